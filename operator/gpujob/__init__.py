@@ -1,0 +1,15 @@
+"""One manifest for PyTorch on AMD and NVIDIA: decide, render, observe. The data flow is the reading order of the rooms.
+
+    gpujob.yaml ──api──▶ GPUJob ────────────────┐
+    catalog/data/*.yaml ──catalog──▶ Catalog ───┤
+    GPUPool, GPURuntime ──api──▶ overrides ─────┼─▶ placement.decide ─▶ Decision ─┬─▶ explain ─▶ text, JSON
+    nodes, pods ──fleet──▶ Fleet ───────────────┘    (rules, ranking)             └─▶ render ─▶ child objects
+                                                                                               │ create
+    status, events, metrics ◀── status.observe ◀──── children as seen in the cluster ◀────────┘
+                                                                    (create only; never patched)
+
+The edges gather and apply (`gpujob.cluster` in the cluster, `gpujob.cli` on a laptop); everything between them is
+values and functions, without I/O, so the laptop decides exactly as the cluster does.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,292 @@
+"""GPUJob: what a user asks for, and what became of it. No word of a vendor is needed.
+
+Only fields that act are here; the docstring under a field is what `kubectl explain` prints.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpujob.api.conditions import Condition
+from gpujob.api.pods import (
+    EnvironmentFrom,
+    EnvironmentVariable,
+    LocalReference,
+    PodMetadata,
+    SecurityContext,
+    Volume,
+    VolumeMount,
+)
+from gpujob.api.shapes import (
+    DnsName,
+    Memory,
+    Millicores,
+    Money,
+    ObjectMeta,
+    Path,
+    Reference,
+    Shape,
+    Word,
+    a_list,
+    a_set,
+    list_map,
+)
+from gpujob.vocabulary import API_VERSION
+
+Argument = Annotated[str, Field(max_length=32768)]
+Range = Annotated[str, Field(min_length=1, max_length=128)]
+Environment = Annotated[tuple[EnvironmentVariable, ...], list_map("name", items=256)]
+
+
+class EnvironmentByBackend(Shape):
+    """Variables that are set on one software stack only."""
+
+    cuda: Environment = ()
+    """Set when an NVIDIA pool is chosen."""
+    rocm: Environment = ()
+    """Set when an AMD pool is chosen."""
+
+
+class CodeConfigMap(Shape):
+    """Code from a ConfigMap: each key is a file."""
+
+    name: DnsName
+    """The ConfigMap's name, in the job's namespace."""
+
+
+class CodeClaim(Shape):
+    """Code from a PersistentVolumeClaim."""
+
+    claim_name: DnsName
+    """The claim's name, in the job's namespace."""
+    sub_path: Annotated[str, Field(max_length=1024)] | None = None
+    """The folder inside the volume; all of it when absent."""
+
+
+class Code(Shape):
+    """Vendor-neutral code, copied to a writable folder that is the working directory: exactly one source."""
+
+    config_map: CodeConfigMap | None = None
+    """A ConfigMap: each key is a file."""
+    persistent_volume_claim: CodeClaim | None = None
+    """A PersistentVolumeClaim or a folder of it."""
+
+
+class Framework(Shape):
+    """The framework that the code needs; ranges compare release numbers only (2.14.0a0 counts as 2.14)."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)] = "pytorch"
+    """The framework's name."""
+    version: Range | None = None
+    """A version range, for example >=2.10,<2.15."""
+    python: Range | None = None
+    """A range of Python versions, for example >=3.11."""
+
+
+class OwnImage(Shape):
+    """An image of the user's for one software stack."""
+
+    image: Reference
+    """The container image."""
+    runtime: DnsName | None = None
+    """A GPURuntime whose facts (architectures, driver, versions) hold for this image; what is unknown is a doubt."""
+
+
+class Images(Shape):
+    """The user's own images. One of the two alone restricts the job to that stack."""
+
+    cuda: OwnImage | None = None
+    """The image for NVIDIA pools."""
+    rocm: OwnImage | None = None
+    """The image for AMD pools."""
+
+
+class Resources(Shape):
+    """What each pod gets besides GPUs. Unset: the share of the node that belongs to its GPUs."""
+
+    cpu: Millicores | None = None
+    """CPU cores."""
+    memory: Memory | None = None
+    """Main memory, shared memory included."""
+    ephemeral_storage: Memory | None = None
+    """Local disk."""
+    shared_memory: Memory | None = None
+    """The size of /dev/shm; counts in memory. Unset: a quarter of memory, at least 1Gi, at most 64Gi."""
+
+
+class AllowDenyAccelerators(Shape):
+    """Accelerators by their catalog ids, for example MI300X."""
+
+    allow: Annotated[tuple[Word, ...], a_set(items=64)] = ()
+    """Only these; all when empty."""
+    deny: Annotated[tuple[Word, ...], a_set(items=64)] = ()
+    """None of these."""
+
+
+class AllowDenyPools(Shape):
+    """Pools by name."""
+
+    allow: Annotated[tuple[DnsName, ...], a_set(items=64)] = ()
+    """Only these; all when empty."""
+    deny: Annotated[tuple[DnsName, ...], a_set(items=64)] = ()
+    """None of these."""
+
+
+class Placement(Shape):
+    """What the choice of a pool may depend on. Unset: every pool of both vendors that is not spot, the cheapest first."""
+
+    vendors: Annotated[tuple[Literal["AMD", "NVIDIA"], ...], a_set(items=2)] = ()
+    """Vendors that may be chosen; both when empty."""
+    accelerators: AllowDenyAccelerators | None = None
+    """Accelerators that may be chosen."""
+    pools: AllowDenyPools | None = None
+    """Pools that may be chosen."""
+    capacity_types: Annotated[tuple[Literal["OnDemand", "Reserved", "Spot"], ...], a_set(items=3)] = ()
+    """Ways of paying that are accepted; OnDemand and Reserved when empty, Spot only if listed."""
+    objective: Literal["Cost"] | None = None
+    """What to optimise: Cost, the price of the whole job for an hour."""
+    max_price_per_hour: Money | None = None
+    """The most that the whole job may cost an hour, in US dollars; pools without a known price are then refused."""
+
+
+class GPUJobSpec(Shape):
+    """What to run and what it needs; the operator chooses vendor, image, pool and nodes."""
+
+    command: Annotated[tuple[Argument, ...], a_list(items=64)] = ()
+    """The program, as the container's entry point; the image's own when empty. It is never wrapped."""
+    args: Annotated[tuple[Argument, ...], a_list(items=1024)] = ()
+    """The program's arguments."""
+    working_dir: Path | None = None
+    """The working directory. Unset: the code folder if there is `code`, else the image's own."""
+    env: Environment = ()
+    """Environment variables. GPUJOB_* and PET_* are the operator's."""
+    env_from: Annotated[tuple[EnvironmentFrom, ...], a_list(items=32)] = ()
+    """ConfigMaps and Secrets whose keys become environment variables."""
+    env_by_backend: EnvironmentByBackend | None = None
+    """Variables for one software stack only."""
+    volumes: Annotated[tuple[Volume, ...], list_map("name", items=64)] = ()
+    """Volumes; hostPath is not offered."""
+    volume_mounts: Annotated[tuple[VolumeMount, ...], list_map("mountPath", items=64)] = ()
+    """Where the volumes are mounted."""
+    code: Code | None = None
+    """Vendor-neutral code to run under the chosen image."""
+    framework: Framework | None = None
+    """The framework and the versions that the code needs."""
+    requires: Annotated[tuple[Word, ...], a_set(items=32)] = ()
+    """Features that device and image must have, for example BF16, FP8OCP, FlashAttention."""
+    images: Images | None = None
+    """The user's own images instead of the catalog's."""
+    nodes: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Number of nodes, one pod each, all or none; 1 when absent."""
+    gpus_per_node: Annotated[int, Field(ge=1, le=64)] | None = None
+    """GPUs of each pod; 1 when absent."""
+    gpu_memory: Memory | None = None
+    """Usable memory that each GPU must have, as the framework sees it: 80G fits an "80 GB" card, 80Gi does not."""
+    resources: Resources | None = None
+    """CPU, memory, disk and shared memory of each pod."""
+    placement: Placement | None = None
+    """What the choice of a pool may depend on."""
+    suspend: bool | None = None
+    """True: plan only. The status shows where the job would go; nothing is created."""
+    image_pull_secrets: Annotated[tuple[LocalReference, ...], list_map("name", items=16)] = ()
+    """Secrets for private registries, in the job's namespace."""
+    security_context: SecurityContext | None = None
+    """Whom the training process runs as; uid 1000, non-root when absent."""
+    pod_metadata: PodMetadata | None = None
+    """Labels and annotations added to the pods."""
+    termination_grace_period_seconds: Annotated[int, Field(ge=0, le=3600)] | None = None
+    """Seconds between SIGTERM and SIGKILL; 30 when absent."""
+
+
+class PlacementStatus(Shape):
+    """The choice that was made."""
+
+    pool: Annotated[str, Field(max_length=253)]
+    """The pool."""
+    vendor: Annotated[str, Field(max_length=16)]
+    """AMD or NVIDIA."""
+    accelerator: Annotated[str, Field(max_length=63)]
+    """The accelerator's catalog id."""
+    nodes: int
+    """Number of nodes."""
+    gpus_per_node: int
+    """GPUs of each pod."""
+    node_names: Annotated[tuple[DnsName, ...], a_list(items=1024)] = ()
+    """The nodes that the pods are pinned to."""
+    image: Annotated[str, Field(max_length=512)]
+    """The container image."""
+    runtime: Annotated[str, Field(max_length=253)]
+    """The GPURuntime behind the image, or `own`."""
+    price_per_hour: Annotated[str, Field(max_length=24)] | None = None
+    """US dollars an hour for the whole job; absent when no price is known."""
+    price_source: Annotated[str, Field(max_length=256)] | None = None
+    """Where the price comes from, with its date."""
+    message: Annotated[str, Field(max_length=256)] | None = None
+    """Why this pool, in one sentence."""
+    digest: Annotated[str, Field(max_length=64)] | None = None
+    """A digest of the decision."""
+
+
+class CandidateStatus(Shape):
+    """What became of one candidate (pool × runtime × shape)."""
+
+    pool: Annotated[str, Field(max_length=253)]
+    """The pool."""
+    runtime: Annotated[str, Field(max_length=253)]
+    """The GPURuntime, or `own`."""
+    shape: Annotated[str, Field(max_length=16)]
+    """Nodes x GPUs per node."""
+    outcome: Annotated[str, Field(max_length=16)]
+    """Chosen, Fits, Busy, Misconfigured or Rejected."""
+    reason: Annotated[str, Field(max_length=64)] | None = None
+    """The first reason, one word."""
+    message: Annotated[str, Field(max_length=512)] | None = None
+    """The first reason with its numbers."""
+
+
+class Display(Shape):
+    """Texts for `kubectl get`, which cannot compute."""
+
+    accelerator: Annotated[str, Field(max_length=80)] | None = None
+    """For example 2×8 MI300X."""
+    reason: Annotated[str, Field(max_length=64)] | None = None
+    """The reason of the condition that explains the state."""
+
+
+class GPUJobStatus(Shape):
+    """What became of the job; written by the operator only."""
+
+    state: Annotated[str, Field(max_length=16)] | None = None
+    """Queued, Placed, Starting, Running, Suspended, Succeeded, Failed, Misconfigured or Impossible."""
+    conditions: Annotated[tuple[Condition, ...], list_map("type", items=16)] = ()
+    """Placed, Running, Complete, Failed, Suspended: each with a reason and one sentence."""
+    placement: PlacementStatus | None = None
+    """The choice that was made."""
+    candidates: Annotated[tuple[CandidateStatus, ...], a_list(items=8)] = ()
+    """The choice and the next best candidates; all of them: kubectl gpujob plan."""
+    observed_generation: int | None = None
+    """The generation of the spec that this status is about."""
+    start_time: Annotated[str, Field(max_length=32)] | None = None
+    """When all pods first ran."""
+    completion_time: Annotated[str, Field(max_length=32)] | None = None
+    """When the job ended."""
+    job_name: Annotated[str, Field(max_length=63)] | None = None
+    """The child Job of the current attempt."""
+    attempt: int | None = None
+    """The number of the current attempt, from 1."""
+    display: Display | None = None
+    """Texts for kubectl get."""
+
+
+class GPUJob(Shape):
+    """A PyTorch job that runs on AMD or NVIDIA GPUs, wherever it fits best; one manifest for both."""
+
+    api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
+    kind: Literal["GPUJob"] = "GPUJob"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: GPUJobSpec = GPUJobSpec()
+    """What to run and what it needs."""
+    status: GPUJobStatus | None = None
+    """What became of it."""

@@ -1,0 +1,132 @@
+"""GPUPool: interchangeable devices. Discovered ones show the fleet; an admin's claims nodes and says what labels can't."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpujob.api.conditions import Condition
+from gpujob.api.pods import EnvironmentVariable
+from gpujob.api.shapes import DnsName, Gid, Money, ObjectMeta, Shape, Word, a_list, a_set, list_map
+from gpujob.vocabulary import API_VERSION
+
+LabelValue = Annotated[str, Field(max_length=63)]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
+
+
+class LabelRequirement(Shape):
+    """One expression of a label selector."""
+
+    key: LabelKey
+    """The label's key."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How the label is compared."""
+    values: Annotated[tuple[LabelValue, ...], a_set(items=64)] = ()
+    """The values for In and NotIn."""
+
+
+class NodeSelector(Shape):
+    """Which nodes the pool claims: all given labels and expressions must hold."""
+
+    match_labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=32)
+    """Labels with their values."""
+    match_expressions: Annotated[tuple[LabelRequirement, ...], a_list(items=32)] = ()
+    """Expressions over labels."""
+
+
+class Price(Shape):
+    """What the devices cost: exactly one member."""
+
+    per_gpu_hour: Money | None = Field(default=None, alias="perGPUHour")
+    """US dollars an hour for each GPU."""
+    per_node_hour: Money | None = None
+    """US dollars an hour for a whole node, divided by its devices."""
+
+
+class Toleration(Shape):
+    """A taint that this pool's pods tolerate, besides those of device, spot and SKU keys."""
+
+    key: LabelKey
+    """The taint's key."""
+    operator: Literal["Exists", "Equal"] = "Exists"
+    """Whether any value is tolerated or only `value`."""
+    value: LabelValue | None = None
+    """The taint's value, for Equal."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """The taint's effect; all when absent."""
+
+
+class GPUPoolSpec(Shape):
+    """Which nodes, and what is said about their devices; what is unset comes from labels and the catalog."""
+
+    node_selector: NodeSelector
+    """The nodes that the pool claims; an older pool that claims the same node wins."""
+    accelerator: Word | None = None
+    """The accelerator's catalog id, for example MI300X; overrides labels."""
+    resource_name: Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")] | None = None
+    """The device plugin's resource, for example amd.com/gpu; needed where the nodes offer several."""
+    price: Price | None = None
+    """What the devices cost; before annotations and the catalog."""
+    capacity_type: Literal["OnDemand", "Reserved", "Spot"] | None = None
+    """How the nodes are paid for; the nodes' labels when absent, else OnDemand."""
+    supplemental_groups: Annotated[tuple[Gid, ...], a_set(items=16)] = ()
+    """Group ids that own /dev/kfd and /dev/dri/renderD* on these hosts, for AMD."""
+    runtime_class_name: DnsName | None = None
+    """The RuntimeClass of these nodes, for NVIDIA; `nvidia` where that object exists when absent."""
+    tolerations: Annotated[tuple[Toleration, ...], a_list(items=16)] = ()
+    """Further taints that the pods tolerate."""
+    env: Annotated[tuple[EnvironmentVariable, ...], list_map("name", items=64)] = ()
+    """Environment variables for jobs on this pool, for example fabric settings; the job's own win."""
+
+
+class GPUCount(Shape):
+    """Devices of the pool."""
+
+    total: int
+    """All devices that the nodes offer."""
+    free: int
+    """Devices that no pod holds, on nodes that are ready."""
+
+
+class GPUPoolStatus(Shape):
+    """What the pool is made of; written by the operator, at most every 30 seconds."""
+
+    nodes: int | None = None
+    """Number of nodes."""
+    gpus: GPUCount | None = None
+    """Devices."""
+    vendor: Annotated[str, Field(max_length=16)] | None = None
+    """AMD or NVIDIA."""
+    accelerator: Annotated[str, Field(max_length=63)] | None = None
+    """The accelerator's catalog id."""
+    resource_name: Annotated[str, Field(max_length=253)] | None = None
+    """The device plugin's resource."""
+    memory: Annotated[str, Field(max_length=24)] | None = None
+    """Usable memory of a device."""
+    driver: Annotated[str, Field(max_length=64)] | None = None
+    """The oldest driver of the nodes."""
+    cpu_architecture: Annotated[str, Field(max_length=16)] | None = None
+    """The hosts' CPU architecture."""
+    instance_type: Annotated[str, Field(max_length=63)] | None = None
+    """The nodes' instance type."""
+    capacity_type: Annotated[str, Field(max_length=16)] | None = None
+    """OnDemand, Reserved or Spot."""
+    price_per_gpu_hour: Annotated[str, Field(max_length=24)] | None = Field(default=None, alias="pricePerGPUHour")
+    """US dollars an hour for each GPU; absent when unknown."""
+    price_source: Annotated[str, Field(max_length=256)] | None = None
+    """Where the price comes from, with its date."""
+    conditions: Annotated[tuple[Condition, ...], list_map("type", items=8)] = ()
+    """What is doubtful and why."""
+
+
+class GPUPool(Shape):
+    """Interchangeable GPUs of one kind: discovered by the operator or claimed by an admin."""
+
+    api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
+    kind: Literal["GPUPool"] = "GPUPool"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: GPUPoolSpec
+    """Which nodes, and what is said about them."""
+    status: GPUPoolStatus | None = None
+    """What the pool is made of."""

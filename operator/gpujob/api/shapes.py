@@ -1,0 +1,167 @@
+"""The building blocks of the API: the base model and the field types that several kinds use.
+
+Every type carries its own CRD schema (bounds and CEL rules with a remedy), so that the API server, the command line and
+the operator refuse the same input with the same words. `gpujob.api.crd` turns the models into crds/*.yaml.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from gpujob import quantity
+from gpujob.errors import BadQuantity
+
+MEMORY_REMEDY: Final = "write a number with a unit, for example 80G or 64Gi"
+MONEY_REMEDY: Final = "write US dollars as a decimal, for example 2.10"
+
+
+class Shape(BaseModel):
+    """A part of a manifest: camelCase names, unknown fields refused, docstrings become the CRD's descriptions."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=False,
+        extra="forbid",
+        frozen=True,
+        defer_build=True,
+    )
+
+
+def _memory(value: Any) -> str:
+    """A memory quantity as text; refuses what is no quantity and what is below 1M (a forgotten unit)."""
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise ValueError(f"is not a quantity; {MEMORY_REMEDY}")
+    try:
+        size = quantity.parse_bytes(value)
+    except BadQuantity as error:
+        raise ValueError(str(error)) from error
+    if size < quantity.MEGA:
+        raise ValueError(f"{value} is {size} bytes, below 1M: the unit is missing; {MEMORY_REMEDY}")
+    return str(value)
+
+
+def _millicores(value: Any) -> str:
+    """A CPU quantity as text."""
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        raise ValueError("is not a CPU quantity; write cores (8) or millicores (500m)")
+    try:
+        if quantity.parse_millicores(str(value)) < 1:
+            raise ValueError(f"{value} is no CPU at all; write at least 1m")
+    except BadQuantity as error:
+        raise ValueError(f"{value!r} is not a CPU quantity; write cores (8) or millicores (500m)") from error
+    return str(value)
+
+
+def _money(value: Any) -> str:
+    """An amount of US dollars as text; floats are taken as YAML wrote them (2.10 arrives as 2.1)."""
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        raise ValueError(f"is not an amount; {MONEY_REMEDY}")
+    try:
+        quantity.parse_dollars(str(value))
+    except BadQuantity as error:
+        raise ValueError(str(error)) from error
+    return str(value)
+
+
+def _int_or_string(description: str, rule: str, message: str) -> WithJsonSchema:
+    return WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "maxLength": 24,
+            "x-kubernetes-validations": [{"rule": rule, "messageExpression": message}],
+            "description": description,
+        }
+    )
+
+
+Memory = Annotated[
+    str,
+    BeforeValidator(_memory),
+    _int_or_string(
+        "A memory size with a unit.",
+        "isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('1M'))",
+        f"string(self) + ' is not a memory size of at least 1M; {MEMORY_REMEDY}'",
+    ),
+]
+"""A memory size as its author wrote it; at least 1M."""
+
+Millicores = Annotated[
+    str,
+    BeforeValidator(_millicores),
+    _int_or_string(
+        "CPU cores, or millicores with the suffix m.",
+        "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",
+        "string(self) + ' is not a CPU quantity; write cores (8) or millicores (500m)'",
+    ),
+]
+"""CPU as its author wrote it."""
+
+Money = Annotated[
+    str,
+    BeforeValidator(_money),
+    _int_or_string(
+        "An amount in US dollars.",
+        "type(self) == int ? self >= 0 && self <= 100000 : "
+        "string(self).matches('^[0-9]{1,6}([.][0-9]{1,6})?$') && double(string(self)) <= 100000.0",
+        f"string(self) + ' is not a price in US dollars between 0 and 100000; {MONEY_REMEDY}'",
+    ),
+]
+"""An amount in US dollars as its author wrote it."""
+
+DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+"""A name of at most 63 characters: lower-case letters, digits and hyphens."""
+
+DnsName = Annotated[str, Field(min_length=1, max_length=253)]
+"""The name of another object in the same namespace (or of a cluster-wide one)."""
+
+Reference = Annotated[str, Field(min_length=1, max_length=512)]
+"""A container image."""
+
+Path = Annotated[str, Field(min_length=1, max_length=1024)]
+"""A path inside the container."""
+
+Word = Annotated[str, Field(min_length=1, max_length=63)]
+"""One word of a list, for example an accelerator's id."""
+
+Text = Annotated[str, Field(max_length=32768)]
+"""A longer text, for example an environment variable's value."""
+
+Gid = Annotated[int, Field(ge=0, le=4294967294)]
+"""A numeric group or user id."""
+
+
+def list_map(key: str, *, items: int) -> Any:
+    """The bound and the merge key of a list of records: server-side apply merges by `key`, duplicates are refused."""
+    return Field(
+        max_length=items,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]},
+    )
+
+
+def a_set(*, items: int) -> Any:
+    """The bound of a list of distinct words: duplicates are refused."""
+    return Field(max_length=items, json_schema_extra={"x-kubernetes-list-type": "set"})
+
+
+def a_list(*, items: int) -> Any:
+    """The bound of an ordered list."""
+    return Field(max_length=items, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+
+
+class ObjectMeta(BaseModel):
+    """What is read of an object's metadata; the rest is left as it is."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+
+    name: str = "unnamed"
+    namespace: str | None = None
+    uid: str | None = None
+    generation: int = 1
+    creation_timestamp: str | None = Field(default=None, alias="creationTimestamp")
+    resource_version: str | None = Field(default=None, alias="resourceVersion")
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)

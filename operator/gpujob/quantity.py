@@ -1,0 +1,124 @@
+"""Memory, CPU and money as exact integers: bytes, millicores and micro-dollars; parsed and formatted here only.
+
+Kubernetes quantities (https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/) are read
+without floating point, so that equal inputs give equal plans on every machine.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Final
+
+from gpujob.errors import BadQuantity
+
+KI: Final = 1024
+MI: Final = 1024**2
+GI: Final = 1024**3
+MEGA: Final = 10**6
+
+MICRO: Final = 10**6
+"""Micro-dollars in a dollar."""
+
+MAX_PRICE: Final = 100_000 * MICRO
+"""The highest price that is believed, in micro-dollars an hour: above it a unit was mistaken."""
+
+_SUFFIXES: Final[dict[str, Decimal]] = {
+    "": Decimal(1),
+    "n": Decimal(10) ** -9,
+    "u": Decimal(10) ** -6,
+    "m": Decimal(10) ** -3,
+    "k": Decimal(10) ** 3,
+    "M": Decimal(10) ** 6,
+    "G": Decimal(10) ** 9,
+    "T": Decimal(10) ** 12,
+    "P": Decimal(10) ** 15,
+    "E": Decimal(10) ** 18,
+    "Ki": Decimal(KI),
+    "Mi": Decimal(MI),
+    "Gi": Decimal(GI),
+    "Ti": Decimal(1024**4),
+    "Pi": Decimal(1024**5),
+    "Ei": Decimal(1024**6),
+}
+_QUANTITY: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,2})|([numkKMGTPE]i?|))")
+
+
+def _exact(text: str | int) -> Decimal:
+    """The value of a Kubernetes quantity; raises BadQuantity."""
+    string = str(text).strip()
+    match = _QUANTITY.fullmatch(string) if len(string) <= 64 else None
+    if isinstance(text, bool) or match is None or (match[3] or "") not in _SUFFIXES:
+        raise BadQuantity(f"{text!r} is not a quantity; write a number with a unit, for example 80G or 64Gi")
+    exponent = Decimal(10) ** int(match[2][1:]) if match[2] else Decimal(1)
+    return Decimal(match[1]) * exponent * _SUFFIXES[match[3] or ""]
+
+
+def parse_bytes(text: str | int) -> int:
+    """Bytes of a memory or storage quantity, rounded down; raises BadQuantity for what is no quantity or below zero."""
+    value = _exact(text)
+    if value < 0:
+        raise BadQuantity(f"{text!r} is below zero")
+    return int(value)
+
+
+def parse_millicores(text: str | int) -> int:
+    """Thousandths of a CPU core, rounded up as kube-scheduler does; raises BadQuantity."""
+    value = _exact(text) * 1000
+    if value < 0:
+        raise BadQuantity(f"{text!r} is below zero")
+    return int(value.to_integral_value(rounding=ROUND_CEILING))
+
+
+def parse_count(text: str | int) -> int:
+    """A whole number of devices or pods; raises BadQuantity for fractions and for less than zero."""
+    value = _exact(text)
+    if value < 0 or value != value.to_integral_value():
+        raise BadQuantity(f"{text!r} is not a whole number of at least 0")
+    return int(value)
+
+
+def parse_dollars(text: str | int) -> int:
+    """Micro-dollars of a decimal amount in US dollars ("2.10"); raises BadQuantity (negative, not a number, absurd)."""
+    try:
+        value = Decimal(str(text).strip()) if not isinstance(text, bool) and len(str(text)) <= 32 else Decimal("NaN")
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or value < 0 or value * MICRO > MAX_PRICE:
+        raise BadQuantity(
+            f"{text!r} is not a price in US dollars between 0 and {MAX_PRICE // MICRO}; write a decimal such as 2.10"
+        )
+    return int((value * MICRO).to_integral_value(rounding=ROUND_HALF_UP))
+
+
+def format_bytes(amount: int) -> str:
+    """A memory size for people: two decimals of Gi, or Mi below one Gi ("79.65Gi", "512Mi"); never rounded up."""
+    unit, name = (GI, "Gi") if amount >= GI else (MI, "Mi")
+    hundredths = amount * 100 // unit
+    return _trimmed(hundredths) + name
+
+
+def format_millicores(amount: int) -> str:
+    """Millicores as a Kubernetes quantity: "28" or "3600m"."""
+    return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+
+
+def quantity_of_bytes(amount: int) -> str:
+    """Bytes as an exact Kubernetes quantity with the largest binary unit that divides them."""
+    for unit, name in ((GI, "Gi"), (MI, "Mi"), (KI, "Ki")):
+        if amount and amount % unit == 0:
+            return f"{amount // unit}{name}"
+    return str(amount)
+
+
+def format_dollars(micro: int) -> str:
+    """Micro-dollars as dollars with cents, or with up to four decimals below ten cents ("2.10", "0.0625")."""
+    if micro >= MICRO // 10 or micro == 0:
+        cents = (micro + MICRO // 200) // (MICRO // 100)
+        return f"{cents // 100}.{cents % 100:02d}"
+    return f"{Decimal(micro) / MICRO:.4f}"
+
+
+def _trimmed(hundredths: int) -> str:
+    whole, part = divmod(hundredths, 100)
+    return f"{whole}.{part:02d}".rstrip("0").rstrip(".")

@@ -1,0 +1,208 @@
+"""Every word that users, conditions, events, metrics and labels share; each is written once, here, with one sentence.
+
+A Reason names why a candidate or a job is in its state. The rooms use these members, never their text.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+from typing import Final
+
+GROUP: Final = "gpujob.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+FIELD_MANAGER: Final = "gpujob-operator"
+
+
+@unique
+class Vendor(StrEnum):
+    """Who makes the device; one gang never mixes them."""
+
+    AMD = "AMD"
+    NVIDIA = "NVIDIA"
+
+
+@unique
+class Backend(StrEnum):
+    """The software stack that a container image is built for."""
+
+    CUDA = "CUDA"
+    ROCM = "ROCm"
+
+    @property
+    def vendor(self) -> Vendor:
+        """The vendor whose devices this stack drives."""
+        return Vendor.NVIDIA if self is Backend.CUDA else Vendor.AMD
+
+
+@unique
+class CapacityType(StrEnum):
+    """How a node is paid for, and so whether it can be taken away."""
+
+    ON_DEMAND = "OnDemand"
+    RESERVED = "Reserved"
+    SPOT = "Spot"
+
+
+@unique
+class Outcome(StrEnum):
+    """What became of a candidate (pool × runtime × shape)."""
+
+    CHOSEN = "Chosen"
+    FITS = "Fits"
+    BUSY = "Busy"
+    MISCONFIGURED = "Misconfigured"
+    REJECTED = "Rejected"
+
+
+@unique
+class Verdict(StrEnum):
+    """What became of a job's placement; the three kinds of "no" are never mixed."""
+
+    PLACED = "Placed"
+    WAITING = "Waiting"
+    MISCONFIGURED = "Misconfigured"
+    IMPOSSIBLE = "Impossible"
+
+
+@unique
+class State(StrEnum):
+    """The one-word summary of a GPUJob, computed from its conditions and pods."""
+
+    QUEUED = "Queued"
+    PLACED = "Placed"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    MISCONFIGURED = "Misconfigured"
+    IMPOSSIBLE = "Impossible"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing can follow."""
+        return self in (State.SUCCEEDED, State.FAILED)
+
+
+@unique
+class ConditionType(StrEnum):
+    """Condition types of a GPUJob and of a GPUPool."""
+
+    PLACED = "Placed"
+    """Whether pool, nodes and image are chosen."""
+    RUNNING = "Running"
+    """Whether every pod of the job runs."""
+    COMPLETE = "Complete"
+    """Whether the job ended well."""
+    FAILED = "Failed"
+    """Whether the job ended badly."""
+    SUSPENDED = "Suspended"
+    """Whether the job is a plan only."""
+    OVERLAPS = "Overlaps"
+    """Whether an older GPUPool claims nodes that this one selects too."""
+    READ = "Read"
+    """Whether the devices of a GPUPool are known; its message says what is doubtful."""
+
+
+@unique
+class Reason(StrEnum):
+    """Why: one CamelCase word for a condition, an event, a candidate or a doubt."""
+
+    # A candidate can never run the job.
+    VENDOR_EXCLUDED = "VendorExcluded"
+    ACCELERATOR_EXCLUDED = "AcceleratorExcluded"
+    POOL_EXCLUDED = "PoolExcluded"
+    CAPACITY_TYPE_EXCLUDED = "CapacityTypeExcluded"
+    MEM_TOO_SMALL = "MemTooSmall"
+    ARCH_UNSUPPORTED = "ArchUnsupported"
+    CPU_ARCH_MISMATCH = "CpuArchMismatch"
+    DRIVER_TOO_OLD = "DriverTooOld"
+    PRECISION_UNSUPPORTED = "PrecisionUnsupported"
+    FRAMEWORK_UNSUPPORTED = "FrameworkUnsupported"
+    IMAGE_NEEDS_ROOT = "ImageNeedsRoot"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    POOL_TOO_SMALL = "PoolTooSmall"
+    NODE_TOO_SMALL = "NodeTooSmall"
+    DISK_TOO_SMALL = "DiskTooSmall"
+    PRICE_CAP = "PriceCap"
+    PRICE_UNKNOWN = "PriceUnknown"
+
+    # Something in the cluster or in the job must be mended first.
+    DEVICE_UNKNOWN = "DeviceUnknown"
+    MEM_UNKNOWN = "MemUnknown"
+    MODELS_DIFFER = "ModelsDiffer"
+    LABELS_CONTRADICT = "LabelsContradict"
+    NO_DEVICE_PLUGIN = "NoDevicePlugin"
+    RUNTIME_CLASS_MISSING = "RuntimeClassMissing"
+    RUNTIME_UNKNOWN = "RuntimeUnknown"
+    POOL_UNKNOWN = "PoolUnknown"
+    ACCELERATOR_UNKNOWN = "AcceleratorUnknown"
+    FEATURE_UNKNOWN = "FeatureUnknown"
+    INVALID_SPEC = "InvalidSpec"
+    NAME_CONFLICT = "NameConflict"
+    CHILD_REFUSED = "ChildRefused"
+
+    # It fits, but not now.
+    NOT_READY = "NotReady"
+    CORDONED = "Cordoned"
+    NO_ALLOCATABLE = "NoAllocatable"
+    NOT_ENOUGH_FREE = "NotEnoughFree"
+    FRAGMENTED = "Fragmented"
+
+    # A doubt: an unknown fact that does not refuse.
+    DRIVER_UNKNOWN = "DriverUnknown"
+    IMAGE_UNCHECKED = "ImageUnchecked"
+    PRICE_INDICATIVE = "PriceIndicative"
+    PRICE_INVALID = "PriceInvalid"
+    RUNS_AS_ROOT = "RunsAsRoot"
+    BF16_EMULATED = "BF16Emulated"
+    TAINT_PREFERRED_AGAINST = "TaintPreferredAgainst"
+
+    # What a job's conditions and events say.
+    PLACED = "Placed"
+    WAITING = "Waiting"
+    IMPOSSIBLE = "Impossible"
+    MISCONFIGURED = "Misconfigured"
+    NO_POOL = "NoPool"
+    PLAN_ONLY = "PlanOnly"
+    NOT_SUSPENDED = "NotSuspended"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    NOT_STARTED = "NotStarted"
+    ENDED = "Ended"
+    SUCCEEDED = "Succeeded"
+    NOT_ENDED = "NotEnded"
+    POD_FAILED = "PodFailed"
+    CHILD_LOST = "ChildLost"
+    OVERLAPS = "Overlaps"
+    NO_OVERLAP = "NoOverlap"
+    READ = "Read"
+
+
+class Label:
+    """Label keys that the operator writes."""
+
+    JOB = f"{GROUP}/job"
+    """On children and pods: the GPUJob's name, cut to a label's length."""
+    JOB_UID = f"{GROUP}/job-uid"
+    """On children and pods: the GPUJob's uid; the selector of everything that belongs to it."""
+    ATTEMPT = f"{GROUP}/attempt"
+    """On children and pods: the number of the attempt."""
+    DISCOVERED = f"{GROUP}/discovered"
+    """On GPUPool objects that the operator found, not an admin wrote."""
+    MANAGED_BY = "app.kubernetes.io/managed-by"
+    """On everything that the operator creates: `gpujob-operator`."""
+
+
+class Annotation:
+    """Annotation keys that the operator reads or writes."""
+
+    PRICE_PER_GPU_HOUR = f"{GROUP}/price-per-gpu-hour"
+    """On a Node, by an admin: US dollars an hour for each GPU."""
+    PLACEMENT = f"{GROUP}/placement"
+    """On a child Job: the chosen candidate, a hint for the moment before the status write."""
+    DIGEST = f"{GROUP}/decision"
+    """On a child Job: the digest of the decision it was made from."""
+    JOB_NAME = f"{GROUP}/job-name"
+    """On children: the GPUJob's full name."""

@@ -1,0 +1,23 @@
+"""The audit policy: one log line for each request of the operator, nothing for anyone else.
+
+Tests read the log to prove that the chart's RBAC suffices and to count the operator's writes.
+"""
+
+import os
+
+import yaml
+
+OPERATOR = "system:serviceaccount:gpujob-system:gpujob-operator"
+
+
+def audited_users() -> list[str]:
+    """Whose requests are logged: CLUSTER_AUDIT_USERS (separated by commas), or the operator of the chart's defaults."""
+    named = os.environ.get("CLUSTER_AUDIT_USERS", "")
+    return [user.strip() for user in named.split(",") if user.strip()] or [OPERATOR]
+
+
+def policy(users: list[str]) -> str:
+    """The policy file; rules cannot hold wildcards for users, so each is named."""
+    rules = [{"level": "Metadata", "users": users}, {"level": "None"}]
+    head = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
+    return yaml.safe_dump({**head, "rules": rules}, sort_keys=False)
