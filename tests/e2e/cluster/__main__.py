@@ -45,11 +45,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _up(options: argparse.Namespace) -> int:
+    fleet = None if options.nodes is None else _fleet(options.nodes)
     began, before = time.monotonic(), load(folder())
     was_up = before is not None and choice.status()[0]
     cluster = choice.up()
-    if options.nodes is not None:
-        print(_create(cluster, _fleet(options.nodes)))
+    if fleet is not None:
+        print(_create(cluster, fleet))
     if was_up:
         print(f"already up: {cluster.kind} cluster in {cluster.dir}")
     else:

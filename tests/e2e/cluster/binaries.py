@@ -83,7 +83,7 @@ def _compile(packages: tuple[str, ...], output: Path) -> None:
     go = str(go_for(MODULE, cache()))
     built = [package.removesuffix("/v3").rsplit("/", 1)[-1] for package in packages]
     names = ", ".join(_RENAMED.get(name, name) for name in built)
-    print(f"building {names} with {go}; the first time takes 8 minutes on 2 cores", flush=True)
+    print(f"building {names} with {go}; all of them take 8 minutes on 2 cores the first time", flush=True)
     total = len(_run([go, "list", "-deps", *packages], _fetching))
     flags = ["-v", "-trimpath", "-ldflags", ldflags(_flat((MODULE / "go.mod").read_text()))]
     _run([go, "build", *flags, "-o", f"{output}{os.sep}", *packages], lambda lines: _compiling(lines, total))

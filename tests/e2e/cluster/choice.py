@@ -79,7 +79,7 @@ def status(cluster_dir: Path | None = None) -> tuple[bool, str]:
     lines = [
         f"{cluster.kind} cluster in {folder}",
         f"{'kubeconfig':<24} {cluster.kubeconfig}",
-        f"{'server':<24} {f'does not answer: {why}' if why else f'answers {cluster.server}'}",
+        f"{'server':<24} {f'does not answer: {why}' if why else f'answers {cluster.server}'.rstrip()}",
     ]
     for part in (*cluster.processes, *cluster.clients):
         role = ", a client" if part in cluster.clients else ""

@@ -1,7 +1,7 @@
 """A Kubernetes control plane as plain processes on this machine: for those who have no Docker engine.
 
-etcd, kube-apiserver, kube-controller-manager and kube-scheduler are the released programs; only the nodes are pretended.
-Called by choice; the functions at the end let a test stop, pause and start single components.
+etcd, kube-apiserver, kube-controller-manager and kube-scheduler are the real programs; only nodes are pretended. Called
+by choice; the functions at the end let a test stop, pause and start single components.
 """
 
 import signal

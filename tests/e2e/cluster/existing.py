@@ -1,4 +1,4 @@
-"""The cluster that the user's kubeconfig names (CLUSTER=existing); called by choice. Nothing is installed in it unasked."""
+"""The cluster that the user's kubeconfig names (CLUSTER=existing); called by choice. Installs nothing unasked."""
 
 import os
 import shutil
@@ -54,7 +54,9 @@ def server_of(cluster: Cluster) -> str:
 def why_silent(cluster: Cluster) -> str:
     """Why the API server does not answer; empty when it does."""
     asked = _kubectl(cluster, "get", "--raw=/readyz")
-    return asked.returncode and (asked.stderr.strip().splitlines() or ["no answer"])[-1] or ""
+    if asked.returncode == 0:
+        return ""
+    return (asked.stderr.strip().splitlines() or ["it gave no reason"])[-1]
 
 
 def require_answer(cluster: Cluster) -> None:

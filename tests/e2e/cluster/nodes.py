@@ -215,12 +215,13 @@ def _address(name: str, index: int) -> str:
 
 
 def _resources(pool: Pool, *, reserved: bool) -> dict[str, str]:
-    """What a node has (2% of its memory is the kernel's), or the part of it that is left for pods."""
-    mib = pool.memory_gib * 1024 * 98 // 100
+    """What a node has, or the part of it that is left for pods, in the forms and odd figures that a kubelet writes."""
+    memory_ki = pool.memory_gib * 1024 * 1024 * 98 // 100 - 212
+    disk_ki = pool.disk_gib * 1024 * 1024 - 2060
     return {
         "cpu": f"{pool.cpus * 1000 - 250}m" if reserved else str(pool.cpus),
-        "memory": f"{(mib - 4096 if reserved else mib) * 1024}Ki",
-        "ephemeral-storage": f"{pool.disk_gib * 1024 * 1024 * (90 if reserved else 100) // 100}Ki",
+        "memory": f"{memory_ki - 4 * 1024 * 1024 if reserved else memory_ki}Ki",
+        "ephemeral-storage": str(disk_ki * 1024 * 9 // 10) if reserved else f"{disk_ki}Ki",
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",
         "pods": "110",

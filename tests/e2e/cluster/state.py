@@ -70,6 +70,8 @@ def load(cluster_dir: Path) -> Cluster | None:
         raw = json.loads((cluster_dir / "state.json").read_text())
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except PermissionError as error:
+        raise ClusterError(f"{cluster_dir} is not yours to read: name another folder with CLUSTER_DIR") from error
     return Cluster(
         kind=raw["kind"],
         dir=cluster_dir,

@@ -1,0 +1,59 @@
+"""Version numbers as tuples of whole numbers, and the questions asked of them.
+
+Only the release part counts: vendors ship pre-release builds as their stable ones (2.14.0a0+4fdf77b940 is NVIDIA's
+2.14.0), and numbers are not decimal fractions (ROCm 7.14 is newer than 7.2, and 10.0 newer than both).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from gpujob.errors import BadInput
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+Release = tuple[int, ...]
+"""The release part of a version: (2, 14, 0)."""
+
+_RELEASE: Final = re.compile(r"\s*v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?![0-9])", re.ASCII)
+
+
+def release(text: str | None) -> Release:
+    """The release part of a version: (2, 14, 0) of "2.14.0a0+4fdf"; empty where there is none, so that it is unknown."""
+    match = _RELEASE.match(text or "")
+    return tuple(int(part) for part in match[1].split(".")) if match else ()
+
+
+def satisfies(version: str, specifier: str) -> bool:
+    """Whether a version's release part lies in a PEP 440 range such as ">=2.10,<2.15"; raises BadInput for no range.
+
+    A version without a release part lies in no range but the empty one.
+    """
+    wanted = _ranges(specifier)
+    numbers = ".".join(str(part) for part in release(version))
+    return wanted.contains(numbers) if numbers else not len(wanted)
+
+
+def driver_at_least(have: str, need: str) -> bool:
+    """Whether a driver's version is at least `need`; missing parts count as 0, so "580" is older than "580.65.06".
+
+    An unreadable `have` is not at least anything: ask `release(have)` first where that is a doubt and no refusal.
+    """
+    pairs = zip_longest(release(have), release(need), fillvalue=0)
+    unequal = next(((ours, theirs) for ours, theirs in pairs if ours != theirs), None)
+    return bool(release(have)) and (unequal is None or unequal[0] > unequal[1])
+
+
+@lru_cache(maxsize=256)
+def _ranges(specifier: str) -> SpecifierSet:
+    # Imported on first use: most jobs ask for no version, and the command line pays for every import.
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return SpecifierSet(specifier)
+    except InvalidSpecifier as error:
+        raise BadInput(f"{specifier!r} is not a version range; write one such as >=2.10,<2.15") from error

@@ -1,0 +1,60 @@
+"""A reason with its numbers, worded only when somebody asks: fleet and placement make thousands, people read few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpujob.quantity import format_bytes, format_dollars, format_millicores
+from gpujob.vocabulary import Reason
+
+
+class Size(int):
+    """Bytes that print as a memory size."""
+
+    def __str__(self) -> str:
+        return format_bytes(self)
+
+    def __format__(self, spec: str) -> str:
+        return format_bytes(self)
+
+
+class Dollars(int):
+    """Micro-dollars that print as dollars."""
+
+    def __str__(self) -> str:
+        return f"${format_dollars(self)}"
+
+    def __format__(self, spec: str) -> str:
+        return f"${format_dollars(self)}"
+
+
+class Cores(int):
+    """Millicores that print as a CPU quantity."""
+
+    def __str__(self) -> str:
+        return format_millicores(self)
+
+    def __format__(self, spec: str) -> str:
+        return format_millicores(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason: the word, a sentence with gaps, and the numbers that fill them."""
+
+    reason: Reason
+    sentence: str
+    numbers: tuple[object, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The sentence with its numbers."""
+        return self.sentence.format(*self.numbers)
+
+
+def listed(words: object) -> str:
+    """Words as people list them: "A", "A and B", "A, B and C"; at most eight, then the count of the rest."""
+    items = [str(word) for word in words]  # type: ignore[attr-defined]
+    if len(items) > 8:
+        items = [*items[:7], f"{len(items) - 7} more"]
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + f" and {items[-1]}" if items else "none"

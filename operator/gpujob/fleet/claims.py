@@ -1,0 +1,92 @@
+"""Which admin's GPUPool claims a node: the oldest whose selector matches; the others are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpujob.api.gpupool import GPUPool, NodeSelector
+from gpujob.fleet.objects import Labels, Node
+from gpujob.quantity import parse_dollars
+from gpujob.vocabulary import CapacityType
+
+
+@dataclass(frozen=True, slots=True)
+class AdminPrice:
+    """A price that an admin wrote: micro-dollars an hour for a GPU or for a whole node."""
+
+    per_gpu_hour: int | None = None
+    per_node_hour: int | None = None
+
+
+@dataclass(frozen=True)
+class AdminPool:
+    """An admin's GPUPool, slim."""
+
+    name: str
+    created: str
+    selector: NodeSelector
+    accelerator: str | None = None
+    resource: str | None = None
+    price: AdminPrice | None = None
+    capacity_type: CapacityType | None = None
+    tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
+    supplemental_groups: tuple[int, ...] = ()
+    runtime_class: str | None = None
+    env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+
+
+def admin_pool(pool: GPUPool) -> AdminPool:
+    """The slim record of an admin's GPUPool."""
+    spec = pool.spec
+    price = spec.price and AdminPrice(
+        parse_dollars(spec.price.per_gpu_hour) if spec.price.per_gpu_hour is not None else None,
+        parse_dollars(spec.price.per_node_hour) if spec.price.per_node_hour is not None else None,
+    )
+    return AdminPool(
+        name=pool.metadata.name,
+        created=pool.metadata.creation_timestamp or "",
+        selector=spec.node_selector,
+        accelerator=spec.accelerator,
+        resource=spec.resource_name,
+        price=price,
+        capacity_type=CapacityType(spec.capacity_type) if spec.capacity_type else None,
+        tolerated=tuple(
+            (t.key, t.value or "" if t.operator == "Equal" else None, t.effect) for t in spec.tolerations
+        ),
+        supplemental_groups=spec.supplemental_groups,
+        runtime_class=spec.runtime_class_name,
+        env=tuple(entry.model_dump(by_alias=True, exclude_none=True) for entry in spec.env),
+    )
+
+
+class Claims:
+    """Gives each node to the oldest pool that selects it; remembers who went away empty."""
+
+    def __init__(self, pools: Sequence[AdminPool]) -> None:
+        self._pools = sorted(pools, key=lambda pool: (pool.created, pool.name))
+        self.overlaps: dict[str, tuple[str, str]] = {}
+
+    def claim(self, node: Node) -> AdminPool | None:
+        """The pool that the node belongs to, None when no admin claims it."""
+        matching = [pool for pool in self._pools if selects(pool.selector, node.labels)]
+        for loser in matching[1:]:
+            self.overlaps.setdefault(loser.name, (matching[0].name, node.name))
+        return matching[0] if matching else None
+
+
+def selects(selector: NodeSelector, labels: Labels) -> bool:
+    """Whether all labels and expressions of a selector hold; an empty selector selects nothing."""
+    if not selector.match_labels and not selector.match_expressions:
+        return False
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        _holds(labels.get(rule.key), rule.operator, rule.values) for rule in selector.match_expressions
+    )
+
+
+def _holds(value: str | None, operator: str, values: Sequence[str]) -> bool:
+    if operator == "In":
+        return value is not None and value in values
+    if operator == "NotIn":
+        return value is None or value not in values
+    return (value is not None) == (operator == "Exists")

@@ -1,0 +1,92 @@
+"""What a pool's devices cost an hour, with the source: GPUPool, node annotation, catalog by instance type, by model.
+
+An unknown price is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpujob.catalog.records import Accelerator, Catalog
+from gpujob.errors import BadQuantity
+from gpujob.fleet.claims import AdminPrice
+from gpujob.fleet.devices import DeviceGroup
+from gpujob.finding import Finding
+from gpujob.quantity import parse_dollars
+from gpujob.vocabulary import Annotation, CapacityType, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPrice:
+    """Micro-dollars an hour for each device, and where the figure comes from."""
+
+    per_gpu_hour: int
+    source: str
+
+
+def of_nodes(
+    groups: Sequence[DeviceGroup],
+    admin: AdminPrice | None,
+    accelerator: Accelerator | None,
+    capacity: CapacityType,
+    catalog: Catalog,
+) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
+    """The price of a pool's devices and the doubts about it."""
+    if admin is not None:
+        return _admin_price(admin, groups), ()
+    annotated, doubts = _annotated(groups)
+    if annotated is not None:
+        return annotated, doubts
+    listed, more = _listed(groups, accelerator, capacity, catalog)
+    return listed, doubts + more
+
+
+def _admin_price(admin: AdminPrice, groups: Sequence[DeviceGroup]) -> PoolPrice | None:
+    if admin.per_gpu_hour is not None:
+        return PoolPrice(admin.per_gpu_hour, "GPUPool spec.price.perGPUHour")
+    counts = [group.total for group in groups if group.total]
+    if admin.per_node_hour is None or not counts:
+        return None
+    # A pool of unequal nodes is priced by its smallest one: too dear is safer than too cheap.
+    devices = min(counts)
+    per_gpu = (2 * admin.per_node_hour + devices) // (2 * devices)
+    return PoolPrice(per_gpu, f"GPUPool spec.price.perNodeHour / {devices} GPUs")
+
+
+def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
+    """The dearest annotation of the nodes (discovered pools share one); None where a node has none that is readable."""
+    prices: list[int] = []
+    for group in groups:
+        if group.node.price is None:
+            return None, ()
+        try:
+            prices.append(parse_dollars(group.node.price))
+        except BadQuantity as error:
+            sentence = "annotation {} of node {} is ignored: {}"
+            return None, (
+                Finding(Reason.PRICE_INVALID, sentence, (Annotation.PRICE_PER_GPU_HOUR, group.node.name, error)),
+            )
+    return (PoolPrice(max(prices), f"node annotation {Annotation.PRICE_PER_GPU_HOUR}"), ()) if prices else (None, ())
+
+
+def _listed(
+    groups: Sequence[DeviceGroup], accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
+) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
+    origin = groups[0].origin if groups else None
+    if origin and origin.instance_type:
+        row = catalog.price_of(origin.cloud or None, origin.instance_type, origin.region, capacity)
+        if row is not None:
+            source = f"list price {row.cloud} {origin.instance_type} {row.region}, {row.checked_on}"
+            return PoolPrice(row.per_gpu_hour, source), _other_region(row.region, origin.region)
+    row = catalog.indicative_price(accelerator.id, capacity) if accelerator else None
+    if row is None:
+        return None, ()
+    doubt = Finding(Reason.PRICE_INDICATIVE, "price is {}; set one in a GPUPool", (row.source,))
+    return PoolPrice(row.per_gpu_hour, row.source), (doubt,)
+
+
+def _other_region(known: str, wanted: str) -> tuple[Finding, ...]:
+    if not wanted or known == wanted:
+        return ()
+    return (Finding(Reason.PRICE_INDICATIVE, "price is of region {}, the nodes are in {}", (known, wanted)),)

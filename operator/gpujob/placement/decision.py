@@ -1,0 +1,80 @@
+"""The answer of placement: an outcome for every candidate, the choice, the verdict. Worded only when asked."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from gpujob.finding import Finding
+from gpujob.fleet.objects import Resources
+from gpujob.fleet.pools import Pool
+from gpujob.placement.demand import Demand
+from gpujob.vocabulary import Backend, Outcome, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ImageChoice:
+    """The image of a candidate and the runtime whose facts were checked (None: nothing is known of the image)."""
+
+    name: str
+    image: str
+    backend: Backend
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One pool × runtime × shape and what became of it; `reasons` refuse, `doubts` do not."""
+
+    pool: Pool
+    runtime: ImageChoice
+    shape: str
+    outcome: Outcome
+    reasons: tuple[Finding, ...] = ()
+    doubts: tuple[Finding, ...] = ()
+    price_per_hour: int | None = None
+    """Micro-dollars an hour for the whole job; None when no price is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidate that was chosen, its nodes and what each pod gets."""
+
+    candidate: Candidate
+    nodes: tuple[str, ...]
+    needs: Resources
+    shared_memory: int
+    tolerations: tuple[tuple[str, str], ...] = ()
+    """Taints of the chosen nodes that the pods tolerate: key and effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """The nearest change of the job that would make it fit: the field's path, its value now and the value that fits."""
+
+    message: str
+    field: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of a demand against one fleet."""
+
+    demand: Demand
+    verdict: Verdict
+    candidates: tuple[Candidate, ...]
+    """Ranked: the chosen one first, then what fits, is busy, must be mended, is rejected."""
+    choice: Choice | None = None
+    problems: tuple[Finding, ...] = ()
+    """What must be mended in the job itself, whatever the pool."""
+    fix: Fix | None = None
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hex digits that are equal for equal choices."""
+        if self.choice is None:
+            return hashlib.sha256(self.verdict.encode()).hexdigest()[:16]
+        chosen = self.choice.candidate
+        parts = (chosen.pool.name, chosen.runtime.image, chosen.shape, *self.choice.nodes)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,104 @@
+"""A job with every default explicit: what placement asks of a pool. Equal demands get equal decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
+from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
+from gpujob.vocabulary import Backend, CapacityType, Vendor
+
+DEFAULT_CAPACITY_TYPES = (CapacityType.ON_DEMAND, CapacityType.RESERVED)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRuntime:
+    """An image of the user's: for which stack, and the GPURuntime whose facts hold for it (None: unchecked)."""
+
+    backend: Backend
+    image: str
+    runtime: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a job needs; sizes in bytes, CPU in millicores, money in micro-dollars; None where nothing is asked.
+
+    It holds nothing that names the job, so that many equal jobs share one evaluation.
+    """
+
+    nodes: int = 1
+    gpus_per_node: int = 1
+    gpu_memory: int | None = None
+    vendors: frozenset[Vendor] = frozenset(Vendor)
+    accelerators_allowed: tuple[str, ...] = ()
+    accelerators_denied: tuple[str, ...] = ()
+    pools_allowed: tuple[str, ...] = ()
+    pools_denied: tuple[str, ...] = ()
+    capacity_types: tuple[CapacityType, ...] = DEFAULT_CAPACITY_TYPES
+    max_price: int | None = None
+    framework: str = "pytorch"
+    framework_version: str | None = None
+    python: str | None = None
+    requires: tuple[str, ...] = ()
+    own_images: tuple[OwnRuntime, ...] = ()
+    millicores: int | None = None
+    memory: int | None = None
+    storage: int | None = None
+    shared_memory: int | None = None
+    as_root: bool = False
+
+    @property
+    def shape(self) -> str:
+        """Nodes x GPUs per node."""
+        return f"{self.nodes}x{self.gpus_per_node}"
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole job."""
+        return self.nodes * self.gpus_per_node
+
+
+def demand_of(job: GPUJob) -> Demand:
+    """The demand of a job that its schema accepted."""
+    spec = job.spec
+    placement, resources, framework = spec.placement, spec.resources, spec.framework
+    accelerators = placement and placement.accelerators
+    pools = placement and placement.pools
+    types = placement.capacity_types if placement else ()
+    return Demand(
+        nodes=spec.nodes or 1,
+        gpus_per_node=spec.gpus_per_node or 1,
+        gpu_memory=_bytes(spec.gpu_memory),
+        vendors=frozenset(Vendor(v) for v in placement.vendors) if placement and placement.vendors else frozenset(Vendor),
+        accelerators_allowed=accelerators.allow if accelerators else (),
+        accelerators_denied=accelerators.deny if accelerators else (),
+        pools_allowed=pools.allow if pools else (),
+        pools_denied=pools.deny if pools else (),
+        capacity_types=tuple(sorted(CapacityType(t) for t in types)) if types else DEFAULT_CAPACITY_TYPES,
+        max_price=parse_dollars(placement.max_price_per_hour) if placement and placement.max_price_per_hour else None,
+        framework=framework.name if framework else "pytorch",
+        framework_version=framework.version if framework else None,
+        python=framework.python if framework else None,
+        requires=tuple(sorted(set(spec.requires))),
+        own_images=_own_images(spec),
+        millicores=parse_millicores(resources.cpu) if resources and resources.cpu else None,
+        memory=_bytes(resources.memory) if resources else None,
+        storage=_bytes(resources.ephemeral_storage) if resources else None,
+        shared_memory=_bytes(resources.shared_memory) if resources else None,
+        as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
+    )
+
+
+def _bytes(text: str | None) -> int | None:
+    return parse_bytes(text) if text else None
+
+
+def _own_images(spec: GPUJobSpec) -> tuple[OwnRuntime, ...]:
+    if spec.images is None:
+        return ()
+    pairs: tuple[tuple[Backend, OwnImage | None], ...] = (
+        (Backend.CUDA, spec.images.cuda),
+        (Backend.ROCM, spec.images.rocm),
+    )
+    return tuple(OwnRuntime(backend, own.image, own.runtime) for backend, own in pairs if own is not None)

@@ -1,0 +1,257 @@
+"""One rule for each reason: pure functions that say why a pool or an image cannot run a job.
+
+A rule of a pool takes (demand, pool), a rule of an image takes (demand, pool, runtime); each gives a Finding or None.
+Nothing here looks at free capacity (`capacity` does). Every rule is asked, so that no reason hides another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from gpujob.catalog.architecture import runs_on
+from gpujob.catalog.records import Catalog, Runtime
+from gpujob.catalog.versions import driver_at_least, satisfies
+from gpujob.finding import Dollars, Finding, Size, listed
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement.demand import Demand
+from gpujob.quantity import GI
+from gpujob.vocabulary import Reason, Vendor
+
+PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
+ImageRule = Callable[[Demand, Pool, Runtime], Finding | None]
+
+
+def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.vendors, or images for one stack only, leave this pool's vendor out."""
+    if pool.vendor not in demand.vendors:
+        return Finding(Reason.VENDOR_EXCLUDED, "placement.vendors names only {}", (listed(sorted(demand.vendors)),))
+    backends = [own.backend for own in demand.own_images]
+    if backends and pool.vendor not in {backend.vendor for backend in backends}:
+        return Finding(Reason.VENDOR_EXCLUDED, "images has only {}", (listed(b.lower() for b in backends),))
+    return None
+
+
+def accelerator_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.accelerators leaves it out."""
+    name = pool.accelerator_id
+    if demand.accelerators_allowed and name not in demand.accelerators_allowed:
+        sentence = "placement.accelerators.allow names only {}"
+        return Finding(Reason.ACCELERATOR_EXCLUDED, sentence, (listed(demand.accelerators_allowed),))
+    if name in demand.accelerators_denied:
+        return Finding(Reason.ACCELERATOR_EXCLUDED, "placement.accelerators.deny names {}", (name,))
+    return None
+
+
+def pool_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.pools leaves it out."""
+    if demand.pools_allowed and pool.name not in demand.pools_allowed:
+        return Finding(Reason.POOL_EXCLUDED, "placement.pools.allow names only {}", (listed(demand.pools_allowed),))
+    if pool.name in demand.pools_denied:
+        return Finding(Reason.POOL_EXCLUDED, "placement.pools.deny names {}", (pool.name,))
+    return None
+
+
+def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.capacityTypes leaves it out (Spot unless it is listed)."""
+    if pool.capacity_type in demand.capacity_types:
+        return None
+    sentence = "its nodes are {}; placement.capacityTypes accepts {}"
+    return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (pool.capacity_type, listed(demand.capacity_types)))
+
+
+def unread(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The pool's devices are not known: never "fits"."""
+    return pool.problem
+
+
+def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A device has less usable memory than gpuMemory."""
+    if demand.gpu_memory is None or pool.memory is None or pool.memory >= demand.gpu_memory:
+        return None
+    sentence = "needs {} usable per GPU, {} has {} (short by {})" + _unit_hint(demand.gpu_memory, pool.memory)
+    short = Size(demand.gpu_memory - pool.memory)
+    return Finding(Reason.MEM_TOO_SMALL, sentence, (Size(demand.gpu_memory), pool.accelerator_id, Size(pool.memory), short))
+
+
+def _unit_hint(wanted: int, usable: int) -> str:
+    """80Gi asked of an "80 GB" card: the same number with G fits."""
+    gigabytes = wanted // GI * 10**9
+    return f"; {wanted // GI}G fits" if wanted % GI == 0 and gigabytes <= usable else ""
+
+
+def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """gpuMemory is asked and nobody knows what a device has."""
+    if demand.gpu_memory is None or pool.memory is not None or pool.problem is not None:
+        return None
+    sentence = "neither labels nor catalog say how much memory {} has; set it in the catalog or ask no gpuMemory"
+    return Finding(Reason.MEM_UNKNOWN, sentence, (pool.accelerator_id,))
+
+
+def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """No released framework build has code for this device."""
+    if pool.accelerator is None or pool.accelerator.support != "unsupported":
+        return None
+    sentence = "{} ({}) is supported by no current framework build"
+    return Finding(Reason.ARCH_UNSUPPORTED, sentence, (pool.accelerator.id, pool.accelerator.architecture))
+
+
+def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The whole job costs more an hour than placement.maxPricePerHour."""
+    if demand.max_price is None or pool.price is None:
+        return None
+    price = pool.price.per_gpu_hour * demand.gpus
+    if price <= demand.max_price:
+        return None
+    sentence = "costs {} an hour, placement.maxPricePerHour is {}"
+    return Finding(Reason.PRICE_CAP, sentence, (Dollars(price), Dollars(demand.max_price)))
+
+
+def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A price limit is set and the pool has no price."""
+    if demand.max_price is None or pool.price is not None:
+        return None
+    sentence = "no price is known and placement.maxPricePerHour is set; give the pool a price in a GPUPool"
+    return Finding(Reason.PRICE_UNKNOWN, sentence)
+
+
+def runtime_class_missing(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The GPUPool names a RuntimeClass that does not exist."""
+    if pool.runtime_class is None or pool.runtime_class in fleet.runtime_classes or pool.vendor is Vendor.AMD:
+        return None
+    sentence = "RuntimeClass {} of GPUPool {} does not exist; create it or remove spec.runtimeClassName"
+    return Finding(Reason.RUNTIME_CLASS_MISSING, sentence, (pool.runtime_class, pool.name))
+
+
+POOL_RULES: Final[tuple[PoolRule, ...]] = (
+    vendor_excluded,
+    accelerator_excluded,
+    pool_excluded,
+    capacity_type_excluded,
+    unread,
+    memory_too_small,
+    memory_unknown,
+    accelerator_unsupported,
+    price_over_cap,
+    price_unknown,
+    runtime_class_missing,
+)
+
+
+def arch_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image has no code for the device's architecture."""
+    device = pool.accelerator
+    if device is None or device.support == "unsupported" or runs_on(device.architecture, runtime.architectures):
+        return None
+    sentence = "{} needs {}, image has {}"
+    return Finding(Reason.ARCH_UNSUPPORTED, sentence, (device.id, _arch(device.architecture), listed(runtime.architectures)))
+
+
+def _arch(architecture: str) -> str:
+    return architecture if architecture.startswith("gfx") else f"compute capability {architecture}"
+
+
+def driver_too_old(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The node's driver is older than image or device need."""
+    if pool.driver is None:
+        return None
+    for need in (runtime.min_driver, pool.accelerator.min_driver if pool.accelerator else None):
+        if need and not driver_at_least(pool.driver, need):
+            return Finding(Reason.DRIVER_TOO_OLD, "has driver {}, needs {}", (pool.driver, need))
+    return None
+
+
+def cpu_arch_mismatch(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image does not exist for the hosts' CPU architecture."""
+    if pool.cpu_architecture in runtime.cpu_architectures:
+        return None
+    sentence = "hosts are {}, image is for {}"
+    return Finding(Reason.CPU_ARCH_MISMATCH, sentence, (pool.cpu_architecture, listed(runtime.cpu_architectures)))
+
+
+def framework_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image has another framework or another version of it."""
+    has = f"{runtime.framework} {runtime.framework_version}"
+    if runtime.framework != demand.framework:
+        return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs {}, image has {}", (demand.framework, has))
+    if demand.framework_version and not satisfies(runtime.framework_version, demand.framework_version):
+        needs = f"{demand.framework} {demand.framework_version}"
+        return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs {}, image has {}", (needs, has))
+    return None
+
+
+def python_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image has another Python version, or nobody knows which."""
+    if demand.python is None or (runtime.python is not None and satisfies(runtime.python, demand.python)):
+        return None
+    has = f"Python {runtime.python}" if runtime.python else "an unknown Python"
+    return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs Python {}, image has {}", (demand.python, has))
+
+
+def image_needs_root(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image works only as root and the job does not ask for root."""
+    if demand.as_root or runtime.runs_as_non_root != "False":
+        return None
+    return Finding(Reason.IMAGE_NEEDS_ROOT, "image works as root only; set securityContext.runAsUser to 0")
+
+
+IMAGE_RULES: Final[tuple[ImageRule, ...]] = (
+    arch_unsupported,
+    driver_too_old,
+    cpu_arch_mismatch,
+    framework_unsupported,
+    python_unsupported,
+    image_needs_root,
+)
+
+
+def features_missing_on_device(demand: Demand, pool: Pool, catalog: Catalog) -> Iterator[Finding]:
+    """Required features that the device lacks, one finding each."""
+    for word in demand.requires:
+        feature = catalog.features.get(word)
+        if feature is None or pool.accelerator is None or "accelerator" not in feature.levels:
+            continue
+        if word not in pool.accelerator.features:
+            yield Finding(feature.reason, "requires {}, which {} does not have", (word, pool.accelerator.id))
+
+
+def features_missing_in_image(demand: Demand, runtime: Runtime, catalog: Catalog) -> Iterator[Finding]:
+    """Required features that the image lacks, one finding each."""
+    for word in demand.requires:
+        feature = catalog.features.get(word)
+        if feature is not None and "runtime" in feature.levels and word not in runtime.features:
+            yield Finding(feature.reason, "requires {}, which image {} does not have", (word, runtime.image))
+
+
+def driver_unknown(pool: Pool, runtime: Runtime | None) -> Iterator[Finding]:
+    """A doubt: no label says the driver and the image or the device needs a certain one."""
+    needs = (runtime.min_driver if runtime else None) or (pool.accelerator.min_driver if pool.accelerator else None)
+    if pool.driver is None and needs and pool.problem is None:
+        yield Finding(Reason.DRIVER_UNKNOWN, "no label says the driver; the image needs {}", (needs,))
+
+
+def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
+    """What must be mended in the job itself: words that nothing knows, runtimes that are not there."""
+    return tuple(_unknown_words(demand, fleet, catalog))
+
+
+def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Finding]:
+    for word in demand.requires:
+        if word not in catalog.features:
+            sentence = "requires: {} is no known feature; the nearest is {}"
+            yield Finding(Reason.FEATURE_UNKNOWN, sentence, (word, catalog.nearest_feature(word)))
+    seen = {pool.accelerator_id for pool in fleet.pools}
+    for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
+        if catalog.accelerator(word) is None and word not in seen:
+            sentence = "placement.accelerators: {} is no known accelerator; the nearest is {}"
+            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, catalog.nearest_accelerator(word)))
+    pools = {pool.name for pool in fleet.pools}
+    for word in (*demand.pools_allowed, *demand.pools_denied):
+        if word not in pools:
+            sentence = "placement.pools: there is no pool {}; known pools are {}"
+            yield Finding(Reason.POOL_UNKNOWN, sentence, (word, listed(sorted(pools))))
+    names = {runtime.name for runtime in catalog.runtimes}
+    for own in demand.own_images:
+        if own.runtime is not None and own.runtime not in names:
+            sentence = "images.{}.runtime: there is no GPURuntime {}; create it or leave the field out"
+            yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (own.backend.lower(), own.runtime))
