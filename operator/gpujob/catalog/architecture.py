@@ -1,8 +1,8 @@
 """Which compiled code a device can run.
 
-NVIDIA (CUDA C++ programming guide, binary and PTX compatibility): machine code runs on devices of the same major compute
-capability and an equal or higher minor one (8.6 code on 8.9); PTX ("12.0+PTX") is compiled by the driver for any equal or
-higher capability. AMD code objects run on exactly the gfx architecture that they were compiled for.
+NVIDIA (CUDA C++ programming guide, binary and PTX compatibility): machine code runs on devices of the same major
+compute capability and an equal or higher minor one (8.6 code on 8.9); PTX ("12.0+PTX") is compiled by the driver for
+any equal or higher capability. AMD code objects run on exactly the gfx architecture that they were compiled for.
 """
 
 from __future__ import annotations

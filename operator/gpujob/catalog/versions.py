@@ -23,7 +23,7 @@ _RELEASE: Final = re.compile(r"\s*v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?![0-9])", re.
 
 
 def release(text: str | None) -> Release:
-    """The release part of a version: (2, 14, 0) of "2.14.0a0+4fdf"; empty where there is none, so that it is unknown."""
+    """The release part of a version: (2, 14, 0) of "2.14.0a0+4fdf"; empty, so unknown, where there is none."""
     match = _RELEASE.match(text or "")
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 

@@ -1,0 +1,64 @@
+"""List prices: of an instance type in a region, and what a model costs in general."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from gpujob.vocabulary import CapacityType
+
+if TYPE_CHECKING:
+    from gpujob.catalog.records import Price
+
+ANYWHERE: Final = "any"
+"""The region of a price that holds in all of a cloud's regions."""
+
+
+class PriceList:
+    """The price rows by instance type."""
+
+    __slots__ = ("_by_instance_type", "_rows")
+
+    def __init__(self, rows: Sequence[Price]) -> None:
+        self._rows = rows
+        self._by_instance_type: dict[tuple[str, CapacityType], list[Price]] = {}
+        for row in rows:
+            if row.instance_type is not None:
+                self._by_instance_type.setdefault((row.instance_type, row.capacity_type), []).append(row)
+
+    def listed(self, cloud: str | None, instance_type: str, region: str, capacity: CapacityType) -> Price | None:
+        """The row of this region, else of the nearest name in the same cloud."""
+        rows = self._by_instance_type.get((instance_type, capacity), ())
+        candidates = [row for row in rows if cloud is None or row.cloud == cloud]
+        if not candidates:
+            return None
+        best = min(candidates, key=lambda row: (row.region != region, -_shared_start(row.region, region), row.region))
+        return replace(best, region=region) if best.region == ANYWHERE and region else best
+
+    def median(self, accelerator: str, capacity: CapacityType) -> Price | None:
+        """The middle of all rows of a model; with an even number of rows, the mean of the middle two."""
+        rows = [row for row in self._rows if row.accelerator == accelerator and row.capacity_type is capacity]
+        if not rows:
+            return None
+        amounts = sorted(row.per_gpu_hour for row in rows)
+        middle = len(amounts) // 2
+        amount = amounts[middle] if len(amounts) % 2 else (amounts[middle - 1] + amounts[middle]) // 2
+        first, last = min(row.checked_on for row in rows), max(row.checked_on for row in rows)
+        dates = first if first == last else f"{first} to {last}"
+        plural = "price" if len(rows) == 1 else "prices"
+        return replace(
+            rows[0],
+            cloud="",
+            instance_type=None,
+            region="",
+            per_gpu_hour=amount,
+            source=f"indicative: median of {len(rows)} list {plural} {dates}",
+            checked_on=last,
+        )
+
+
+def _shared_start(one: str, other: str) -> int:
+    """How many leading characters two region names share: eastus and eastus2 are nearer than westeurope."""
+    pairs = zip(one, other, strict=False)
+    return next((index for index, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))

@@ -1,0 +1,255 @@
+"""The catalog's rows and the catalog: values with their source, and the lookups that fleet and placement ask.
+
+Memory is bytes, money micro-dollars, TFLOPS dense, and everything is for one KUBERNETES DEVICE (a GCD of an MI250X).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from gpujob.catalog import consistency, identity, pricelist
+from gpujob.catalog.versions import Release, release
+from gpujob.quantity import parse_bytes
+from gpujob.vocabulary import Backend, CapacityType, Reason, Vendor
+
+if TYPE_CHECKING:
+    from gpujob.api.gpuruntime import GPURuntimeSpec
+
+Support = Literal["production", "limited", "unsupported"]
+"""production: the vendor lists it for this work; limited: a consumer part, or partly known or supported; unsupported:
+no PyTorch build exists for it, so it is refused by name."""
+Level = Literal["accelerator", "runtime"]
+NonRoot = Literal["True", "False", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """A model of device; None where nobody could be cited."""
+
+    id: str
+    """Short and stable, without spaces: MI300X, H100-SXM, A100-80GB."""
+    name: str
+    vendor: Vendor
+    architecture: str
+    """gfx942, or a compute capability such as 9.0."""
+    nominal_bytes: int | None = None
+    """The vendor's size, read as GiB, so that no driver reports more."""
+    driver_bytes: int | None = None
+    """What the driver reports."""
+    torch_bytes: int | None = None
+    """The smallest total that PyTorch was seen to report."""
+    bandwidth_gb_s: float | None = None
+    bf16_tflops: float | None = None
+    fp16_tflops: float | None = None
+    fp8_tflops: float | None = None
+    features: frozenset[str] = frozenset()
+    min_driver: str | None = None
+    """The oldest NVIDIA driver, or amdgpu module, that drives it."""
+    support: Support = "production"
+    integrated: bool = False
+    """Whether it shares its memory with the host, so that no figure is its own."""
+    devices_per_card: int = 1
+    compute_units: int | None = None
+    """AMD compute units of the device, the labeller's cu-count; tells models of one device id apart."""
+    device_ids: tuple[str, ...] = ()
+    """AMD PCI device ids, lower-case hexadecimal."""
+    products: tuple[str, ...] = ()
+    """The vendors' product labels, every known spelling."""
+    gke: tuple[str, ...] = ()
+    """Values of cloud.google.com/gke-accelerator."""
+    cloud_names: tuple[str, ...] = ()
+    """Values of karpenter.k8s.aws/instance-gpu-name."""
+    watts: int | None = None
+    """Board power; of the whole card where a card is several devices."""
+    source: str = ""
+    checked_on: str = ""
+    note: str = ""
+
+    @property
+    def usable_bytes(self) -> int | None:
+        """What a framework can use: seen by PyTorch, else the driver's figure less 1 %; None when neither is known."""
+        if self.torch_bytes is not None:
+            return self.torch_bytes
+        return None if self.driver_bytes is None else self.driver_bytes * 99 // 100
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A word that a job can require; it needs every one of its levels."""
+
+    name: str
+    levels: tuple[Level, ...]
+    reason: Reason
+    """Why a candidate without it is rejected."""
+    description: str = ""
+    source: str = ""
+    checked_on: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """A cloud's machine: its accelerator and how many Kubernetes devices a node has."""
+
+    name: str
+    cloud: str
+    accelerator: str
+    devices: int
+    source: str = ""
+    checked_on: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """A list price for one Kubernetes device."""
+
+    cloud: str
+    instance_type: str | None
+    accelerator: str
+    region: str
+    """`any` where one price holds everywhere."""
+    capacity_type: CapacityType
+    per_gpu_hour: int
+    """Micro-dollars."""
+    source: str = ""
+    checked_on: str = ""
+    """The day the price was published, or read where the publisher gives no day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A container image and what it can do."""
+
+    name: str
+    image: str
+    backend: Backend
+    backend_version: str
+    framework: str
+    framework_version: str
+    framework_release: Release
+    backend_release: Release
+    python: str | None = None
+    architectures: tuple[str, ...] = ()
+    min_driver: str | None = None
+    cpu_architectures: tuple[str, ...] = ("amd64",)
+    features: frozenset[str] = frozenset()
+    runs_as_non_root: NonRoot = "Unknown"
+    size_bytes: int | None = None
+    preference: int = 0
+    source: str = ""
+    checked_on: str = ""
+
+
+def runtime_of(name: str, spec: GPURuntimeSpec, *, source: str = "GPURuntime", checked_on: str = "") -> Runtime:
+    """A Runtime of a GPURuntime's spec; raises CatalogInvalid, in one sentence, when the spec contradicts itself."""
+    return consistency.checked(
+        Runtime(
+            name=name,
+            image=spec.image,
+            backend=Backend(spec.backend),
+            backend_version=spec.backend_version,
+            framework=spec.framework.name,
+            framework_version=spec.framework.version,
+            framework_release=release(spec.framework.version),
+            backend_release=release(spec.backend_version),
+            python=spec.python,
+            architectures=tuple(spec.architectures),
+            min_driver=spec.min_driver,
+            cpu_architectures=tuple(spec.cpu_architectures),
+            features=frozenset(spec.features),
+            runs_as_non_root=spec.runs_as_non_root,
+            size_bytes=None if spec.size is None else parse_bytes(spec.size),
+            preference=spec.preference,
+            source=source,
+            checked_on=checked_on,
+        )
+    )
+
+
+def in_order(runtimes: Iterable[Runtime]) -> tuple[Runtime, ...]:
+    """Runtimes by preference, newest framework, newest backend, name."""
+    by_name = sorted(runtimes, key=lambda row: row.name)
+    return tuple(
+        sorted(by_name, key=lambda row: (row.preference, row.framework_release, row.backend_release), reverse=True)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalog:
+    """All rows, and the lookups; built once, shared by everyone, never changed."""
+
+    accelerators: tuple[Accelerator, ...] = ()
+    features: Mapping[str, Feature] = field(default_factory=dict)
+    instance_types: Mapping[str, InstanceType] = field(default_factory=dict)
+    prices: tuple[Price, ...] = ()
+    runtimes: tuple[Runtime, ...] = ()
+    """In the order of `in_order`."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Rows that contradict themselves: name and sentence."""
+
+    _identities: identity.Identities = field(init=False, repr=False)
+    _price_list: pricelist.PriceList = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runtimes", in_order(self.runtimes))
+        object.__setattr__(self, "_identities", identity.Identities(self.accelerators))
+        object.__setattr__(self, "_price_list", pricelist.PriceList(self.prices))
+
+    def accelerator(self, word: str) -> Accelerator | None:
+        """The accelerator of this id."""
+        return self._identities.ids.get(word)
+
+    def by_device_id(
+        self, device_id: str, driver_memory_gib: float | None = None, cu_count: int | None = None
+    ) -> Accelerator | None:
+        """The model behind an AMD PCI device id.
+
+        Some ids are shared by several models: what is known of memory (the vram label, GiB) and compute units tells
+        them apart. None for an unknown id, and when models that differ in memory or architecture remain.
+        """
+        return self._identities.by_device_id(device_id, driver_memory_gib, cu_count)
+
+    def by_product(self, product: str, driver_memory_gib: float | None = None) -> Accelerator | None:
+        """The model behind a product label or name; spaces, hyphens and underscores are the same.
+
+        The suffixes of shared and sliced devices (-SHARED, -MIG-1g.5gb) are dropped: the card is named.
+        """
+        return self._identities.by_product(product, driver_memory_gib)
+
+    def by_gke(self, value: str) -> Accelerator | None:
+        """The model behind a value of cloud.google.com/gke-accelerator."""
+        return self._identities.by_gke(value)
+
+    def by_cloud_name(self, name: str, memory_mib: int | None = None) -> Accelerator | None:
+        """The model behind a value of karpenter.k8s.aws/instance-gpu-name and the cloud's own memory figure in MiB."""
+        return self._identities.by_cloud_name(name, memory_mib)
+
+    def by_instance_type(self, name: str) -> Accelerator | None:
+        """The model that a cloud's instance type has."""
+        row = self.instance_types.get(name)
+        return self.accelerator(row.accelerator) if row else None
+
+    def nearest_accelerator(self, word: str) -> str | None:
+        """The id that a mistyped word most likely means."""
+        return identity.nearest(word, self._identities.ids)
+
+    def nearest_feature(self, word: str) -> str | None:
+        """The feature that a mistyped word most likely means."""
+        return identity.nearest(word, self.features)
+
+    def with_runtimes(self, extra: Iterable[Runtime]) -> Catalog:
+        """This catalog and an admin's runtimes; one of the same name replaces the row."""
+        by_name = {row.name: row for row in self.runtimes} | {row.name: row for row in extra}
+        return replace(self, runtimes=tuple(by_name.values()))
+
+    def price_of(self, cloud: str | None, instance_type: str, region: str, capacity_type: CapacityType) -> Price | None:
+        """The list price of an instance type: of this region, else of the region of that cloud whose name is nearest.
+
+        A price that holds everywhere comes with the region asked for; another region shows in `Price.region`.
+        """
+        return self._price_list.listed(cloud, instance_type, region, capacity_type)
+
+    def indicative_price(self, accelerator_id: str, capacity_type: CapacityType) -> Price | None:
+        """The median of all list prices of a model, for devices whose own price nobody knows."""
+        return self._price_list.median(accelerator_id, capacity_type)

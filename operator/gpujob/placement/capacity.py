@@ -1,0 +1,196 @@
+"""Which nodes of a pool have room for a job: best fit, the whole gang or nothing, never two pods of a gang on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gpujob.finding import Cores, Finding, Size
+from gpujob.fleet.objects import Resources
+from gpujob.fleet.pools import Pool, PoolNode
+from gpujob.placement.demand import Demand
+from gpujob.quantity import GI, MI
+from gpujob.vocabulary import Reason
+
+SHARE: Final = (9, 10)
+"""The part of a node's CPU and memory that GPU jobs share; the rest stays for daemons and later ones."""
+
+DEFAULT_STORAGE: Final = 20 * GI
+IMAGE_ROOM: Final = (5, 2)
+"""Disk for an image, as a multiple of its size: the layers, the unpacked files and a margin (pull and unpack overlap)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where a job fits: the chosen nodes and what each pod gets, or why it never fits, or why not now."""
+
+    nodes: tuple[PoolNode, ...] = ()
+    needs: Resources = Resources()
+    never: tuple[Finding, ...] = ()
+    busy: tuple[Finding, ...] = ()
+
+
+def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
+    """The nodes for a demand: of those with room the ones that the job leaves fullest, ties by name."""
+    able = [node for node in pool.nodes if not _refusals(demand, pool, node, image_size)]
+    if len(able) < demand.nodes:
+        return Room(never=tuple(_why_never(demand, pool, image_size, len(able))))
+    free = [node for node in able if _has_room(demand, node)]
+    if len(free) < demand.nodes:
+        return Room(busy=tuple(_why_busy(demand, able, len(free))))
+    chosen = sorted(free, key=lambda node: (_discouraged(node), node.free, node.left.memory, node.name))[: demand.nodes]
+    return Room(tuple(sorted(chosen, key=lambda node: node.name)), _smallest(node_needs(demand, n) for n in chosen))
+
+
+def node_needs(demand: Demand, node: PoolNode) -> Resources:
+    """What a pod gets on a node: what the job asks, else the share of the node that belongs to its GPUs.
+
+    The share is cut from what pods without GPUs leave; where others took more than their share, it shrinks down to a
+    quarter, so that free GPUs are not stranded for want of memory.
+    """
+    total = max(node.total or node.healthy, demand.gpus_per_node)
+    gpus, free = demand.gpus_per_node, max(node.free, demand.gpus_per_node)
+    base, left = node.share_base, node.left
+    cpu = _share(base.millicores, left.millicores, gpus, total, free)
+    memory = _share(base.memory, left.memory, gpus, total, free)
+    storage = demand.storage
+    if storage is None and base.storage is not None and left.storage is not None:
+        storage = min(DEFAULT_STORAGE, _floor(_share(base.storage, left.storage, gpus, total, free), MI))
+    return Resources(
+        millicores=demand.millicores or max(1, _floor(cpu, 1000) or cpu),
+        memory=demand.memory or max(MI, _floor(memory, GI) or _floor(memory, MI)),
+        storage=storage,
+        pods=1,
+    )
+
+
+def shared_memory(demand: Demand, needs: Resources) -> int:
+    """Bytes of /dev/shm: what the job asks, else a quarter of its memory, at least 1Gi (or all), at most 64Gi."""
+    if demand.shared_memory is not None:
+        return demand.shared_memory
+    return min(max(needs.memory // 4, min(GI, needs.memory)), 64 * GI)
+
+
+def _share(base: int, left: int, gpus: int, total: int, free: int) -> int:
+    mine = max(base, 0) * gpus * SHARE[0] // (total * SHARE[1])
+    return max(min(mine, max(left, 0) * gpus // free), mine // 4)
+
+
+def _floor(amount: int, unit: int) -> int:
+    return amount // unit * unit
+
+
+def _smallest(needs: Iterable[Resources]) -> Resources:
+    """All pods of a gang share one template, so the smallest of their shares counts."""
+    all_needs = list(needs)
+    storages = [n.storage for n in all_needs if n.storage is not None]
+    return Resources(
+        min(n.millicores for n in all_needs),
+        min(n.memory for n in all_needs),
+        min(storages) if len(storages) == len(all_needs) else None,
+        1,
+    )
+
+
+def _discouraged(node: PoolNode) -> int:
+    return sum(taint.effect == "PreferNoSchedule" for taint in node.taints)
+
+
+def _refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None) -> tuple[Reason, ...]:
+    """Why the node can never take a pod of this job, however empty it is."""
+    found = []
+    if any(not pool.tolerates(taint) for taint in node.taints):
+        found.append(Reason.TAINT_NOT_TOLERATED)
+    if node.total is not None and node.total < demand.gpus_per_node:
+        found.append(Reason.POOL_TOO_SMALL)
+    if not node.allocatable.covers(_asked(demand)):
+        found.append(Reason.NODE_TOO_SMALL)
+    if _disk_short(demand, node, image_size):
+        found.append(Reason.DISK_TOO_SMALL)
+    return tuple(found)
+
+
+def _asked(demand: Demand) -> Resources:
+    return Resources(demand.millicores or 0, demand.memory or 0, demand.storage or 0, 0)
+
+
+def _disk_needed(demand: Demand, image_size: int) -> int:
+    return image_size * IMAGE_ROOM[0] // IMAGE_ROOM[1] + (demand.storage or DEFAULT_STORAGE)
+
+
+def _disk_short(demand: Demand, node: PoolNode, image_size: int | None) -> bool:
+    disk = node.allocatable.storage
+    return image_size is not None and disk is not None and disk < _disk_needed(demand, image_size)
+
+
+def _has_room(demand: Demand, node: PoolNode) -> bool:
+    return node.unready is None and node.free >= demand.gpus_per_node and node.left.covers(node_needs(demand, node))
+
+
+def _why_never(demand: Demand, pool: Pool, image_size: int | None, able: int) -> Iterable[Finding]:
+    reasons = [_refusals(demand, pool, node, image_size) for node in pool.nodes]
+    if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
+        yield _pool_too_small(demand, pool)
+    tainted = [node for node, r in zip(pool.nodes, reasons, strict=True) if Reason.TAINT_NOT_TOLERATED in r]
+    if tainted:
+        taint = next(t for t in tainted[0].taints if not pool.tolerates(t))
+        sentence = "{} of {} nodes have taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
+        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (len(tainted), len(pool.nodes), taint))
+    if any(Reason.NODE_TOO_SMALL in r for r in reasons):
+        yield _node_too_small(demand, pool.nodes)
+    if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
+        most = Size(max(node.allocatable.storage or 0 for node in pool.nodes))
+        sentence = "needs {} of disk for image and job, the largest node has {}"
+        yield Finding(Reason.DISK_TOO_SMALL, sentence, (Size(_disk_needed(demand, image_size)), most))
+
+
+def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
+    gpus, total = demand.gpus_per_node, len(pool.nodes)
+    largest = max((node.total or 0 for node in pool.nodes), default=0)
+    if largest < gpus:
+        sentence = "needs {} GPUs on one node, the largest node has {}"
+        return Finding(Reason.POOL_TOO_SMALL, sentence, (gpus, largest))
+    enough = sum((node.total or 0) >= gpus for node in pool.nodes)
+    sentence = "needs {} nodes with {} GPUs each, {} of {} nodes have that many"
+    return Finding(Reason.POOL_TOO_SMALL, sentence, (demand.nodes, gpus, enough, total))
+
+
+def _node_too_small(demand: Demand, nodes: Iterable[PoolNode]) -> Finding:
+    most = Resources()
+    for node in nodes:
+        most = most.at_least(node.allocatable)
+    if demand.millicores and demand.millicores > most.millicores:
+        what = ("CPU", Cores(demand.millicores), Cores(most.millicores))
+    elif demand.memory and demand.memory > most.memory:
+        what = ("memory", Size(demand.memory), Size(most.memory))  # type: ignore[assignment]
+    else:
+        what = ("ephemeral-storage", Size(demand.storage or 0), Size(most.storage or 0))  # type: ignore[assignment]
+    return Finding(Reason.NODE_TOO_SMALL, "needs {1} {0} on one node, the largest node has {2}", what)
+
+
+def _why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
+    ready = [node for node in able if node.unready is None]
+    unready = [node.unready for node in able if node.unready is not None]
+    gpus = demand.gpus_per_node
+    free = sum(max(node.free, 0) for node in ready)
+    largest = max((node.free for node in ready), default=0)
+    on = f"on each of {demand.nodes} nodes" if demand.nodes > 1 else "on one node"
+    if not ready:
+        yield unready[0]
+        return
+    crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
+    if free >= gpus * demand.nodes and crowded is None:
+        sentence = "needs {} free GPUs {}: {} are free over {} nodes, at most {} on one ({} of {} nodes have room)"
+        yield Finding(Reason.FRAGMENTED, sentence, (gpus, on, free, len(ready), max(largest, 0), with_room, demand.nodes))
+    elif crowded is not None:
+        sentence = "GPUs are free on node {}, but {} CPU and {} memory are left there of {} and {} needed"
+        left, needs = crowded.left, node_needs(demand, crowded)
+        numbers = (crowded.name, Cores(max(left.millicores, 0)), Size(max(left.memory, 0)), Cores(needs.millicores),
+                   Size(needs.memory))  # fmt: skip
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, numbers)
+    else:
+        total = sum(node.total or node.healthy for node in able)
+        sentence = "needs {} free GPUs {}, {} of {} are free ({} of {} nodes have room)"
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (gpus, on, free, total, with_room, demand.nodes))
+    yield from unready[:1]

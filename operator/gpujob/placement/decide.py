@@ -1,0 +1,190 @@
+"""decide(demand, fleet, catalog): an outcome for every pool × runtime × shape, the choice and the verdict.
+
+Deterministic to the last tie: equal inputs give equal decisions on every machine, since ranking ends in names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpujob.catalog.records import Catalog, Runtime
+from gpujob.finding import Finding
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement import rules
+from gpujob.placement.capacity import Room, find_room, shared_memory
+from gpujob.placement.decision import Candidate, Choice, Decision, ImageChoice
+from gpujob.placement.demand import Demand, OwnRuntime
+from gpujob.vocabulary import Backend, Outcome, Reason, Vendor, Verdict
+
+MISCONFIGURING: Final = frozenset(
+    {
+        Reason.DEVICE_UNKNOWN,
+        Reason.MEM_UNKNOWN,
+        Reason.MODELS_DIFFER,
+        Reason.NO_DEVICE_PLUGIN,
+        Reason.RUNTIME_CLASS_MISSING,
+        Reason.RUNTIME_UNKNOWN,
+        Reason.POOL_UNKNOWN,
+        Reason.ACCELERATOR_UNKNOWN,
+        Reason.FEATURE_UNKNOWN,
+        Reason.NO_POOL,
+    }
+)
+"""Reasons that somebody can mend; every other reason of a rule refuses for good."""
+
+SILENT_DOUBTS: Final = frozenset({Reason.RUNS_AS_ROOT, Reason.BF16_EMULATED})
+"""Doubts that are shown but do not rank a candidate lower."""
+
+_ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """An image to try on a pool: its facts (None: unchecked) and its rank among the pool's images."""
+
+    choice: ImageChoice
+    facts: Runtime | None
+    rank: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A candidate with what is needed to choose it."""
+
+    candidate: Candidate
+    room: Room
+    rank: tuple[object, ...]
+
+
+def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
+    """The decision for one demand; `fix` is left to `fixes.nearest_fix`, since only impossible jobs need it."""
+    problems = rules.job_problems(demand, fleet, catalog)
+    trials = [trial for pool in fleet.pools for trial in _try_pool(demand, pool, fleet, catalog, problems)]
+    ranked = _ranked(trials)
+    best = ranked[0] if ranked and ranked[0].candidate.outcome is Outcome.FITS else None
+    candidates = tuple(trial.candidate for trial in ranked)
+    if best is None:
+        return Decision(demand, _verdict(candidates, problems), candidates, problems=problems)
+    chosen = replace(best.candidate, outcome=Outcome.CHOSEN)
+    choice = Choice(
+        candidate=chosen,
+        nodes=tuple(node.name for node in best.room.nodes),
+        needs=best.room.needs,
+        shared_memory=shared_memory(demand, best.room.needs),
+        tolerations=_tolerations(best.room, chosen.pool),
+    )
+    return Decision(demand, Verdict.PLACED, (chosen, *candidates[1:]), choice)
+
+
+def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> Verdict:
+    outcomes = {candidate.outcome for candidate in candidates}
+    if problems:
+        return Verdict.MISCONFIGURED
+    if Outcome.BUSY in outcomes:
+        return Verdict.WAITING
+    return Verdict.MISCONFIGURED if Outcome.MISCONFIGURED in outcomes else Verdict.IMPOSSIBLE
+
+
+def _try_pool(
+    demand: Demand, pool: Pool, fleet: Fleet, catalog: Catalog, problems: tuple[Finding, ...]
+) -> Iterator[_Trial]:
+    """Every image on one pool; what does not depend on the image is worked out once."""
+    of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.POOL_RULES)))
+    of_pool = (*of_pool, *rules.features_missing_on_device(demand, pool, catalog))
+    price = pool.price.per_gpu_hour * demand.gpus if pool.price else None
+    rooms: dict[int | None, Room] = {}
+    for image in _images(demand, pool, catalog):
+        size = image.facts.size_bytes if image.facts else None
+        if size not in rooms:
+            rooms[size] = find_room(demand, pool, size)
+        room = rooms[size]
+        refusals = (*of_pool, *_image_refusals(demand, pool, image.facts, catalog), *room.never)
+        outcome = _outcome(refusals, room)
+        candidate = Candidate(
+            pool, image.choice, demand.shape, outcome,
+            refusals if refusals else room.busy,
+            tuple(_doubts(demand, pool, image.facts, room)),
+            price,
+        )  # fmt: skip
+        yield _Trial(candidate, room, image.rank)
+
+
+def _outcome(refusals: tuple[Finding, ...], room: Room) -> Outcome:
+    """A refusal for good outweighs what could be mended, and this outweighs what only needs time."""
+    if not refusals:
+        return Outcome.BUSY if room.busy else Outcome.FITS
+    mendable = all(finding.reason in MISCONFIGURING for finding in refusals)
+    return Outcome.MISCONFIGURED if mendable else Outcome.REJECTED
+
+
+def _images(demand: Demand, pool: Pool, catalog: Catalog) -> Iterator[_Image]:
+    """The images to try on a pool: the job's own, else every runtime of the vendor's stack."""
+    backend = Backend.CUDA if pool.vendor is Vendor.NVIDIA else Backend.ROCM
+    if demand.own_images:
+        own = next((own for own in demand.own_images if own.backend is backend), demand.own_images[0])
+        yield _own_image(own, catalog)
+        return
+    for runtime in catalog.runtimes:
+        if runtime.backend is backend:
+            yield _Image(ImageChoice(runtime.name, runtime.image, backend), runtime, _image_rank(runtime))
+
+
+def _own_image(own: OwnRuntime, catalog: Catalog) -> _Image:
+    facts = next((runtime for runtime in catalog.runtimes if runtime.name == own.runtime), None) if own.runtime else None
+    return _Image(ImageChoice("own", own.image, own.backend), facts)
+
+
+def _image_rank(runtime: Runtime) -> tuple[object, ...]:
+    """Higher preference, then newest framework, then newest backend, then the name."""
+    newest_first = tuple(-part for part in (*runtime.framework_release, 0, 0, 0)[:4])
+    return (-runtime.preference, newest_first, tuple(-part for part in (*runtime.backend_release, 0, 0, 0)[:4]), runtime.name)
+
+
+def _image_refusals(demand: Demand, pool: Pool, facts: Runtime | None, catalog: Catalog) -> Iterator[Finding]:
+    if facts is None:
+        return
+    yield from filter(None, (rule(demand, pool, facts) for rule in rules.IMAGE_RULES))
+    yield from rules.features_missing_in_image(demand, facts, catalog)
+
+
+def _doubts(demand: Demand, pool: Pool, facts: Runtime | None, room: Room) -> Iterator[Finding]:
+    yield from pool.doubts
+    if facts is None:
+        yield Finding(Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked")
+    yield from rules.driver_unknown(pool, facts)
+    if any(taint.effect == "PreferNoSchedule" for node in room.nodes for taint in node.taints):
+        yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
+    if demand.as_root:
+        yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')
+    if pool.accelerator and "BF16" not in pool.accelerator.features and pool.accelerator.support != "unsupported":
+        yield Finding(Reason.BF16_EMULATED, "{} has no native BF16", (pool.accelerator.id,))
+
+
+def _ranked(trials: Iterable[_Trial]) -> list[_Trial]:
+    """Best first: outcome, then the pool (price, doubts, memory, name), then the image."""
+    trials = list(trials)
+    best: dict[str, _Trial] = {}
+    for trial in trials:
+        name = trial.candidate.pool.name
+        if name not in best or _in_pool(trial) < _in_pool(best[name]):
+            best[name] = trial
+    return sorted(trials, key=lambda t: (*_in_pool(t)[:2], _pool_rank(best[t.candidate.pool.name].candidate), t.rank))
+
+
+def _in_pool(trial: _Trial) -> tuple[object, ...]:
+    candidate = trial.candidate
+    refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
+    return (_ORDER.index(candidate.outcome), refused, trial.rank)
+
+
+def _pool_rank(candidate: Candidate) -> tuple[object, ...]:
+    price, pool = candidate.price_per_hour, candidate.pool
+    doubts = sum(doubt.reason not in SILENT_DOUBTS for doubt in candidate.doubts)
+    return (price is None, price or 0, doubts, pool.memory or 0, pool.name)
+
+
+def _tolerations(room: Room, pool: Pool) -> tuple[tuple[str, str], ...]:
+    taints = {(t.key, t.effect) for node in room.nodes for t in node.taints if t.effect != "PreferNoSchedule"}
+    return tuple(sorted(taints))

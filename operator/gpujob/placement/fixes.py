@@ -1,0 +1,232 @@
+"""The nearest change of an impossible job that would make it fit: one field, its value now, and the value that fits.
+
+Every proposal is decided before it is made, so that applying it really helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Candidate, Decision, Fix
+from gpujob.placement.demand import Demand
+from gpujob.quantity import GI, MI, MICRO, format_dollars, format_millicores, quantity_of_bytes
+from gpujob.vocabulary import Outcome, Reason, Verdict
+
+TRIED: Final = 24
+"""Proposals that are decided at most: the nearest ones; each costs one decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change of one field and how far it is from what the job asks (0 is no change, 1 gives a wish up)."""
+
+    distance: float
+    field: str
+    before: object
+    after: object
+    demand: Demand
+
+
+def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
+    """The smallest single change that makes an Impossible job Placed or Waiting; None when no single change does."""
+    if decision.verdict is not Verdict.IMPOSSIBLE:
+        return None
+    proposals = sorted(_distinct(_proposals(decision)), key=lambda p: (p.distance, p.field, str(p.after)))
+    for proposal in proposals[:TRIED]:
+        outcome = decide(proposal.demand, fleet, catalog)
+        if outcome.verdict in (Verdict.PLACED, Verdict.WAITING):
+            pool = outcome.candidates[0].pool.name
+            return Fix(_sentence(proposal, pool), proposal.field, proposal.before, proposal.after)
+    return None
+
+
+def _sentence(proposal: Proposal, pool: str) -> str:
+    if proposal.after is None:
+        return f"without {proposal.field} ({_text(proposal.before)}) it would fit pool {pool}"
+    return f"with {proposal.field} {_text(proposal.after)} instead of {_text(proposal.before)} it would fit pool {pool}"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(str, value)) + "]"
+    return "nothing" if value is None else str(value)
+
+
+def _distinct(proposals: Iterator[Proposal]) -> list[Proposal]:
+    nearest: dict[tuple[str, str], Proposal] = {}
+    for proposal in proposals:
+        key = (proposal.field, str(proposal.after))
+        if key not in nearest or proposal.distance < nearest[key].distance:
+            nearest[key] = proposal
+    return list(nearest.values())
+
+
+def _proposals(decision: Decision) -> Iterator[Proposal]:
+    """For each rejected candidate, the changes that would answer its reasons; fewer reasons are nearer."""
+    for candidate in decision.candidates:
+        if candidate.outcome is not Outcome.REJECTED:
+            continue
+        for reason in {finding.reason for finding in candidate.reasons}:
+            for repair in REPAIRS.get(reason, ()):
+                for proposal in repair(decision.demand, candidate):
+                    yield replace(proposal, distance=proposal.distance + len(candidate.reasons) - 1)
+
+
+Repair = Callable[[Demand, Candidate], Iterator[Proposal]]
+
+
+def _less_memory(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    wanted, usable = demand.gpu_memory, candidate.pool.memory
+    if wanted and usable and usable < wanted:
+        fits = usable // GI * GI or usable // MI * MI
+        yield Proposal(
+            1 - fits / wanted, "spec.gpuMemory", quantity_of_bytes(wanted), quantity_of_bytes(fits),
+            replace(demand, gpu_memory=fits),
+        )  # fmt: skip
+
+
+def _more_vendors(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    vendor = candidate.pool.vendor
+    if vendor not in demand.vendors:
+        wider = demand.vendors | {vendor}
+        yield Proposal(
+            0.3, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), replace(demand, vendors=wider)
+        )
+    elif demand.own_images:
+        own = tuple(o for o in demand.own_images if o.backend.vendor is vendor)
+        if not own:
+            before = {o.backend.lower(): {"image": o.image} for o in demand.own_images}
+            yield Proposal(0.9, "spec.images", before, None, replace(demand, own_images=()))
+
+
+def _other_accelerators(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    name = candidate.pool.accelerator_id
+    allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
+    yield from _listed_name("accelerators", name, allowed, denied, demand)
+
+
+def _other_pools(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    yield from _listed_name("pools", candidate.pool.name, demand.pools_allowed, demand.pools_denied, demand)
+
+
+def _listed_name(
+    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand
+) -> Iterator[Proposal]:
+    """The name added to the list of allowed ones, or taken off the list of denied ones."""
+    if allowed and name not in allowed:
+        wider = (*allowed, name)
+        changed = replace(demand, **{f"{kind}_allowed": wider})  # type: ignore[arg-type]
+        yield Proposal(0.3, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
+    if name in denied:
+        fewer = tuple(word for word in denied if word != name)
+        changed = replace(demand, **{f"{kind}_denied": fewer})  # type: ignore[arg-type]
+        yield Proposal(0.4, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed)
+
+
+def _more_capacity_types(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    wider = tuple(sorted({*demand.capacity_types, candidate.pool.capacity_type}))
+    yield Proposal(
+        0.25, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider),
+        replace(demand, capacity_types=wider),
+    )  # fmt: skip
+
+
+def _higher_price(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    if demand.max_price is None:
+        return
+    before = format_dollars(demand.max_price)
+    if candidate.price_per_hour is None:
+        yield Proposal(0.5, "spec.placement.maxPricePerHour", before, None, replace(demand, max_price=None))
+        return
+    cents = -(-candidate.price_per_hour * 100 // MICRO)
+    raised = cents * MICRO // 100
+    distance = min(0.9, raised / max(demand.max_price, 1) - 1)
+    yield Proposal(
+        distance, "spec.placement.maxPricePerHour", before, f"{cents // 100}.{cents % 100:02d}",
+        replace(demand, max_price=raised),
+    )  # fmt: skip
+
+
+def _smaller_gang(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    pool = candidate.pool
+    enough = _nodes_with(pool, demand.gpus_per_node)
+    if 0 < enough < demand.nodes:
+        yield Proposal(
+            1 - enough / demand.nodes, "spec.nodes", demand.nodes, enough, replace(demand, nodes=enough)
+        )
+    most = _gpus_on(pool, demand.nodes)
+    if 0 < most < demand.gpus_per_node:
+        yield Proposal(
+            1 - most / demand.gpus_per_node, "spec.gpusPerNode", demand.gpus_per_node, most,
+            replace(demand, gpus_per_node=most),
+        )  # fmt: skip
+
+
+def _nodes_with(pool: Pool, gpus: int) -> int:
+    return sum((node.total or 0) >= gpus for node in pool.nodes)
+
+
+def _gpus_on(pool: Pool, nodes: int) -> int:
+    """The most GPUs that each of `nodes` nodes has."""
+    counts = sorted((node.total or 0 for node in pool.nodes), reverse=True)
+    return counts[nodes - 1] if len(counts) >= nodes else 0
+
+
+def _smaller_pods(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    nodes = candidate.pool.nodes
+    cpu = max((node.allocatable.millicores for node in nodes), default=0) * 9 // 10 // 1000 * 1000
+    if demand.millicores and 0 < cpu < demand.millicores:
+        yield Proposal(
+            1 - cpu / demand.millicores, "spec.resources.cpu", format_millicores(demand.millicores),
+            format_millicores(cpu), replace(demand, millicores=cpu),
+        )  # fmt: skip
+    memory = max((node.allocatable.memory for node in nodes), default=0) * 9 // 10 // GI * GI
+    if demand.memory and 0 < memory < demand.memory and (demand.shared_memory or 0) <= memory:
+        yield Proposal(
+            1 - memory / demand.memory, "spec.resources.memory", quantity_of_bytes(demand.memory),
+            quantity_of_bytes(memory), replace(demand, memory=memory),
+        )  # fmt: skip
+    storage = max((node.allocatable.storage or 0 for node in nodes), default=0) * 9 // 10 // GI * GI
+    if demand.storage and storage < demand.storage:
+        after = quantity_of_bytes(storage) if storage else None
+        yield Proposal(
+            1 - storage / demand.storage, "spec.resources.ephemeralStorage", quantity_of_bytes(demand.storage), after,
+            replace(demand, storage=storage or None),
+        )  # fmt: skip
+
+
+def _fewer_features(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    for word in demand.requires:
+        fewer = tuple(other for other in demand.requires if other != word)
+        changed = replace(demand, requires=fewer)
+        yield Proposal(0.6, "spec.requires", list(demand.requires), list(fewer) or None, changed)
+
+
+def _any_version(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    if demand.framework_version:
+        changed = replace(demand, framework_version=None)
+        yield Proposal(0.55, "spec.framework.version", demand.framework_version, None, changed)
+    if demand.python:
+        yield Proposal(0.5, "spec.framework.python", demand.python, None, replace(demand, python=None))
+
+
+REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
+    Reason.MEM_TOO_SMALL: (_less_memory,),
+    Reason.VENDOR_EXCLUDED: (_more_vendors,),
+    Reason.ACCELERATOR_EXCLUDED: (_other_accelerators,),
+    Reason.POOL_EXCLUDED: (_other_pools,),
+    Reason.CAPACITY_TYPE_EXCLUDED: (_more_capacity_types,),
+    Reason.PRICE_CAP: (_higher_price,),
+    Reason.PRICE_UNKNOWN: (_higher_price,),
+    Reason.POOL_TOO_SMALL: (_smaller_gang,),
+    Reason.NODE_TOO_SMALL: (_smaller_pods,),
+    Reason.DISK_TOO_SMALL: (_smaller_pods,),
+    Reason.PRECISION_UNSUPPORTED: (_fewer_features,),
+    Reason.FRAMEWORK_UNSUPPORTED: (_fewer_features, _any_version),
+}
+"""Which changes of the job answer a reason; a reason that is not here lies in the cluster, not in the job."""

@@ -1,0 +1,51 @@
+"""Places all waiting jobs against one snapshot, oldest first; a blocked job takes nothing and blocks nobody.
+
+Within a round free capacity only shrinks, so equal demands that found no room share one decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.pools import Fleet
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Decision
+from gpujob.placement.demand import Demand
+from gpujob.placement.fixes import nearest_fix
+from gpujob.vocabulary import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job in the queue: its uid, when it was created (RFC 3339), what it asks; plan_only reserves nothing."""
+
+    uid: str
+    created: str
+    demand: Demand
+    plan_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """A job of the queue with its decision."""
+
+    job: Waiting
+    decision: Decision
+
+
+def place_all(jobs: Iterable[Waiting], fleet: Fleet, catalog: Catalog) -> Iterator[Placing]:
+    """Decisions for all waiting jobs, oldest first (then by uid), each on what the earlier ones left."""
+    without_room: dict[Demand, Decision] = {}
+    for job in sorted(jobs, key=lambda job: (job.created, job.uid)):
+        decision = without_room.get(job.demand) or decide(job.demand, fleet, catalog)
+        if decision.verdict is Verdict.IMPOSSIBLE and decision.fix is None and job.demand not in without_room:
+            decision = replace(decision, fix=nearest_fix(decision, fleet, catalog))
+        choice = decision.choice
+        if choice is None:
+            without_room[job.demand] = decision
+        elif not job.plan_only:
+            pool = choice.candidate.pool
+            fleet = fleet.reserve(pool.resource, job.demand.gpus_per_node, choice.needs, choice.nodes)
+        yield Placing(job, decision)
