@@ -38,7 +38,7 @@ class PriceList:
 
     def median(self, accelerator: str, capacity: CapacityType) -> Price | None:
         """The middle of all rows of a model; with an even number of rows, the mean of the middle two."""
-        rows = [row for row in self._rows if row.accelerator == accelerator and row.capacity_type is capacity]
+        rows = [row for row in self._rows if row.accelerator == accelerator and row.capacity_type == capacity]
         if not rows:
             return None
         amounts = sorted(row.per_gpu_hour for row in rows)

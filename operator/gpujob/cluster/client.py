@@ -5,7 +5,7 @@ is the liveness answer), paged lists, one shared budget for writes, and an hones
 unknown. Called by `watch`, `leader`, and by every step that creates or patches. It decides nothing.
 
     ApiError
-    ├── Unauthorized 401 ── Forbidden 403 ── NotFound 404 ── Gone 410 ── Invalid 422
+    ├── Unauthorized 401, Forbidden 403, NotFound 404, Gone 410, Invalid 422
     ├── Conflict 409
     │   └── AlreadyExists         409 with that reason
     ├── TooManyRequests 429       carries retry_after
@@ -481,15 +481,15 @@ class ApiClient:
         self._agent = user_agent
         self._connect_timeout = connect_timeout
         self._clock, self._sleep, self._chance = clock, sleep, chance
-        self._calls: aiohttp.ClientSession | None = None
-        self._streams: aiohttp.ClientSession | None = None
+        self._pooled: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         tls = _tls_context(self._connection)
-        self._calls = self._session(aiohttp.TCPConnector(ssl=tls, limit=128))
-        # A watch never takes a connection from the pool: after a network fault the pooled ones may be dead, and a
-        # stream that is to replace a silent one must not inherit its silence.
-        self._streams = self._session(aiohttp.TCPConnector(ssl=tls, limit=0, force_close=True))
+        self._pooled = self._session(aiohttp.TCPConnector(ssl=tls, limit=128))
+        # A list or watch never takes a connection from the pool: after a network fault the pooled ones may be dead, and
+        # what is to replace a silent stream must not inherit its silence. Both are rare, so connecting costs little.
+        self._fresh = self._session(aiohttp.TCPConnector(ssl=tls, limit=0, force_close=True))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -497,7 +497,7 @@ class ApiClient:
 
     async def close(self) -> None:
         """Closes every connection, watches included."""
-        for session in (self._calls, self._streams):
+        for session in (self._pooled, self._fresh):
             if session is not None:
                 await session.close()
 
@@ -562,7 +562,7 @@ class ApiClient:
         try:
             # The head of the answer comes at once, so it gets an ordinary call's time and not a stream's.
             async with asyncio.timeout(min(silence, call.patience.timeout)):
-                response = await self._request(_opened(self._streams), call, timeout)
+                response = await self._request(call, timeout)
                 if response.status == 200:
                     self.requests[(*key, 200)] += 1
                     return response
@@ -661,7 +661,7 @@ class ApiClient:
             self.writes[(call.verb, resource)] += 1
         timeout = aiohttp.ClientTimeout(total=call.patience.timeout, sock_connect=self._connect_timeout)
         try:
-            response = await self._request(_opened(self._calls), call, timeout)
+            response = await self._request(call, timeout)
             async with response:
                 body = await response.read()
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
@@ -672,9 +672,10 @@ class ApiClient:
             raise _error_from_answer(response.status, response.reason or "", response.headers, body)
         return _decoded(call, body)
 
-    async def _request(
-        self, session: aiohttp.ClientSession, call: _Call, timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
+    async def _request(self, call: _Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        session = self._fresh if call.verb in {"list", "watch"} else self._pooled
+        if session is None:
+            raise RuntimeError("ApiClient is used outside `async with`")
         query = f"?{urlencode(call.params)}" if call.params else ""
         headers = self._token.header()
         if call.body is not None:
@@ -688,12 +689,6 @@ class ApiClient:
             allow_redirects=False,  # a token goes to no other server
             server_hostname=self._connection.server_name,
         )
-
-
-def _opened(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
-    if session is None:
-        raise RuntimeError("ApiClient is used outside `async with`")
-    return session
 
 
 def _worth_repeating(call: _Call, error: ApiError) -> bool:

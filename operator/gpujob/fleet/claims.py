@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpujob.api.gpupool import GPUPool, NodeSelector
+from gpujob.api.gpupool import GPUPool, NodeSelector, Price
 from gpujob.fleet.objects import Labels, Node
 from gpujob.quantity import parse_dollars
 from gpujob.vocabulary import CapacityType
@@ -39,17 +39,13 @@ class AdminPool:
 def admin_pool(pool: GPUPool) -> AdminPool:
     """The slim record of an admin's GPUPool."""
     spec = pool.spec
-    price = spec.price and AdminPrice(
-        parse_dollars(spec.price.per_gpu_hour) if spec.price.per_gpu_hour is not None else None,
-        parse_dollars(spec.price.per_node_hour) if spec.price.per_node_hour is not None else None,
-    )
     return AdminPool(
         name=pool.metadata.name,
         created=pool.metadata.creation_timestamp or "",
         selector=spec.node_selector,
         accelerator=spec.accelerator,
         resource=spec.resource_name,
-        price=price,
+        price=_price(spec.price) if spec.price else None,
         capacity_type=CapacityType(spec.capacity_type) if spec.capacity_type else None,
         tolerated=tuple(
             (t.key, t.value or "" if t.operator == "Equal" else None, t.effect) for t in spec.tolerations
@@ -57,6 +53,14 @@ def admin_pool(pool: GPUPool) -> AdminPool:
         supplemental_groups=spec.supplemental_groups,
         runtime_class=spec.runtime_class_name,
         env=tuple(entry.model_dump(by_alias=True, exclude_none=True) for entry in spec.env),
+    )
+
+
+def _price(price: Price) -> AdminPrice:
+    per_gpu, per_node = price.per_gpu_hour, price.per_node_hour
+    return AdminPrice(
+        parse_dollars(per_gpu) if per_gpu is not None else None,
+        parse_dollars(per_node) if per_node is not None else None,
     )
 
 

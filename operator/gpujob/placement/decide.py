@@ -37,6 +37,9 @@ MISCONFIGURING: Final = frozenset(
 SILENT_DOUBTS: Final = frozenset({Reason.RUNS_AS_ROOT, Reason.BF16_EMULATED})
 """Doubts that are shown but do not rank a candidate lower."""
 
+NO_IMAGE: Final = "none"
+"""The runtime's name where the catalog has no image for a pool's stack."""
+
 _ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED)
 
 
@@ -95,12 +98,12 @@ def _try_pool(
     of_pool = (*of_pool, *rules.features_missing_on_device(demand, pool, catalog))
     price = pool.price.per_gpu_hour * demand.gpus if pool.price else None
     rooms: dict[int | None, Room] = {}
-    for image in _images(demand, pool, catalog):
+    for image in _images(demand, pool, catalog) or (_no_image(pool),):
         size = image.facts.size_bytes if image.facts else None
         if size not in rooms:
             rooms[size] = find_room(demand, pool, size)
         room = rooms[size]
-        refusals = (*of_pool, *_image_refusals(demand, pool, image.facts, catalog), *room.never)
+        refusals = (*of_pool, *_image_refusals(demand, pool, image, catalog), *room.never)
         outcome = _outcome(refusals, room)
         candidate = Candidate(
             pool, image.choice, demand.shape, outcome,
@@ -119,16 +122,26 @@ def _outcome(refusals: tuple[Finding, ...], room: Room) -> Outcome:
     return Outcome.MISCONFIGURED if mendable else Outcome.REJECTED
 
 
-def _images(demand: Demand, pool: Pool, catalog: Catalog) -> Iterator[_Image]:
+def _images(demand: Demand, pool: Pool, catalog: Catalog) -> tuple[_Image, ...]:
     """The images to try on a pool: the job's own, else every runtime of the vendor's stack."""
-    backend = Backend.CUDA if pool.vendor is Vendor.NVIDIA else Backend.ROCM
+    backend = _backend(pool)
     if demand.own_images:
         own = next((own for own in demand.own_images if own.backend is backend), demand.own_images[0])
-        yield _own_image(own, catalog)
-        return
-    for runtime in catalog.runtimes:
-        if runtime.backend is backend:
-            yield _Image(ImageChoice(runtime.name, runtime.image, backend), runtime, _image_rank(runtime))
+        return (_own_image(own, catalog),)
+    return tuple(
+        _Image(ImageChoice(runtime.name, runtime.image, backend), runtime, _image_rank(runtime))
+        for runtime in catalog.runtimes
+        if runtime.backend is backend
+    )
+
+
+def _backend(pool: Pool) -> Backend:
+    return Backend.CUDA if pool.vendor is Vendor.NVIDIA else Backend.ROCM
+
+
+def _no_image(pool: Pool) -> _Image:
+    """Stands for the image that a catalog without any of this stack does not have: refused by its name."""
+    return _Image(ImageChoice(NO_IMAGE, "", _backend(pool)), None)
 
 
 def _own_image(own: OwnRuntime, catalog: Catalog) -> _Image:
@@ -142,7 +155,10 @@ def _image_rank(runtime: Runtime) -> tuple[object, ...]:
     return (-runtime.preference, newest_first, tuple(-part for part in (*runtime.backend_release, 0, 0, 0)[:4]), runtime.name)
 
 
-def _image_refusals(demand: Demand, pool: Pool, facts: Runtime | None, catalog: Catalog) -> Iterator[Finding]:
+def _image_refusals(demand: Demand, pool: Pool, image: _Image, catalog: Catalog) -> Iterator[Finding]:
+    facts = image.facts
+    if image.choice.name == NO_IMAGE:
+        yield Finding(Reason.FRAMEWORK_UNSUPPORTED, "the catalog has no image for {}", (image.choice.backend,))
     if facts is None:
         return
     yield from filter(None, (rule(demand, pool, facts) for rule in rules.IMAGE_RULES))

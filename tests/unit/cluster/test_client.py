@@ -1,4 +1,4 @@
-"""The API client against a scripted server: paths that hold, errors that name, writes that are never repeated blindly."""
+"""The API client against a scripted server: paths that hold, errors that name, no blind repeats."""
 
 from __future__ import annotations
 
@@ -211,7 +211,8 @@ async def test_a_redirect_is_not_followed_so_that_the_token_goes_nowhere_else() 
 
 
 async def test_429_is_repeated_after_the_time_that_the_server_names() -> None:
-    async with served(refuses(429, Retry_After="5"), refuses(429, Retry_After="5"), says(201)) as (client, requests, clock):
+    throttled = refuses(429, Retry_After="5")
+    async with served(throttled, throttled, says(201)) as (client, requests, clock):
         await client.create(PODS.path("ns"), {"a": 1})
     assert len(requests) == 3
     assert clock.slept == [5.0, 5.0]
@@ -343,6 +344,24 @@ async def test_a_list_that_outlives_its_token_is_gone() -> None:
             _ = [page async for page in client.list_paged(PODS.path())]
 
 
+async def test_lists_and_watches_take_no_pooled_connection_for_it_may_be_dead_without_anyone_knowing() -> None:
+    ports: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        ports.append(request.transport.get_extra_info("peername")[1])
+        return web.json_response({"items": [], "metadata": {}})
+
+    async with served(answer) as (client, _, _):
+        await client.get("/x")
+        await client.get("/x")
+        _ = [page async for page in client.list_paged(PODS.path())]
+        await watched(client)
+    pooled, again, *fresh = ports
+    assert pooled == again
+    assert len({pooled, *fresh}) == 3
+
+
 # --- Watches
 
 
@@ -371,12 +390,11 @@ async def test_a_watch_without_a_byte_is_silent() -> None:
         await forever.wait()
 
     async with served(streams(b"{}\n", then=wait)) as (client, _, _):
-        lines = []
+        lines = client.watch(PODS.path(), silence=0.05)
+        assert await anext(lines) == b"{}"
         with pytest.raises(Silent, match=r"no byte for 0\.05 s"):
-            async for line in client.watch(PODS.path(), silence=0.05):
-                lines.append(line)  # noqa: PERF401
+            await anext(lines)
         forever.set()
-    assert lines == [b"{}"]
 
 
 async def test_a_watch_that_breaks_off_is_unreachable_and_not_at_its_end() -> None:

@@ -1,0 +1,70 @@
+"""The GPUJobs of a manifest: a file or stdin, one document or several, Lists too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.errors import BadManifest
+from gpujob.vocabulary import GROUP
+
+if TYPE_CHECKING:
+    from gpujob.api.gpujob import GPUJob
+
+CLUSTER_KINDS: Final = frozenset({"Node", "Pod", "GPUPool", "GPURuntime", "RuntimeClass", "ResourceSlice"})
+"""What belongs in a cluster description; in a manifest it would be passed over in silence."""
+
+
+def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
+    """The GPUJobs of a manifest, in its order; raises BadManifest. Objects that come with a job are passed over.
+
+    `namespace` is that of jobs that name none; a job that names another is refused, as kubectl does.
+    """
+    from gpujob.fleet.cluster_file import objects_in, read_documents
+
+    strange: list[str] = []
+    objects = list(objects_in(read_documents(text), strange))
+    if strange:
+        raise BadManifest(f"{strange[0].removesuffix(' and is left out')}; write apiVersion, kind: GPUJob and spec")
+    jobs = [_job(item, namespace) for item in objects if _is_job(item)]
+    if not jobs:
+        kinds = sorted({str(item.get("kind")) for item in objects})
+        found = f"only {', '.join(kinds)}" if kinds else "nothing"
+        raise BadManifest(f"it holds no GPUJob ({found}); write apiVersion: {GROUP}/v1alpha1 and kind: GPUJob")
+    return jobs
+
+
+def _is_job(item: Mapping[str, Any]) -> bool:
+    """Whether an object is a GPUJob; raises for what its author most likely meant as one, or put in the wrong file."""
+    kind, version = item.get("kind"), str(item.get("apiVersion", ""))
+    if kind == "GPUJob":
+        return True
+    if not isinstance(kind, str):
+        raise BadManifest("kind is missing; write kind: GPUJob")
+    if kind in CLUSTER_KINDS:
+        raise BadManifest(f"kind {kind} describes the cluster; give it with --cluster FILE")
+    if version.partition("/")[0] == GROUP or SequenceMatcher(None, kind.lower(), "gpujob").ratio() > 0.8:
+        raise BadManifest(f"kind {kind} is not known; did you mean GPUJob?")
+    return False
+
+
+def _job(item: Mapping[str, Any], namespace: str | None) -> GPUJob:
+    job = _gpujob(item)
+    own = job.metadata.namespace
+    if namespace and own and own != namespace:
+        raise BadManifest(f"GPUJob {job.metadata.name}: metadata.namespace is {own}, but -n says {namespace}; leave one out")
+    metadata = job.metadata.model_copy(update={"namespace": own or namespace or "default"})
+    return job.model_copy(update={"metadata": metadata})
+
+
+def _gpujob(item: Mapping[str, Any]) -> GPUJob:
+    from pydantic import ValidationError
+
+    from gpujob.api.gpujob import GPUJob
+
+    try:
+        return GPUJob.model_validate(item)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadManifest(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error

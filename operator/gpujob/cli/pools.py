@@ -1,0 +1,44 @@
+"""The pools as the JSON of `pools -o json`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpujob.finding import Finding, Size
+from gpujob.quantity import format_dollars
+
+if TYPE_CHECKING:
+    from gpujob.fleet.pools import Fleet, Pool
+
+
+def documents(fleet: Fleet) -> list[dict[str, Any]]:
+    """One record for each pool, in the order of their names."""
+    return [_pool(pool, fleet) for pool in fleet.pools]
+
+
+def _pool(pool: Pool, fleet: Fleet) -> dict[str, Any]:
+    overlap = fleet.overlaps.get(pool.name)
+    return {
+        "pool": pool.name,
+        "discovered": pool.discovered,
+        "vendor": pool.vendor.value,
+        "accelerator": pool.accelerator_id,
+        "nodes": len(pool.nodes),
+        "gpus": {"free": pool.free, "total": pool.total},
+        "memoryPerGPU": None if pool.memory is None else str(Size(pool.memory)),
+        "driver": pool.driver,
+        "instanceType": pool.instance_type or None,
+        "region": pool.region or None,
+        "capacityType": pool.capacity_type.value,
+        "cpuArchitecture": pool.cpu_architecture,
+        "pricePerGPUHour": format_dollars(pool.price.per_gpu_hour) if pool.price else None,
+        "priceSource": pool.price.source if pool.price else None,
+        "problem": _finding(pool.problem) if pool.problem else None,
+        "doubts": [_finding(doubt) for doubt in pool.doubts],
+        "notReady": [{"node": node.name, **_finding(node.unready)} for node in pool.nodes if node.unready],
+        "overlap": {"olderPool": overlap[0], "node": overlap[1]} if overlap else None,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {"reason": finding.reason.value, "message": finding.message}

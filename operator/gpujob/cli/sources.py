@@ -1,0 +1,99 @@
+"""Where the inputs come from: files, stdin, the shipped catalog, or a live cluster."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.cli.printing import say
+from gpujob.errors import BadClusterFile, BadInput
+
+if TYPE_CHECKING:
+    from gpujob.catalog.records import Catalog
+    from gpujob.api.gpujob import GPUJob
+    from gpujob.fleet.cluster_file import ClusterObjects
+
+STDIN: Final = "-"
+TOLD: Final = 5
+"""Notes about unreadable objects that are shown; the rest is counted."""
+
+
+def read_text(path: str, option: str) -> str:
+    """The text of a file or of stdin; raises BadInput naming the option."""
+    try:
+        data = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{option} {path}: is no text in UTF-8 (byte {error.start})") from error
+    except OSError as error:
+        raise BadInput(f"{option} {path}: {(error.strerror or str(error)).lower()}; name a file that can be read") from error
+
+
+def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
+    """The GPUJobs of the file that `-f` names."""
+    from gpujob.cli.jobs import read_jobs
+
+    try:
+        return read_jobs(read_text(path, "-f"), namespace)
+    except BadInput as error:
+        raise type(error)(_at("-f", path, error)) from error
+
+
+def read_catalog(path: str | None) -> Catalog:
+    """The shipped catalog, or the one that `--catalog` names; its refused rows are told."""
+    from gpujob.catalog import load
+
+    if path is None:
+        return load.load_catalog()
+    try:
+        catalog = load.read_catalog(read_text(path, "--catalog"))
+    except BadInput as error:
+        raise type(error)(_at("--catalog", path, error)) from error
+    tell([f"{name}: {sentence}" for name, sentence in catalog.refused], "catalog row left out")
+    return catalog
+
+
+def read_objects(cluster: str | None, kubeconfig: str | None, context: str | None) -> ClusterObjects:
+    """What is known of the cluster, from a file or live; what could not be read is told on stderr."""
+    from gpujob.fleet.cluster_file import read_cluster
+
+    documents = read_raw(cluster, kubeconfig, context)
+    try:
+        objects = read_cluster(documents)
+    except BadClusterFile as error:
+        raise BadClusterFile(_at("--cluster", cluster or "", error)) from error
+    tell(objects.unread, "not read")
+    if objects.published_only:
+        say(f"nodes are not known: GPUs free as of {objects.published_at or 'an unknown time'}, from published GPUPools")
+    return objects
+
+
+def read_raw(cluster: str | None, kubeconfig: str | None, context: str | None) -> list[Any]:
+    """The cluster's objects as they came."""
+    from gpujob.fleet.cluster_file import read_documents
+
+    if cluster is None:
+        from gpujob.cli.live import LiveCluster
+
+        return LiveCluster(kubeconfig, context).objects()
+    if kubeconfig or context:
+        raise BadInput("--cluster reads a file, --kubeconfig and --context a live cluster; leave one out")
+    try:
+        return read_documents(read_text(cluster, "--cluster"))
+    except BadClusterFile as error:
+        raise BadClusterFile(_at("--cluster", cluster, error)) from error
+
+
+def tell(sentences: tuple[str, ...] | list[str], what: str) -> None:
+    """The first of some notes on stderr, and how many more there are."""
+    for sentence in sentences[:TOLD]:
+        say(f"{what}: {sentence}")
+    if len(sentences) > TOLD:
+        say(f"{what}: {len(sentences) - TOLD} more")
+
+
+def _at(option: str, path: str, error: BadInput) -> str:
+    """The error with the file that it is about, once."""
+    text = str(error)
+    return text if text.startswith(option) else f"{option} {path}: {text}"

@@ -1,0 +1,207 @@
+"""What people see: the plan and the pools as tables that read as well without colours and without a terminal.
+
+On a terminal long cells wrap; into a pipe or a file every row is one line and nothing is cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpujob.cli.printing import plain
+from gpujob.finding import Dollars, Finding, Size
+from gpujob.placement import explain
+from gpujob.vocabulary import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from gpujob.cli.planning import Plan
+    from gpujob.fleet.pools import Fleet, Pool
+    from gpujob.placement.decision import Candidate, Decision
+
+UNLIMITED: Final = 100_000
+ROOM_FOR_WORDS: Final = 40
+"""Columns that a sentence gets at least on a terminal; a narrower terminal wraps the lines itself."""
+
+UNKNOWN: Final = "-"
+VERDICT_STYLES: Final = {
+    Verdict.PLACED: "bold green",
+    Verdict.WAITING: "bold yellow",
+    Verdict.MISCONFIGURED: "bold red",
+    Verdict.IMPOSSIBLE: "bold red",
+}
+OUTCOME_STYLES: Final = {
+    Outcome.CHOSEN: "green",
+    Outcome.FITS: "",
+    Outcome.BUSY: "yellow",
+    Outcome.MISCONFIGURED: "red",
+    Outcome.REJECTED: "dim",
+}
+NUMBERS: Final = frozenset({"FREE/TOTAL", "NODES", "MEMORY", "$/H", "$/GPU-H"})
+WORDS: Final = frozenset({"WHY", "DOUBTS", "PRICE FROM", "NOTE"})
+
+
+def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
+    """The plans, one after the other."""
+    console = _console(color)
+    for number, plan in enumerate(plans):
+        if number:
+            console.print()
+        _print_plan(console, plan, wide=wide)
+
+
+def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
+    """The pools with their free GPUs, prices, and what is wrong or doubtful."""
+    headers = ["POOL", "VENDOR", "ACCELERATOR", "NODES", "FREE/TOTAL", "MEMORY", "DRIVER", "$/GPU-H", "PRICE FROM"]
+    rows = [_pool_row(pool, fleet, wide=wide) for pool in fleet.pools]
+    if wide:
+        headers += ["INSTANCE TYPE", "REGION", "CAPACITY", "CPU"]
+    _print_table(_console(color), [*headers, "NOTE"], rows, [""] * len(rows))
+
+
+def _print_plan(console: Console, plan: Plan, *, wide: bool) -> None:
+    decision = plan.decision
+    headline = Text.assemble(
+        (decision.verdict.value, VERDICT_STYLES[decision.verdict]), f"  {plain(plan.name)}: ", plain(explain.summary(decision))
+    )
+    _print(console, headline)
+    candidates = decision.candidates if wide else explain.best_per_pool(decision)
+    if candidates:
+        console.print()
+        _print_candidates(console, decision, candidates, wide=wide)
+    endings = list(_endings(decision))
+    if endings:
+        console.print()
+    for label, sentence in endings:
+        _print(console, Text.assemble((label, "bold"), plain(sentence)))
+
+
+def _endings(decision: Decision) -> Iterable[tuple[str, str]]:
+    """What follows the table: the nearest fix, and what is doubtful about the choice."""
+    if decision.fix:
+        yield "Nearest fix: ", decision.fix.message
+    if decision.choice:
+        for doubt in decision.choice.candidate.doubts:
+            yield "Doubt: ", f"{doubt.message} ({doubt.reason})"
+
+
+def _print_candidates(console: Console, decision: Decision, candidates: Sequence[Candidate], *, wide: bool) -> None:
+    headers = ["POOL", "ACCELERATOR", "GPUS", "FREE/TOTAL", "MEMORY", "$/H", "IMAGE", "OUTCOME", "WHY"]
+    if wide:
+        headers[6:7] = ["RUNTIME", "IMAGE"]
+        headers += ["DOUBTS", "PRICE FROM"]
+    # What is wrong with the job itself stands above the table, not in each of its rows.
+    general = frozenset(decision.problems)
+    rows = [_candidate_row(candidate, general, wide=wide) for candidate in candidates]
+    _print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in candidates])
+
+
+def _candidate_row(candidate: Candidate, general: frozenset[Finding], *, wide: bool) -> list[str]:
+    pool = candidate.pool
+    reasons = [finding for finding in candidate.reasons if finding not in general]
+    row = [
+        pool.name,
+        pool.accelerator_id,
+        candidate.shape,
+        f"{pool.free}/{pool.total}",
+        _size(pool.memory),
+        _money(candidate.price_per_hour),
+    ]
+    if not wide:
+        return [*row, _short(candidate.runtime.image), _outcome(candidate), _sentences(reasons[:1])]
+    price = pool.price.source if pool.price else UNKNOWN
+    runtime, image = candidate.runtime.name, candidate.runtime.image or UNKNOWN
+    return [*row, runtime, image, _outcome(candidate), _sentences(reasons), _sentences(candidate.doubts), price]
+
+
+def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
+    row = [
+        pool.name,
+        pool.vendor.value,
+        pool.accelerator_id,
+        str(len(pool.nodes)),
+        f"{pool.free}/{pool.total}",
+        _size(pool.memory),
+        pool.driver or UNKNOWN,
+        _money(pool.price.per_gpu_hour if pool.price else None),
+        pool.price.source if pool.price else UNKNOWN,
+    ]
+    if wide:
+        row += [pool.instance_type or UNKNOWN, pool.region or UNKNOWN, pool.capacity_type.value, pool.cpu_architecture]
+    notes = _notes(pool, fleet)
+    return [*row, "; ".join(notes if wide else notes[:1])]
+
+
+def _notes(pool: Pool, fleet: Fleet) -> list[str]:
+    """What is wrong with a pool, then what is doubtful, then nodes that take no jobs now."""
+    findings = [*filter(None, [pool.problem]), *pool.doubts, *(node.unready for node in pool.nodes if node.unready)]
+    notes = [finding.message for finding in findings]
+    if pool.name in fleet.overlaps:
+        older, node = fleet.overlaps[pool.name]
+        notes.insert(0, f"node {node} belongs to the older GPUPool {older}; narrow spec.nodeSelector of one of them")
+    return notes
+
+
+def _outcome(candidate: Candidate) -> str:
+    return f"✔ {candidate.outcome}" if candidate.outcome is Outcome.CHOSEN else candidate.outcome.value
+
+
+def _sentences(findings: Iterable[Finding]) -> str:
+    return "; ".join(finding.message for finding in findings)
+
+
+def _size(amount: int | None) -> str:
+    return UNKNOWN if amount is None else str(Size(amount))
+
+
+def _money(micro: int | None) -> str:
+    return UNKNOWN if micro is None else str(Dollars(micro)).removeprefix("$")
+
+
+def _short(image: str) -> str:
+    """An image without its registry and digest: `rocm/pytorch:…`; the whole of it is in `-o wide`."""
+    first, slash, rest = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        image = rest
+    return image.partition("@")[0] or UNKNOWN
+
+
+def _console(color: bool) -> Console:
+    """Standard output: colours only on a terminal whose user wants them."""
+    terminal = Console(highlight=False, emoji=False, markup=False, no_color=not color or None, soft_wrap=False)
+    if terminal.is_terminal and os.environ.get("TERM") != "dumb":
+        return terminal
+    return Console(highlight=False, emoji=False, markup=False, color_system=None, force_terminal=False, width=UNLIMITED)
+
+
+def _print(console: Console, text: Text) -> None:
+    console.print(text, soft_wrap=not console.is_terminal)
+
+
+def _print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for header in headers:
+        table.add_column(
+            header,
+            justify="right" if header in NUMBERS else "left",
+            no_wrap=header not in WORDS,
+            overflow="fold",
+            min_width=ROOM_FOR_WORDS if header in WORDS and console.is_terminal else None,
+        )
+    for row, style in zip(rows, styles, strict=True):
+        table.add_row(*(Text(plain(cell)) for cell in row), style=style)
+    _print_lines(console, table)
+
+
+def _print_lines(console: Console, table: Table) -> None:
+    """Prints a table at the width that it needs, without the blanks that fill its last column."""
+    needed = console.measure(table).minimum if console.is_terminal else UNLIMITED
+    options = console.options.update(width=max(console.width, needed))
+    for line in console.render_lines(table, options, pad=False):
+        text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
+        text.rstrip()
+        console.print(text, soft_wrap=True)

@@ -1,0 +1,56 @@
+"""`python -m gpujob.cluster`: runs the operator until it gets a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+import structlog
+
+from gpujob.cluster import shell
+from gpujob.cluster.client import UnusableConnection
+from gpujob.cluster.operator import Operator, find_connection
+from gpujob.cluster.settings import Settings, read_settings
+from gpujob.errors import BadInput
+
+
+def main() -> int:
+    """The exit code: 0 after a signal, 1 when a part died, 2 for settings that cannot be read."""
+    try:
+        settings = read_settings()
+        connection = find_connection()
+    except (BadInput, UnusableConnection) as error:
+        print(error, file=sys.stderr)
+        return 2
+    _log_as(settings)
+    try:
+        asyncio.run(shell.run(Operator(settings, connection), connection))
+    except KeyboardInterrupt:
+        return 0
+    except Exception:
+        structlog.get_logger(__name__).exception("operator ended")
+        return 1
+    return 0
+
+
+def _log_as(settings: Settings) -> None:
+    """JSON lines or text on stderr; kopf's own chatter from WARNING on."""
+    level = getattr(logging, settings.log_level)
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    renderer = structlog.processors.JSONRenderer() if settings.log_format == "json" else structlog.dev.ConsoleRenderer()
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Which children and pods belong to which GPUJob, and what of the cluster changed: the mirror's objects by job."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from gpujob.catalog.records import Catalog, Runtime
+from gpujob.cluster.kinds import PoolRecord
+from gpujob.cluster.mirror import Key, Mirror
+from gpujob.fleet.claims import AdminPool
+from gpujob.fleet.devices import DeviceGroup, groups_of
+from gpujob.fleet.objects import Node
+from gpujob.fleet.pools import Fleet, Promise, read_fleet
+from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState
+
+FLEET_KINDS = ("nodes", "pods", "jobs", "gpupools", "gpuruntimes", "runtimeclasses")
+"""Kinds whose change can change a decision."""
+
+
+class Book:
+    """An index over the mirror, kept by its changes; `take` them before reading."""
+
+    def __init__(self, mirror: Mirror, shipped: Catalog) -> None:
+        self.mirror = mirror
+        self.jobs: dict[str, JobRecord] = {}
+        self._children: dict[str, dict[Key, ChildRecord]] = defaultdict(dict)
+        self._pods: dict[str, dict[Key, PodState]] = defaultdict(dict)
+        self._owner: dict[tuple[str, Key], str] = {}
+        self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
+        self._shipped = shipped
+        self.catalog = shipped
+
+    def take(self, changes: Mapping[str, Iterable[Key]]) -> set[str]:
+        """Brings the index up to date; the uids of the jobs that are concerned."""
+        touched: set[str] = set()
+        for key in changes.get("gpujobs", ()):
+            self._take_job(key, touched)
+        for key in changes.get("jobs", ()):
+            child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
+            self._file("jobs", key, child.owner_uid if child else "", child, self._children, touched)
+        for key in changes.get("pods", ()):
+            pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
+            state = pod.state if pod else None
+            self._file("pods", key, pod.use.job_uid if pod and state else "", state, self._pods, touched)
+        if "gpuruntimes" in changes:
+            runtimes = cast("Mapping[Key, Runtime]", self.mirror.objects("gpuruntimes"))
+            self.catalog = self._shipped.with_runtimes(runtimes.values())
+            self._groups.clear()
+        for _, name in changes.get("nodes", ()):
+            self._groups.pop(name, None)
+        return touched
+
+    def child(self, uid: str) -> ChildRecord | None:
+        """The child Job of a GPUJob's newest attempt."""
+        children = self._children.get(uid)
+        return max(children.values(), key=lambda child: child.attempt) if children else None
+
+    def pods(self, uid: str) -> list[PodState]:
+        """The pods of a GPUJob, in the order of their names."""
+        return [self._pods[uid][key] for key in sorted(self._pods[uid])] if uid in self._pods else []
+
+    def fleet(self, promised: Iterable[Promise] = ()) -> Fleet:
+        """The fleet now, after what is promised to children and to placements under way."""
+        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        for node in nodes.values():
+            if node.name not in self._groups:
+                self._groups[node.name] = groups_of(node, self.catalog)
+        pods = cast("Mapping[Key, PodRecord]", self.mirror.objects("pods"))
+        promises = [p for children in self._children.values() for c in children.values() for p in c.promises()]
+        return read_fleet(
+            nodes.values(),
+            (pod.use for pod in pods.values()),
+            self.catalog,
+            self.admin_pools(),
+            (name for _, name in self.mirror.objects("runtimeclasses")),
+            (*promises, *promised),
+            self._groups,
+        )
+
+    def admin_pools(self) -> list[AdminPool]:
+        """The admins' GPUPools."""
+        return [record.admin for record in self.pool_records().values() if record.admin is not None]
+
+    def pool_records(self) -> Mapping[str, PoolRecord]:
+        """All GPUPool objects by name."""
+        records = cast("Mapping[Key, PoolRecord]", self.mirror.objects("gpupools"))
+        return {name: record for (_, name), record in records.items()}
+
+    def fleet_version(self) -> tuple[int, ...]:
+        """Numbers that change when a decision may."""
+        return tuple(self.mirror.version(kind) for kind in FLEET_KINDS)
+
+    def _take_job(self, key: Key, touched: set[str]) -> None:
+        job = cast("JobRecord | None", self.mirror.objects("gpujobs").get(key))
+        before = self._owner.pop(("gpujobs", key), "")
+        if before and (job is None or job.uid != before):
+            self.jobs.pop(before, None)
+            touched.add(before)
+        if job is not None:
+            self.jobs[job.uid] = job
+            self._owner["gpujobs", key] = job.uid
+            touched.add(job.uid)
+
+    def _file(
+        self, kind: str, key: Key, uid: str, record: Any, shelves: dict[str, dict[Key, Any]], touched: set[str]
+    ) -> None:
+        """Puts a record to its job and takes it from the one it was filed under before."""
+        before = self._owner.pop((kind, key), "")
+        if before and before != uid:
+            shelves[before].pop(key, None)
+            touched.add(before)
+            if not shelves[before]:
+                del shelves[before]
+        if uid and record is not None:
+            shelves[uid][key] = record
+            self._owner[kind, key] = uid
+            touched.add(uid)

@@ -1,0 +1,74 @@
+"""What is mirrored: one list and watch for each kind, with what is kept of each object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpujob.api.manifest import read_gpupool, read_gpuruntime
+from gpujob.catalog.records import Runtime, runtime_of
+from gpujob.cluster.client import Resource
+from gpujob.cluster.mirror import Kind
+from gpujob.fleet.claims import AdminPool, admin_pool
+from gpujob.fleet.objects import read_node
+from gpujob.status.records import read_child, read_job, read_pod_record
+from gpujob.vocabulary import GROUP, VERSION, Label
+
+NODES: Final = Resource("", "v1", "nodes", namespaced=False)
+PODS: Final = Resource("", "v1", "pods")
+JOBS: Final = Resource("batch", "v1", "jobs")
+SERVICES: Final = Resource("", "v1", "services")
+EVENTS: Final = Resource("events.k8s.io", "v1", "events")
+RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False)
+GPUJOBS: Final = Resource(GROUP, VERSION, "gpujobs")
+GPUPOOLS: Final = Resource(GROUP, VERSION, "gpupools", namespaced=False)
+GPURUNTIMES: Final = Resource(GROUP, VERSION, "gpuruntimes", namespaced=False)
+
+
+class PoolRecord:
+    """A GPUPool: the admin's claim, or (discovered) the operator's own publication with its status as it is."""
+
+    __slots__ = ("admin", "generation", "name", "status", "uid", "version")
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        metadata = raw["metadata"]
+        self.name: str = metadata["name"]
+        self.uid: str = metadata.get("uid", "")
+        self.version: str = metadata.get("resourceVersion", "")
+        self.generation: int = metadata.get("generation", 1)
+        self.status: Mapping[str, Any] = raw.get("status") or {}
+        discovered = (metadata.get("labels") or {}).get(Label.DISCOVERED) == "true"
+        self.admin: AdminPool | None = None if discovered else admin_pool(read_gpupool(raw))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PoolRecord) and (self.uid, self.version) == (other.uid, other.version)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def read_runtime(raw: Mapping[str, Any]) -> Runtime:
+    """An admin's GPURuntime as the catalog holds it."""
+    runtime = read_gpuruntime(raw)
+    return runtime_of(runtime.metadata.name, runtime.spec, source="GPURuntime", checked_on="")
+
+
+def _name_of(raw: Mapping[str, Any]) -> Any:
+    return {"name": raw["metadata"]["name"]}
+
+
+def mirrored() -> tuple[Kind, ...]:
+    """The kinds that the operator follows, jobs restricted by the server to our children."""
+    return (
+        Kind("nodes", NODES, {}, _any(read_node)),
+        Kind("pods", PODS, {}, _any(read_pod_record)),
+        Kind("jobs", JOBS, {"labelSelector": Label.JOB_UID}, _any(read_child)),
+        Kind("gpujobs", GPUJOBS, {}, _any(read_job)),
+        Kind("gpupools", GPUPOOLS, {}, _any(PoolRecord)),
+        Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtime)),
+        Kind("runtimeclasses", RUNTIME_CLASSES, {}, _name_of),
+    )
+
+
+def _any(reader: Any) -> Any:
+    """The reader as the mirror's `slim`: what is kept is ours to choose."""
+    return reader

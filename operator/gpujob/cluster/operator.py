@@ -1,0 +1,82 @@
+"""One operator process put together: client, mirror, leader, reconcile, pools, endpoints; started and stopped by `shell`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from pathlib import Path
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from gpujob.catalog.load import load_catalog
+from gpujob.cluster.book import Book
+from gpujob.cluster.client import ApiClient, Connection, connection_from_kubeconfig, connection_in_cluster
+from gpujob.cluster.endpoints import Endpoints
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.leader import Leadership
+from gpujob.cluster.mirror import Mirror
+from gpujob.cluster.pools import PoolPublisher
+from gpujob.cluster.reconcile import Reconciler
+from gpujob.cluster.settings import Settings
+from gpujob.cluster.views import snapshot
+from gpujob.cluster.watch import WatchHealth, mirror_all
+from gpujob.cluster.writer import Writer
+from gpujob.metrics.collector import FleetCollector
+
+log = structlog.get_logger(__name__)
+
+LEASE = "gpujob-operator"
+
+
+def find_connection() -> Connection:
+    """The connection of the pod's service account, else of the file named by KUBECONFIG, else of ~/.kube/config."""
+    if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+        return connection_in_cluster()
+    return connection_from_kubeconfig(Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser())
+
+
+class Operator:
+    """Everything that one process runs."""
+
+    def __init__(self, settings: Settings, connection: Connection) -> None:
+        kinds = mirrored()
+        self._settings, self._kinds = settings, kinds
+        self._client = ApiClient(connection, write_rate=settings.write_rate, write_burst=2 * settings.write_rate)
+        self.mirror = Mirror(kinds)
+        self.health = WatchHealth(kind.key for kind in kinds)
+        # A name alone is not unique: a restarted container must not take its own stale Lease for a held one.
+        identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
+        self.leadership = Leadership(self._client, settings.namespace, LEASE, identity)
+        book = Book(self.mirror, load_catalog())
+        writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name)
+        self.reconciler = Reconciler(book, writer, self.leadership.is_leader)
+        self._publisher = PoolPublisher(book, writer, self.leadership.is_leader)
+        registry = CollectorRegistry()
+        registry.register(FleetCollector(lambda: snapshot(self, book, self._client)))
+        self._endpoints = Endpoints(self.health, lambda: self.mirror.complete, registry)
+
+    async def run(self) -> None:
+        """Runs until cancelled; raises when a part dies, since half an operator is worse than none."""
+        settings = self._settings
+        async with self._client:
+            await self._endpoints.start(settings.listen, settings.health_port, settings.metrics_port)
+            leadership = asyncio.create_task(self.leadership.run(), name="leadership")
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(mirror_all(self._client, self._kinds, self.mirror, self.health), name="mirror")
+                    tasks.create_task(self.reconciler.run(), name="reconcile")
+                    tasks.create_task(self._publisher.run(), name="pools")
+                    tasks.create_task(_as_long_as(leadership), name="watch leadership")
+                    log.info("operator started", identity=settings.pod_name, kinds=len(self._kinds))
+            finally:
+                # Last of all: while the Lease is held nobody else acts, and what writes has ended by now.
+                leadership.cancel()
+                await asyncio.gather(leadership, return_exceptions=True)
+                await self._endpoints.close()
+
+
+async def _as_long_as(task: asyncio.Task[None]) -> None:
+    """Ends with the error of a task that must not end."""
+    await asyncio.shield(task)

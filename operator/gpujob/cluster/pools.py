@@ -1,0 +1,78 @@
+"""Publishes discovered pools as GPUPool objects and fills the status of all pools, at most every 30 seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from gpujob.cluster.book import Book
+from gpujob.cluster.client import ApiError
+from gpujob.cluster.kinds import PoolRecord
+from gpujob.cluster.writer import NotLeader, Writer
+from gpujob.fleet import publish
+from gpujob.fleet.pools import Fleet, Pool
+
+log = structlog.get_logger(__name__)
+
+EVERY: Final = 30.0
+"""Seconds between two writes of a pool's status, at least."""
+
+
+class PoolPublisher:
+    """Keeps GPUPool objects equal to the fleet while this process leads; silent while nothing changes."""
+
+    def __init__(self, book: Book, writer: Writer, is_leader: Callable[[], bool]) -> None:
+        self._book, self._writer, self._is_leader = book, writer, is_leader
+        self._published_at: tuple[int, ...] = ()
+
+    async def run(self) -> None:
+        """Publishes soon after the start and then whenever the fleet changed, every 30 seconds at most."""
+        while True:
+            if self._is_leader() and self._book.mirror.complete and self._published_at != self._book.fleet_version():
+                self._published_at = self._book.fleet_version()
+                await self._publish_once()
+                await asyncio.sleep(EVERY)
+            else:
+                await asyncio.sleep(0.5)
+
+    async def _publish_once(self) -> None:
+        try:
+            await self.publish(self._book.fleet())
+        except (ApiError, NotLeader) as error:
+            self._published_at = ()
+            log.warning("pools not published", error=str(error))
+
+    async def publish(self, fleet: Fleet) -> None:
+        """Creates, updates and deletes what differs."""
+        records = self._book.pool_records()
+        for pool in fleet.pools:
+            record = records.get(pool.name)
+            if record is None and pool.discovered:
+                record = await self._create(pool)
+            if record is not None:
+                await self._update(pool, fleet, record)
+        alive = {pool.name for pool in fleet.pools}
+        for name in sorted(records.keys() - alive):
+            if records[name].admin is None:
+                await self._writer.delete_pool(name, records[name].uid)
+
+    async def _create(self, pool: Pool) -> PoolRecord | None:
+        created = await self._writer.create_pool(publish.manifest(pool))
+        return PoolRecord(created) if created else None
+
+    async def _update(self, pool: Pool, fleet: Fleet, record: PoolRecord) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        wanted = publish.status(pool, fleet, record.status, now, record.generation)
+        changes = _differences(record.status, wanted)
+        if changes:
+            await self._writer.write_pool(pool.name, record.uid, changes)
+
+
+def _differences(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {key: None for key in held if key not in wanted}
+    changes.update({key: value for key, value in wanted.items() if held.get(key) != value})
+    return changes

@@ -1,0 +1,398 @@
+"""The level-based loop: gather, decide, render, create, observe, report; readable as these numbered steps.
+
+A round reads the mirror and starts at most one task for each job; a task makes the writes of one step and ends. The next
+round looks at the job again, so a crash between any two writes loses and doubles nothing: children have fixed names, the
+child carries what the status will say, and the status is the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from gpujob.api.gpujob import GPUJob
+from gpujob.api.manifest import read_gpujob
+from gpujob.cluster.book import Book
+from gpujob.cluster.client import ApiError, Forbidden, Invalid, NotFound, OutcomeUnknown
+from gpujob.cluster.kinds import JOBS, SERVICES
+from gpujob.cluster.writer import NameConflict, NotLeader, Writer
+from gpujob.errors import BadInput
+from gpujob.fleet.pools import Fleet, Promise
+from gpujob.placement.decision import Decision
+from gpujob.placement.demand import Demand, demand_of
+from gpujob.render.children import render
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.status import report
+from gpujob.status.observe import Observation, observe
+from gpujob.status.records import ChildRecord, JobRecord, read_child
+from gpujob.vocabulary import API_VERSION, Reason, State, Verdict
+
+log = structlog.get_logger(__name__)
+
+STARTING_AFTER: Final = 5.0
+"""Seconds that a pod may take to start before Starting is worth a status write of its own."""
+
+IMPOSSIBLE_AFTER: Final = 300.0
+"""Seconds that Impossible must hold for a job that fitted before, until it is said."""
+
+BACKOFF: Final = (1.0, 300.0)
+"""Seconds before a refused write of a job is tried again: the first and the longest wait."""
+
+GATHER: Final = 0.02
+"""Seconds in which changes gather before a round looks at them."""
+
+AT_ONCE: Final = 32
+"""Jobs whose writes are under way at the same time."""
+
+
+@dataclass(slots=True)
+class Wish:
+    """A job's manifest as read, kept for its generation."""
+
+    generation: int
+    job: GPUJob | None
+    demand: Demand | None
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is remembered of a job between rounds; losing it (a restart) costs time, never correctness."""
+
+    starting_since: float | None = None
+    impossible_since: float | None = None
+    retry_at: float = 0.0
+    delay: float = 0.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the loop has done so far, for the metrics room."""
+
+    rounds: int = 0
+    decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    decide_seconds: float = 0.0
+    placed_after: list[float] = field(default_factory=list)
+
+
+class Reconciler:
+    """Runs rounds for ever; only the leader acts, the others keep their index warm."""
+
+    def __init__(
+        self,
+        book: Book,
+        writer: Writer,
+        is_leader: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.tally = Tally()
+        self.book, self._writer, self._is_leader = book, writer, is_leader
+        self._clock, self._wall = clock, wall
+        self._wishes: dict[str, Wish] = {}
+        self._memory: dict[str, Memory] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._promised: dict[str, tuple[Promise, ...]] = {}
+        self._dirty: set[str] = set()
+        self._queue: set[str] = set()
+        self._passed_over: set[str] = set()
+        self._due: dict[str, float] = {}
+        self._decided_at: tuple[object, ...] = ()
+        self._next_decision = 0.0
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._led = False
+
+    async def run(self) -> None:
+        """Rounds for ever, each woken by a change or by the time that a job asked for."""
+        mirror = self.book.mirror
+        while True:
+            try:
+                async with asyncio.timeout(self._seconds_to_next()):
+                    await mirror.changed.wait()
+                await asyncio.sleep(GATHER)
+            except TimeoutError:
+                pass
+            self._dirty |= self.book.take(mirror.take_changes())
+            if mirror.complete and self._leads():
+                self.round()
+
+    def round(self) -> None:
+        """One look at everything that changed: the steps in order."""
+        self.tally.rounds += 1
+        # 1. Gather: the jobs that changed or asked to be looked at again.
+        for uid in self._gather():
+            job = self.book.jobs.get(uid)
+            if job is None:
+                self._forget(uid)
+            elif uid not in self._tasks:
+                # 2. Observe and report those with a child, queue those without.
+                self._look(job)
+        # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
+        if self._queue and self._must_decide():
+            self._decide()
+
+    # --- Gather
+
+    def _leads(self) -> bool:
+        leads = self._is_leader()
+        if leads and not self._led:
+            self._dirty |= set(self.book.jobs)
+            self._decided_at = ()
+        self._led = leads
+        return leads
+
+    def _gather(self) -> list[str]:
+        now = self._clock()
+        due = {uid for uid, at in self._due.items() if at <= now}
+        for uid in due:
+            del self._due[uid]
+            self._decided_at = ()
+        dirty, self._dirty = self._dirty | due, set()
+        return sorted(dirty)
+
+    def _forget(self, uid: str) -> None:
+        for store in (self._wishes, self._memory, self._due):
+            store.pop(uid, None)  # type: ignore[attr-defined]
+        self._queue.discard(uid)
+
+    def _seconds_to_next(self) -> float | None:
+        if not self._led:
+            return 1.0
+        waits = [at - self._clock() for at in self._due.values()]
+        if self._queue and self._stale():
+            waits.append(self._next_decision - self._clock())
+        return max(0.0, min(waits)) if waits else None
+
+    # --- Observe
+
+    def _look(self, job: JobRecord) -> None:
+        """What the next step of one job is: nothing, a write, or a place in the queue."""
+        self._queue.discard(job.uid)
+        if job.uid in self._passed_over:
+            # Its write was under way when the queue was last decided, so that decision was not about it.
+            self._passed_over.discard(job.uid)
+            self._decided_at = ()
+        if job.leaving or _is_final(job):
+            return
+        child = self.book.child(job.uid)
+        suspended = job.spec.get("suspend") is True
+        if child is None:
+            self._look_without_child(job, suspended)
+        elif child.leaving:
+            return
+        elif suspended and not child.ended:
+            self._start(job, self._end(child))
+        else:
+            self._report_child(job, child)
+
+    def _look_without_child(self, job: JobRecord, suspended: bool) -> None:
+        memory = self._remember(job.uid)
+        if memory.retry_at > self._clock():
+            self._due[job.uid] = memory.retry_at
+        elif job.status.get("jobName") and not suspended:
+            self._start(job, self._confirm_loss(job))
+        else:
+            wish = self._wish(job)
+            if wish.demand is None:
+                self._report(job, report.unreadable(job, Reason.INVALID_SPEC, wish.problem, self._now()))
+            else:
+                self._queue.add(job.uid)
+
+    def _report_child(self, job: JobRecord, child: ChildRecord) -> None:
+        seen = observe(child, self.book.pods(job.uid), ran=bool(job.status.get("startTime")))
+        seen = self._patiently(job, seen)
+        self._report(job, report.placed(job, child, seen, None, self._now()))
+
+    def _patiently(self, job: JobRecord, seen: Observation) -> Observation:
+        """Starting is said only once it has lasted: most pods run before anyone could read it."""
+        memory = self._remember(job.uid)
+        if seen.state is not State.STARTING:
+            memory.starting_since = None
+            return seen
+        now = self._clock()
+        memory.starting_since = memory.starting_since or now
+        ripe = memory.starting_since + STARTING_AFTER
+        if ripe <= now or job.status.get("state") == State.STARTING:
+            return seen
+        self._due[job.uid] = ripe
+        return Observation(State.PLACED, Reason.PLACED, seen.message)
+
+    def _wish(self, job: JobRecord) -> Wish:
+        held = self._wishes.get(job.uid)
+        if held is None or held.generation != job.generation:
+            held = self._wishes[job.uid] = _read_wish(job)
+        return held
+
+    # --- Decide
+
+    def _stale(self) -> bool:
+        return self._decided_at != self._inputs()
+
+    def _inputs(self) -> tuple[object, ...]:
+        """What a decision about the queue depends on."""
+        asks = frozenset((uid, self.book.jobs[uid].generation) for uid in self._queue if uid in self.book.jobs)
+        return (self.book.fleet_version(), asks, frozenset(self._promised))
+
+    def _must_decide(self) -> bool:
+        return self._stale() and self._clock() >= self._next_decision
+
+    def _decide(self) -> None:
+        began = self._clock()
+        self._decided_at = self._inputs()
+        fleet = self.book.fleet(p for promises in self._promised.values() for p in promises)
+        for job, decision in self._decisions(fleet):
+            self.tally.decisions[decision.verdict.value, job.namespace] += 1
+            if decision.choice is not None and job.spec.get("suspend") is not True:
+                self._promise(job, decision)
+                self._start(job, self._place(job, decision, fleet))
+            elif job.spec.get("suspend") is True:
+                self._report(job, report.planned(job, decision, self._now()))
+            else:
+                self._refuse(job, decision)
+        took = self._clock() - began
+        self.tally.decide_seconds += took
+        # A long queue is looked at less often, so that deciding never takes more than a third of the time.
+        self._next_decision = self._clock() + 2 * took
+
+    def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Decision]]:
+        self._passed_over = self._queue & self._tasks.keys()
+        jobs = [self.book.jobs[uid] for uid in self._queue - self._passed_over if uid in self.book.jobs]
+        waiting = [
+            Waiting(job.uid, job.created, demand, job.spec.get("suspend") is True)
+            for job in jobs
+            if (demand := self._wish(job).demand) is not None
+        ]
+        for placing in place_all(waiting, fleet, self.book.catalog):
+            yield self.book.jobs[placing.job.uid], placing.decision
+
+    def _refuse(self, job: JobRecord, decision: Decision) -> None:
+        memory = self._remember(job.uid)
+        if decision.verdict is not Verdict.IMPOSSIBLE:
+            memory.impossible_since = None
+        elif job.status.get("state") == State.QUEUED:
+            now = self._clock()
+            memory.impossible_since = memory.impossible_since or now
+            ripe = memory.impossible_since + IMPOSSIBLE_AFTER
+            if ripe > now:
+                self._due[job.uid] = ripe
+                return
+        self._report(job, report.refused(job, decision, self._now()))
+
+    def _promise(self, job: JobRecord, decision: Decision) -> None:
+        choice = decision.choice
+        if choice is not None:
+            resource, gpus = choice.candidate.pool.resource, decision.demand.gpus_per_node
+            self._promised[job.uid] = tuple(
+                Promise(job.uid, node, resource, gpus, choice.needs) for node in choice.nodes
+            )
+
+    # --- Render, create
+
+    async def _place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
+        """Creates the children of a placed job and writes its status: the Service first, so that names resolve."""
+        wish, choice = self._wish(job), decision.choice
+        if wish.job is None or choice is None:
+            return
+        attempt = int(job.status.get("attempt") or 0) + 1
+        children = render(
+            wish.job, choice, attempt, fleet.runtime_classes, decision.digest
+        )
+        if children.service is not None:
+            await self._writer.ensure_child(SERVICES, children.service, job)
+        raw, created = await self._writer.ensure_child(JOBS, children.job, job)
+        child = read_child(raw)
+        seen = Observation(State.PLACED, Reason.PLACED, f"child Job {child.name} is created")
+        status = report.placed(job, child, seen, decision if created else None, self._now())
+        await self._write(job, status)
+        self._queue.discard(job.uid)
+        self._memory.pop(job.uid, None)
+
+    async def _end(self, child: ChildRecord) -> None:
+        await self._writer.delete_child(child)
+
+    async def _confirm_loss(self, job: JobRecord) -> None:
+        """A child that the mirror lacks is lost only when the API server says so."""
+        if not await self._writer.child_exists(job, str(job.status["jobName"])):
+            await self._write(job, report.lost(job, self._now()))
+
+    # --- Report
+
+    def _report(self, job: JobRecord, status: Mapping[str, Any]) -> None:
+        if report.patch(job.status, status) is not None:
+            self._start(job, self._write(job, status))
+
+    async def _write(self, job: JobRecord, status: Mapping[str, Any]) -> None:
+        changes = report.patch(job.status, status)
+        if changes is not None and not await self._writer.write_status(job, changes, status):
+            log.debug("status not written, the job changed meanwhile", job=f"{job.namespace}/{job.name}")
+
+    def _now(self) -> str:
+        return self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    # --- Tasks
+
+    def _start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
+        """Runs one step of a job; afterwards the job is looked at again."""
+        task = asyncio.create_task(self._guarded(job, step), name=f"{job.namespace}/{job.name}")
+        self._tasks[job.uid] = task
+
+    async def _guarded(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
+        try:
+            async with self._slots:
+                await step
+        except NotLeader:
+            log.info("step dropped, another process leads", job=f"{job.namespace}/{job.name}")
+        except NameConflict as error:
+            await self._refused_write(job, Reason.NAME_CONFLICT, str(error))
+        except (Forbidden, Invalid, NotFound) as error:
+            await self._refused_write(job, Reason.CHILD_REFUSED, f"the API server refuses its child: {error.message}")
+        except (ApiError, OutcomeUnknown) as error:
+            self._retry_later(job, str(error))
+        except Exception as error:  # whatever one job does, the others go on
+            self._retry_later(job, repr(error))
+            log.exception("step failed", job=f"{job.namespace}/{job.name}")
+        finally:
+            self._tasks.pop(job.uid, None)
+            self._promised.pop(job.uid, None)
+            self._dirty.add(job.uid)
+            self.book.mirror.changed.set()
+
+    async def _refused_write(self, job: JobRecord, reason: Reason, message: str) -> None:
+        """A write that the API server refuses is the job's to mend: one condition, and another try later."""
+        self._retry_later(job, message)
+        try:
+            await self._write(job, report.unreadable(job, reason, message[:1024], self._now()))
+        except (ApiError, NotLeader) as error:
+            log.warning("status not written", job=f"{job.namespace}/{job.name}", error=str(error))
+
+    def _retry_later(self, job: JobRecord, why: str) -> None:
+        memory = self._remember(job.uid)
+        memory.delay = min(max(memory.delay * 2, BACKOFF[0]), BACKOFF[1])
+        memory.retry_at = self._clock() + memory.delay
+        self._due[job.uid] = memory.retry_at
+        self.tally.failures[type(why).__name__] += 1
+        log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=memory.delay, why=why)
+
+    def _remember(self, uid: str) -> Memory:
+        return self._memory.setdefault(uid, Memory())
+
+
+def _is_final(job: JobRecord) -> bool:
+    return job.status.get("state") in (State.SUCCEEDED, State.FAILED)
+
+
+def _read_wish(job: JobRecord) -> Wish:
+    document = {"apiVersion": API_VERSION, "kind": "GPUJob", "metadata": dict(job.metadata), "spec": dict(job.spec)}
+    try:
+        parsed = read_gpujob(document)
+        return Wish(job.generation, parsed, demand_of(parsed))
+    except BadInput as error:
+        return Wish(job.generation, None, None, str(error))

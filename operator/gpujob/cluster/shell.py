@@ -1,0 +1,69 @@
+"""kopf as the shell: start and stop, signals, login and probes. No kopf handler is a source of state.
+
+kopf's own watching is left out on purpose: after a relist its on.event tells no DELETED for what vanished meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import kopf
+import structlog
+
+from gpujob.cluster.client import Connection
+from gpujob.cluster.operator import Operator
+
+log = structlog.get_logger(__name__)
+
+
+def registry_for(operator: Operator, connection: Connection, stop: asyncio.Event) -> tuple[kopf.OperatorRegistry, list[BaseException]]:
+    """kopf's handlers for one operator: start, stop, login, probe; and the list where its end by error is noted."""
+    registry = kopf.OperatorRegistry()
+    running: list[asyncio.Task[None]] = []
+    errors: list[BaseException] = []
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            errors.append(task.exception() or RuntimeError("ended"))
+            log.error("operator ends, a part of it died", error=repr(task.exception()))
+        stop.set()
+
+    @kopf.on.startup(registry=registry)  # type: ignore[misc]
+    async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
+        settings.posting.enabled = False
+        settings.scanning.disabled = True
+        settings.peering.standalone = True
+        task = asyncio.create_task(operator.run(), name="operator")
+        task.add_done_callback(ended)
+        running.append(task)
+
+    @kopf.on.cleanup(registry=registry)  # type: ignore[misc]
+    async def end(**_: Any) -> None:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    @kopf.on.login(registry=registry)  # type: ignore[misc]
+    def login(**_: Any) -> kopf.ConnectionInfo:
+        return kopf.ConnectionInfo(
+            server=connection.server,
+            ca_path=connection.ca_file,
+            insecure=connection.insecure,
+            token=connection.token,
+        )
+
+    @kopf.on.probe(id="silent_seconds", registry=registry)  # type: ignore[misc]
+    def silence(**_: Any) -> int:
+        return int(operator.health.silent_for(operator.health.clock()))
+
+    return registry, errors
+
+
+async def run(operator: Operator, connection: Connection) -> None:
+    """Runs until a signal or until a part of the operator dies; raises its error then."""
+    stop = asyncio.Event()
+    registry, errors = registry_for(operator, connection, stop)
+    await kopf.operator(registry=registry, standalone=True, clusterwide=True, stop_flag=stop)
+    if errors:
+        raise errors[0]

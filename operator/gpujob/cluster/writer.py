@@ -1,0 +1,126 @@
+"""The writes of the operator: each is made by the leader only, once, and enters the mirror with its answer.
+
+A child is created by POST under a name that is its job's alone; a name that is taken is ours or is left alone. Nothing
+is ever patched but a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from gpujob.cluster.client import AlreadyExists, ApiClient, ApiError, Conflict, NotFound, OutcomeUnknown, Resource
+from gpujob.cluster.kinds import EVENTS, GPUJOBS, GPUPOOLS, JOBS
+from gpujob.cluster.mirror import Mirror
+from gpujob.status.events import event_of
+from gpujob.status.records import ChildRecord, JobRecord, owner_uid
+
+log = structlog.get_logger(__name__)
+
+
+class NotLeader(Exception):  # noqa: N818 - named after what is the case
+    """This process may not write any more: another one is leader or soon will be."""
+
+
+class NameConflict(Exception):  # noqa: N818 - named after what is the case
+    """An object of the child's name exists and is not the job's; nothing was written."""
+
+
+class Writer:
+    """Writes to one API server for the leader, and says what happened."""
+
+    def __init__(self, client: ApiClient, mirror: Mirror, is_leader: Callable[[], bool], instance: str) -> None:
+        self._client, self._mirror, self._is_leader, self._instance = client, mirror, is_leader, instance
+
+    async def ensure_child(self, resource: Resource, body: Mapping[str, Any], job: JobRecord) -> tuple[Any, bool]:
+        """The child as it is in the cluster, and whether it was created now; NameConflict if the name is another's."""
+        namespace, name = job.namespace, body["metadata"]["name"]
+        self._check()
+        try:
+            created = await self._client.create(resource.path(namespace), dict(body))
+        except (AlreadyExists, OutcomeUnknown):
+            # Whether it was there before or came with the answer that got lost: what is there now is what counts.
+            held = await self._client.get(resource.path(namespace, name))
+            if owner_uid(held.get("metadata") or {}) != job.uid:
+                raise NameConflict(f"{resource.plural} {name} exists and is not this job's; delete or rename it") from None
+            self._note(resource, held)
+            return held, False
+        self._note(resource, created)
+        return created, True
+
+    async def child_exists(self, job: JobRecord, name: str) -> bool:
+        """Whether the API server itself (not the mirror) still has the child Job."""
+        try:
+            self._note(JOBS, await self._client.get(JOBS.path(job.namespace, name)))
+        except NotFound:
+            return False
+        return True
+
+    async def delete_child(self, child: ChildRecord) -> None:
+        """Deletes a child Job with its pods; what is gone already is fine."""
+        self._check()
+        try:
+            answer = await self._client.delete(JOBS.path(child.namespace, child.name), uid=child.uid)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted("jobs", child.namespace, child.name, child.uid, answer)
+
+    async def write_status(self, job: JobRecord, changes: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+        """Whether the status was written; False when the job is gone or newer than what was looked at."""
+        self._check()
+        body = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": changes}
+        try:
+            written = await self._client.patch(GPUJOBS.path(job.namespace, job.name, "status"), body)
+        except (NotFound, Conflict):
+            return False
+        self._mirror.note_written("gpujobs", written)
+        await self._tell(job, status)
+        return True
+
+    async def write_pool(self, name: str, uid: str, changes: Mapping[str, Any]) -> None:
+        """Patches the status of a GPUPool."""
+        self._check()
+        body = {"metadata": {"uid": uid}, "status": changes}
+        self._mirror.note_written("gpupools", await self._client.patch(GPUPOOLS.path(None, name, "status"), body))
+
+    async def create_pool(self, body: Mapping[str, Any]) -> Any:
+        """Creates a discovered GPUPool; None when the name was taken meanwhile."""
+        self._check()
+        try:
+            created = await self._client.create(GPUPOOLS.path(), dict(body))
+        except AlreadyExists:
+            return None
+        self._mirror.note_written("gpupools", created)
+        return created
+
+    async def delete_pool(self, name: str, uid: str) -> None:
+        """Deletes a discovered GPUPool whose devices are gone."""
+        self._check()
+        try:
+            answer = await self._client.delete(GPUPOOLS.path(None, name), uid=uid)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted("gpupools", None, name, uid, answer)
+
+    async def _tell(self, job: JobRecord, status: Mapping[str, Any]) -> None:
+        """The event that a written status earned; a lost event is no fault."""
+        event = event_of(job, status, self._instance, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        if event is None:
+            return
+        try:
+            await self._client.create(EVENTS.path(job.namespace), event)
+        except AlreadyExists:
+            pass
+        except ApiError as error:
+            log.warning("event not written", job=f"{job.namespace}/{job.name}", error=str(error))
+
+    def _note(self, resource: Resource, obj: Any) -> None:
+        if resource is JOBS:
+            self._mirror.note_written("jobs", obj)
+
+    def _check(self) -> None:
+        if not self._is_leader():
+            raise NotLeader("this process is not the leader")

@@ -1,0 +1,265 @@
+"""A cluster as a file: Kubernetes objects in YAML or JSON become what the planner reads. The same for live answers.
+
+`kubectl get nodes,pods,gpupools,gpuruntimes,runtimeclasses -A -o yaml` is such a file, `kubectl gpujob capture` writes
+one. Everything in it is hostile: an object that cannot be read is left out and said in `unread`, never raised, so that
+one malformed object does not stop the others. Called by the command line; the operator reads the same objects from its
+watches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import orjson
+import yaml
+
+from gpujob.catalog.records import Catalog, Runtime, runtime_of
+from gpujob.errors import BadClusterFile, BadInput
+from gpujob.fleet import published
+from gpujob.fleet.claims import admin_pool
+from gpujob.fleet.objects import Node, Pod, read_node, read_pod
+from gpujob.fleet.pools import Fleet, read_fleet
+from gpujob.vocabulary import GROUP, Label
+
+if TYPE_CHECKING:
+    from gpujob.api.gpupool import GPUPool
+
+GROUPS: Final[Mapping[str, str]] = {
+    "Node": "",
+    "Pod": "",
+    "Namespace": "",
+    "ResourceQuota": "",
+    "RuntimeClass": "node.k8s.io",
+    "ResourceSlice": "resource.k8s.io",
+    "GPUPool": GROUP,
+    "GPURuntime": GROUP,
+}
+"""Kinds that a cluster description can hold, with their API group; all others are passed over."""
+
+MAX_DEPTH: Final = 16
+"""Lists within Lists that are followed."""
+
+_JSON_START: Final = re.compile(r"\s*[\[{]\s*[\"\]}{]")
+_Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterObjects:
+    """What a cluster description holds, each object once: of duplicates the last."""
+
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    admin_pools: tuple[GPUPool, ...] = ()
+    """GPUPools that an admin wrote."""
+    discovered_pools: tuple[GPUPool, ...] = ()
+    """GPUPools that the operator published: they count only where no node is known."""
+    runtimes: tuple[Runtime, ...] = ()
+    runtime_classes: frozenset[str] = frozenset()
+    others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    """Namespaces, ResourceQuotas and ResourceSlices as they came."""
+    published_at: str | None = None
+    """When the operator last wrote the status of a GPUPool (RFC 3339), None where that is not said."""
+    unread: tuple[str, ...] = ()
+    """What could not be read: one sentence for each object or field."""
+
+    @property
+    def published_only(self) -> bool:
+        """Whether free GPUs are known from published GPUPools only, since there is no node."""
+        return not self.nodes and any(pool.status and pool.status.gpus for pool in self.all_pools)
+
+    @property
+    def all_pools(self) -> tuple[GPUPool, ...]:
+        """GPUPools of both kinds."""
+        return self.admin_pools + self.discovered_pools
+
+
+def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]:
+    """The fleet that the objects make, and the catalog with the cluster's own GPURuntimes."""
+    if objects.runtimes:
+        catalog = catalog.with_runtimes(objects.runtimes)
+    if objects.published_only:
+        return published.fleet_of(objects.all_pools, catalog, objects.runtime_classes), catalog
+    admin_pools = [admin_pool(pool) for pool in objects.admin_pools]
+    return read_fleet(objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes), catalog
+
+
+def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
+    """The objects of a description: its text, or documents already parsed; BadClusterFile when it holds no object."""
+    documents = read_documents(source) if isinstance(source, str) else list(source)
+    if not any(isinstance(document, (dict, list)) for document in documents):
+        raise BadClusterFile("holds no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file")
+    reading = _Reading()
+    for item in objects_in(documents, reading.unread):
+        reading.take(item)
+    return reading.objects()
+
+
+def read_documents(text: str) -> list[Any]:
+    """The documents of a YAML or JSON text (several documents, JSON lines); BadClusterFile says where it breaks."""
+    if _JSON_START.match(text):
+        documents = _json(text)
+        if documents is not None:
+            return documents
+        if len(text) > 1_000_000:  # A broken large JSON is not read again as YAML, which takes minutes.
+            raise BadClusterFile(_json_problem(text))
+    try:
+        return [document for document in yaml.load_all(text, _Loader) if document is not None]  # noqa: S506
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise BadClusterFile(f"is no YAML or JSON: {where}{error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise BadClusterFile(f"is no YAML or JSON: {str(error).splitlines()[0]}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadClusterFile(f"is no YAML or JSON that can be read: {str(error)[:120]}") from error
+
+
+def objects_in(documents: Iterable[Any], unread: list[str]) -> Iterator[Mapping[str, Any]]:
+    """Every object of some documents, those in Lists (and Lists of Lists) one by one, each with its kind."""
+    followed: set[int] = set()
+
+    def walk(item: Any, kind: str, version: str, depth: int) -> Iterator[Mapping[str, Any]]:
+        if isinstance(item, list) or (isinstance(item, dict) and _is_list(item)):
+            # A YAML alias can put one List into another many times, or into itself.
+            if depth > MAX_DEPTH or id(item) in followed:
+                return
+            followed.add(id(item))
+            members, kind, version = _members(item)
+            for member in members:
+                yield from walk(member, kind, version, depth + 1)
+        elif isinstance(item, dict):
+            yield {"apiVersion": version, "kind": kind, **item} if kind and "kind" not in item else item
+        elif item is not None:
+            unread.append(f"{str(item)[:40]!r} is no Kubernetes object and is left out")
+
+    for document in documents:
+        yield from walk(document, "", "", 0)
+
+
+def _is_list(item: Mapping[str, Any]) -> bool:
+    kind = item.get("kind")
+    return isinstance(kind, str) and kind.endswith("List") and isinstance(item.get("items"), (list, type(None)))
+
+
+def _members(item: Any) -> tuple[list[Any], str, str]:
+    """The members of a List, and the kind and version that a typed list (NodeList) gives them."""
+    if isinstance(item, list):
+        return item, "", ""
+    return item.get("items") or [], item["kind"].removesuffix("List"), str(item.get("apiVersion", ""))
+
+
+class _Reading:
+    """Sorts objects by kind; of duplicates by kind, namespace and name the last stays, at the first one's place."""
+
+    def __init__(self) -> None:
+        self.unread: list[str] = []
+        self._found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {kind: {} for kind in GROUPS}
+
+    def take(self, item: Mapping[str, Any]) -> None:
+        """Keeps one object if its kind is one of ours."""
+        kind = item.get("kind")
+        if not isinstance(kind, str):
+            self.unread.append("an object without a kind is left out")
+            return
+        if kind not in GROUPS or GROUPS[kind] != _group(item):
+            return
+        metadata = item.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+            self.unread.append(f"a {kind} without metadata.name is left out")
+            return
+        namespace = metadata.get("namespace")
+        self._found[kind][namespace if isinstance(namespace, str) else "", name] = item
+
+    def objects(self) -> ClusterObjects:
+        """All that was kept, read."""
+        nodes = tuple(self._read("Node", read_node))
+        self.unread += [f"Node {node.name}: {problem}" for node in nodes for problem in node.unread]
+        pools = tuple(self._read("GPUPool", _gpupool))
+        return ClusterObjects(
+            nodes=nodes,
+            pods=tuple(self._read("Pod", read_pod)),
+            admin_pools=tuple(pool for pool in pools if Label.DISCOVERED not in pool.metadata.labels),
+            discovered_pools=tuple(pool for pool in pools if Label.DISCOVERED in pool.metadata.labels),
+            runtimes=tuple(self._read("GPURuntime", _runtime)),
+            runtime_classes=frozenset(name for _, name in self._found["RuntimeClass"]),
+            others=tuple(
+                item for kind in ("Namespace", "ResourceQuota", "ResourceSlice") for item in self._found[kind].values()
+            ),
+            published_at=max(filter(None, map(_status_written, self._found["GPUPool"].values())), default=None),
+            unread=tuple(self.unread),
+        )
+
+    def _read(self, kind: str, read: Any) -> Iterator[Any]:
+        for (namespace, name), item in self._found[kind].items():
+            try:
+                yield read(item)
+            except BadInput as error:
+                self.unread.append(f"{kind} {name} is left out: {error}")
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                where = f"{namespace}/{name}" if namespace else name
+                self.unread.append(f"{kind} {where} is left out: it is malformed ({error})"[:300])
+
+
+def _group(item: Mapping[str, Any]) -> str | None:
+    version = item.get("apiVersion", "v1")
+    return (version.rpartition("/")[0]) if isinstance(version, str) else None
+
+
+def _gpupool(raw: Mapping[str, Any]) -> GPUPool:
+    from gpujob.api.gpupool import GPUPool
+
+    return GPUPool.model_validate(raw)
+
+
+def _runtime(raw: Mapping[str, Any]) -> Runtime:
+    from gpujob.api.gpuruntime import GPURuntime
+
+    runtime = GPURuntime.model_validate(raw)
+    return runtime_of(runtime.metadata.name, runtime.spec)
+
+
+def _status_written(raw: Mapping[str, Any]) -> str | None:
+    """When the status of an object was last written, by its managedFields."""
+    entries = raw["metadata"].get("managedFields")
+    times = [
+        entry.get("time")
+        for entry in (entries if isinstance(entries, list) else [])
+        if isinstance(entry, dict) and entry.get("subresource") == "status"
+    ]
+    return max((time for time in times if isinstance(time, str)), default=None)
+
+
+def _json(text: str) -> list[Any] | None:
+    """The JSON documents of a text: one, or one a line; None when it is no JSON."""
+    try:
+        return [orjson.loads(text)]
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return [orjson.loads(line) for line in text.splitlines() if line.strip()]
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _json_problem(text: str) -> str:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return f"is no JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+    return "is no JSON"
+
+
+_SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: a timestamp stays text."""
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
+        for first, pairs in _SafeLoader.yaml_implicit_resolvers.items()
+    }

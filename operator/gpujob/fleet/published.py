@@ -1,0 +1,98 @@
+"""A fleet from published GPUPools: for people who may not read nodes and pods. Coarser, and as old as its last write.
+
+The status of a GPUPool says how many GPUs are free, not where: free GPUs are taken to fill whole nodes first, and what a
+node has besides GPUs is not known and not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from gpujob.catalog.records import Catalog
+from gpujob.errors import BadQuantity
+from gpujob.finding import Finding
+from gpujob.fleet.claims import admin_pool
+from gpujob.fleet.objects import Resources, vendor_of
+from gpujob.fleet.pools import Fleet, Pool, PoolNode
+from gpujob.fleet.pricing import PoolPrice
+from gpujob.quantity import parse_bytes, parse_dollars
+from gpujob.vocabulary import CapacityType, ConditionType, Reason, Vendor
+
+if TYPE_CHECKING:
+    from gpujob.api.gpupool import GPUPool, GPUPoolStatus
+
+UNCOUNTED: Final = Resources(millicores=10**9, memory=2**60, storage=2**60, pods=10**6)
+"""What a node has besides GPUs, where nobody says it: never the reason of a refusal."""
+
+
+def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Iterable[str]) -> Fleet:
+    """The fleet as the operator published it; pools without a status are left out."""
+    read = [_pool(pool, pool.status, catalog) for pool in pools if pool.status and pool.status.gpus]
+    # Whoever may not read nodes may not read RuntimeClasses either; the operator checked those that GPUPools name.
+    named = {pool.runtime_class for pool in read if pool.runtime_class}
+    return Fleet(tuple(sorted(read, key=lambda pool: pool.name)), frozenset(runtime_classes) | named)
+
+
+def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
+    admin = admin_pool(pool)
+    accelerator = catalog.accelerator(status.accelerator or "")
+    vendor = Vendor(status.vendor) if status.vendor in set(Vendor) else vendor_of(status.resource_name or "")
+    return Pool(
+        name=admin.name,
+        discovered=True,
+        vendor=vendor or Vendor.NVIDIA,
+        resource=status.resource_name or "",
+        accelerator=accelerator,
+        memory=_read(parse_bytes, status.memory),
+        driver=status.driver,
+        cpu_architecture=status.cpu_architecture or "amd64",
+        instance_type=status.instance_type or "",
+        region="",
+        capacity_type=_capacity_type(status.capacity_type),
+        price=_price(status),
+        nodes=tuple(_nodes(status)),
+        problem=_problem(status, known=accelerator is not None),
+        tolerated=admin.tolerated,
+        supplemental_groups=admin.supplemental_groups,
+        runtime_class=admin.runtime_class,
+        env=admin.env,
+    )
+
+
+def _nodes(status: GPUPoolStatus) -> Iterable[PoolNode]:
+    """Nodes without names that hold the pool's GPUs in equal parts, the free ones first."""
+    count = max(0, min(status.nodes or 0, 10_000))
+    total, free = (status.gpus.total, status.gpus.free) if status.gpus else (0, 0)
+    each = -(-total // count) if count else 0
+    for index in range(count):
+        devices = max(0, min(each, total - index * each))
+        left = max(0, min(devices, free - index * each))
+        yield PoolNode("", devices, devices, left, UNCOUNTED, UNCOUNTED, UNCOUNTED)
+
+
+def _problem(status: GPUPoolStatus, *, known: bool) -> Finding | None:
+    for condition in status.conditions:
+        if condition.type == ConditionType.READ and condition.status == "False":
+            reason = Reason(condition.reason) if condition.reason in set(Reason) else Reason.DEVICE_UNKNOWN
+            return Finding(reason, "{}", (condition.message,))
+    if known:
+        return None
+    sentence = "accelerator {} of the published GPUPool is in no catalog row; use the operator's catalog (--catalog)"
+    return Finding(Reason.DEVICE_UNKNOWN, sentence, (status.accelerator or "unknown",))
+
+
+def _price(status: GPUPoolStatus) -> PoolPrice | None:
+    price = _read(parse_dollars, status.price_per_gpu_hour)
+    return None if price is None else PoolPrice(price, status.price_source or "published GPUPool")
+
+
+def _capacity_type(word: str | None) -> CapacityType:
+    return CapacityType(word) if word in set(CapacityType) else CapacityType.ON_DEMAND
+
+
+def _read(parse: object, text: str | None) -> int | None:
+    try:
+        return None if text is None else int(parse(text))  # type: ignore[operator]
+    except BadQuantity:
+        return None

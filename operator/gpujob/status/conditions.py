@@ -1,0 +1,99 @@
+"""Conditions in the shape of metav1.Condition; the transition time changes only when the status does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpujob.status.observe import Observation
+from gpujob.vocabulary import ConditionType, Reason, State
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a condition shall say."""
+
+    type: ConditionType
+    holds: bool
+    reason: Reason
+    message: str
+
+
+def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
+    """The conditions of a job with a child; `placed` is the sentence of its decision."""
+    runs, done, failed = (seen.state is s for s in (State.RUNNING, State.SUCCEEDED, State.FAILED))
+    ended = done or failed
+    running_reason = Reason.RUNNING if runs else Reason.ENDED if ended else Reason.NOT_STARTED
+    return (
+        Claim(ConditionType.PLACED, True, Reason.PLACED, placed),
+        Claim(ConditionType.RUNNING, runs, running_reason, seen.message),
+        Claim(ConditionType.COMPLETE, done, Reason.SUCCEEDED if done else _not_ended(failed), seen.message),
+        Claim(ConditionType.FAILED, failed, seen.reason if failed else _not_ended(done), seen.message),
+        _not_suspended(),
+    )
+
+
+def of_refusal(reason: Reason, message: str) -> tuple[Claim, ...]:
+    """The conditions of a job that is not placed and is meant to be."""
+    return (
+        Claim(ConditionType.PLACED, False, reason, message),
+        *_nothing_runs(),
+        _not_suspended(),
+    )
+
+
+def of_plan(message: str) -> tuple[Claim, ...]:
+    """The conditions of a suspended job: a plan only."""
+    return (
+        Claim(ConditionType.PLACED, False, Reason.PLAN_ONLY, message),
+        *_nothing_runs(),
+        Claim(ConditionType.SUSPENDED, True, Reason.PLAN_ONLY, "spec.suspend is true: nothing is created"),
+    )
+
+
+def of_loss(message: str) -> tuple[Claim, ...]:
+    """The conditions of a job whose child was deleted by someone else."""
+    return (
+        Claim(ConditionType.RUNNING, False, Reason.ENDED, message),
+        Claim(ConditionType.COMPLETE, False, Reason.CHILD_LOST, message),
+        Claim(ConditionType.FAILED, True, Reason.CHILD_LOST, message),
+        _not_suspended(),
+    )
+
+
+def merged(
+    held: Sequence[Mapping[str, Any]], claims: Iterable[Claim], generation: int, now: str
+) -> list[dict[str, Any]]:
+    """The condition list after `claims`: held ones of other types stay, times change with the status only."""
+    by_type = {str(c.get("type")): dict(c) for c in held if isinstance(c, Mapping)}
+    for claim in claims:
+        status = "True" if claim.holds else "False"
+        before = by_type.get(claim.type)
+        since = before.get("lastTransitionTime", now) if before and before.get("status") == status else now
+        by_type[claim.type] = {
+            "type": claim.type.value,
+            "status": status,
+            "reason": claim.reason.value,
+            "message": claim.message[:4096],
+            "lastTransitionTime": since,
+            "observedGeneration": generation,
+        }
+    return [by_type[key] for key in sorted(by_type)]
+
+
+def _nothing_runs() -> tuple[Claim, ...]:
+    why = "the job is not placed"
+    return (
+        Claim(ConditionType.RUNNING, False, Reason.NOT_STARTED, why),
+        Claim(ConditionType.COMPLETE, False, Reason.NOT_ENDED, why),
+        Claim(ConditionType.FAILED, False, Reason.NOT_ENDED, why),
+    )
+
+
+def _not_suspended() -> Claim:
+    return Claim(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set")
+
+
+def _not_ended(otherwise: bool) -> Reason:
+    return Reason.ENDED if otherwise else Reason.NOT_ENDED

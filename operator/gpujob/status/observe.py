@@ -1,0 +1,69 @@
+"""What is the case with a job that has a child: Placed, Starting, Running, Succeeded or Failed, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpujob.status.records import ChildRecord, PodState
+from gpujob.vocabulary import Reason, State
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A job's state with its reason and sentence; times as RFC 3339, empty where nothing happened yet."""
+
+    state: State
+    reason: Reason
+    message: str
+    started: str = ""
+    ended: str = ""
+
+
+def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) -> Observation:
+    """The state of a child Job by its own conditions first, then by its pods; `ran`: all of them ran once.
+
+    A job that ran is Running until its child Job has ended: a pod that just failed does not make it start again.
+    """
+    started = _all_started(child, pods)
+    if child.ended == "Complete":
+        message = f"all {child.pods} pods ended well" if child.pods > 1 else "the pod ended well"
+        return Observation(State.SUCCEEDED, Reason.SUCCEEDED, message, started, child.ended_at)
+    if child.ended == "Failed":
+        return Observation(State.FAILED, Reason.POD_FAILED, _why_failed(child, pods), started, child.ended_at)
+    running = sum(pod.running for pod in pods)
+    if running >= child.pods:
+        message = f"all {child.pods} pods run" if child.pods > 1 else f"the pod runs on node {pods[0].node}"
+        return Observation(State.RUNNING, Reason.RUNNING, message, started)
+    if ran or (len(pods) >= child.pods and all(pod.started for pod in pods)):
+        return Observation(State.RUNNING, Reason.RUNNING, f"{running} of {child.pods} pods still run", started)
+    return _not_running(child, pods, running)
+
+
+def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> Observation:
+    bound = [pod for pod in pods if pod.node and not pod.running]
+    if not bound:
+        message = f"child Job {child.name} exists, {len(pods)} of {child.pods} pods are there"
+        return Observation(State.PLACED, Reason.PLACED, message)
+    waiting = next((pod for pod in bound if pod.waiting_reason), bound[0])
+    why = f": {waiting.waiting_reason}" if waiting.waiting_reason else ""
+    detail = f" ({waiting.waiting_message})" if waiting.waiting_message else ""
+    message = f"{running} of {child.pods} pods run; pod {waiting.name} starts on node {waiting.node}{why}{detail}"
+    return Observation(State.STARTING, Reason.STARTING, message)
+
+
+def _all_started(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    """When the last pod of the job started, empty while one has not."""
+    times = [pod.started for pod in pods if pod.started]
+    return max(times) if len(times) >= child.pods else ""
+
+
+def _why_failed(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    failed = sorted((pod for pod in pods if pod.phase == "Failed"), key=lambda pod: (pod.exit_code is None, pod.name))
+    if not failed:
+        return f"child Job {child.name} failed: {child.reason} {child.message}".strip()
+    first = failed[0]
+    code = f" with exit code {first.exit_code}" if first.exit_code is not None else ""
+    reason = f" ({first.reason})" if first.reason and first.reason != "Error" else ""
+    detail = f": {first.message}" if first.message else ""
+    return f"pod {first.name} on node {first.node} failed{code}{reason}{detail}"

@@ -1,0 +1,207 @@
+"""Slim, checked records of GPUJobs, child Jobs and their pods, read once from what the API server sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gpujob.fleet.objects import Pod, Resources, read_pod
+from gpujob.fleet.pools import Promise
+from gpujob.vocabulary import Annotation, Label
+
+NODE_NAME_FIELD: Final = "metadata.name"
+TRAIN: Final = "train"
+"""The name of the container that decides how a job ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A GPUJob as the API server holds it: spec and status stay as they came."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    created: str
+    version: str
+    leaving: bool
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+    metadata: Mapping[str, Any] = field(compare=False, default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRecord:
+    """A child Job: whose it is, where its pods go, what they take, and how it ended."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner_uid: str
+    attempt: int
+    leaving: bool
+    pods: int
+    nodes: tuple[str, ...]
+    resource: str
+    gpus: int
+    needs: Resources
+    hint: Mapping[str, Any]
+    ended: str = ""
+    """Complete, Failed or nothing."""
+    ended_at: str = ""
+    reason: str = ""
+    message: str = ""
+
+    def promises(self) -> tuple[Promise, ...]:
+        """What its pods will take of their nodes; nothing once it has ended."""
+        if self.ended or not self.resource:
+            return ()
+        return tuple(Promise(self.owner_uid, node, self.resource, self.gpus, self.needs) for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """What one pod of a job is doing."""
+
+    name: str
+    node: str
+    phase: str
+    running: bool
+    leaving: bool
+    started: str = ""
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """A pod: what it takes of its node and, for a job's own pods, what it is doing."""
+
+    use: Pod
+    state: PodState | None
+
+
+def read_job(raw: Mapping[str, Any]) -> JobRecord:
+    """The record of a GPUJob object."""
+    metadata = _map(raw, "metadata")
+    return JobRecord(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        generation=_int(metadata.get("generation")) or 1,
+        created=str(metadata.get("creationTimestamp", "")),
+        version=str(metadata.get("resourceVersion", "")),
+        leaving="deletionTimestamp" in metadata,
+        spec=_map(raw, "spec"),
+        status=_map(raw, "status"),
+        metadata={"name": metadata.get("name"), "namespace": metadata.get("namespace"), "uid": metadata.get("uid")},
+    )
+
+
+def read_child(raw: Mapping[str, Any]) -> ChildRecord:
+    """The record of a child Job object."""
+    metadata, spec = _map(raw, "metadata"), _map(raw, "spec")
+    labels, annotations = _map(metadata, "labels"), _map(metadata, "annotations")
+    pod = _map(_map(spec, "template"), "spec")
+    use = read_pod({"spec": pod})
+    device = next(((resource, count) for resource, count in use.devices.items() if count), ("", 0))
+    end = next((c for c in _list(_map(raw, "status"), "conditions") if _is_end(c)), {})
+    return ChildRecord(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        owner_uid=owner_uid(metadata),
+        attempt=_int(labels.get(Label.ATTEMPT)) or 1,
+        leaving="deletionTimestamp" in metadata,
+        pods=_int(spec.get("completions")) or 1,
+        nodes=_pinned_nodes(pod),
+        resource=device[0],
+        gpus=device[1],
+        needs=use.needs,
+        hint=_json(annotations.get(Annotation.PLACEMENT)),
+        ended=str(end.get("type", "")),
+        ended_at=str(end.get("lastTransitionTime", "")),
+        reason=str(end.get("reason", "")),
+        message=str(end.get("message", ""))[:1024],
+    )
+
+
+def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:
+    """The record of a Pod object."""
+    use = read_pod(raw)
+    return PodRecord(use, _pod_state(raw, use) if use.job_uid else None)
+
+
+def owner_uid(metadata: Mapping[str, Any]) -> str:
+    """The uid of the controlling owner, empty when there is none."""
+    owners = _list(metadata, "ownerReferences")
+    return next((str(owner.get("uid", "")) for owner in owners if owner.get("controller") is True), "")
+
+
+def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
+    metadata, status = _map(raw, "metadata"), _map(raw, "status")
+    containers = _list(status, "containerStatuses")
+    train = next((c for c in containers if c.get("name") == TRAIN), containers[0] if containers else {})
+    now = _map(train, "state")
+    running, ended = _map(now, "running"), _map(now, "terminated")
+    waiting = next((w for w in (_map(_map(c, "state"), "waiting") for c in _all_containers(status)) if w), {})
+    return PodState(
+        name=use.name,
+        node=use.node,
+        phase=str(status.get("phase", "")),
+        running="running" in now and status.get("phase") == "Running",
+        leaving="deletionTimestamp" in metadata,
+        started=str(running.get("startedAt") or ended.get("startedAt") or ""),
+        waiting_reason=str(waiting.get("reason", ""))[:64],
+        waiting_message=str(waiting.get("message", ""))[:512],
+        exit_code=_int(ended.get("exitCode")),
+        reason=str(ended.get("reason") or status.get("reason") or "")[:64],
+        message=str(ended.get("message") or status.get("message") or "")[:512],
+    )
+
+
+def _all_containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*_list(status, "initContainerStatuses"), *_list(status, "containerStatuses")]
+
+
+def _is_end(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
+
+
+def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nodes that the pod's required affinity names, one for each term."""
+    required = _map(
+        _map(_map(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    fields = (f for term in _list(required, "nodeSelectorTerms") for f in _list(term, "matchFields"))
+    return tuple(str(v) for f in fields if f.get("key") == NODE_NAME_FIELD for v in f.get("values") or () if v)
+
+
+def _json(text: Any) -> Mapping[str, Any]:
+    """A JSON object in an annotation; hostile or broken text gives nothing."""
+    try:
+        value = json.loads(text) if isinstance(text, str) and len(text) <= 65536 else {}
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _map(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = holder.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(holder: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    value = holder.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _int(value: Any) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else None

@@ -1,0 +1,164 @@
+"""The whole status of a job for each thing that can be the case, and the merge patch that makes it so.
+
+A status is written only when it says something new: a waiting job whose numbers move (3 of 8 GPUs free, then 2) is not
+written again while its reason and its nearest pool stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gpujob.placement import explain
+from gpujob.placement.decision import Candidate, Decision
+from gpujob.status import conditions
+from gpujob.status.conditions import Claim
+from gpujob.status.observe import Observation
+from gpujob.status.records import ChildRecord, JobRecord
+from gpujob.vocabulary import Reason, State, Verdict
+
+CANDIDATES: Final = 5
+"""The chosen candidate and the next best: what a status holds; all of them are in `kubectl gpujob plan`."""
+
+STATE_OF: Final = {
+    Verdict.WAITING: State.QUEUED,
+    Verdict.MISCONFIGURED: State.MISCONFIGURED,
+    Verdict.IMPOSSIBLE: State.IMPOSSIBLE,
+}
+
+
+def placed(job: JobRecord, child: ChildRecord, seen: Observation, decision: Decision | None, now: str) -> dict[str, Any]:
+    """The status of a job with a child; the placement comes from the decision, the status held, or the child's hint."""
+    placement = _placement(decision) if decision else dict(job.status.get("placement") or child.hint)
+    sentence = str(placement.get("message") or f"placed on pool {placement.get('pool', '?')}")
+    status = _status(job, seen.state, conditions.of_child(seen, sentence), seen.reason, now)
+    status |= {
+        "placement": placement,
+        "candidates": _candidates(decision) if decision else list(job.status.get("candidates") or []),
+        "jobName": child.name,
+        "attempt": child.attempt,
+        "startTime": job.status.get("startTime") or seen.started,
+        "completionTime": seen.ended,
+    }
+    status["display"] |= {"accelerator": _accelerator(placement)}
+    return _without_blanks(status)
+
+
+def refused(job: JobRecord, decision: Decision, now: str, state: State | None = None) -> dict[str, Any]:
+    """The status of a job that is not placed; `state` overrides the verdict's own (Impossible is said late)."""
+    reason = explain.reason(decision)
+    claims = conditions.of_refusal(reason, explain.summary(decision))
+    status = _status(job, state or STATE_OF[decision.verdict], claims, reason, now)
+    return _without_blanks(status | {"candidates": _candidates(decision), "attempt": job.status.get("attempt")})
+
+
+def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
+    """The status of a suspended job: where it would go, and nothing created."""
+    status = _status(job, State.SUSPENDED, conditions.of_plan(explain.summary(decision)), Reason.PLAN_ONLY, now)
+    placement = _placement(decision) if decision.choice else None
+    status |= {"candidates": _candidates(decision), "placement": placement, "attempt": job.status.get("attempt")}
+    if placement:
+        status["display"] |= {"accelerator": _accelerator(placement)}
+    return _without_blanks(status)
+
+
+def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
+    """The status of a job that must be mended before anything can be decided or created."""
+    status = _status(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
+    return _without_blanks(status | {"attempt": job.status.get("attempt")})
+
+
+def lost(job: JobRecord, now: str) -> dict[str, Any]:
+    """The status of a job whose child Job somebody deleted: final, since its pods are gone with it."""
+    message = f"child Job {job.status.get('jobName')} was deleted by someone else; create a new GPUJob to run it again"
+    status = _status(job, State.FAILED, conditions.of_loss(message), Reason.CHILD_LOST, now)
+    kept = ("placement", "candidates", "jobName", "attempt", "startTime")
+    status |= {key: job.status.get(key) for key in kept} | {"completionTime": now}
+    status["display"] |= {"accelerator": (job.status.get("display") or {}).get("accelerator")}
+    return _without_blanks(status)
+
+
+def patch(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The JSON merge patch that turns the held status into the wanted one; None when it says nothing new."""
+    if _meaning(held) == _meaning(wanted):
+        return None
+    return _merge_patch(held, wanted)
+
+
+def _merge_patch(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {key: None for key in held if key not in wanted}
+    for key, value in wanted.items():
+        before = held.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            inner = _merge_patch(before, value)
+            if inner:
+                changes[key] = inner
+        elif value != before:
+            changes[key] = value
+    return changes
+
+
+def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
+    """What a reader would call different: state, reasons, generation, placement, times and the nearest pool."""
+    claims = tuple(
+        (c.get("type"), c.get("status"), c.get("reason"), c.get("observedGeneration"))
+        for c in status.get("conditions") or ()
+    )
+    nearest = (status.get("candidates") or [{}])[0]
+    placement = status.get("placement") or {}
+    kept = ("state", "jobName", "attempt", "startTime", "completionTime", "observedGeneration")
+    chosen = tuple(placement.get(key) for key in ("pool", "image")), tuple(placement.get("nodeNames") or ())
+    return (*(status.get(key) for key in kept), claims, chosen, nearest.get("pool"), nearest.get("reason"))
+
+
+def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
+    return {
+        "state": state.value,
+        "observedGeneration": job.generation,
+        "conditions": conditions.merged(job.status.get("conditions") or (), claims, job.generation, now),
+        "display": {"reason": reason.value},
+    }
+
+
+def _placement(decision: Decision) -> dict[str, Any]:
+    chosen = explain.chosen(decision) or {}
+    chosen.pop("memoryPerGPU", None)
+    return _without_blanks(chosen | {"message": explain.summary(decision), "digest": decision.digest})
+
+
+def hint(decision: Decision) -> dict[str, Any]:
+    """What a child Job carries of the decision: enough to write the status after a crash."""
+    return _placement(decision)
+
+
+def _candidates(decision: Decision) -> list[dict[str, Any]]:
+    return [_candidate(candidate) for candidate in explain.best_per_pool(decision)[:CANDIDATES]]
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    first = candidate.reasons[0] if candidate.reasons else None
+    return _without_blanks(
+        {
+            "pool": candidate.pool.name,
+            "runtime": candidate.runtime.name,
+            "shape": candidate.shape,
+            "outcome": candidate.outcome.value,
+            "reason": first.reason.value if first else None,
+            "message": first.message[:512] if first else None,
+        }
+    )
+
+
+def _accelerator(placement: Mapping[str, Any]) -> str:
+    """For example 2×8 MI300X, or MI300X for a single device."""
+    nodes, gpus, name = placement.get("nodes", 1), placement.get("gpusPerNode", 1), placement.get("accelerator", "?")
+    if (nodes, gpus) == (1, 1):
+        return str(name)
+    return f"{gpus} {name}" if nodes == 1 else f"{nodes}×{gpus} {name}"
+
+
+def _without_blanks(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if value not in (None, "", [], {})}
+
+
+__all__ = ["hint", "lost", "patch", "placed", "planned", "refused", "unreadable"]

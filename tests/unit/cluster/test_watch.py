@@ -1,0 +1,380 @@
+"""List and watch against a scripted server: nothing is missed, nothing hammers, and silence is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from gpujob.cluster.client import ApiClient, Connection, Gone, Resource, Silent, TooManyRequests, Unreachable
+from gpujob.cluster.mirror import Kind, Mirror
+from gpujob.cluster.watch import Timings, WatchHealth, _Follower, keep_mirrored, mirror_all
+
+PODS = Kind("pods", Resource("", "v1", "pods"), {"labelSelector": "app=x"})
+QUICK = Timings(silence=5.0, backoff_least=0.01, backoff_most=0.04, hasty_end=0.0)
+
+Step = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def pod(name: str, version: int, **spec: Any) -> dict[str, Any]:
+    metadata = {"namespace": "ns", "name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"metadata": metadata, "spec": spec}
+
+
+def event(kind: str, obj: dict[str, Any]) -> bytes:
+    return orjson.dumps({"type": kind, "object": obj}) + b"\n"
+
+
+def bookmark(version: int) -> bytes:
+    return event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(version)}})
+
+
+def error(code: int, reason: str = "Expired") -> bytes:
+    return event("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "why"})
+
+
+def page(version: int, *items: dict[str, Any], token: str = "") -> Step:
+    async def answer(_: web.Request) -> web.Response:
+        metadata = {"resourceVersion": str(version), "continue": token}
+        return web.json_response({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": list(items)})
+
+    return answer
+
+
+def refuses(status: int, **headers: str) -> Step:
+    async def answer(_: web.Request) -> web.Response:
+        body = {"kind": "Status", "code": status, "reason": "Refused", "message": "why"}
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.json_response(body, status=status, headers=named)
+
+    return answer
+
+
+def stream(*chunks: bytes, stays: bool = False, breaks: bool = False) -> Step:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+            await asyncio.sleep(0)
+        if stays:
+            await asyncio.Event().wait()
+        if breaks and request.transport is not None:
+            request.transport.abort()
+        return response
+
+    return answer
+
+
+@dataclass
+class World:
+    """A server that follows a script of lists and watches, and what the client made of it."""
+
+    lists: list[Step]
+    watches: list[Step]
+    kind: Kind = PODS
+    timings: Timings = QUICK
+    asked: list[web.Request] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.mirror = Mirror([self.kind])
+        self.health = WatchHealth(["pods"])
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request)
+        steps = self.watches if "watch" in request.query else self.lists
+        # After the script, watches stay open and quiet: the test looks at a world at rest.
+        step = steps.pop(0) if steps else stream(stays=True)
+        return await step(request)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+    @property
+    def names(self) -> set[str]:
+        return {name for _, name in self.mirror.objects("pods")}
+
+    def versions_asked(self) -> list[str]:
+        return [request.query["resourceVersion"] for request in self.asked if "watch" in request.query]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        app = web.Application()
+        app.router.add_get("/{path:.*}", self.answer)
+        async with TestServer(app, shutdown_timeout=0) as server:
+            connection = Connection(str(server.make_url("")).rstrip("/"))
+            async with ApiClient(connection, sleep=self.sleep) as client:
+                follower = keep_mirrored(
+                    client,
+                    self.kind,
+                    self.mirror,
+                    self.health,
+                    timings=self.timings,
+                    sleep=self.sleep,
+                    chance=lambda: 0.5,
+                )
+                task = asyncio.create_task(follower)
+                try:
+                    yield
+                finally:
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+
+    async def until_at_rest(self) -> None:
+        """Plays the script to its end: the last watch is open and everything before it is applied."""
+        async with self.running():
+            await until(lambda: not self.lists and not self.watches and self.resting())
+
+    def resting(self) -> bool:
+        opened = sum("watch" in request.query for request in self.asked)
+        return opened > 0 and self.asked[-1].query.get("watch") == "true" and self.health.watches["pods"] == opened
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_a_paged_list_then_a_watch_from_its_version() -> None:
+    world = World([page(10, pod("a", 1), token="t"), page(10, pod("b", 2))], [])
+    await world.until_at_rest()
+    assert world.names == {"a", "b"}
+    first, _, watch = (dict(request.query) for request in world.asked)
+    assert "resourceVersion" not in first, "an unset version is the consistent read"
+    assert first["labelSelector"] == "app=x"
+    assert watch == {
+        "labelSelector": "app=x",
+        "resourceVersion": "10",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": "300",
+        "watch": "true",
+    }
+
+
+async def test_listed_objects_have_the_kind_that_lists_leave_out() -> None:
+    world = World([page(10, pod("a", 1))], [])
+    await world.until_at_rest()
+    held = world.mirror.objects("pods")[("ns", "a")]
+    assert (held["apiVersion"], held["kind"]) == ("v1", "Pod")
+
+
+async def test_events_are_applied_and_the_next_watch_goes_on_behind_the_last_of_them() -> None:
+    events = event("ADDED", pod("b", 11)) + event("MODIFIED", pod("a", 12, gpus=8)) + event("DELETED", pod("b", 13))
+    world = World([page(10, pod("a", 1))], [stream(events)])
+    await world.until_at_rest()
+    assert world.names == {"a"}
+    assert world.mirror.objects("pods")[("ns", "a")]["spec"] == {"gpus": 8}
+    assert world.versions_asked() == ["10", "13"]
+    assert world.health.relists["pods"] == 1
+    assert world.slept == []
+
+
+async def test_an_event_that_is_cut_into_chunks_counts_once_it_is_whole() -> None:
+    line = event("ADDED", pod("b", 11))
+    world = World([page(10)], [stream(line[:7], line[7:30], line[30:])])
+    await world.until_at_rest()
+    assert world.names == {"b"}
+
+
+async def test_a_bookmark_moves_the_place_to_go_on_from() -> None:
+    world = World([page(10)], [stream(bookmark(50))])
+    await world.until_at_rest()
+    assert world.versions_asked() == ["10", "50"]
+    assert world.mirror.take_changes() == {}
+
+
+@pytest.mark.parametrize("gone", [refuses(410), stream(error(410))], ids=["as an answer", "in the stream"])
+async def test_410_in_either_form_lists_afresh_at_once_and_what_vanished_is_gone(gone: Step) -> None:
+    world = World([page(10, pod("ghost", 1), pod("a", 2)), page(20, pod("a", 2), pod("new", 15))], [gone])
+    await world.until_at_rest()
+    assert world.names == {"a", "new"}
+    assert world.versions_asked() == ["10", "20"]
+    assert world.health.relists["pods"] == 2
+    assert world.slept == []
+
+
+async def test_410_again_and_again_is_not_answered_in_haste() -> None:
+    world = World([page(10), page(20), page(30), page(40)], [refuses(410), refuses(410), refuses(410)])
+    await world.until_at_rest()
+    assert len(world.slept) == 2
+
+
+async def test_410_between_two_pages_starts_the_list_again() -> None:
+    world = World([page(10, pod("a", 1), token="t"), refuses(410), page(20, pod("b", 15))], [])
+    await world.until_at_rest()
+    assert world.names == {"b"}
+    assert world.health.relists["pods"] == 1
+
+
+async def test_a_connection_that_breaks_goes_on_from_the_last_version_after_a_pause() -> None:
+    world = World([page(10)], [stream(event("ADDED", pod("a", 11)), breaks=True)])
+    await world.until_at_rest()
+    assert world.names == {"a"}
+    assert world.versions_asked() == ["10", "11"]
+    assert len(world.slept) == 1
+    assert world.health.relists["pods"] == 1
+
+
+async def test_another_error_in_the_stream_lists_afresh_after_a_pause() -> None:
+    world = World([page(10, pod("ghost", 1)), page(20)], [stream(error(500, "InternalError"))])
+    await world.until_at_rest()
+    assert world.names == set()
+    assert len(world.slept) == 1
+
+
+async def test_a_malformed_line_is_counted_and_the_unknown_loss_is_made_good_by_a_list() -> None:
+    lines = event("ADDED", pod("a", 11)) + b'{"type": "ADDED", "obj\n' + event("ADDED", pod("c", 13))
+    world = World([page(10), page(20, pod("a", 11), pod("b", 12), pod("c", 13))], [stream(lines)])
+    await world.until_at_rest()
+    assert world.names == {"a", "b", "c"}
+    assert world.health.malformed["pods"] == 1
+    assert world.slept == []
+
+
+@pytest.mark.parametrize(
+    "line", [b"[]", b"7", b'{"type":"ADDED"}', b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"1"}}}']
+)
+async def test_any_line_that_is_no_event_is_a_loss(line: bytes) -> None:
+    world = World([page(10), page(20, pod("a", 11))], [stream(line + b"\n")])
+    await world.until_at_rest()
+    assert world.names == {"a"}
+    assert world.health.malformed["pods"] == 1
+
+
+async def test_an_object_that_slim_cannot_digest_stops_no_other() -> None:
+    def slim(obj: dict[str, Any]) -> dict[str, Any]:
+        return {"gpus": obj["spec"]["gpus"]}
+
+    lines = event("ADDED", pod("odd", 11)) + event("ADDED", pod("b", 12, gpus=2))
+    world = World([page(10, pod("worse", 1), pod("a", 2, gpus=1))], [stream(lines)], kind=replace(PODS, slim=slim))
+    await world.until_at_rest()
+    assert world.names == {"a", "b"}
+    assert set(world.mirror.refused("pods")) == {("ns", "worse"), ("ns", "odd")}
+    assert world.health.relists["pods"] == 1
+
+
+async def test_a_silent_watch_is_replaced_without_a_list_and_without_a_pause() -> None:
+    timings = replace(QUICK, silence=0.1)
+    world = World([page(10)], [stream(bookmark(30), stays=True)], timings=timings)
+    async with world.running():
+        await until(lambda: len(world.versions_asked()) >= 3)
+    assert world.versions_asked()[:3] == ["10", "30", "30"]
+    assert world.health.relists["pods"] == 1
+    assert world.health.silences["pods"] >= 2
+    assert world.slept == []
+
+
+async def test_a_server_that_ends_each_watch_at_once_is_not_hammered() -> None:
+    timings = replace(QUICK, hasty_end=1.0)
+    world = World([page(10)], [stream(), stream(), stream()], timings=timings)
+    await world.until_at_rest()
+    assert len(world.slept) == 3
+
+
+async def test_a_list_that_fails_is_tried_again_and_nothing_is_complete_before() -> None:
+    world = World([refuses(404), refuses(403), page(10, pod("a", 1))], [])
+    await world.until_at_rest()
+    assert world.mirror.complete
+    assert len(world.slept) == 2
+
+
+async def test_one_dead_task_ends_all_of_them() -> None:
+    class Broken(Mirror):
+        def listing(self, kind: str) -> Any:
+            raise ZeroDivisionError(kind)
+
+    world = World([page(10)], [])
+    app = web.Application()
+    app.router.add_get("/{path:.*}", world.answer)
+    kinds = [PODS, Kind("nodes", Resource("", "v1", "nodes", namespaced=False))]
+    async with TestServer(app) as server, ApiClient(Connection(str(server.make_url("")).rstrip("/"))) as client:
+        with pytest.raises(ExceptionGroup) as died:
+            await mirror_all(client, kinds, Broken(kinds), WatchHealth(kind.key for kind in kinds))
+    assert died.group_contains(ZeroDivisionError)
+
+
+# --- Waiting
+
+
+def follower(chance: float = 1.0) -> _Follower:
+    async def never(_: float) -> None:
+        raise AssertionError
+
+    mirror, health = Mirror([PODS]), WatchHealth(["pods"])
+    client = ApiClient(Connection("http://x"))
+    return _Follower(client, PODS, mirror, health, Timings(), never, lambda: chance)
+
+
+def test_pauses_grow_from_half_a_second_to_a_quarter_of_a_minute() -> None:
+    it = follower()
+    pauses = []
+    for failures in range(8):
+        it.failures = failures
+        pauses.append(it.delay(Unreachable(0, "x", "x")))
+    assert pauses == [0.5, 1, 2, 4, 8, 15, 15, 15]
+
+
+def test_pauses_are_spread_but_never_below_the_least() -> None:
+    it = follower(chance=0.0)
+    it.failures = 5
+    assert it.delay(Unreachable(0, "x", "x")) == 7.5
+    it.failures = 0
+    assert it.delay(Unreachable(0, "x", "x")) == 0.5
+
+
+def test_a_pause_is_never_shorter_than_the_server_asked_for() -> None:
+    assert follower().delay(TooManyRequests(429, "x", "x", retry_after=40)) == 40
+
+
+def test_silence_and_a_first_410_need_no_pause() -> None:
+    it = follower()
+    assert it.delay(Gone(410, "x", "x")) == 0
+    it.failures = 3
+    assert it.delay(Silent(0, "x", "x")) == 0
+    assert it.delay(Gone(410, "x", "x")) > 0
+
+
+# --- Health
+
+
+def test_the_defaults_replace_a_silent_watch_within_75_s_and_give_up_the_process_after_180_s() -> None:
+    timings = Timings()
+    assert timings.silence == 65
+    assert timings.replaced_within == 75
+    assert (timings.watch_least, timings.watch_most) == (270, 330)
+    now = 1000.0
+    health = WatchHealth(["pods"], clock=lambda: now)
+    assert health.alive(1180.0)
+    assert not health.alive(1180.1)
+
+
+def test_health_is_as_old_as_the_kind_that_was_silent_longest() -> None:
+    now = 100.0
+    health = WatchHealth(["pods", "nodes"], clock=lambda: now)
+    now = 250.0
+    health.heard("pods")
+    assert health.age("pods", 260.0) == 10
+    assert health.silent_for(260.0) == 160
+    assert health.alive(260.0)
+    assert not health.alive(281.0)
+    health.heard("nodes")
+    assert health.alive(281.0)
+
+
+async def test_every_byte_makes_a_kind_young_again() -> None:
+    now = 0.0
+    world = World([page(10)], [])
+    world.health = WatchHealth(["pods"], clock=lambda: now)
+    now = 500.0
+    assert not world.health.alive(now)
+    async with world.running():
+        await until(lambda: world.health.alive(now))
