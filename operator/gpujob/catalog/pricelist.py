@@ -37,25 +37,34 @@ class PriceList:
         return replace(best, region=region) if best.region == ANYWHERE and region else best
 
     def median(self, accelerator: str, capacity: CapacityType) -> Price | None:
-        """The middle of all rows of a model; with an even number of rows, the mean of the middle two."""
+        """What a model costs at the cloud in the middle, each cloud standing for the median of its own rows.
+
+        Without that step the clouds with the longest price tables, which are the dearest, would decide the figure of
+        NVIDIA's models but not of AMD's, which they hardly offer.
+        """
         rows = [row for row in self._rows if row.accelerator == accelerator and row.capacity_type == capacity]
         if not rows:
             return None
-        amounts = sorted(row.per_gpu_hour for row in rows)
-        middle = len(amounts) // 2
-        amount = amounts[middle] if len(amounts) % 2 else (amounts[middle - 1] + amounts[middle]) // 2
+        clouds = sorted({row.cloud for row in rows})
+        each = [_middle([row.per_gpu_hour for row in rows if row.cloud == cloud]) for cloud in clouds]
         first, last = min(row.checked_on for row in rows), max(row.checked_on for row in rows)
-        dates = first if first == last else f"{first} to {last}"
-        plural = "price" if len(rows) == 1 else "prices"
+        whose = f"median of {len(clouds)} clouds' list prices" if len(clouds) > 1 else f"list price of {clouds[0]}"
         return replace(
             rows[0],
             cloud="",
             instance_type=None,
             region="",
-            per_gpu_hour=amount,
-            source=f"indicative: median of {len(rows)} list {plural} {dates}",
+            per_gpu_hour=_middle(each),
+            source=f"indicative: {whose} {first if first == last else f'{first} to {last}'}",
             checked_on=last,
         )
+
+
+def _middle(amounts: Sequence[int]) -> int:
+    """The median; of an even number of amounts, the mean of the middle two."""
+    ordered = sorted(amounts)
+    upper, lower = len(ordered) // 2, (len(ordered) - 1) // 2
+    return (ordered[lower] + ordered[upper]) // 2
 
 
 def _shared_start(one: str, other: str) -> int:

@@ -251,5 +251,5 @@ class Catalog:
         return self._price_list.listed(cloud, instance_type, region, capacity_type)
 
     def indicative_price(self, accelerator_id: str, capacity_type: CapacityType) -> Price | None:
-        """The median of all list prices of a model, for devices whose own price nobody knows."""
+        """The median of the clouds' list prices of a model, for devices whose own price nobody knows."""
         return self._price_list.median(accelerator_id, capacity_type)

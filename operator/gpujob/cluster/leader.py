@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 import structlog
+
 from gpujob.cluster.client import (
     MERGE_PATCH,
     AlreadyExists,

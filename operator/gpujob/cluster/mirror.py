@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import structlog
+
 from gpujob.cluster.client import JsonObject, Resource
 
 Key = tuple[str, str]  # (namespace, or "" for a cluster's own objects; name)

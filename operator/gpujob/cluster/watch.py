@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import orjson
 import structlog
+
 from gpujob.cluster.client import (
     CONNECT_TIMEOUT,
     SILENT_AFTER,

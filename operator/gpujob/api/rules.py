@@ -1,0 +1,234 @@
+"""Rules that join several fields: one table, checked by the API server (CEL) and by whoever reads a manifest (Python).
+
+Each rule has one sentence; both sides say it. A rule without an expression would cost the API server too much and is
+checked by Python alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from gpujob.api.gpujob import AllowDenyAccelerators, AllowDenyPools, Code, Framework, GPUJob, GPUJobSpec, Images, Resources
+from gpujob.api.gpupool import GPUPoolSpec, LabelRequirement, NodeSelector, Price
+from gpujob.api.gpuruntime import GPURuntimeSpec
+from gpujob.api.pods import (
+    EnvironmentFrom,
+    EnvironmentSource,
+    EnvironmentVariable,
+    PodMetadata,
+    ProjectedSource,
+    SecurityContext,
+    Volume,
+    VolumeMount,
+)
+from gpujob.quantity import parse_bytes
+
+Holds = Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule on one model: where it points, its sentence, the CEL expression and the same as a predicate."""
+
+    model: type[BaseModel]
+    field: str
+    message: str
+    expression: str
+    holds: Holds
+
+    def cel(self) -> dict[str, str]:
+        """The entry of x-kubernetes-validations."""
+        entry = {"rule": self.expression, "message": self.message}
+        return entry | {"fieldPath": f".{self.field}"} if self.field else entry
+
+
+def _one_of(model: type[BaseModel], what: str, optional: tuple[str, ...] = ()) -> Rule:
+    """Exactly one member of a union."""
+    fields = {name: info.alias or name for name, info in model.model_fields.items() if name not in ("name", *optional)}
+    count = " + ".join(f"(has(self.{alias}) ? 1 : 0)" for alias in fields.values())
+    words = ", ".join(fields.values())
+    return Rule(
+        model, "", f"{what} needs exactly one of {words}", f"({count}) == 1",
+        lambda value: sum(getattr(value, name) is not None for name in fields) == 1,
+    )  # fmt: skip
+
+
+def _reserved(value: EnvironmentVariable) -> bool:
+    return not value.name.startswith(("GPUJOB_", "PET_"))
+
+
+def _visible(value: EnvironmentVariable) -> bool:
+    return value.name not in ("NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") or value.value != "all"
+
+
+_FOREIGN: Final = re.compile(r"^(gpujob\.dev|([^/]*\.)?kubernetes\.io|([^/]*\.)?k8s\.io)/")
+_FOREIGN_CEL: Final = "'^(gpujob[.]dev|([^/]*[.])?kubernetes[.]io|([^/]*[.])?k8s[.]io)/'"
+_RANGE: Final = re.compile(r"^ *(==|!=|>=|<=|>|<|~=) *[0-9]+([.][0-9]+)*([.][*])? *(, *(==|!=|>=|<=|>|<|~=) *[0-9]+([.][0-9]+)*([.][*])? *)*$")
+_RANGE_CEL: Final = "'" + _RANGE.pattern + "'"
+_RANGE_SENTENCE: Final = "is not a version range; write for example >=2.10,<2.15"
+
+
+def _own_keys(field: str) -> Rule:
+    return Rule(
+        PodMetadata, field, f"{field} under gpujob.dev/ and kubernetes.io/ are the operator's and the cluster's; use other keys",
+        f"!has(self.{field}) || self.{field}.all(k, !k.matches({_FOREIGN_CEL}))",
+        lambda value: not any(_FOREIGN.match(key) for key in getattr(value, field)),
+    )  # fmt: skip
+
+
+def _range(field: str) -> Rule:
+    return Rule(
+        Framework, field, f"framework.{field} {_RANGE_SENTENCE}",
+        f"!has(self.{field}) || self.{field}.matches({_RANGE_CEL})",
+        lambda value: getattr(value, field) is None or bool(_RANGE.match(getattr(value, field))),
+    )  # fmt: skip
+
+
+def _disjoint(model: type[BaseModel], what: str) -> Rule:
+    return Rule(
+        model, "deny", f"{what}: the same name is allowed and denied; take it off one list",
+        "!has(self.allow) || !has(self.deny) || self.deny.all(d, !(d in self.allow))",
+        lambda value: not set(value.allow) & set(value.deny),
+    )  # fmt: skip
+
+
+def _shared_fits(value: Resources) -> bool:
+    return value.shared_memory is None or value.memory is None or parse_bytes(value.shared_memory) <= parse_bytes(value.memory)
+
+
+def _known_mounts(value: GPUJobSpec) -> bool:
+    names = {volume.name for volume in value.volumes}
+    return all(mount.name in names for mount in value.volume_mounts)
+
+
+def _free_path(value: VolumeMount) -> bool:
+    path = value.mount_path
+    clean = path.startswith("/") and ":" not in path and ".." not in path
+    return clean and path != "/gpujob" and not path.startswith("/gpujob/")
+
+
+def _right_architectures(value: GPURuntimeSpec) -> bool:
+    gfx = [architecture.startswith("gfx") for architecture in value.architectures]
+    return bool(gfx) and (all(gfx) if value.backend == "ROCm" else not any(gfx))
+
+
+def _right_build(value: GPURuntimeSpec) -> bool:
+    other = "+cu" if value.backend == "ROCm" else "+rocm"
+    return other not in value.framework.version
+
+
+def _values_fit(value: LabelRequirement) -> bool:
+    return bool(value.values) == (value.operator in ("In", "NotIn"))
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    _one_of(Volume, "a volume"),
+    _one_of(EnvironmentSource, "valueFrom"),
+    _one_of(EnvironmentFrom, "envFrom", optional=("prefix",)),
+    _one_of(ProjectedSource, "a projected source"),
+    _one_of(Code, "code"),
+    _one_of(Price, "price"),
+    Rule(
+        EnvironmentVariable, "", "write value or valueFrom, not both", "!(has(self.value) && has(self.valueFrom))",
+        lambda value: value.value is None or value.value_from is None,
+    ),
+    Rule(
+        EnvironmentVariable, "name", "GPUJOB_* and PET_* are set by the operator; use another name",
+        "!self.name.startsWith('GPUJOB_') && !self.name.startsWith('PET_')", _reserved,
+    ),
+    Rule(
+        EnvironmentVariable, "value", "NVIDIA_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES are never all: "
+        "the device plugin gives the job its GPUs; remove the variable",
+        "!(self.name in ['NVIDIA_VISIBLE_DEVICES', 'ROCR_VISIBLE_DEVICES']) || !has(self.value) || self.value != 'all'",
+        _visible,
+    ),
+    Rule(
+        Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",
+        "!has(self.sharedMemory) || !has(self.memory) || !isQuantity(string(self.sharedMemory)) || "
+        "!isQuantity(string(self.memory)) || "
+        "!quantity(string(self.sharedMemory)).isGreaterThan(quantity(string(self.memory)))", _shared_fits,
+    ),
+    _own_keys("labels"),
+    _own_keys("annotations"),
+    Rule(
+        Images, "", "images needs cuda, rocm or both; remove it to use the catalog's images",
+        "has(self.cuda) || has(self.rocm)", lambda value: value.cuda is not None or value.rocm is not None,
+    ),
+    Rule(
+        VolumeMount, "mountPath", "mountPath must be absolute, without .. or a colon, and not below /gpujob, which is the operator's",
+        "self.mountPath.startsWith('/') && !self.mountPath.contains(':') && !self.mountPath.contains('..') && "
+        "self.mountPath != '/gpujob' && !self.mountPath.startsWith('/gpujob/')", _free_path,
+    ),
+    Rule(
+        SecurityContext, "runAsNonRoot", "runAsNonRoot is true and runAsUser is 0; remove one of them",
+        "!has(self.runAsNonRoot) || !has(self.runAsUser) || !self.runAsNonRoot || self.runAsUser != 0",
+        lambda value: not (value.run_as_non_root and value.run_as_user == 0),
+    ),
+    _disjoint(AllowDenyAccelerators, "placement.accelerators"),
+    _disjoint(AllowDenyPools, "placement.pools"),
+    _range("version"),
+    _range("python"),
+    Rule(
+        GPUJobSpec, "workingDir", "workingDir must be an absolute path",
+        "!has(self.workingDir) || self.workingDir.startsWith('/')",
+        lambda value: value.working_dir is None or value.working_dir.startswith("/"),
+    ),
+    Rule(
+        GPUJobSpec, "volumeMounts", "a volumeMount names a volume that is not in volumes; add it or correct the name", "",
+        _known_mounts,
+    ),
+    Rule(
+        NodeSelector, "", "nodeSelector needs matchLabels or matchExpressions; an empty one would claim every node",
+        "(has(self.matchLabels) && size(self.matchLabels) > 0) || "
+        "(has(self.matchExpressions) && size(self.matchExpressions) > 0)",
+        lambda value: bool(value.match_labels or value.match_expressions),
+    ),
+    Rule(
+        LabelRequirement, "values", "In and NotIn need values, Exists and DoesNotExist take none",
+        "(has(self.values) && size(self.values) > 0) == (self.operator in ['In', 'NotIn'])", _values_fit,
+    ),
+    Rule(
+        GPURuntimeSpec, "architectures", "architectures must be gfx names for ROCm, compute capabilities for CUDA, at least one",
+        "size(self.architectures) > 0 && self.architectures.all(a, a.startsWith('gfx') == (self.backend == 'ROCm'))",
+        _right_architectures,
+    ),
+    Rule(
+        GPURuntimeSpec, "framework", "framework.version is a build for the other backend (+cu on ROCm, +rocm on CUDA)",
+        "!self.framework.version.contains(self.backend == 'ROCm' ? '+cu' : '+rocm')", _right_build,
+    ),
+)  # fmt: skip
+
+
+def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:
+    """For GPUJob: every spec field but suspend stays as it is while a child Job exists (root rules see the status)."""
+    if model is not GPUJob:
+        return
+    for name, info in GPUJobSpec.model_fields.items():
+        field = info.alias or name
+        if field == "suspend":
+            continue
+        same = f"has(self.spec.{field}) == has(oldSelf.spec.{field})"
+        same += f" && (!has(self.spec.{field}) || self.spec.{field} == oldSelf.spec.{field})"
+        yield {
+            "rule": f"!has(oldSelf.status) || !has(oldSelf.status.jobName) || ({same})",
+            "fieldPath": f".spec.{field}",
+            "message": f"spec.{field} cannot change while the child Job exists; create a new GPUJob, or set suspend first",
+        }
+
+
+def broken(model: BaseModel, path: str = "") -> Iterator[tuple[str, str]]:
+    """Path and sentence of every rule that a model or a part of it breaks."""
+    for rule in RULES:
+        if isinstance(model, rule.model) and not rule.holds(model):
+            yield ".".join(filter(None, (path, rule.field))), rule.message
+    for name, info in type(model).model_fields.items():
+        value = getattr(model, name)
+        inner = f"{path}.{info.alias or name}" if path else (info.alias or name)
+        for index, part in enumerate(value if isinstance(value, tuple) else (value,)):
+            if isinstance(part, BaseModel):
+                yield from broken(part, f"{inner}[{index}]" if isinstance(value, tuple) else inner)

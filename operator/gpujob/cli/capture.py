@@ -1,0 +1,203 @@
+"""A cluster as a file: only what the planner reads, so that it plans alike and can be shown to strangers.
+
+Left out: environment values, images, commands, annotations and labels of others, managedFields, addresses, pods that
+hold nothing. Kept are names (a plan names pools and nodes), device labels, and the labels that GPUPools select by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from gpujob.cli.printing import as_yaml, say
+from gpujob.errors import BadClusterFile, BadInput
+from gpujob.fleet.objects import TERMINAL_PHASES, vendor_of
+from gpujob.vocabulary import GROUP, Label
+
+HEADER: Final = """\
+# A cluster captured by `kubectl gpujob capture`: what the planner reads, nothing else. Replay it without a cluster:
+#   kubectl gpujob plan -f JOB --cluster THIS-FILE
+"""
+
+LABEL_DOMAINS: Final = (
+    "amd.com",
+    "cloud.google.com",
+    "eks.amazonaws.com",
+    GROUP,
+    "karpenter.k8s.aws",
+    "karpenter.sh",
+    "kubernetes.azure.com",
+    "kubernetes.io",
+    "nvidia.com",
+)
+"""Node labels of these domains and their subdomains are read by the planner, or may be by a later one."""
+
+AMOUNTS: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+REDACTED: Final = "redacted"
+
+Document = Mapping[str, Any]
+
+
+def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
+    """The objects of a cluster that the planner reads, with nothing but what it reads; ordered by kind and name."""
+    from gpujob.fleet.cluster_file import objects_in
+
+    skipped: list[str] = []
+    objects = [item for item in objects_in(documents, skipped) if item.get("kind") in _KEPT and _name(item)]
+    if not any(item["kind"] == "Node" for item in objects):
+        raise BadClusterFile("there is no node to capture; use an account that may list nodes and pods")
+    selected = {key for item in objects if item["kind"] == "GPUPool" for key in _selected_labels(item)}
+    kept: dict[tuple[int, str, str], dict[str, Any]] = {}
+    for item in objects:
+        slim = _KEPT[item["kind"]](item, selected)
+        if slim:
+            metadata = slim["metadata"]
+            kept[list(_KEPT).index(item["kind"]), metadata.get("namespace", ""), metadata["name"]] = slim
+    return [kept[key] for key in sorted(kept)]
+
+
+def write(documents: list[dict[str, Any]], path: str) -> None:
+    """Writes captured objects to a file, JSON by its name or else YAML, or to stdout; says what it wrote."""
+    if path.endswith(".json"):
+        import orjson
+
+        document = {"apiVersion": "v1", "kind": "List", "items": documents}
+        text = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    else:
+        text = HEADER + as_yaml(*documents)
+    if path == "-":
+        print(text, end="")
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"-o {path}: {(error.strerror or str(error)).lower()}; name a file that can be written") from error
+    nodes, pods = (sum(document["kind"] == kind for document in documents) for kind in ("Node", "Pod"))
+    say(f"wrote {path}: {nodes} nodes, {pods} pods and what GPUPools, GPURuntimes and RuntimeClasses there are")
+
+
+def _node(raw: Document, selected: set[str]) -> dict[str, Any]:
+    metadata, spec, status = _map(raw, "metadata"), _map(raw, "spec"), _map(raw, "status")
+    labels = {key: value for key, value in _map(metadata, "labels").items() if key in selected or _ours(key)}
+    annotations = {k: v for k, v in _map(metadata, "annotations").items() if _domain(k) == GROUP}
+    provider, scheme, _ = str(spec.get("providerID") or "").partition("://")
+    ready = [{"type": "Ready", "status": c.get("status")} for c in _list(status, "conditions") if c.get("type") == "Ready"]
+    taints = [_present(taint, "key", "value", "effect") for taint in _list(spec, "taints")]
+    return _object(
+        raw,
+        _filled(deletionTimestamp=metadata.get("deletionTimestamp"), labels=labels, annotations=annotations),
+        spec=_filled(
+            providerID=f"{provider}://" if scheme else None, unschedulable=spec.get("unschedulable"), taints=taints
+        ),
+        status=_filled(
+            capacity=_amounts(_map(status, "capacity")),
+            allocatable=_amounts(_map(status, "allocatable")),
+            conditions=ready,
+        ),
+    )
+
+
+def _pod(raw: Document, selected: set[str]) -> dict[str, Any] | None:
+    """A pod as what it takes from its node; None where it takes nothing."""
+    metadata, spec, status = _map(raw, "metadata"), _map(raw, "spec"), _map(raw, "status")
+    if not spec.get("nodeName") or status.get("phase") in TERMINAL_PHASES:
+        return None
+    labels = _present(_map(metadata, "labels"), Label.JOB_UID)
+    return _object(
+        raw,
+        _filled(namespace=metadata.get("namespace"), labels=labels),
+        spec=_filled(
+            nodeName=spec["nodeName"],
+            initContainers=[_container(container) for container in _list(spec, "initContainers")],
+            containers=[_container(container) for container in _list(spec, "containers")],
+            overhead=_amounts(_map(spec, "overhead")),
+        ),
+        status=_present(status, "phase"),
+    )
+
+
+def _container(raw: Document) -> dict[str, Any]:
+    resources = _map(raw, "resources")
+    wanted = _filled(requests=_amounts(_map(resources, "requests")), limits=_amounts(_map(resources, "limits")))
+    return _filled(name=raw.get("name"), restartPolicy=raw.get("restartPolicy"), resources=wanted)
+
+
+def _gpupool(raw: Document, selected: set[str]) -> dict[str, Any] | None:
+    """An admin's GPUPool; what the operator published follows from the nodes."""
+    metadata = _map(raw, "metadata")
+    if Label.DISCOVERED in _map(metadata, "labels"):
+        return None
+    spec = dict(_map(raw, "spec"))
+    if "env" in spec:
+        spec["env"] = [{"name": entry.get("name"), "value": REDACTED} for entry in _list(spec, "env")]
+    return _object(raw, _present(metadata, "creationTimestamp"), spec=spec)
+
+
+def _gpuruntime(raw: Document, selected: set[str]) -> dict[str, Any]:
+    return _object(raw, {}, spec=dict(_map(raw, "spec")))
+
+
+def _runtime_class(raw: Document, selected: set[str]) -> dict[str, Any]:
+    return {**_object(raw, {}), "handler": raw.get("handler")}
+
+
+_KEPT: Final[Mapping[str, Callable[[Document, set[str]], dict[str, Any] | None]]] = {
+    "RuntimeClass": _runtime_class,
+    "GPURuntime": _gpuruntime,
+    "GPUPool": _gpupool,
+    "Node": _node,
+    "Pod": _pod,
+}
+"""How each kind is redacted, in the order in which they are written; other kinds are left out."""
+
+
+def _object(raw: Document, metadata: dict[str, Any], **parts: dict[str, Any]) -> dict[str, Any]:
+    head = {"apiVersion": raw.get("apiVersion", "v1"), "kind": raw["kind"], "metadata": {"name": _name(raw), **metadata}}
+    return head | _filled(**parts)
+
+
+def _name(raw: Document) -> str | None:
+    name = _map(raw, "metadata").get("name")
+    return name if isinstance(name, str) and name else None
+
+
+def _selected_labels(pool: Document) -> Iterable[str]:
+    """Label keys that a GPUPool selects nodes by."""
+    selector = _map(_map(pool, "spec"), "nodeSelector")
+    yield from _map(selector, "matchLabels")
+    yield from (str(rule.get("key")) for rule in _list(selector, "matchExpressions"))
+
+
+def _ours(key: object) -> bool:
+    domain = _domain(key)
+    return any(domain == known or domain.endswith("." + known) for known in LABEL_DOMAINS)
+
+
+def _domain(key: object) -> str:
+    """The domain of a label's or annotation's key, empty where it has none."""
+    prefix, slash, _ = str(key).partition("/")
+    return prefix if slash else ""
+
+
+def _amounts(amounts: Document) -> dict[str, Any]:
+    return {key: value for key, value in amounts.items() if key in AMOUNTS or vendor_of(str(key))}
+
+
+def _present(holder: Document, *keys: str) -> dict[str, Any]:
+    return {key: holder[key] for key in keys if key in holder}
+
+
+def _filled(**members: Any) -> dict[str, Any]:
+    """The members that say something."""
+    return {key: value for key, value in members.items() if value not in (None, "", False, [], {})}
+
+
+def _map(holder: Document, key: str) -> Document:
+    value = holder.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(holder: Document, key: str) -> list[Document]:
+    value = holder.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

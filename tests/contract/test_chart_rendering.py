@@ -1,0 +1,426 @@
+"""What the chart renders, without a cluster: snapshots, the values schema, rights without excess, the CRDs as generated.
+
+After a wanted change: `UPDATE_GOLDEN=1 python -m pytest tests/contract/test_chart_rendering.py`, then read the diff.
+"""
+
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.e2e.cluster.binaries import CLIENTS, CONTROL_PLANE, build, folder
+from tests.e2e.cluster.state import REPOSITORY
+
+import gpujob
+
+CHART = REPOSITORY / "charts" / "gpujob-operator"
+SNAPSHOTS = Path(__file__).parent / "chart_snapshots"
+NAMESPACE = "gpujob-system"
+RELEASE = "gpujob-operator"
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+EVERYTHING: dict[str, Any] = {
+    "nameOverride": "operator",
+    "fullnameOverride": "gpus",
+    "replicaCount": 3,
+    "image": {"repository": "images.example:5000/gpu/operator", "tag": "v1", "digest": DIGEST, "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "pull"}],
+    "logLevel": "debug",
+    "logFormat": "text",
+    "metrics": {"port": 9000},
+    "health": {"port": 9001},
+    "resources": {"requests": {"cpu": 2, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+    "nodeSelector": {"kubernetes.io/arch": "amd64"},
+    "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "preference": {"matchExpressions": [{"key": "infra", "operator": "Exists"}]}}
+            ]
+        }
+    },
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+    ],
+    "priorityClassName": "system-cluster-critical",
+    "podAnnotations": {"example.com/team": "platform"},
+    "serviceAccount": {"create": True, "name": "gpu-account", "annotations": {"example.com/role": "gpus"}},
+    "rbac": {"create": True},
+    "userRoles": {"create": True},
+    "crds": {"enabled": True, "keep": False},
+    "admission": {"requirePodsCreate": True},
+}
+SAMPLES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "no-replicas": {"replicaCount": 0},
+    "everything": EVERYTHING,
+    "nothing": {
+        "serviceAccount": {"create": False},
+        "rbac": {"create": False},
+        "userRoles": {"create": False},
+        "crds": {"enabled": False},
+        "admission": {"requirePodsCreate": False},
+    },
+}
+
+
+@functools.cache
+def helm_program() -> str:
+    """The helm of the test cluster's programs; else the one of the PATH; else it is built."""
+    ours = [folder(packages) / "helm" for packages in (CONTROL_PLANE, CLIENTS)]
+    found = next((str(path) for path in ours if path.exists()), None) or shutil.which("helm")
+    return found or str(build(CLIENTS) / "helm")
+
+
+def helm(*arguments: str, values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+    """One run of helm that needs no cluster."""
+    command = [helm_program(), *arguments, *(["--values=-"] if values is not None else [])]
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("HELM_", "KUBE"))}
+    stdin = json.dumps(values) if values is not None else None
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=clean, timeout=60)
+
+
+def template(values: dict[str, Any] | None = None, *arguments: str, release: str = RELEASE) -> str:
+    """The manifests as text."""
+    done = helm("template", release, str(CHART), f"--namespace={NAMESPACE}", *arguments, values=values or {})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rendered(values: dict[str, Any] | None = None, *arguments: str, release: str = RELEASE) -> list[dict[str, Any]]:
+    """The manifests as objects."""
+    return [each for each in yaml.safe_load_all(template(values, *arguments, release=release)) if each]
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [each for each in objects if each["kind"] == kind]
+
+
+def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = of_kind(objects, kind)
+    return found
+
+
+def notes(values: dict[str, Any]) -> str:
+    """What a user reads after the installation."""
+    arguments = ("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--dry-run=client")
+    done = helm(*arguments, values=values)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.partition("\nNOTES:\n")[2]
+
+
+def crd_files(where: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(where.glob("*.yaml"))}
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_lint_finds_nothing(sample: str) -> None:
+    done = helm("lint", "--strict", str(CHART), values=SAMPLES[sample])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[WARNING]" not in done.stdout
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_templates_render_as_in_the_snapshot(sample: str) -> None:
+    # The CRDs are compared with their source below; here they would hide the rest.
+    text = template(SAMPLES[sample], "--set=crds.enabled=false")
+    golden = SNAPSHOTS / f"{sample}.yaml"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text)
+    assert text == golden.read_text(), "wanted? run again with UPDATE_GOLDEN=1 and read the diff"
+
+
+def test_the_chart_carries_the_generated_crds() -> None:
+    source = crd_files(REPOSITORY / "crds")
+    assert source, "crds/ is empty: run `make generate`"
+    assert crd_files(CHART / "files" / "crds") == source, "the chart's copy is stale: run `make generate`"
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_crds_are_rendered_unchanged_but_for_labels_and_the_keep_policy(keep: bool) -> None:
+    files = [yaml.safe_load(content) for content in crd_files(CHART / "files" / "crds").values()]
+    crds = of_kind(rendered({"crds": {"keep": keep}}), "CustomResourceDefinition")
+    assert [each["spec"] for each in crds] == [each["spec"] for each in files]
+    for crd, file in zip(crds, files, strict=True):
+        policy = {"helm.sh/resource-policy": "keep"} if keep else {}
+        assert crd["metadata"]["name"] == file["metadata"]["name"]
+        assert crd["metadata"].get("annotations", {}) == file["metadata"].get("annotations", {}) | policy
+
+
+def test_without_crds_none_is_rendered() -> None:
+    assert not of_kind(rendered({"crds": {"enabled": False}}), "CustomResourceDefinition")
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"replicas": 2}, "replicas"),
+        ({"image": {"registry": "x"}}, "registry"),
+        ({"image": {"repository": ""}}, "repository"),
+        ({"image": {"repository": "images.example/operator@sha256:0"}}, "repository"),
+        ({"image": {"digest": "sha256:short"}}, "digest"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
+        ({"imagePullSecrets": ["pull"]}, "imagePullSecrets"),
+        ({"replicaCount": -1}, "replicaCount"),
+        ({"replicaCount": "2"}, "replicaCount"),
+        ({"logLevel": "loud"}, "logLevel"),
+        ({"logFormat": "xml"}, "logFormat"),
+        ({"metrics": {"port": 80}}, "metrics"),
+        ({"health": {"port": "8080"}}, "health"),
+        ({"resources": {"request": {"cpu": "1"}}}, "request"),
+        ({"serviceAccount": {"creat": False}}, "creat"),
+        ({"rbac": {"rules": []}}, "rules"),
+        ({"userRoles": {"create": "yes"}}, "userRoles"),
+        ({"crds": {"keep": "yes"}}, "crds"),
+        ({"admission": {"requirePodCreate": True}}, "requirePodCreate"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_value_that_the_chart_does_not_know_is_refused_by_name(values: dict[str, Any], named: str) -> None:
+    done = helm("template", RELEASE, str(CHART), values=values)
+    assert done.returncode != 0
+    assert named in done.stderr
+
+
+def test_one_port_for_two_things_is_refused() -> None:
+    done = helm("template", RELEASE, str(CHART), values={"metrics": {"port": 9000}, "health": {"port": 9000}})
+    assert done.returncode != 0
+    assert "health.port and metrics.port are the same" in done.stderr
+
+
+def test_schema_knows_every_value_with_its_default() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def compare(part: dict[str, Any], defaults: dict[str, Any], where: str) -> None:
+        assert part["additionalProperties"] is False, where
+        for name, sub in part["properties"].items():
+            if isinstance(defaults.get(name), dict) and "properties" in sub:
+                compare(sub, defaults[name], f"{where}.{name}")
+        assert set(defaults) == set(part["properties"]) - {"global"}, where
+
+    compare(schema, values, "values")
+
+
+def test_readme_has_a_row_for_every_value() -> None:
+    def leaves(values: dict[str, Any], prefix: str = "") -> set[str]:
+        found: set[str] = set()
+        for name, value in values.items():
+            nested = isinstance(value, dict) and value and prefix + name != "resources"
+            found |= leaves(value, f"{prefix}{name}.") if nested else {prefix + name}
+        return found
+
+    rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \|", (CHART / "README.md").read_text(), flags=re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`([\w.]+)`", row)} == leaves(
+        yaml.safe_load((CHART / "values.yaml").read_text())
+    )
+
+
+def test_the_chart_is_usable_as_a_dependency(tmp_path: Path) -> None:
+    (tmp_path / "charts").mkdir()
+    shutil.copytree(CHART, tmp_path / "charts" / "gpujob-operator")
+    parent = {"apiVersion": "v2", "name": "platform", "version": "1.0.0"}
+    dependency = {"name": "gpujob-operator", "version": "*", "repository": ""}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({**parent, "dependencies": [dependency]}))
+    values = {"global": {"anything": 1}, "gpujob-operator": {"replicaCount": 0}}
+    done = helm("template", "mine", str(tmp_path), values=values)
+    assert done.returncode == 0, done.stderr
+    assert one(list(yaml.safe_load_all(done.stdout)), "Deployment")["metadata"]["name"] == "mine-gpujob-operator"
+
+
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [("gpujob-operator", "gpujob-operator"), ("my-gpujob-operator", "my-gpujob-operator"), ("x", "x-gpujob-operator")],
+)
+def test_a_release_name_with_the_charts_name_in_it_is_not_doubled(release: str, name: str) -> None:
+    objects = rendered(release=release)
+    assert one(objects, "ServiceAccount")["metadata"]["name"] == name
+    assert one(objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == name
+
+
+def test_every_object_has_the_usual_labels() -> None:
+    for each in rendered():
+        labels = each["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "gpujob-operator", each["metadata"]["name"]
+        assert labels["app.kubernetes.io/instance"] == RELEASE
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert labels["app.kubernetes.io/version"] == gpujob.__version__
+
+
+def test_versions_of_chart_and_operator_agree() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == gpujob.__version__
+
+
+@pytest.mark.parametrize(
+    ("version", "accepted"),
+    [("1.30.14", False), ("1.31.0", True), ("v1.31.2-gke.100", True), ("v1.33.4-eks-1234567", True), ("1.37.2", True)],
+)
+def test_kubernetes_from_1_31_is_accepted(version: str, accepted: bool) -> None:
+    done = helm("template", RELEASE, str(CHART), f"--kube-version={version}")
+    assert (done.returncode == 0) is accepted, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("image", "reference"),
+    [
+        ({"repository": "a.example/b"}, f"a.example/b:{gpujob.__version__}"),
+        ({"repository": "a.example/b", "tag": "v9"}, "a.example/b:v9"),
+        ({"repository": "a.example/b", "tag": "v9", "digest": DIGEST}, f"a.example/b@{DIGEST}"),
+    ],
+)
+def test_the_image_is_by_digest_then_tag_then_version(image: dict[str, str], reference: str) -> None:
+    deployment = one(rendered({"image": image}), "Deployment")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == reference
+
+
+@pytest.mark.parametrize(("replicas", "budgets"), [(0, 0), (1, 0), (2, 1), (3, 1)])
+def test_a_disruption_budget_exists_only_for_several_operators(replicas: int, budgets: int) -> None:
+    objects = rendered({"replicaCount": replicas})
+    assert len(of_kind(objects, "PodDisruptionBudget")) == budgets
+    assert one(objects, "Deployment")["spec"]["replicas"] == replicas
+
+
+# --- Rights -----------------------------------------------------------------------------------------------------------
+
+OPERATOR_MAY = {
+    ("", "nodes"): {"list", "watch"},
+    ("", "pods"): {"list", "watch"},
+    ("", "services"): {"create", "get"},
+    ("batch", "jobs"): {"create", "delete", "get", "list", "watch"},
+    ("events.k8s.io", "events"): {"create"},
+    ("gpujob.dev", "gpujobs"): {"list", "watch"},
+    ("gpujob.dev", "gpujobs/status"): {"patch"},
+    ("gpujob.dev", "gpupools"): {"create", "delete", "list", "patch", "watch"},
+    ("gpujob.dev", "gpupools/status"): {"patch"},
+    ("gpujob.dev", "gpuruntimes"): {"list", "watch"},
+    ("node.k8s.io", "runtimeclasses"): {"list", "watch"},
+}
+
+
+def rights(role: dict[str, Any]) -> dict[tuple[str, str], set[str]]:
+    """What a role allows, by API group and resource."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for rule in role["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                found.setdefault((group, resource), set()).update(rule["verbs"])
+    return found
+
+
+def role_named(objects: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    (found,) = [each for each in of_kind(objects, "ClusterRole") if each["metadata"]["name"] == name]
+    return found
+
+
+def test_the_operator_may_do_what_it_calls_and_nothing_else() -> None:
+    objects = rendered()
+    assert rights(role_named(objects, RELEASE)) == OPERATOR_MAY
+    lease = one(objects, "Role")
+    assert lease["metadata"]["namespace"] == NAMESPACE
+    assert rights(lease) == {("coordination.k8s.io", "leases"): {"create", "get", "patch"}}
+
+
+def test_the_operators_roles_are_bound_to_its_account_only() -> None:
+    objects = rendered(EVERYTHING)
+    bindings = [*of_kind(objects, "ClusterRoleBinding"), *of_kind(objects, "RoleBinding")]
+    account = {"kind": "ServiceAccount", "name": "gpu-account", "namespace": NAMESPACE}
+    assert [each["subjects"] for each in bindings] == [[account], [account]]
+    assert {each["roleRef"]["name"] for each in bindings} == {"gpus"}
+
+
+def test_no_role_has_a_wildcard_or_reads_what_is_secret() -> None:
+    objects = rendered()
+    roles = [*of_kind(objects, "ClusterRole"), *of_kind(objects, "Role")]
+    assert len(roles) == 7
+    for role in roles:
+        for rule in role["rules"]:
+            assert set(rule) == {"apiGroups", "resources", "verbs"}
+            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            assert not words & {
+                "*", "secrets", "configmaps", "serviceaccounts", "serviceaccounts/token", "pods/exec", "namespaces",
+                "customresourcedefinitions", "roles", "rolebindings", "clusterroles", "clusterrolebindings",
+                "escalate", "bind", "impersonate", "gpujobs/finalizers",
+            }, role["metadata"]["name"]  # fmt: skip
+
+
+def test_editors_may_create_pods_because_the_policy_asks_for_it() -> None:
+    objects = rendered()
+    editor = rights(role_named(objects, "gpujob-editor"))
+    assert editor[("", "pods")] == {"create"}
+    assert {"create", "update", "patch", "delete"} <= editor[("gpujob.dev", "gpujobs")]
+    assert "patch" not in editor[("gpujob.dev", "gpujobs/status")]
+
+
+def test_what_is_added_to_built_in_roles_is_about_gpujobs_only() -> None:
+    added = {
+        role["metadata"]["name"]: set(rights(role))
+        for role in of_kind(rendered(), "ClusterRole")
+        if any("aggregate-to" in label for label in role["metadata"]["labels"])
+    }
+    assert set(added) == {"gpujob-viewer", "gpujob-aggregate-to-edit", "gpujob-pool-viewer"}
+    assert {group for resources in added.values() for group, _ in resources} == {"gpujob.dev"}
+
+
+# --- The pod ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_the_operators_pod_is_restricted(sample: str) -> None:
+    pod = one(rendered(SAMPLES[sample]), "Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "volumes", "initContainers"}
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_operator_is_told_what_it_reads() -> None:
+    (container,) = one(rendered(EVERYTHING), "Deployment")["spec"]["template"]["spec"]["containers"]
+    told = {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"]}
+    assert told == {
+        "GPUJOB_NAMESPACE": "metadata.namespace",
+        "GPUJOB_POD_NAME": "metadata.name",
+        "GPUJOB_METRICS_PORT": "9000",
+        "GPUJOB_HEALTH_PORT": "9001",
+        "GPUJOB_LOG_LEVEL": "debug",
+        "GPUJOB_LOG_FORMAT": "text",
+    }
+    assert container["command"] == ["python", "-m", "gpujob.cluster"]
+    assert {each["name"]: each["containerPort"] for each in container["ports"]} == {"metrics": 9000, "health": 9001}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
+
+
+# --- Notes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "warned"),
+    [
+        ({"replicaCount": 0}, "WARNING: replicaCount is 0"),
+        ({"crds": {"keep": False}}, "WARNING: crds.keep is false"),
+        ({"crds": {"enabled": False}}, "NOTE: crds.enabled is false"),
+        ({"admission": {"requirePodsCreate": False}}, "WARNING: admission.requirePodsCreate is false"),
+        ({"rbac": {"create": False}}, "NOTE: rbac.create is false"),
+    ],
+)
+def test_notes_warn_of_a_value_that_takes_something_away(values: dict[str, Any], warned: str) -> None:
+    assert warned in notes(values)
+    assert not re.search("^(WARNING|NOTE):", notes({}), flags=re.MULTILINE)
+
+
+def test_notes_can_be_pasted() -> None:
+    text = notes({})
+    assert "\nkubectl get gpupools\n" in text
+    script = text.split("<<EOF\n")[1].split("\nEOF\n")[0]
+    assert yaml.safe_load(script)["kind"] == "GPUJob"

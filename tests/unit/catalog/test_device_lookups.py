@@ -1,0 +1,182 @@
+"""Which accelerator a label means."""
+
+from __future__ import annotations
+
+import pytest
+from gpujob.catalog.load import load_catalog
+from gpujob.catalog.records import Accelerator
+
+CATALOG = load_catalog()
+
+
+def name(row: Accelerator | None) -> str | None:
+    return row.id if row else None
+
+
+@pytest.mark.parametrize(
+    ("device_id", "memory", "units", "expected"),
+    [
+        ("74a1", None, None, "MI300X"),
+        ("74A1", 192, 304, "MI300X"),
+        ("0x74a1", 192, None, "MI300X"),
+        ("74b5", 192, 304, "MI300X"),
+        ("74a1", 24, 38, "MI300X"),  # a CPX partition: the card is known, its size is the fleet's business
+        ("74a5", 256, 304, "MI325X"),
+        ("75a3", 288, 256, "MI355X"),
+        ("740c", 64, 104, "MI250"),
+        ("740c", 64, 110, "MI250X"),
+        ("740c", 64, None, "MI250"),  # equal but for speed: the slower is promised
+        ("7408", 64, 110, "MI250X"),
+        ("744c", 24, 96, "RX-7900-XTX"),
+        ("744c", 24, None, "RX-7900-XTX"),
+        ("744c", 20, None, "RX-7900-XT"),
+        ("744c", 16, None, "RX-7900-GRE"),
+        ("744c", None, 84, "RX-7900-XT"),
+        ("744c", None, None, None),
+        ("744c", 12, None, None),
+        ("744c", 24, 80, None),
+        ("7448", 45, 96, "W7900"),
+        ("7550", 16, 64, "RX-9070-XT"),
+        ("7550", 12, None, "RX-9070-GRE"),
+        ("7550", None, None, None),
+        ("747e", 16, None, "RX-7800-XT"),
+        ("747e", 12, None, "RX-7700-XT"),
+        ("7551", 32, 64, "R9700"),
+        ("66a1", None, None, "MI60"),  # refused whichever it is
+        ("7360", 8, None, "Radeon-PRO-V520"),
+        ("ffff", 192, 304, None),
+        ("", None, None, None),
+    ],
+)
+def test_by_device_id(device_id: str, memory: float | None, units: int | None, expected: str | None) -> None:
+    assert name(CATALOG.by_device_id(device_id, memory, units)) == expected
+
+
+@pytest.mark.parametrize(
+    ("product", "expected"),
+    [
+        ("AMD_Instinct_MI300X_OAM", "MI300X"),
+        ("AMD_Instinct_MI300X_VF", "MI300X"),
+        ("AMD Instinct MI300X", "MI300X"),
+        ("AMD_Instinct_MI325_OAM", "MI325X"),
+        ("AMD_Instinct_MI355_OAM", "MI355X"),
+        ("AMD_Radeon_Graphics", None),
+        ("NVIDIA-H100-80GB-HBM3", "H100-SXM"),
+        ("NVIDIA H100 80GB HBM3", "H100-SXM"),
+        ("NVIDIA-H100-PCIe", "H100-PCIe"),
+        ("NVIDIA-H100-NVL", "H100-NVL"),
+        ("NVIDIA-A100-SXM4-40GB", "A100-40GB"),
+        ("NVIDIA-A100-SXM4-80GB", "A100-80GB"),
+        ("NVIDIA A100-PCIE-40GB", "A100-40GB"),
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "A100-40GB"),
+        ("Tesla-T4", "T4"),
+        ("Tesla-T4-SHARED", "T4"),
+        ("NVIDIA-L40S", "L40S"),
+        ("NVIDIA-B300-SXM6-AC", "B300"),
+        ("NVIDIA-GB200", "GB200"),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", "RTX-PRO-6000"),
+        ("NVIDIA-H1000", None),
+        ("", None),
+    ],
+)
+def test_by_product(product: str, expected: str | None) -> None:
+    assert name(CATALOG.by_product(product)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("nvidia-tesla-t4", "T4"),
+        ("nvidia-tesla-a100", "A100-40GB"),
+        ("nvidia-a100-80gb", "A100-80GB"),
+        ("nvidia-h100-80gb", "H100-SXM"),
+        ("nvidia-h100-mega-80gb", "H100-SXM"),
+        ("nvidia-h200-141gb", "H200"),
+        ("nvidia-l4", "L4"),
+        ("nvidia-b200", "B200"),
+        ("nvidia-gb200", "GB200"),
+        ("nvidia-gb300", "GB300"),
+        ("nvidia-rtx-pro-6000", "RTX-PRO-6000"),
+        ("tpu-v5p-slice", None),
+        ("", None),
+    ],
+)
+def test_by_gke(value: str, expected: str | None) -> None:
+    assert name(CATALOG.by_gke(value)) == expected
+
+
+@pytest.mark.parametrize(
+    ("gpu", "mebibytes", "expected"),
+    [
+        ("t4", 16384, "T4"),
+        ("a10g", 22888, "A10G"),
+        ("l4", 22888, "L4"),
+        ("l40s", 45776, "L40S"),
+        ("v100", 16384, "V100-16GB"),
+        ("v100", 32768, "V100-32GB"),
+        ("v100", None, None),
+        ("a100", 40960, "A100-40GB"),
+        ("a100", 81920, "A100-80GB"),
+        ("h100", 81920, "H100-SXM"),
+        ("h200", 144384, "H200"),
+        ("b200", 183359, "B200"),
+        ("b300", 275040, "B300"),
+        ("rtx-pro-4500", 32768, "RTX-PRO-4500"),
+        ("rtx-pro-server-6000", 98304, "RTX-PRO-6000"),
+        ("radeon-pro-v520", 8192, "Radeon-PRO-V520"),
+        ("inferentia", 8192, None),
+        ("", None, None),
+    ],
+)
+def test_by_the_name_that_karpenter_writes(gpu: str, mebibytes: int | None, expected: str | None) -> None:
+    assert name(CATALOG.by_cloud_name(gpu, mebibytes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        ("Standard_ND96isr_MI300X_v5", "MI300X"),
+        ("BM.GPU.MI300X.8", "MI300X"),
+        ("BM.GPU.MI355X.8", "MI355X"),
+        ("g4ad.8xlarge", "Radeon-PRO-V520"),
+        ("p5.48xlarge", "H100-SXM"),
+        ("m7i.large", None),
+    ],
+)
+def test_by_instance_type(machine: str, expected: str | None) -> None:
+    assert name(CATALOG.by_instance_type(machine)) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("mi300x", "MI300X"),
+        ("MI300", "MI300A"),
+        ("H100", "H100-SXM"),
+        ("A100", "A100-40GB"),
+        ("h100_sxm", "H100-SXM"),
+        ("MI325", "MI325X"),
+        ("RTX4090", "RTX-4090"),
+        ("4090", "RTX-4090"),
+        ("quantum", None),
+        ("", None),
+    ],
+)
+def test_nearest_accelerator(word: str, expected: str | None) -> None:
+    assert CATALOG.nearest_accelerator(word) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("flash-attention", "FlashAttention"),
+        ("flashattn", "FlashAttention"),
+        ("bitsandbytes", "BitsAndBytes"),
+        ("bf16", "BF16"),
+        ("custom-cuda-kernels", "CustomCUDAKernels"),
+        ("open-source-stack", "OpenSourceStack"),
+        ("zluda", None),
+    ],
+)
+def test_nearest_feature(word: str, expected: str | None) -> None:
+    assert CATALOG.nearest_feature(word) == expected
