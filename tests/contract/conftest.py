@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from tests.e2e.cluster import Cluster, down, up
 
 

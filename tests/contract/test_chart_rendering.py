@@ -1,4 +1,4 @@
-"""What the chart renders, without a cluster: snapshots, the values schema, rights without excess, the CRDs as generated.
+"""What the chart renders, without a cluster: snapshots, the values schema, rights without excess, CRDs as generated.
 
 After a wanted change: `UPDATE_GOLDEN=1 python -m pytest tests/contract/test_chart_rendering.py`, then read the diff.
 """
@@ -12,12 +12,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import gpujob
 import pytest
 import yaml
+
 from tests.e2e.cluster.binaries import CLIENTS, CONTROL_PLANE, build, folder
 from tests.e2e.cluster.state import REPOSITORY
-
-import gpujob
 
 CHART = REPOSITORY / "charts" / "gpujob-operator"
 SNAPSHOTS = Path(__file__).parent / "chart_snapshots"

@@ -72,7 +72,8 @@ def write(documents: list[dict[str, Any]], path: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"-o {path}: {(error.strerror or str(error)).lower()}; name a file that can be written") from error
+        why = (error.strerror or str(error)).lower()
+        raise BadInput(f"-o {path}: {why}; name a file that can be written") from error
     nodes, pods = (sum(document["kind"] == kind for document in documents) for kind in ("Node", "Pod"))
     say(f"wrote {path}: {nodes} nodes, {pods} pods and what GPUPools, GPURuntimes and RuntimeClasses there are")
 
@@ -82,7 +83,7 @@ def _node(raw: Document, selected: set[str]) -> dict[str, Any]:
     labels = {key: value for key, value in _map(metadata, "labels").items() if key in selected or _ours(key)}
     annotations = {k: v for k, v in _map(metadata, "annotations").items() if _domain(k) == GROUP}
     provider, scheme, _ = str(spec.get("providerID") or "").partition("://")
-    ready = [{"type": "Ready", "status": c.get("status")} for c in _list(status, "conditions") if c.get("type") == "Ready"]
+    conditions = [condition for condition in _list(status, "conditions") if condition.get("type") == "Ready"]
     taints = [_present(taint, "key", "value", "effect") for taint in _list(spec, "taints")]
     return _object(
         raw,
@@ -93,7 +94,7 @@ def _node(raw: Document, selected: set[str]) -> dict[str, Any]:
         status=_filled(
             capacity=_amounts(_map(status, "capacity")),
             allocatable=_amounts(_map(status, "allocatable")),
-            conditions=ready,
+            conditions=[_present(condition, "type", "status") for condition in conditions],
         ),
     )
 
@@ -126,7 +127,7 @@ def _container(raw: Document) -> dict[str, Any]:
 def _gpupool(raw: Document, selected: set[str]) -> dict[str, Any] | None:
     """An admin's GPUPool; what the operator published follows from the nodes."""
     metadata = _map(raw, "metadata")
-    if Label.DISCOVERED in _map(metadata, "labels"):
+    if _map(metadata, "labels").get(Label.DISCOVERED) == "true":
         return None
     spec = dict(_map(raw, "spec"))
     if "env" in spec:
@@ -153,8 +154,8 @@ _KEPT: Final[Mapping[str, Callable[[Document, set[str]], dict[str, Any] | None]]
 
 
 def _object(raw: Document, metadata: dict[str, Any], **parts: dict[str, Any]) -> dict[str, Any]:
-    head = {"apiVersion": raw.get("apiVersion", "v1"), "kind": raw["kind"], "metadata": {"name": _name(raw), **metadata}}
-    return head | _filled(**parts)
+    head = {"apiVersion": raw.get("apiVersion", "v1"), "kind": raw["kind"]}
+    return head | {"metadata": {"name": _name(raw), **metadata}} | _filled(**parts)
 
 
 def _name(raw: Document) -> str | None:

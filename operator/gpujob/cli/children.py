@@ -25,10 +25,10 @@ def children_of(plan: Plan, runtime_classes: frozenset[str]) -> list[Mapping[str
         say(f"{decision.verdict}  {plan.name}: {explain.summary(decision)}")
         return []
     if not all(decision.choice.nodes):
-        raise BadInput("published GPUPools name no nodes; render with --cluster FILE from an admin's `kubectl gpujob capture`")
+        raise BadInput("published GPUPools name no nodes; pass --cluster FILE from an admin's `kubectl gpujob capture`")
     job = plan.job
     if metadata.uid is None:
         say(f"{plan.name}: uid {UID} stands for the one that the API server gives; the operator creates these, not you")
         job = job.model_copy(update={"metadata": metadata.model_copy(update={"uid": UID})})
     children = render(job, decision.choice, FIRST_ATTEMPT, runtime_classes, decision.digest)
-    return [child for child in (children.job, children.service) if child is not None]
+    return [child for child in (children.service, children.job) if child is not None]

@@ -50,21 +50,11 @@ def _is_job(item: Mapping[str, Any]) -> bool:
 
 
 def _job(item: Mapping[str, Any], namespace: str | None) -> GPUJob:
-    job = _gpujob(item)
+    from gpujob.api.manifest import read_gpujob
+
+    job = read_gpujob(item)
     own = job.metadata.namespace
     if namespace and own and own != namespace:
-        raise BadManifest(f"GPUJob {job.metadata.name}: metadata.namespace is {own}, but -n says {namespace}; leave one out")
+        raise BadManifest(f"metadata.namespace: is {own}, but -n says {namespace}; leave one of them out")
     metadata = job.metadata.model_copy(update={"namespace": own or namespace or "default"})
     return job.model_copy(update={"metadata": metadata})
-
-
-def _gpujob(item: Mapping[str, Any]) -> GPUJob:
-    from pydantic import ValidationError
-
-    from gpujob.api.gpujob import GPUJob
-
-    try:
-        return GPUJob.model_validate(item)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise BadManifest(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error

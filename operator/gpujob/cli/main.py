@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 
 BAD_INPUT = 2
@@ -28,7 +29,7 @@ def run() -> None:
 
 
 def main(arguments: list[str], program: str = "gpujob") -> int:
-    """Runs one command; gives its exit code, errors on stderr as one sentence each."""
+    """Runs one command; gives its exit code. Each problem is one sentence on stderr."""
     if arguments == ["--version"]:  # Typer needs a third of a second more to answer this.
         from gpujob import __version__
 
@@ -59,19 +60,23 @@ def main(arguments: list[str], program: str = "gpujob") -> int:
         wording = getattr(error, "format_message", None)
         if wording is None:
             raise
-        return _complain(f"{_sentence(wording())}; see {program} --help")
+        sentence = _sentence(wording())
+        return _complain(sentence if sentence.endswith("?") else f"{sentence}; see {program} --help")
 
 
-def _complain(sentence: str) -> int:
+def _complain(problems: str) -> int:
+    """Says each problem (a line each) on stderr."""
     from gpujob.cli.printing import say
 
-    say(f"error: {sentence}")
+    for sentence in problems.splitlines():
+        say(f"error: {sentence}")
     return BAD_INPUT
 
 
 def _sentence(message: str) -> str:
     """A message of Typer's as the beginning of a sentence of ours."""
-    message = " ".join(message.split()).rstrip(".")
+    message = " ".join(message.split()).rstrip(".").replace("Value error, ", "")
+    message = re.sub(r" \(Possible options?: (.*)\)", r"; did you mean \1?", message).replace(". Did you", "; did you")
     return message[:1].lower() + message[1:]
 
 

@@ -1,4 +1,4 @@
-"""Where text leaves the program: JSON and YAML to stdout, notes and errors to stderr, nothing that steers a terminal."""
+"""Where text leaves the program: answers to stdout, notes and errors to stderr, and nothing that steers a terminal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def as_yaml(*documents: Any) -> str:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+    several = len(documents) > 1
     text: str = yaml.dump_all(
-        documents, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1_000_000, explicit_start=len(documents) > 1
+        documents, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1_000_000, explicit_start=several
     )
     return text

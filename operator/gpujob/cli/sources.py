@@ -10,8 +10,8 @@ from gpujob.cli.printing import say
 from gpujob.errors import BadClusterFile, BadInput
 
 if TYPE_CHECKING:
-    from gpujob.catalog.records import Catalog
     from gpujob.api.gpujob import GPUJob
+    from gpujob.catalog.records import Catalog
     from gpujob.fleet.cluster_file import ClusterObjects
 
 STDIN: Final = "-"
@@ -27,7 +27,8 @@ def read_text(path: str, option: str) -> str:
     except UnicodeDecodeError as error:
         raise BadInput(f"{option} {path}: is no text in UTF-8 (byte {error.start})") from error
     except OSError as error:
-        raise BadInput(f"{option} {path}: {(error.strerror or str(error)).lower()}; name a file that can be read") from error
+        why = (error.strerror or str(error)).lower()
+        raise BadInput(f"{option} {path}: {why}; name a file that can be read") from error
 
 
 def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
@@ -65,18 +66,19 @@ def read_objects(cluster: str | None, kubeconfig: str | None, context: str | Non
         raise BadClusterFile(_at("--cluster", cluster or "", error)) from error
     tell(objects.unread, "not read")
     if objects.published_only:
-        say(f"nodes are not known: GPUs free as of {objects.published_at or 'an unknown time'}, from published GPUPools")
+        when = objects.published_at or "an unknown time"
+        say(f"nodes cannot be read; published GPUPools are used: free as of {when}")
     return objects
 
 
-def read_raw(cluster: str | None, kubeconfig: str | None, context: str | None) -> list[Any]:
-    """The cluster's objects as they came."""
+def read_raw(cluster: str | None, kubeconfig: str | None, context: str | None, *, whole: bool = False) -> list[Any]:
+    """The cluster's objects as they came; `whole`: published GPUPools are no substitute for nodes and pods."""
     from gpujob.fleet.cluster_file import read_documents
 
     if cluster is None:
         from gpujob.cli.live import LiveCluster
 
-        return LiveCluster(kubeconfig, context).objects()
+        return LiveCluster(kubeconfig, context).objects(whole=whole)
     if kubeconfig or context:
         raise BadInput("--cluster reads a file, --kubeconfig and --context a live cluster; leave one out")
     try:
@@ -94,6 +96,6 @@ def tell(sentences: tuple[str, ...] | list[str], what: str) -> None:
 
 
 def _at(option: str, path: str, error: BadInput) -> str:
-    """The error with the file that it is about, once."""
-    text = str(error)
-    return text if text.startswith(option) else f"{option} {path}: {text}"
+    """Each problem of an error, with the file that it is about."""
+    lines = str(error).splitlines()
+    return "\n".join(line if line.startswith(f"{option} ") else f"{option} {path}: {line}" for line in lines)

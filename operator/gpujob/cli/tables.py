@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpujob.cli.printing import plain
-from gpujob.finding import Dollars, Finding, Size
+from gpujob.finding import Dollars, Finding, Size, listed
 from gpujob.placement import explain
 from gpujob.vocabulary import Outcome, Verdict
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gpujob.placement.decision import Candidate, Decision
 
 UNLIMITED: Final = 100_000
-ROOM_FOR_WORDS: Final = 40
-"""Columns that a sentence gets at least on a terminal; a narrower terminal wraps the lines itself."""
+ROOM_FOR_IMAGES: Final = 160
+"""Columns of a terminal from which on the table of a plan names images; below, only the chosen one is named."""
 
 UNKNOWN: Final = "-"
 VERDICT_STYLES: Final = {
@@ -42,7 +42,8 @@ OUTCOME_STYLES: Final = {
     Outcome.REJECTED: "dim",
 }
 NUMBERS: Final = frozenset({"FREE/TOTAL", "NODES", "MEMORY", "$/H", "$/GPU-H"})
-WORDS: Final = frozenset({"WHY", "DOUBTS", "PRICE FROM", "NOTE"})
+WRAPPED: Final = {"POOL": 20, "IMAGE": 30, "WHY": 28, "DOUBTS": 28, "PRICE FROM": 24, "NOTE": 28}
+"""Columns that wrap on a terminal, and what they get at least: a terminal narrower than all that wraps the lines."""
 
 
 def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
@@ -65,31 +66,40 @@ def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
 
 def _print_plan(console: Console, plan: Plan, *, wide: bool) -> None:
     decision = plan.decision
-    headline = Text.assemble(
-        (decision.verdict.value, VERDICT_STYLES[decision.verdict]), f"  {plain(plan.name)}: ", plain(explain.summary(decision))
-    )
-    _print(console, headline)
+    sentence = explain.summary(decision)
+    if decision.fix:  # It has its own line below.
+        sentence = sentence.removesuffix(f"; {decision.fix.message}")
+    verdict = (decision.verdict.value, VERDICT_STYLES[decision.verdict])
+    _print(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence)}"))
     candidates = decision.candidates if wide else explain.best_per_pool(decision)
+    images = wide or not console.is_terminal or console.width >= ROOM_FOR_IMAGES
     if candidates:
         console.print()
-        _print_candidates(console, decision, candidates, wide=wide)
-    endings = list(_endings(decision))
+        _print_candidates(console, decision, candidates, wide=wide, images=images)
+    endings = list(_endings(decision, image=not images))
     if endings:
         console.print()
     for label, sentence in endings:
         _print(console, Text.assemble((label, "bold"), plain(sentence)))
 
 
-def _endings(decision: Decision) -> Iterable[tuple[str, str]]:
-    """What follows the table: the nearest fix, and what is doubtful about the choice."""
+def _endings(decision: Decision, *, image: bool) -> Iterable[tuple[str, str]]:
+    """What follows the table: the nearest fix; the chosen nodes, and what is doubtful about the choice."""
     if decision.fix:
         yield "Nearest fix: ", decision.fix.message
     if decision.choice:
-        for doubt in decision.choice.candidate.doubts:
+        candidate, nodes = decision.choice.candidate, list(filter(None, decision.choice.nodes))
+        if nodes:
+            yield "Nodes: ", listed(nodes)
+        if image:
+            yield "Image: ", candidate.runtime.image
+        for doubt in candidate.doubts:
             yield "Doubt: ", f"{doubt.message} ({doubt.reason})"
 
 
-def _print_candidates(console: Console, decision: Decision, candidates: Sequence[Candidate], *, wide: bool) -> None:
+def _print_candidates(
+    console: Console, decision: Decision, candidates: Sequence[Candidate], *, wide: bool, images: bool
+) -> None:
     headers = ["POOL", "ACCELERATOR", "GPUS", "FREE/TOTAL", "MEMORY", "$/H", "IMAGE", "OUTCOME", "WHY"]
     if wide:
         headers[6:7] = ["RUNTIME", "IMAGE"]
@@ -97,6 +107,10 @@ def _print_candidates(console: Console, decision: Decision, candidates: Sequence
     # What is wrong with the job itself stands above the table, not in each of its rows.
     general = frozenset(decision.problems)
     rows = [_candidate_row(candidate, general, wide=wide) for candidate in candidates]
+    if not images:
+        dropped = headers.index("IMAGE")
+        for row in (headers, *rows):
+            del row[dropped]
     _print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in candidates])
 
 
@@ -182,15 +196,17 @@ def _print(console: Console, text: Text) -> None:
     console.print(text, soft_wrap=not console.is_terminal)
 
 
-def _print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
+def _print_table(
+    console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]
+) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for header in headers:
+    for number, header in enumerate(headers):
         table.add_column(
             header,
             justify="right" if header in NUMBERS else "left",
-            no_wrap=header not in WORDS,
+            no_wrap=header not in WRAPPED,
             overflow="fold",
-            min_width=ROOM_FOR_WORDS if header in WORDS and console.is_terminal else None,
+            min_width=min(WRAPPED.get(header, 0), max(len(row[number]) for row in rows)) if rows else None,
         )
     for row, style in zip(rows, styles, strict=True):
         table.add_row(*(Text(plain(cell)) for cell in row), style=style)
@@ -199,7 +215,7 @@ def _print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequen
 
 def _print_lines(console: Console, table: Table) -> None:
     """Prints a table at the width that it needs, without the blanks that fill its last column."""
-    needed = console.measure(table).minimum if console.is_terminal else UNLIMITED
+    needed = console.measure(table, options=console.options.update(width=UNLIMITED)).minimum
     options = console.options.update(width=max(console.width, needed))
     for line in console.render_lines(table, options, pad=False):
         text = Text.assemble(*((segment.text, segment.style or "") for segment in line))

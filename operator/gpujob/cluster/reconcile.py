@@ -160,7 +160,7 @@ class Reconciler:
 
     def _forget(self, uid: str) -> None:
         for store in (self._wishes, self._memory, self._due):
-            store.pop(uid, None)  # type: ignore[attr-defined]
+            store.pop(uid, None)
         self._queue.discard(uid)
 
     def _seconds_to_next(self) -> float | None:
@@ -303,7 +303,7 @@ class Reconciler:
             return
         attempt = int(job.status.get("attempt") or 0) + 1
         children = render(
-            wish.job, choice, attempt, fleet.runtime_classes, decision.digest
+            wish.job, choice, attempt, fleet.runtime_classes, decision.digest, report.hint(decision)
         )
         if children.service is not None:
             await self._writer.ensure_child(SERVICES, children.service, job)

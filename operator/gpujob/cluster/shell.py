@@ -6,6 +6,8 @@ kopf's own watching is left out on purpose: after a relist its on.event tells no
 from __future__ import annotations
 
 import asyncio
+import base64
+from pathlib import Path
 from typing import Any
 
 import kopf
@@ -29,7 +31,7 @@ def registry_for(operator: Operator, connection: Connection, stop: asyncio.Event
             log.error("operator ends, a part of it died", error=repr(task.exception()))
         stop.set()
 
-    @kopf.on.startup(registry=registry)  # type: ignore[misc]
+    @kopf.on.startup(registry=registry)
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False
         settings.scanning.disabled = True
@@ -38,26 +40,43 @@ def registry_for(operator: Operator, connection: Connection, stop: asyncio.Event
         task.add_done_callback(ended)
         running.append(task)
 
-    @kopf.on.cleanup(registry=registry)  # type: ignore[misc]
+    @kopf.on.cleanup(registry=registry)
     async def end(**_: Any) -> None:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    @kopf.on.login(registry=registry)  # type: ignore[misc]
+    @kopf.on.login(registry=registry)
     def login(**_: Any) -> kopf.ConnectionInfo:
-        return kopf.ConnectionInfo(
-            server=connection.server,
-            ca_path=connection.ca_file,
-            insecure=connection.insecure,
-            token=connection.token,
-        )
+        return credentials(connection)
 
-    @kopf.on.probe(id="silent_seconds", registry=registry)  # type: ignore[misc]
+    @kopf.on.probe(id="silent_seconds", registry=registry)
     def silence(**_: Any) -> int:
         return int(operator.health.silent_for(operator.health.clock()))
 
     return registry, errors
+
+
+def credentials(connection: Connection) -> kopf.ConnectionInfo:
+    """Our connection in kopf's words: kopf itself asks the API server for nothing but the list of its groups."""
+    token = connection.token
+    if token is None and connection.token_file is not None:
+        token = Path(connection.token_file).read_text().strip()
+    return kopf.ConnectionInfo(
+        server=connection.server,
+        ca_path=connection.ca_file,
+        ca_data=_base64(connection.ca_data),
+        insecure=connection.insecure,
+        token=token,
+        certificate_path=connection.client_cert_file,
+        certificate_data=_base64(connection.client_cert_data),
+        private_key_path=connection.client_key_file,
+        private_key_data=_base64(connection.client_key_data),
+    )
+
+
+def _base64(pem: str | None) -> bytes | None:
+    return base64.b64encode(pem.encode()) if pem else None
 
 
 async def run(operator: Operator, connection: Connection) -> None:

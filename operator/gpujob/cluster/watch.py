@@ -227,7 +227,9 @@ class _Follower:
         delay = self.delay(error)
         # A silence has lasted a minute already; counting it would make a quiet kind wait longer each time.
         self.failures += not isinstance(error, Silent)
-        log.warning(
+        # A healthy but quiet kind may be silent too: a restarted API server leaves out its first bookmarks.
+        tell = log.info if isinstance(error, Silent) else log.warning
+        tell(
             "watch interrupted",
             kind=self.kind.key,
             error=str(error),

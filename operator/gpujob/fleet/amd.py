@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
-from gpujob.fleet.facts import GIB, DeviceFacts, by_instance_type, usable, whole_number
+from gpujob.fleet.facts import GIB, DeviceFacts, by_instance_type, readable, usable, whole_number
 from gpujob.fleet.objects import Labels, Node
 from gpujob.finding import Finding, Size
 from gpujob.vocabulary import Reason, Vendor
@@ -24,7 +24,7 @@ PREFIXES: Final = ("amd.com/gpu.", "beta.amd.com/gpu.")
 def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> DeviceFacts:
     """The facts of an AMD resource of a node."""
     labels = node.labels
-    driver = value(labels, "driver-version") or None
+    driver = readable(value(labels, "driver-version"))
     accelerator = _accelerator(labels, instance_type, catalog)
     problem = _partitioned(labels, resource) or _mixed(labels)
     if problem is None and accelerator is None:

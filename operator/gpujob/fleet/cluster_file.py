@@ -94,6 +94,9 @@ def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
     reading = _Reading()
     for item in objects_in(documents, reading.unread):
         reading.take(item)
+    if reading.strange and not reading.known:
+        kinds = ", ".join(sorted(reading.strange)[:5])
+        raise BadClusterFile(f"describes no cluster: it holds {kinds}, no Node; `kubectl gpujob capture` writes one")
     return reading.objects()
 
 
@@ -106,7 +109,7 @@ def read_documents(text: str) -> list[Any]:
         if len(text) > 1_000_000:  # A broken large JSON is not read again as YAML, which takes minutes.
             raise BadClusterFile(_json_problem(text))
     try:
-        return [document for document in yaml.load_all(text, _Loader) if document is not None]  # noqa: S506
+        return [document for document in yaml.load_all(text, _Loader) if document is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -156,6 +159,8 @@ class _Reading:
 
     def __init__(self) -> None:
         self.unread: list[str] = []
+        self.strange: set[str] = set()
+        """Kinds that are passed over."""
         self._found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {kind: {} for kind in GROUPS}
 
     def take(self, item: Mapping[str, Any]) -> None:
@@ -165,6 +170,7 @@ class _Reading:
             self.unread.append("an object without a kind is left out")
             return
         if kind not in GROUPS or GROUPS[kind] != _group(item):
+            self.strange.add(kind)
             return
         metadata = item.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
@@ -174,6 +180,11 @@ class _Reading:
         namespace = metadata.get("namespace")
         self._found[kind][namespace if isinstance(namespace, str) else "", name] = item
 
+    @property
+    def known(self) -> bool:
+        """Whether there was any object of ours, be it readable or not."""
+        return bool(self.unread) or any(self._found.values())
+
     def objects(self) -> ClusterObjects:
         """All that was kept, read."""
         nodes = tuple(self._read("Node", read_node))
@@ -182,8 +193,8 @@ class _Reading:
         return ClusterObjects(
             nodes=nodes,
             pods=tuple(self._read("Pod", read_pod)),
-            admin_pools=tuple(pool for pool in pools if Label.DISCOVERED not in pool.metadata.labels),
-            discovered_pools=tuple(pool for pool in pools if Label.DISCOVERED in pool.metadata.labels),
+            admin_pools=tuple(pool for pool in pools if not _is_discovered(pool)),
+            discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
             runtimes=tuple(self._read("GPURuntime", _runtime)),
             runtime_classes=frozenset(name for _, name in self._found["RuntimeClass"]),
             others=tuple(
@@ -198,7 +209,7 @@ class _Reading:
             try:
                 yield read(item)
             except BadInput as error:
-                self.unread.append(f"{kind} {name} is left out: {error}")
+                self.unread.append(f"{kind} {name} is left out: {'; '.join(str(error).splitlines())}")
             except (TypeError, ValueError, KeyError, AttributeError) as error:
                 where = f"{namespace}/{name}" if namespace else name
                 self.unread.append(f"{kind} {where} is left out: it is malformed ({error})"[:300])
@@ -209,16 +220,24 @@ def _group(item: Mapping[str, Any]) -> str | None:
     return (version.rpartition("/")[0]) if isinstance(version, str) else None
 
 
-def _gpupool(raw: Mapping[str, Any]) -> GPUPool:
-    from gpujob.api.gpupool import GPUPool
+def _is_discovered(pool: GPUPool) -> bool:
+    return pool.metadata.labels.get(Label.DISCOVERED) == "true"
 
-    return GPUPool.model_validate(raw)
+
+def _gpupool(raw: Mapping[str, Any]) -> GPUPool:
+    """A GPUPool; a published one with its status, which a reader of manifests leaves out."""
+    # Imported on use: many descriptions hold no GPUPool, and models take longer to import than all else here.
+    from gpujob.api.gpupool import GPUPoolStatus
+    from gpujob.api.manifest import read_gpupool
+
+    pool, status = read_gpupool(raw), raw.get("status")
+    return pool.model_copy(update={"status": GPUPoolStatus.model_validate(status)}) if status else pool
 
 
 def _runtime(raw: Mapping[str, Any]) -> Runtime:
-    from gpujob.api.gpuruntime import GPURuntime
+    from gpujob.api.manifest import read_gpuruntime
 
-    runtime = GPURuntime.model_validate(raw)
+    runtime = read_gpuruntime(raw)
     return runtime_of(runtime.metadata.name, runtime.spec)
 
 

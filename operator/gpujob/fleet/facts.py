@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpujob.catalog.records import Accelerator, Catalog
+from gpujob.catalog.versions import release
 from gpujob.finding import Finding, Size
 from gpujob.vocabulary import Reason, Vendor
 
@@ -52,6 +53,11 @@ def usable(accelerator: Accelerator, reported: int | None) -> tuple[int | None, 
 def whole_number(text: str | None) -> int | None:
     """A label's value as a whole number; None when it is absent or no number."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 12 else None
+
+
+def readable(version: str | None) -> str | None:
+    """A driver version as labels say it; None where it is absent or no version, since unknown is never too old."""
+    return version if version and release(version) else None
 
 
 def by_instance_type(catalog: Catalog, instance_type: str, vendor: Vendor) -> Accelerator | None:

@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
-from gpujob.fleet.facts import MIB, DeviceFacts, by_instance_type, usable, whole_number
+from gpujob.fleet.facts import MIB, DeviceFacts, by_instance_type, readable, usable, whole_number
 from gpujob.fleet.objects import Labels, Node
 from gpujob.finding import Finding
 from gpujob.vocabulary import Reason, Vendor
@@ -21,7 +21,7 @@ WHOLE_GPU: Final = "nvidia.com/gpu"
 def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> DeviceFacts:
     """The facts of an NVIDIA resource of a node."""
     labels = node.labels
-    driver = _driver(labels)
+    driver = readable(_driver(labels))
     problem = _not_whole(labels, resource, node.capacity.get(resource, 0))
     if problem:
         return DeviceFacts(Vendor.NVIDIA, driver=driver, problem=problem)

@@ -1,6 +1,6 @@
 """A fleet from published GPUPools: for people who may not read nodes and pods. Coarser, and as old as its last write.
 
-The status of a GPUPool says how many GPUs are free, not where: free GPUs are taken to fill whole nodes first, and what a
+The status of a GPUPool says how many GPUs are free, not where: free GPUs are taken to fill whole nodes first. What a
 node has besides GPUs is not known and not counted.
 """
 

@@ -55,6 +55,8 @@ class Fix:
     field: str
     before: object
     after: object
+    pool: str
+    """The pool that it would fit."""
 
 
 @dataclass(frozen=True, slots=True)

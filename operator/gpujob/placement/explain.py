@@ -22,7 +22,7 @@ def summary(decision: Decision) -> str:
         return "; ".join(problem.message for problem in decision.problems)
     if not decision.candidates:
         return "no node of this cluster offers GPUs that are known; kubectl gpujob pools shows what was found"
-    nearest = decision.candidates[0]
+    nearest = _nearest(decision)
     why = nearest.reasons[0].message if nearest.reasons else ""
     if decision.verdict is Verdict.WAITING:
         return f"fits pool {nearest.pool.name}, which is busy: {why}"
@@ -31,6 +31,14 @@ def summary(decision: Decision) -> str:
     pools = len({candidate.pool.name for candidate in decision.candidates})
     fix = f"; {decision.fix.message}" if decision.fix else ""
     return f"none of {pools} pools can ever run it; nearest is {nearest.pool.name}: {why}{fix}"
+
+
+def _nearest(decision: Decision) -> Candidate:
+    """The candidate that a sentence is about: the one that the nearest fix would make fit, else the first."""
+    if decision.fix is not None:
+        pool = decision.fix.pool
+        return next((c for c in decision.candidates if c.pool.name == pool), decision.candidates[0])
+    return decision.candidates[0]
 
 
 def _placed(decision: Decision) -> str:

@@ -41,7 +41,7 @@ def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | Non
         outcome = decide(proposal.demand, fleet, catalog)
         if outcome.verdict in (Verdict.PLACED, Verdict.WAITING):
             pool = outcome.candidates[0].pool.name
-            return Fix(_sentence(proposal, pool), proposal.field, proposal.before, proposal.after)
+            return Fix(_sentence(proposal, pool), proposal.field, proposal.before, proposal.after, pool)
     return None
 
 

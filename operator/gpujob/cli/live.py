@@ -1,0 +1,170 @@
+"""A live cluster's objects over plain HTTP: who we are comes from the kubeconfig, what there is from paged lists.
+
+The official client is asked for its configuration only (kubeconfig, credential plugins, in-cluster tokens): its models
+would take longer to build than all else together, and refuse what they do not know.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import orjson
+
+from gpujob.cli.printing import say
+from gpujob.errors import BadInput
+from gpujob.vocabulary import GROUP, VERSION
+
+PAGE: Final = 500
+SECONDS: Final = 30
+EXPIRED: Final = 410
+
+NODES: Final = "/api/v1/nodes"
+PODS: Final = "/api/v1/pods"
+GPUPOOLS: Final = f"/apis/{GROUP}/{VERSION}/gpupools"
+EXTRAS: Final = (f"/apis/{GROUP}/{VERSION}/gpuruntimes", "/apis/node.k8s.io/v1/runtimeclasses")
+HOLDING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that take something from a node."""
+
+OFFLINE: Final = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
+
+
+class Refused(BadInput):
+    """The cluster does not let this user list something."""
+
+
+@dataclass
+class LiveCluster:
+    """A cluster that can be asked for lists; raises BadInput with the remedy where there is no answer."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    _connection: Connection | None = field(default=None, repr=False)
+
+    def objects(self, *, whole: bool = False) -> list[Any]:
+        """What the planner reads; without rights on nodes and pods published GPUPools, unless the `whole` is needed."""
+        try:
+            fleet = [self.listed(NODES), self.listed(PODS, fieldSelector=HOLDING)]
+        except Refused as error:
+            if whole:
+                raise
+            return [self._published(error), *self._extras()]
+        return [*fleet, self._if_allowed(GPUPOOLS), *self._extras()]
+
+    def listed(self, path: str, **selectors: str) -> dict[str, Any]:
+        """A whole list, page by page; empty where the cluster does not have the kind."""
+        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
+        whole: dict[str, Any] = {}
+        items: list[Any] = []
+        query = {"limit": str(PAGE), **selectors}
+        while True:
+            status, body = connection.get(f"{path}?{urlencode(query)}")
+            if status == EXPIRED and "continue" in query:
+                # The server no longer has the state that the pages were cut from: once more, in one piece.
+                items, query = [], dict(selectors)
+                continue
+            page = _page(path, status, body)
+            whole = whole or page
+            items += page.get("items") or []
+            more = (page.get("metadata") or {}).get("continue")
+            if not more:
+                return {**whole, "items": items}
+            query["continue"] = more
+
+    def _published(self, refused: Refused) -> dict[str, Any]:
+        """The GPUPools that the operator published; the refusal stands where there are none."""
+        try:
+            pools = self.listed(GPUPOOLS)
+        except Refused:
+            raise refused from None
+        if not pools["items"]:
+            raise refused
+        return pools
+
+    def _extras(self) -> list[dict[str, Any]]:
+        return [self._if_allowed(path) for path in EXTRAS]
+
+    def _if_allowed(self, path: str) -> dict[str, Any]:
+        try:
+            return self.listed(path)
+        except Refused as error:
+            say(f"not read: {error}")
+            return {"kind": "List", "items": []}
+
+
+def _page(path: str, status: int, body: bytes) -> dict[str, Any]:
+    """A page of a list; BadInput with the remedy for any other answer."""
+    what = path.rpartition("/")[2]
+    if status == 404:
+        return {"kind": "List", "items": []}
+    if status == 403:
+        raise Refused(f"this account may not list {what} (403): ask for the right to, {OFFLINE}")
+    if status == 401:
+        raise BadInput("the cluster refuses these credentials (401); log in again, or name another --context")
+    try:
+        page = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        page = None
+    if status != 200 or not isinstance(page, dict):
+        said = page.get("message") if isinstance(page, dict) else None
+        raise BadInput(f"the cluster did not list {what} ({status}): {said or 'no reason given'}; try again, {OFFLINE}")
+    return page
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Authenticated GET requests to one API server."""
+
+    configuration: Any
+    pool: Any
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of one answer; BadInput when there is none."""
+        from urllib3.exceptions import HTTPError
+
+        url = self.configuration.host.rstrip("/") + path
+        try:
+            answer = self.pool.request("GET", url, headers=self._headers(), timeout=SECONDS, retries=1, redirect=False)
+        except HTTPError as error:
+            why = str(getattr(error, "reason", None) or error).rpartition(": ")[2]
+            raise BadInput(
+                f"no answer from {self.configuration.host} ({why}); check --context and --kubeconfig, {OFFLINE}"
+            ) from error
+        return answer.status, answer.data
+
+    def _headers(self) -> dict[str, str]:
+        # Asked anew each time: this is where the client renews a token that has expired.
+        settings = self.configuration.auth_settings().values()
+        tokens = {setting["key"]: setting["value"] for setting in settings if setting.get("value")}
+        return {"accept": "application/json", "accept-encoding": "gzip", "user-agent": "kubectl-gpujob", **tokens}
+
+
+def connect(kubeconfig: str | None, context: str | None) -> Connection:
+    """A connection to the cluster that the kubeconfig names, or to the one that this process runs in."""
+    try:
+        from kubernetes import client, config
+    except ModuleNotFoundError as error:
+        raise BadInput(f"asking a cluster needs {error.name}: pip install 'gpujob-operator[cli]', {OFFLINE}") from error
+    configuration = client.Configuration()
+    location = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+    try:
+        if kubeconfig or context or _exists(location):
+            config.load_kube_config(location, context, configuration, False)  # type: ignore[no-untyped-call]
+        elif os.environ.get("KUBERNETES_SERVICE_HOST"):
+            config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        else:
+            raise BadInput(f"there is no kubeconfig at {location}; name one with --kubeconfig, {OFFLINE}")
+    except BadInput:
+        raise
+    except Exception as error:
+        # Whatever a credential plugin or a broken kubeconfig raises; the client documents no common class.
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BadInput(f"the kubeconfig {location} cannot be used ({why}); mend it, {OFFLINE}") from error
+    return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager)
+
+
+def _exists(location: str) -> bool:
+    """Whether one of the files is there; KUBECONFIG may list several."""
+    return any(os.path.exists(os.path.expanduser(path)) for path in location.split(os.pathsep) if path)

@@ -1,0 +1,147 @@
+"""One attempt of a placed job: what every part of its children asks; names, labels and shape are worked out once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from gpujob.api.gpujob import GPUJob, GPUJobSpec
+from gpujob.fleet.pools import Pool
+from gpujob.placement.decision import Choice
+from gpujob.quantity import format_dollars
+from gpujob.render.names import child_name, label_value
+from gpujob.vocabulary import FIELD_MANAGER, Annotation, Backend, Label, Vendor
+
+Manifest = dict[str, Any]
+"""A Kubernetes object or a part of one, as JSON has it."""
+
+HINT_LIMIT: Final = 60_000
+"""The most characters of a placement hint; the API server takes 262,144 for all annotations of an object."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A job, what was chosen for it, and the number of the attempt (from 1)."""
+
+    job: GPUJob
+    choice: Choice
+    number: int
+    digest: str = ""
+    """The digest of the decision."""
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the child Job and of its Service."""
+        return child_name(self.job.metadata.name, self.uid, self.number)
+
+    @property
+    def namespace(self) -> str:
+        """The job's namespace: a child elsewhere would be garbage-collected, since owners do not reach across."""
+        return self.job.metadata.namespace or "default"
+
+    @property
+    def uid(self) -> str:
+        """The job's uid; empty for a job that no API server has seen."""
+        return self.job.metadata.uid or ""
+
+    @property
+    def spec(self) -> GPUJobSpec:
+        """What the user asks for."""
+        return self.job.spec
+
+    @property
+    def pool(self) -> Pool:
+        """The chosen pool."""
+        return self.choice.candidate.pool
+
+    @property
+    def image(self) -> str:
+        """The chosen image."""
+        return self.choice.candidate.runtime.image
+
+    @property
+    def backend(self) -> Backend:
+        """The software stack of the chosen image."""
+        return self.choice.candidate.runtime.backend
+
+    @property
+    def amd(self) -> bool:
+        """Whether the chosen devices are AMD's."""
+        return self.pool.vendor is Vendor.AMD
+
+    @property
+    def nodes(self) -> int:
+        """Pods of the gang, one for each chosen node."""
+        return len(self.choice.nodes)
+
+    @property
+    def gang(self) -> bool:
+        """Whether pods must find each other."""
+        return self.nodes > 1
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of each pod."""
+        return self.spec.gpus_per_node or 1
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """The labels that only this attempt's pods have together."""
+        return {Label.JOB_UID: label_value(self.uid), Label.ATTEMPT: str(self.number)}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of children and pods."""
+        return {
+            Label.MANAGED_BY: FIELD_MANAGER,
+            Label.JOB: label_value(self.job.metadata.name),
+            **self.selector,
+        }
+
+    def metadata(self, **annotations: str) -> Manifest:
+        """The metadata of a child: the job's namespace and the job as its controller, under its full name."""
+        owner = {
+            "apiVersion": self.job.api_version,
+            "kind": self.job.kind,
+            "name": self.job.metadata.name,
+            "uid": self.uid,
+            "controller": True,
+            # True would need the right to update finalizers wherever OwnerReferencesPermissionEnforcement is on.
+            "blockOwnerDeletion": False,
+        }
+        return {
+            "name": self.name,
+            "namespace": self.namespace,
+            "labels": self.labels,
+            "annotations": {Annotation.JOB_NAME: self.job.metadata.name, **annotations},
+            "ownerReferences": [owner],
+        }
+
+    def hint(self) -> str:
+        """What was chosen, as compact JSON in the words of status.placement: it outlives a crash before the status."""
+        candidate = self.choice.candidate
+        record: Manifest = {
+            "pool": self.pool.name,
+            "vendor": self.pool.vendor.value,
+            "accelerator": self.pool.accelerator_id,
+            "nodes": self.nodes,
+            "gpusPerNode": self.gpus,
+            "nodeNames": list(self.choice.nodes),
+            "image": self.image,
+            "runtime": candidate.runtime.name,
+        }
+        if candidate.price_per_hour is not None:
+            record["pricePerHour"] = format_dollars(candidate.price_per_hour)
+        if self.pool.price:
+            record["priceSource"] = self.pool.price.source
+        if self.digest:
+            record["digest"] = self.digest
+        text = _compact(record)
+        # The pod's affinity names the nodes too, so a very large gang leaves them out here.
+        return text if len(text) <= HINT_LIMIT else _compact({**record, "nodeNames": []})
+
+
+def _compact(record: Manifest) -> str:
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False)

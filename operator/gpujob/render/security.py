@@ -1,0 +1,38 @@
+"""Whom the pod runs as: everything that the "restricted" Pod Security level asks, unless the user asks for root."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.api.pods import SecurityContext
+from gpujob.render import amd
+from gpujob.render.attempt import Attempt, Manifest
+
+DEFAULT_ID: Final = 1000
+"""uid, gid and fsGroup of a job that names none."""
+
+
+def pod_security(attempt: Attempt) -> Manifest:
+    """The pod's security context."""
+    wish = attempt.spec.security_context or SecurityContext()
+    user = DEFAULT_ID if wish.run_as_user is None else wish.run_as_user
+    context: Manifest = {
+        "runAsUser": user,
+        "runAsGroup": DEFAULT_ID if wish.run_as_group is None else wish.run_as_group,
+        "fsGroup": DEFAULT_ID if wish.fs_group is None else wish.fs_group,
+        # A volume with many files is walked only when its root folder has another group.
+        "fsGroupChangePolicy": "OnRootMismatch",
+        # True of every uid but 0; said of 0 only if the user insists, and the kubelet then refuses to start it.
+        "runAsNonRoot": user != 0 or wish.run_as_non_root is True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    groups = list(dict.fromkeys((*wish.supplemental_groups, *amd.device_groups(attempt))))
+    if groups:
+        context["supplementalGroups"] = groups
+    return context
+
+
+def container_security(*, read_only: bool) -> Manifest:
+    """A container's security context; devices of a device plugin need no privilege."""
+    context: Manifest = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return context | ({"readOnlyRootFilesystem": True} if read_only else {})

@@ -1,0 +1,196 @@
+"""Jobs with the choices that were made for them: what the tests of rendering render.
+
+Pools and choices are written by hand, so that these tests say nothing about the catalog or about placement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gpujob.api.gpujob import GPUJob
+from gpujob.catalog.records import Accelerator
+from gpujob.fleet.objects import Resources
+from gpujob.fleet.pools import Pool
+from gpujob.fleet.pricing import PoolPrice
+from gpujob.placement.decision import Candidate, Choice, ImageChoice
+from gpujob.quantity import GI
+from gpujob.render.children import Children, render
+from gpujob.vocabulary import Backend, CapacityType, Outcome, Vendor
+
+UID: Final = "6f1c1f0e-52a4-4f6c-9d3b-0a8d2f3f7a11"
+
+MI300X: Final = Pool(
+    name="mi300x-nd96isr-ondemand",
+    discovered=True,
+    vendor=Vendor.AMD,
+    resource="amd.com/gpu",
+    accelerator=Accelerator("MI300X", "AMD Instinct MI300X", Vendor.AMD, "gfx942"),
+    memory=191 * GI,
+    driver="6.12.12",
+    cpu_architecture="amd64",
+    instance_type="Standard_ND96isr_MI300X_v5",
+    region="westeurope",
+    capacity_type=CapacityType.ON_DEMAND,
+    price=PoolPrice(2_100_000, "GPUPool mi300x"),
+    nodes=(),
+    supplemental_groups=(44, 109),
+)
+H100: Final = Pool(
+    name="h100-sxm-reserved",
+    discovered=False,
+    vendor=Vendor.NVIDIA,
+    resource="nvidia.com/gpu",
+    accelerator=Accelerator("H100-SXM", "NVIDIA H100 SXM 80GB", Vendor.NVIDIA, "9.0"),
+    memory=79 * GI,
+    driver="580.95",
+    cpu_architecture="amd64",
+    instance_type="",
+    region="",
+    capacity_type=CapacityType.RESERVED,
+    price=None,
+    nodes=(),
+)
+ROCM_IMAGE: Final = ImageChoice("pytorch-rocm", "registry.example/pytorch-rocm:2.10", Backend.ROCM)
+CUDA_IMAGE: Final = ImageChoice("pytorch-cuda", "registry.example/pytorch-cuda:2.10", Backend.CUDA)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A job, its choice, and the RuntimeClasses of the cluster."""
+
+    job: GPUJob
+    choice: Choice
+    runtime_classes: frozenset[str] = frozenset()
+    attempt: int = 1
+
+    def children(self) -> Children:
+        """What is rendered for it."""
+        return render(self.job, self.choice, self.attempt, self.runtime_classes, "5d1f0c2ab3e94870")
+
+
+def job_of(name: str = "llama", uid: str = UID, namespace: str = "research", **spec: Any) -> GPUJob:
+    """A job as the API server hands it out."""
+    metadata = {"name": name, "namespace": namespace, "uid": uid}
+    return GPUJob.model_validate({"metadata": metadata, "spec": spec})
+
+
+def choice_of(
+    pool: Pool,
+    *nodes: str,
+    image: ImageChoice | None = None,
+    needs: Resources = Resources(12_000, 230 * GI, 20 * GI, 1),  # noqa: B008 (frozen)
+    tolerations: tuple[tuple[str, str], ...] = (),
+    shared_memory: int = 57 * GI,
+    price_per_hour: int | None = None,
+) -> Choice:
+    """The choice of these nodes of a pool."""
+    runtime = image or (ROCM_IMAGE if pool.vendor is Vendor.AMD else CUDA_IMAGE)
+    candidate = Candidate(pool, runtime, "1x1", Outcome.CHOSEN, price_per_hour=price_per_hour)
+    return Choice(candidate, nodes, needs, shared_memory, tolerations)
+
+
+SAMPLES: Final = {
+    "single-amd": Sample(
+        job_of(
+            command=["torchrun", "train.py"],
+            args=["--epochs", "3"],
+            securityContext={"supplementalGroups": [2000, 44]},
+            imagePullSecrets=[{"name": "registry"}],
+        ),
+        choice_of(
+            MI300X,
+            "mi300x-0",
+            tolerations=(("amd.com/gpu", "NoSchedule"),),
+            price_per_hour=2_100_000,
+        ),
+    ),
+    "single-nvidia": Sample(job_of(command=["python", "train.py"]), choice_of(H100, "h100-3")),
+    "single-nvidia-runtime-class": Sample(
+        job_of(command=["python", "train.py"], terminationGracePeriodSeconds=120),
+        choice_of(H100, "h100-3", tolerations=(("nvidia.com/gpu", "NoSchedule"),)),
+        frozenset({"nvidia", "gvisor"}),
+    ),
+    "gang-amd-code": Sample(
+        job_of(
+            name="llama-3.1-finetune",
+            nodes=2,
+            gpusPerNode=8,
+            command=["torchrun", "train.py", "--attempt", "$(GPUJOB_ATTEMPT)"],
+            code={"configMap": {"name": "llama-code"}},
+            volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "imagenet", "readOnly": True}}],
+            volumeMounts=[{"name": "data", "mountPath": "/data", "readOnly": True}],
+            envFrom=[{"secretRef": {"name": "tracking"}, "prefix": "TRACKING_"}],
+        ),
+        choice_of(
+            MI300X,
+            "mi300x-0",
+            "mi300x-1",
+            needs=Resources(86_000, 1_600 * GI, 20 * GI, 1),
+            shared_memory=64 * GI,
+            price_per_hour=33_600_000,
+        ),
+        attempt=2,
+    ),
+    "gang-nvidia-one-gpu-each": Sample(
+        job_of(
+            nodes=3,
+            command=["python", "train.py"],
+            code={"persistentVolumeClaim": {"claimName": "home", "subPath": "projects/llama"}},
+        ),
+        choice_of(H100, "h100-1", "h100-2", "h100-3"),
+    ),
+    "own-images": Sample(
+        job_of(
+            gpusPerNode=2,
+            images={"cuda": {"image": "team.example/train:cuda"}, "rocm": {"image": "team.example/train:rocm"}},
+            env=[
+                {"name": "NCCL_DEBUG", "value": "WARN"},
+                {"name": "RUN", "value": "$(GPUJOB_NAME)-$(GPUJOB_ATTEMPT)"},
+                {"name": "OMP_NUM_THREADS", "value": "2"},
+                {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+            ],
+            envByBackend={
+                "cuda": [{"name": "NCCL_ALGO", "value": "NVLS"}],
+                "rocm": [{"name": "NCCL_DEBUG", "value": "INFO"}, {"name": "HSA_XNACK", "value": "1"}],
+            },
+        ),
+        choice_of(
+            replace(MI300X, env=({"name": "NCCL_IB_HCA", "value": "mlx5"}, {"name": "RUN", "value": "pool"})),
+            "mi300x-0",
+            image=ImageChoice("own", "team.example/train:rocm", Backend.ROCM),
+        ),
+    ),
+    "as-root": Sample(
+        job_of(command=["python", "train.py"], securityContext={"runAsUser": 0, "runAsGroup": 0}),
+        choice_of(MI300X, "mi300x-0"),
+    ),
+    "spot": Sample(
+        job_of(command=["python", "train.py"], placement={"capacityTypes": ["Spot"]}),
+        choice_of(
+            replace(H100, name="h100-sxm-spot", capacity_type=CapacityType.SPOT),
+            "h100-9",
+            needs=Resources(3_600, 7 * GI + GI // 2, None, 1),
+            tolerations=(("cloud.google.com/gke-spot", "NoSchedule"), ("nvidia.com/gpu", "NoSchedule")),
+        ),
+    ),
+    "read-only-own-shared-memory": Sample(
+        job_of(
+            command=["python", "train.py"],
+            workingDir="/opt/app",
+            securityContext={"runAsUser": 4000, "runAsGroup": 4000, "fsGroup": 4001, "readOnlyRootFilesystem": True},
+            volumes=[{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}],
+            volumeMounts=[{"name": "shm", "mountPath": "/dev/shm/"}],
+            podMetadata={
+                "labels": {"team": "vision", "sidecar.istio.io/inject": "true"},
+                "annotations": {"linkerd.io/inject": "enabled", "karpenter.sh/do-not-disrupt": "false"},
+            },
+        ),
+        choice_of(H100, "h100-3"),
+    ),
+    "long-name": Sample(
+        job_of(name="7b." + "a" * 38 + ".bbbbbbbb.cccccccccccccccccc", nodes=2),
+        choice_of(MI300X, "mi300x-0", "mi300x-1"),
+        attempt=12,
+    ),
+}
