@@ -22,7 +22,7 @@ def children_of(plan: Plan, runtime_classes: frozenset[str]) -> list[Mapping[str
 
     decision, metadata = plan.decision, plan.job.metadata
     if decision.choice is None:
-        say(f"{decision.verdict}  {plan.name}: {explain.summary(decision)}")
+        say(f"{decision.verdict} {plan.name}: {explain.summary(decision)}")
         return []
     if not all(decision.choice.nodes):
         raise BadInput("published GPUPools name no nodes; pass --cluster FILE from an admin's `kubectl gpujob capture`")

@@ -1,30 +1,31 @@
-"""What only AMD pods get: the groups that own the devices, and the environment of ROCm.
+"""What AMD devices need in a pod: the groups that own them on the host, and ROCm's environment.
 
-/dev/kfd and /dev/dri/renderD* belong to host groups with numbers of their own (ROCm/k8s-device-plugin issue 39); the
-device plugin mounts them, so there is never a hostPath here.
+The device plugin hands in /dev/kfd and the allocated /dev/dri nodes by itself: there is never a hostPath here.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
 
-from gpujob.fleet.pools import Pool
-from gpujob.render.folders import HOME
-
-ENVIRONMENT: Final = {
-    "MIOPEN_USER_DB_PATH": f"{HOME}/.cache/miopen/db",
-    "MIOPEN_CUSTOM_CACHE_DIR": f"{HOME}/.cache/miopen/kernels",
-    # CUDA images set it to `all`; on a node whose default runtime is NVIDIA's it would show every GPU.
-    "NVIDIA_VISIBLE_DEVICES": "void",
-}
+from gpujob.render.attempt import Attempt, Manifest
 
 
-def environment(pool: Pool, gpus: int) -> dict[str, str]:
-    """Variables for ROCm; MI300-class devices keep scratch memory between kernels of several GPUs (RCCL performance)."""
-    many = pool.accelerator is not None and pool.accelerator.architecture == "gfx942" and gpus > 1
-    return ENVIRONMENT | ({"HSA_NO_SCRATCH_RECLAIM": "1"} if many else {})
+def device_groups(attempt: Attempt) -> Iterable[int]:
+    """Group ids that open /dev/kfd and /dev/dri/renderD* on the pool's hosts (0660, unlike NVIDIA's devices)."""
+    return attempt.pool.supplemental_groups if attempt.amd else ()
 
 
-def groups(pool: Pool, own: tuple[int, ...]) -> list[int]:
-    """The user's groups first, then those that own the devices of this pool's hosts."""
-    return list(dict.fromkeys((*own, *pool.supplemental_groups)))
+def defaults(attempt: Attempt, home: str) -> list[Manifest]:
+    """Variables that a user may change: where MIOpen keeps kernels, and RCCL's setting for MI300.
+
+    No *_VISIBLE_DEVICES: the device plugin shows the container its own devices only, counted from 0.
+    """
+    variables: list[Manifest] = [
+        {"name": "MIOPEN_USER_DB_PATH", "value": f"{home}/.config/miopen"},
+        {"name": "MIOPEN_CUSTOM_CACHE_DIR", "value": f"{home}/.cache/miopen"},
+    ]
+    accelerator = attempt.pool.accelerator
+    if accelerator and accelerator.architecture == "gfx942" and attempt.gpus * attempt.nodes > 1:
+        # Keeps scratch memory between kernels: faster RCCL; AMD's own training images set it too.
+        variables.append({"name": "HSA_NO_SCRATCH_RECLAIM", "value": "1"})
+    return variables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -30,6 +31,8 @@ class Attempt:
     number: int
     digest: str = ""
     """The digest of the decision."""
+    hint: Mapping[str, Any] | None = None
+    """What the child is to carry of the decision; None: what the choice tells."""
 
     @cached_property
     def name(self) -> str:
@@ -119,10 +122,16 @@ class Attempt:
             "ownerReferences": [owner],
         }
 
-    def hint(self) -> str:
+    def hint_text(self) -> str:
         """What was chosen, as compact JSON in the words of status.placement: it outlives a crash before the status."""
+        record = dict(self._chosen() if self.hint is None else self.hint)
+        text = _compact(record)
+        # The pod's affinity names the nodes too, so a very large gang leaves them out here.
+        return text if len(text) <= HINT_LIMIT else _compact({**record, "nodeNames": []})
+
+    def _chosen(self) -> Manifest:
         candidate = self.choice.candidate
-        record: Manifest = {
+        record = {
             "pool": self.pool.name,
             "vendor": self.pool.vendor.value,
             "accelerator": self.pool.accelerator_id,
@@ -131,17 +140,12 @@ class Attempt:
             "nodeNames": list(self.choice.nodes),
             "image": self.image,
             "runtime": candidate.runtime.name,
+            "pricePerHour": None if candidate.price_per_hour is None else format_dollars(candidate.price_per_hour),
+            "priceSource": self.pool.price.source if self.pool.price else None,
+            "digest": self.digest or None,
         }
-        if candidate.price_per_hour is not None:
-            record["pricePerHour"] = format_dollars(candidate.price_per_hour)
-        if self.pool.price:
-            record["priceSource"] = self.pool.price.source
-        if self.digest:
-            record["digest"] = self.digest
-        text = _compact(record)
-        # The pod's affinity names the nodes too, so a very large gang leaves them out here.
-        return text if len(text) <= HINT_LIMIT else _compact({**record, "nodeNames": []})
+        return {key: value for key, value in record.items() if value is not None}
 
 
 def _compact(record: Manifest) -> str:
-    return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(record, separators=(",", ":"), sort_keys=True, ensure_ascii=False)

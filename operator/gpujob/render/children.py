@@ -1,22 +1,24 @@
-"""The entry of the room: a job and its choice become the objects to create. Pure and deterministic."""
+"""render(job, choice, attempt, …): the objects that an attempt of a placed job consists of; the room's entry.
+
+Pure and deterministic: equal inputs give equal objects, so that the same POST can be repeated after a crash.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 from gpujob.api.gpujob import GPUJob
 from gpujob.placement.decision import Choice
-from gpujob.placement.demand import demand_of
-from gpujob.render import ownership, torchrun
-from gpujob.render.names import child_name
-from gpujob.render.workload import indexed_job
+from gpujob.render.attempt import Attempt
+from gpujob.render.service import service
+from gpujob.render.workload import workload
 
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The objects of one attempt; the Service comes first, so that names resolve when the pods start."""
+    """The objects of an attempt, ready for POST; the Service first, so that names resolve when pods start."""
 
     job: dict[str, Any]
     service: dict[str, Any] | None = None
@@ -26,27 +28,15 @@ def render(
     job: GPUJob,
     choice: Choice,
     attempt: int,
-    runtime_classes: frozenset[str] = frozenset(),
+    runtime_classes: Set[str] = frozenset(),
     digest: str = "",
     hint: Mapping[str, Any] | None = None,
 ) -> Children:
-    """The children of an attempt; metadata.uid and metadata.namespace must be set."""
-    demand = demand_of(job)
-    name = child_name(job.metadata.name, str(job.metadata.uid), attempt)
-    workload = indexed_job(job, demand, choice, name, attempt, runtime_classes, digest, hint or {})
-    return Children(workload, _service(job, name, attempt) if demand.nodes > 1 else None)
+    """The children of attempt number `attempt` (from 1).
 
-
-def _service(job: GPUJob, name: str, attempt: int) -> dict[str, Any]:
-    """The headless Service of a gang; addresses are published before the pods are ready, since ranks wait for each other."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": ownership.metadata(job, name, attempt),
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": ownership.selector(job, attempt),
-            "ports": [{"name": "rendezvous", "port": torchrun.PORT, "protocol": "TCP"}],
-        },
-    }
+    `runtime_classes` are the names that exist in the cluster, `digest` is the decision's, `hint` the status.placement
+    that the child is to carry (None: what the choice tells of it). Without a namespace the children go to `default`; a
+    job that no API server has seen needs a stand-in for its uid.
+    """
+    one = Attempt(job, choice, attempt, digest, hint)
+    return Children(workload(one, runtime_classes), service(one))

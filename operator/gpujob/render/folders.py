@@ -1,84 +1,88 @@
-"""Folders that a non-root process needs: HOME and caches, /dev/shm in memory, and a writable copy of the code."""
+"""Folders that every pod gets: a writable HOME with all caches, shared memory, and /tmp where the image is read-only.
+
+A uid without an entry in the image's /etc/passwd has no home, and libraries then write to / or fail.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
 
-from gpujob.api.gpujob import Code, GPUJobSpec
+from gpujob.api.gpujob import GPUJobSpec
 from gpujob.quantity import quantity_of_bytes
+from gpujob.render.attempt import Attempt, Manifest
 
 HOME: Final = "/gpujob/home"
 CODE: Final = "/gpujob/code"
-SOURCE: Final = "/gpujob/source"
-SHM: Final = "/dev/shm"  # noqa: S108 - the kernel's own path
-
-CACHES: Final = {
-    "HOME": HOME,
-    # A uid without a passwd entry has no name; TorchInductor asks for one.
-    "USER": "gpujob",
-    "LOGNAME": "gpujob",
-    "XDG_CACHE_HOME": f"{HOME}/.cache",
-    "TORCHINDUCTOR_CACHE_DIR": f"{HOME}/.cache/torchinductor",
-    "TRITON_CACHE_DIR": f"{HOME}/.cache/triton",
-    "TORCH_EXTENSIONS_DIR": f"{HOME}/.cache/torch_extensions",
-    "NUMBA_CACHE_DIR": f"{HOME}/.cache/numba",
-    "MPLCONFIGDIR": f"{HOME}/.config/matplotlib",
-}
-
-COPY: Final = "cp -RL /gpujob/source/. /gpujob/code/"
-"""Symbolic links are resolved: a ConfigMap's files are links into a hidden folder."""
+SHARED_MEMORY: Final = "/dev/shm"
+TEMPORARY: Final = "/tmp"
+USER: Final = "gpujob"
 
 
-def volumes(spec: GPUJobSpec, shared_memory: int) -> list[dict[str, Any]]:
-    """Our own volumes, then the user's."""
-    own: list[dict[str, Any]] = [{"name": "gpujob-home", "emptyDir": {}}]
-    if not _mounts_shm(spec):
-        limit = quantity_of_bytes(shared_memory)
-        own.append({"name": "gpujob-shm", "emptyDir": {"medium": "Memory", "sizeLimit": limit}})
-    if spec.security_context and spec.security_context.read_only_root_filesystem:
-        own.append({"name": "gpujob-tmp", "emptyDir": {}})
-    if spec.code is not None:
-        own += [{"name": "gpujob-code", "emptyDir": {}}, {"name": "gpujob-source", **_source(spec.code)}]
-    return own + [volume.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True) for volume in spec.volumes]
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of the operator's in the training container."""
+
+    volume: str
+    path: str
+    memory: int | None = None
+    """Bytes of main memory that hold it; None: the node's disk, under the pod's ephemeral-storage limit."""
+
+    @property
+    def as_volume(self) -> Manifest:
+        """The pod's volume."""
+        in_memory = {} if self.memory is None else {"medium": "Memory", "sizeLimit": quantity_of_bytes(self.memory)}
+        return {"name": self.volume, "emptyDir": in_memory}
+
+    @property
+    def as_mount(self) -> Manifest:
+        """The container's mount."""
+        return {"name": self.volume, "mountPath": self.path}
 
 
-def mounts(spec: GPUJobSpec) -> list[dict[str, Any]]:
-    """Mounts of the training container."""
-    own: list[dict[str, Any]] = [{"name": "gpujob-home", "mountPath": HOME}]
-    if not _mounts_shm(spec):
-        own.append({"name": "gpujob-shm", "mountPath": SHM})
-    if spec.security_context and spec.security_context.read_only_root_filesystem:
-        own.append({"name": "gpujob-tmp", "mountPath": "/tmp"})  # noqa: S108 - a volume of the pod's own
-    if spec.code is not None:
-        own.append({"name": "gpujob-code", "mountPath": CODE})
-    return own + [mount.model_dump(by_alias=True, exclude_none=True) for mount in spec.volume_mounts]
+def folders(attempt: Attempt) -> list[Folder]:
+    """The folders of a pod; where the user mounts a volume at the same place, theirs is used."""
+    spec = attempt.spec
+    wanted = [
+        Folder(volume_name("home", spec), HOME),
+        Folder(volume_name("shm", spec), SHARED_MEMORY, attempt.choice.shared_memory),
+    ]
+    if read_only(spec):
+        wanted.append(Folder(volume_name("tmp", spec), TEMPORARY))
+    taken = {str(PurePosixPath(mount.mount_path)) for mount in spec.volume_mounts}
+    return [folder for folder in wanted if folder.path not in taken]
 
 
-def copying_container(spec: GPUJobSpec, image: str) -> dict[str, Any] | None:
-    """The init container that copies the code, in the job's own image; None for a job without code."""
-    if spec.code is None:
-        return None
-    claim = spec.code.persistent_volume_claim
-    source = {"name": "gpujob-source", "mountPath": SOURCE, "readOnly": True}
-    if claim is not None and claim.sub_path:
-        source["subPath"] = claim.sub_path
-    small = {"cpu": "100m", "memory": "128Mi"}
-    return {
-        "name": "gpujob-code",
-        "image": image,
-        "command": ["/bin/sh", "-c", COPY],
-        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
-        "resources": {"requests": small, "limits": small},
-        "volumeMounts": [source, {"name": "gpujob-code", "mountPath": CODE}],
+def volume_name(part: str, spec: GPUJobSpec) -> str:
+    """A name for a volume of the operator's that no volume of the user's has."""
+    taken = {volume.name for volume in spec.volumes}
+    name = f"gpujob-{part}"
+    while name in taken:
+        name += "-x"
+    return name
+
+
+def read_only(spec: GPUJobSpec) -> bool:
+    """Whether the image's own files cannot be written."""
+    return bool(spec.security_context and spec.security_context.read_only_root_filesystem)
+
+
+def defaults(spec: GPUJobSpec) -> list[Manifest]:
+    """Variables that a user may change: HOME, who we are, and the caches of every library, whatever the image says."""
+    paths = {
+        "HOME": HOME,
+        "XDG_CACHE_HOME": f"{HOME}/.cache",
+        "HF_HOME": f"{HOME}/.cache/huggingface",
+        "MPLCONFIGDIR": f"{HOME}/.config/matplotlib",
+        "NUMBA_CACHE_DIR": f"{HOME}/.cache/numba",
+        "TORCHINDUCTOR_CACHE_DIR": f"{HOME}/.cache/torchinductor",
+        "TORCH_EXTENSIONS_DIR": f"{HOME}/.cache/torch_extensions",
+        "TRITON_CACHE_DIR": f"{HOME}/.cache/triton",
+        # TorchInductor and others ask getpass for a name, which fails for a uid that /etc/passwd does not know.
+        "USER": USER,
+        "LOGNAME": USER,
     }
-
-
-def _source(code: Code) -> dict[str, Any]:
-    if code.config_map is not None:
-        return {"configMap": {"name": code.config_map.name}}
-    claim = code.persistent_volume_claim
-    return {"persistentVolumeClaim": {"claimName": claim.claim_name, "readOnly": True}} if claim else {"emptyDir": {}}
-
-
-def _mounts_shm(spec: GPUJobSpec) -> bool:
-    return any(mount.mount_path.rstrip("/") == SHM for mount in spec.volume_mounts)
+    if read_only(spec):
+        paths["TMPDIR"] = TEMPORARY
+    return [{"name": name, "value": value} for name, value in paths.items()]

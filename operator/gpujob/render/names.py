@@ -1,21 +1,32 @@
-"""Names of children: a pure function of the job's name, uid and attempt, so that a crash never makes a second set."""
+"""Names that the API server accepts, whatever the job is called: for children, and for values of labels."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from typing import Final
+
+STEM: Final = 40
+"""How many characters of the job's name a child's name keeps: room for hash, attempt and the pod's index in 63."""
+
+LABEL: Final = 63
 
 
 def child_name(job_name: str, uid: str, attempt: int) -> str:
-    """The name of the Job and Service of an attempt: a DNS label of at most 61 characters, beginning with a letter.
+    """The name of an attempt's Job and Service: the job's cleaned name, 8 hex digits of its uid's hash, the attempt.
 
-    Indexed Jobs take no dots and need room for `-<index>` in a pod's host name.
+    A DNS label of at most 61 characters that begins with a letter: an Indexed Job's pods are called name-index, and a
+    Service's name must not begin with a digit. The hash tells jobs apart whose names agree in what is kept. A pure
+    function, so that a crash never makes a second set of children.
     """
-    cleaned = re.sub(r"[^a-z0-9]+", "-", job_name.lower())[:40].strip("-")
-    letter_first = cleaned if cleaned[:1].isalpha() else f"j-{cleaned}"[:40].rstrip("-")
-    return f"{letter_first}-{hashlib.sha256(uid.encode()).hexdigest()[:8]}-{attempt}"
+    cleaned = re.sub(r"[^a-z0-9]+", "-", job_name.lower()).strip("-")
+    if not cleaned[:1].isalpha():
+        cleaned = f"j-{cleaned}"
+    digest = hashlib.sha256(uid.encode()).hexdigest()[:8]
+    return f"{cleaned[:STEM].strip('-')}-{digest}-{attempt}"
 
 
 def label_value(text: str) -> str:
-    """A label value made of any text: at most 63 characters that a label may hold."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("-._")
+    """A text as a label's value: at most 63 characters, letters and digits at both ends; may be empty."""
+    cleaned = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).lstrip("-_.")
+    return cleaned[:LABEL].rstrip("-_.")

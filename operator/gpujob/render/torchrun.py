@@ -1,38 +1,69 @@
-"""How the ranks find each other: environment for torchrun, accelerate and plain programs.
+"""The rendezvous: variables from which torchrun, and programs started without it, learn who meets whom where.
 
-`PET_*` are torchrun's own options (torch.distributed.run reads each option's default from them). The rendezvous is
-static: the completion index is the node rank, so rank 0 is always pod 0 and a late pod is waited for, which c10d's
-election does not promise. MASTER_*, RANK and WORLD_SIZE serve programs that start one process for each node; torchrun
-overwrites them for its workers.
+torchrun reads a default for each of its options from PET_<OPTION> (torch/distributed/argparse_util.py), so a command
+stays as its author wrote it, and an option on the command line wins.
+
+The rendezvous is static, not c10d: a gang starts and ends as a whole, so nobody joins later, and
+- ranks follow the pods' completion index on every attempt, where c10d gives them as pods join;
+- pod 0 hosts the store because its index says so, where with c10d a pod must recognise itself in the endpoint, by the
+  names and addresses that DNS gives at that moment;
+- the workers get the master's DNS name as it is written here, where c10d gives them what pod 0 thinks it is called.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from gpujob.placement.demand import Demand
+from gpujob.render.attempt import Attempt, Manifest
 
 PORT: Final = 29500
-INDEX_FIELD: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+"""torchrun's own default port; pods do not share a network, so it is free in every one."""
+
+_INDEX: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+"""Where the Job controller writes a pod's index. Not $(JOB_COMPLETION_INDEX): it appends that variable to the
+container's, and Kubernetes expands only what comes earlier."""
 
 
-def environment(name: str, namespace: str, demand: Demand) -> list[dict[str, Any]]:
-    """The rendezvous variables. The host name is full up to `.svc`: the cluster's domain is not assumed."""
-    master = f"{name}-0.{name}.{namespace}.svc" if demand.nodes > 1 else "127.0.0.1"
-    rank = {"valueFrom": {"fieldRef": {"fieldPath": INDEX_FIELD}}}
-    values: dict[str, str | dict[str, Any]] = {
-        "PET_NNODES": str(demand.nodes),
-        "PET_NPROC_PER_NODE": str(demand.gpus_per_node),
-        "PET_NODE_RANK": rank,
-        "PET_MASTER_ADDR": master,
-        "PET_MASTER_PORT": str(PORT),
-        "PET_RDZV_BACKEND": "static",
-        "MASTER_ADDR": master,
-        "MASTER_PORT": str(PORT),
-        "WORLD_SIZE": str(demand.nodes),
-        "RANK": rank,
-    }
+def master_address(attempt: Attempt) -> str:
+    """Where pod 0 is found: its full name as far as every cluster agrees (`cluster.local` may be called otherwise)."""
+    if not attempt.gang:
+        return "127.0.0.1"
+    return f"{attempt.name}-0.{attempt.name}.{attempt.namespace}.svc"
+
+
+def for_torchrun(attempt: Attempt) -> list[Manifest]:
+    """The variables of torchrun, which are the operator's alone."""
     return [
-        {"name": key, "value": value} if isinstance(value, str) else {"name": key, **value}
-        for key, value in values.items()
+        {"name": "PET_NNODES", "value": str(attempt.nodes)},
+        {"name": "PET_NPROC_PER_NODE", "value": str(attempt.gpus)},
+        _index("PET_NODE_RANK"),
+        {"name": "PET_RDZV_BACKEND", "value": "static"},
+        {"name": "PET_MASTER_ADDR", "value": master_address(attempt)},
+        {"name": "PET_MASTER_PORT", "value": str(PORT)},
     ]
+
+
+def for_other_programs(attempt: Attempt) -> list[Manifest]:
+    """What a program without torchrun looks for; torchrun sets its own for its workers.
+
+    RANK and its kin only where one process for each pod is the whole truth: several pods of one GPU. With more GPUs
+    they would tell a program that starts its own workers (Lightning, mp.spawn) that somebody else already did, and a
+    single GPU needs no process group, whose gradient buckets cost memory.
+    """
+    variables: list[Manifest] = [
+        {"name": "MASTER_ADDR", "value": master_address(attempt)},
+        {"name": "MASTER_PORT", "value": str(PORT)},
+        _index("NODE_RANK"),
+    ]
+    if attempt.gang and attempt.gpus == 1:
+        variables += [
+            _index("RANK"),
+            {"name": "WORLD_SIZE", "value": str(attempt.nodes)},
+            {"name": "LOCAL_RANK", "value": "0"},
+            {"name": "LOCAL_WORLD_SIZE", "value": "1"},
+        ]
+    return variables
+
+
+def _index(name: str) -> Manifest:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}}

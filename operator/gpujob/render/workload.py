@@ -1,201 +1,120 @@
-"""The pod and the Indexed Job around it."""
+"""The child Job and its pod: an Indexed Job of one pod for each node, which fails with its first pod."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Set
+from typing import Final
 
-from gpujob.api.gpujob import GPUJob
-from gpujob.api.pods import EnvironmentVariable, SecurityContext
-from gpujob.fleet.objects import Resources
-from gpujob.fleet.pools import Pool
-from gpujob.placement.decision import Choice
-from gpujob.placement.demand import Demand
-from gpujob.quantity import format_millicores, quantity_of_bytes
-from gpujob.render import amd, folders, nvidia, ownership, torchrun
-from gpujob.vocabulary import Backend, CapacityType, Vendor
+from gpujob.api.pods import PodMetadata
+from gpujob.render import nvidia
+from gpujob.render.attempt import Attempt, Manifest
+from gpujob.render.code import code_folder, copy_container, source_volume
+from gpujob.render.environment import as_written, environment
+from gpujob.render.folders import CODE, folders, read_only
+from gpujob.render.pinning import affinity, tolerations
+from gpujob.render.resources import limited
+from gpujob.render.security import container_security, pod_security
+from gpujob.vocabulary import Annotation, CapacityType
 
 TRAIN: Final = "train"
-USER: Final = 1000
-GRACE: Final = 30
+"""The training container."""
 
-STAY: Final = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-"""Asks autoscalers not to take the node away; pointless on spot."""
+GRACE_SECONDS: Final = 30
 
-WITHOUT_MESH: Final = {"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled"}
-"""A mesh's sidecar outlives the training and keeps the pod, so it is asked to stay out; podMetadata overrides."""
+STAY: Final = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+"""Annotations that keep consolidation away from work that would be lost; spot nodes go anyway."""
+
+ISTIO: Final = "sidecar.istio.io/inject"
+LINKERD: Final = "linkerd.io/inject"
 
 
-def indexed_job(
-    job: GPUJob, demand: Demand, choice: Choice, name: str, attempt: int, classes: frozenset[str], digest: str,
-    hint: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
-    """The child Job: one pod for each node, all under fixed host names, no retry of its own."""
+def workload(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
+    """The Job. By backoffLimit 0 no pod is replaced: a gang ends with its first failure; a new attempt is a new Job."""
+    told = {Annotation.DIGEST: attempt.digest} if attempt.digest else {}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": ownership.metadata(job, name, attempt, digest, hint),
+        "metadata": attempt.metadata(**told, **{Annotation.PLACEMENT: attempt.hint_text()}),
         "spec": {
             "completionMode": "Indexed",
-            "completions": demand.nodes,
-            "parallelism": demand.nodes,
+            "completions": attempt.nodes,
+            "parallelism": attempt.nodes,
             "backoffLimit": 0,
-            "template": {
-                "metadata": _pod_metadata(job, choice.candidate.pool, attempt),
-                "spec": _pod(job, demand, choice, name, attempt, classes),
-            },
+            "template": {"metadata": _pod_metadata(attempt), "spec": _pod(attempt, runtime_classes)},
         },
     }
 
 
-def _pod_metadata(job: GPUJob, pool: Pool, attempt: int) -> dict[str, Any]:
-    own = job.spec.pod_metadata
-    stay = {} if pool.capacity_type is CapacityType.SPOT else STAY
-    labels = {**WITHOUT_MESH, **(own.labels if own else {}), **ownership.labels(job, attempt)}
-    annotations = {**WITHOUT_MESH, **stay, **(own.annotations if own else {})}
-    return {"labels": labels, "annotations": annotations}
+def _pod_metadata(attempt: Attempt) -> Manifest:
+    """The user's labels and annotations win over defaults, the operator's own over both.
+
+    A mesh's proxy never ends, and a pod with it neither, so meshes are asked to stay out. Istio reads the label before
+    the annotation, so the user's word in either removes ours from both.
+    """
+    user = attempt.spec.pod_metadata or PodMetadata()
+    mesh = {} if ISTIO in user.labels or ISTIO in user.annotations else {ISTIO: "false"}
+    stay = {} if attempt.pool.capacity_type is CapacityType.SPOT else STAY
+    return {
+        "labels": {**mesh, **user.labels, **attempt.labels},
+        "annotations": {
+            **mesh,
+            LINKERD: "disabled",
+            **stay,
+            **user.annotations,
+            Annotation.JOB_NAME: attempt.job.metadata.name,
+        },
+    }
 
 
-def _pod(
-    job: GPUJob, demand: Demand, choice: Choice, name: str, attempt: int, classes: frozenset[str]
-) -> dict[str, Any]:
-    spec, pool = job.spec, choice.candidate.pool
-    copying = folders.copying_container(spec, choice.candidate.runtime.image)
+def _pod(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
+    spec = attempt.spec
     grace = spec.termination_grace_period_seconds
-    pod: dict[str, Any] = {
+    own_folders = [*folders(attempt), *code_folder(attempt)]
+    pod: Manifest = {
         "restartPolicy": "Never",
+        "runtimeClassName": nvidia.runtime_class(attempt, runtime_classes),
+        # Together with the hostname that an Indexed Job sets, it makes the pods' names in DNS.
+        "subdomain": attempt.name if attempt.gang else None,
+        "affinity": affinity(attempt),
+        "tolerations": tolerations(attempt),
+        "terminationGracePeriodSeconds": GRACE_SECONDS if grace is None else grace,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": GRACE if grace is None else grace,
-        "securityContext": _pod_security(spec.security_context, pool),
-        "affinity": _affinity(job, choice, demand, attempt),
-        "volumes": folders.volumes(spec, choice.shared_memory),
-        "containers": [_training(job, demand, choice, name)],
+        "imagePullSecrets": as_written(spec.image_pull_secrets),
+        "securityContext": pod_security(attempt),
+        "initContainers": copy_container(attempt),
+        "containers": [_train(attempt, [folder.as_mount for folder in own_folders])],
+        "volumes": [
+            *(folder.as_volume for folder in own_folders),
+            *source_volume(attempt),
+            *as_written(spec.volumes),
+        ],
     }
-    if demand.nodes > 1:
-        pod["subdomain"] = name
-    if copying is not None:
-        pod["initContainers"] = [copying | {"securityContext": _container_security(spec.security_context)}]
-    if choice.tolerations:
-        pod["tolerations"] = [{"key": k, "operator": "Exists", "effect": e} for k, e in choice.tolerations]
-    if spec.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": secret.name} for secret in spec.image_pull_secrets]
-    runtime_class = nvidia.runtime_class(pool, classes) if pool.vendor is Vendor.NVIDIA else None
-    if runtime_class is not None:
-        pod["runtimeClassName"] = runtime_class
-    return pod
+    return _without_blanks(pod)
 
 
-def _training(job: GPUJob, demand: Demand, choice: Choice, name: str) -> dict[str, Any]:
-    spec, pool = job.spec, choice.candidate.pool
-    amounts = _amounts(choice.needs) | {pool.resource: str(demand.gpus_per_node)}
-    container: dict[str, Any] = {
+def _train(attempt: Attempt, mounts: list[Manifest]) -> Manifest:
+    spec = attempt.spec
+    container: Manifest = {
         "name": TRAIN,
-        "image": choice.candidate.runtime.image,
-        "env": _environment(job, demand, choice, name),
-        "resources": {"requests": amounts, "limits": dict(amounts)},
-        "securityContext": _container_security(spec.security_context),
-        "volumeMounts": folders.mounts(spec),
+        "image": attempt.image,
+        "command": list(spec.command),
+        "args": list(spec.args),
+        "workingDir": spec.working_dir or (CODE if spec.code else None),
+        "envFrom": as_written(spec.env_from),
+        "env": environment(attempt),
+        "resources": limited(attempt.choice.needs, attempt.pool.resource, attempt.gpus),
+        "volumeMounts": [*mounts, *as_written(spec.volume_mounts)],
+        "securityContext": container_security(read_only=read_only(spec)),
+        # The last lines of a failed program's output are then in the pod's status.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    if spec.command:
-        container["command"] = list(spec.command)
-    if spec.args:
-        container["args"] = list(spec.args)
-    if spec.env_from:
-        container["envFrom"] = [entry.model_dump(by_alias=True, exclude_none=True) for entry in spec.env_from]
-    working_dir = spec.working_dir or (folders.CODE if spec.code else None)
-    if working_dir:
-        container["workingDir"] = working_dir
-    return container
+    return _without_blanks(container)
 
 
-def _amounts(needs: Resources) -> dict[str, str]:
-    amounts = {"cpu": format_millicores(needs.millicores), "memory": quantity_of_bytes(needs.memory)}
-    if needs.storage:
-        amounts["ephemeral-storage"] = quantity_of_bytes(needs.storage)
-    return amounts
-
-
-def _environment(job: GPUJob, demand: Demand, choice: Choice, name: str) -> list[dict[str, Any]]:
-    """Defaults, the pool's, the job's and those of its stack, each overriding the ones before; ours cannot be."""
-    spec, pool = job.spec, choice.candidate.pool
-    by_vendor = nvidia.ENVIRONMENT if pool.vendor is Vendor.NVIDIA else amd.environment(pool, demand.gpus_per_node)
-    chosen = spec.env_by_backend
-    own_stack = chosen and (chosen.cuda if choice.candidate.runtime.backend is Backend.CUDA else chosen.rocm)
-    merged: dict[str, dict[str, Any]] = {}
-    defaults = [{"name": key, "value": value} for key, value in {**folders.CACHES, **by_vendor}.items()]
-    rendezvous = torchrun.environment(name, job.metadata.namespace or "default", demand)
-    for entry in (
-        *defaults,
-        *rendezvous,
-        *(dict(e) for e in pool.env),
-        *_written(spec.env),
-        *_written(own_stack or ()),
-        *(e for e in rendezvous if e["name"].startswith("PET_")),
-        *_facts(job, demand, pool),
-    ):
-        merged.pop(entry["name"], None)
-        merged[entry["name"]] = entry
-    return list(merged.values())
-
-
-def _written(entries: Iterable[EnvironmentVariable]) -> Iterable[dict[str, Any]]:
-    return (entry.model_dump(by_alias=True, exclude_none=True) for entry in entries)
-
-
-def _facts(job: GPUJob, demand: Demand, pool: Pool) -> list[dict[str, Any]]:
-    """What a program may want to know of its placement."""
-    values = {
-        "GPUJOB_NAME": job.metadata.name,
-        "GPUJOB_VENDOR": pool.vendor.value,
-        "GPUJOB_ACCELERATOR": pool.accelerator_id,
-        "GPUJOB_NODES": str(demand.nodes),
-        "GPUJOB_GPUS_PER_NODE": str(demand.gpus_per_node),
-    }
-    return [{"name": key, "value": value} for key, value in values.items()]
-
-
-def _affinity(job: GPUJob, choice: Choice, demand: Demand, attempt: int) -> dict[str, Any]:
-    """Pinned to the chosen nodes; a gang never puts two pods on one of them."""
-    arch = {"key": "kubernetes.io/arch", "operator": "In", "values": [choice.candidate.pool.cpu_architecture]}
-    terms = [
-        {
-            "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}],
-            "matchExpressions": [arch],
-        }
-        for node in choice.nodes
-    ]
-    affinity: dict[str, Any] = {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    }
-    if demand.nodes > 1:
-        apart = {
-            "topologyKey": "kubernetes.io/hostname",
-            "labelSelector": {"matchLabels": ownership.selector(job, attempt)},
-        }
-        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
-    return affinity
-
-
-def _pod_security(own: SecurityContext | None, pool: Pool) -> dict[str, Any]:
-    user = USER if own is None or own.run_as_user is None else own.run_as_user
-    group = USER if own is None or own.run_as_group is None else own.run_as_group
-    fs_group = USER if own is None or own.fs_group is None else own.fs_group
-    context: dict[str, Any] = {
-        "runAsUser": user,
-        "runAsGroup": group,
-        "fsGroup": fs_group,
-        "fsGroupChangePolicy": "OnRootMismatch",
-        "runAsNonRoot": user != 0,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    asked = own.supplemental_groups if own else ()
-    groups = amd.groups(pool, asked) if pool.vendor is Vendor.AMD else list(asked)
-    return context | ({"supplementalGroups": groups} if groups else {})
-
-
-def _container_security(own: SecurityContext | None) -> dict[str, Any]:
-    context: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    if own is not None and own.read_only_root_filesystem is not None:
-        context["readOnlyRootFilesystem"] = own.read_only_root_filesystem
-    return context
+def _without_blanks(manifest: Manifest) -> Manifest:
+    """A manifest without the members that are unset."""
+    return {key: value for key, value in manifest.items() if value is not None and value != []}

@@ -1,0 +1,93 @@
+# Everything a person or CI does with this repository; bare `make` prints the list.
+
+PYTHON ?= python3
+UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+RUN := .venv/bin/python
+PYTEST := $(RUN) -m pytest
+CLUSTER := $(RUN) -m tests.e2e.cluster
+CHART := charts/gpujob-operator
+
+export PYTHONPATH := $(CURDIR)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Prints this list.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/ready: requirements/dev.txt pyproject.toml
+	@if [ ! -x "$(UV)" ] && ! command -v $(UV) >/dev/null 2>&1; then $(MAKE) --no-print-directory .uv/bin/uv; fi
+	@echo "installing the locked dependencies into .venv"
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
+	@$(UV) pip sync --quiet --require-hashes --python .venv/bin/python requirements/dev.txt
+	@$(UV) pip install --quiet --no-deps --no-build-isolation --python .venv/bin/python --editable .
+	@touch $@
+
+.uv/bin/uv: requirements/uv.txt
+	@echo "installing uv into .uv"
+	@$(PYTHON) -m venv .uv 2>/dev/null || $(PYTHON) -m venv --without-pip .uv
+	@if [ -x .uv/bin/pip ]; then .uv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt; \
+	else $(PYTHON) -m pip install --quiet --require-hashes --prefix .uv -r requirements/uv.txt; fi
+
+.PHONY: demo
+demo: .venv/ready ## Shows GPUJobs being placed on AMD and NVIDIA nodes of a real Kubernetes control plane.
+	@$(RUN) -m demo up
+
+.PHONY: demo-down
+demo-down: .venv/ready ## Ends the demo's operator and cluster and leaves nothing.
+	@$(RUN) -m demo down
+
+.PHONY: test
+test: verify lint binaries ## Checks everything: generated files, style, types, layers, unit tests, cases and end-to-end tests.
+	$(PYTEST)
+
+.PHONY: test-fast
+test-fast: .venv/ready ## Runs the tests that need no cluster.
+	$(PYTEST) -m "not e2e"
+
+.PHONY: test-e2e
+test-e2e: binaries ## Runs the tests on a real control plane.
+	$(PYTEST) -m e2e
+
+.PHONY: lint
+lint: .venv/ready ## Checks style, types and that imports run downhill only.
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+.PHONY: format
+format: .venv/ready ## Formats the code.
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+.PHONY: generate
+generate: .venv/ready ## Writes the CRDs from the models, into crds/ and the chart.
+	$(RUN) -m gpujob.api.crd crds $(CHART)/files/crds
+
+.PHONY: verify
+verify: .venv/ready ## Fails when a generated file differs from its source.
+	$(RUN) -m gpujob.api.crd --check crds $(CHART)/files/crds
+
+.PHONY: binaries
+binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their Go modules into the user's cache (about 8 minutes once).
+	@$(CLUSTER) build
+
+.PHONY: cluster-up
+cluster-up: .venv/ready ## Starts a Kubernetes control plane with pretended AMD and NVIDIA nodes (CLUSTER=existing takes yours).
+	@$(CLUSTER) up --nodes
+
+.PHONY: cluster-down
+cluster-down: .venv/ready ## Ends that control plane and leaves nothing.
+	@$(CLUSTER) down
+
+.PHONY: lock
+lock: .venv/ready ## Locks the dependencies anew, with hashes, into requirements/.
+	$(UV) lock --quiet
+	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --no-dev -o requirements/operator.txt >/dev/null
+	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --no-dev --extra cli -o requirements/cli.txt >/dev/null
+	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --extra cli -o requirements/dev.txt >/dev/null
+
+.PHONY: clean
+clean: ## Removes the virtual environments and caches of this folder.
+	rm -rf .venv .uv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

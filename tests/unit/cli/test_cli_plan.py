@@ -1,0 +1,117 @@
+"""What `plan` shows: the table that people read and the JSON that programs read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import MIXED, Command, check_golden, manifest
+
+CHOSEN = {
+    "pool", "vendor", "accelerator", "nodes", "gpusPerNode", "nodeNames", "image", "runtime", "pricePerHour",
+    "priceSource",
+}  # fmt: skip
+CANDIDATE = {"pool", "runtime", "shape", "outcome", "reasons", "doubts", "pricePerHour"}
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "options"),
+    [
+        ("placed.txt", manifest(gpusPerNode=2), []),
+        ("placed-wide.txt", manifest(gpusPerNode=2), ["-o", "wide"]),
+        ("waiting.txt", manifest(nodes=2, gpusPerNode=8, gpuMemory="80G"), []),
+        ("impossible.txt", manifest(nodes=3, gpusPerNode=8), []),
+        ("misconfigured.txt", manifest(requires=["FlashAtention"]), []),
+        ("two-jobs.txt", manifest("first", gpuMemory="100G", gpusPerNode=8) * 2, []),
+    ],
+)
+def test_the_table_is_what_it_was(plan: Command, name: str, job: str, options: list[str]) -> None:
+    check_golden(name, plan(job, *options).out)
+
+
+def test_no_row_is_cut_or_wrapped_and_none_ends_in_blanks_into_a_pipe(plan: Command) -> None:
+    lines = plan(manifest(gpusPerNode=2), "-o", "wide").out.splitlines()
+    assert max(map(len, lines)) > 200
+    assert all(line == line.rstrip() and "…" not in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_json_has_the_members_of_the_reference(plan: Command) -> None:
+    found = json.loads(plan(manifest(nodes=1, gpusPerNode=2), "-o", "json").out)
+    assert {"verdict", "chosen", "candidates", "nearestFix"} <= set(found)
+    assert found["verdict"] == "Placed"
+    assert set(found["chosen"]) >= CHOSEN
+    assert found["chosen"]["nodeNames"] == ["mi210-0"]
+    assert (found["chosen"]["nodes"], found["chosen"]["gpusPerNode"]) == (1, 2)
+    assert found["chosen"]["pricePerHour"] == "0.90"
+    assert found["nearestFix"] is None
+    for candidate in found["candidates"]:
+        assert set(candidate) >= CANDIDATE
+        assert candidate["outcome"] in {"Chosen", "Fits", "Busy", "Misconfigured", "Rejected"}
+        assert candidate["shape"] == "1x2"
+        assert all(set(finding) == {"reason", "message"} for finding in candidate["reasons"] + candidate["doubts"])
+
+
+def test_json_of_an_impossible_job_has_null_for_the_choice_and_the_nearest_fix(plan: Command) -> None:
+    found = json.loads(plan(manifest(nodes=3, gpusPerNode=8), "-o", "json").out)
+    assert found["chosen"] is None
+    assert found["nearestFix"]["change"] == {"field": "spec.nodes", "from": 3, "to": 2}
+    assert set(found["nearestFix"]) == {"message", "change"}
+
+
+def test_yaml_says_the_same_as_json(plan: Command) -> None:
+    job = manifest(nodes=3, gpusPerNode=8)
+    assert yaml.safe_load(plan(job, "-o", "yaml").out) == json.loads(plan(job, "-o", "json").out)
+
+
+def test_jobs_of_one_file_are_planned_in_order_and_take_from_each_other(plan: Command) -> None:
+    whole_node = {"gpusPerNode": 8, "gpuMemory": "100G"}
+    found = json.loads(plan(manifest("b", **whole_node) + manifest("a", **whole_node), "-o", "json").out)
+    assert [one["verdict"] for one in found] == ["Placed", "Waiting"]
+
+
+def test_a_suspended_job_takes_nothing_from_those_after_it(plan: Command) -> None:
+    whole_node = {"gpusPerNode": 8, "gpuMemory": "100G"}
+    found = json.loads(plan(manifest(suspend=True, **whole_node) + manifest(**whole_node), "-o", "json").out)
+    assert [one["verdict"] for one in found] == ["Placed", "Placed"]
+
+
+def test_a_list_of_jobs_and_what_comes_with_them_are_taken(plan: Command) -> None:
+    jobs = [yaml.safe_load(manifest(name)) for name in ("one", "two")]
+    code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}
+    answer = plan(json.dumps({"apiVersion": "v1", "kind": "List", "items": [code, *jobs]}))
+    assert answer.code == 0
+    assert [line.split()[1] for line in answer.out.splitlines() if line.startswith("Placed")] == ["one:", "two:"]
+
+
+def test_the_cluster_can_come_from_stdin(gpujob: Command, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(manifest())
+    assert gpujob("plan", "-f", job, "--cluster", "-", stdin=MIXED.read_text()).code == 0
+
+
+def test_names_from_a_file_cannot_steer_a_terminal(plan: Command, tmp_path: Path) -> None:
+    answer = plan(manifest("evil\x1b[31m\u202e [red]name"))
+    assert "\x1b" not in answer.out + answer.err
+    assert "\u202e" not in answer.out + answer.err
+
+
+def test_what_cannot_be_read_is_said_and_stops_nothing(plan: Command, tmp_path: Path) -> None:
+    broken = tmp_path / "cluster.yaml"
+    broken.write_text(
+        MIXED.read_text() + "---\nkind: Node\nmetadata: 7\n---\nkind: Pod\nmetadata: {name: p}\nstatus: {phase: [1]}\n"
+        "---\napiVersion: gpujob.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: mine}\nspec: {nodeSelectr: {}}\n"
+    )
+    answer = plan(manifest(), cluster=broken)
+    assert answer.code == 0
+    assert answer.err.splitlines()[0] == "not read: a Node without metadata.name is left out"
+    assert len(answer.err.splitlines()) == 3
+    assert "GPUPool mine is left out: spec." in answer.err
+
+
+def test_many_unreadable_objects_are_counted(plan: Command, tmp_path: Path) -> None:
+    broken = tmp_path / "cluster.yaml"
+    broken.write_text(MIXED.read_text() + "---\nkind: Node\n" * 20)
+    assert plan(manifest(), cluster=broken).err.splitlines()[-1] == "not read: 15 more"

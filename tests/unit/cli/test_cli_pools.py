@@ -1,0 +1,47 @@
+"""`pools` shows what is free and what it costs, and says what is wrong with a pool and how to mend it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+from conftest import CATALOG, MIXED, Command, check_golden
+
+ADMIN = """
+---
+apiVersion: gpujob.dev/v1alpha1
+kind: GPUPool
+metadata: {name: training, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {nodeSelector: {matchLabels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}, price: {perGPUHour: "1.50"}}
+---
+apiVersion: gpujob.dev/v1alpha1
+kind: GPUPool
+metadata: {name: late, creationTimestamp: "2026-02-01T00:00:00Z"}
+spec: {nodeSelector: {matchLabels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}}
+"""
+
+
+def test_the_table_is_what_it_was(gpujob: Command) -> None:
+    check_golden("pools.txt", gpujob("pools", "--cluster", MIXED, "--catalog", CATALOG).out)
+
+
+def test_json_and_yaml_say_the_same(gpujob: Command) -> None:
+    arguments = ("pools", "--cluster", MIXED, "--catalog", CATALOG, "-o")
+    found = json.loads(gpujob(*arguments, "json").out)
+    assert yaml.safe_load(gpujob(*arguments, "yaml").out) == found
+    h100 = next(pool for pool in found if pool["accelerator"] == "H100-SXM")
+    assert h100["gpus"] == {"free": 12, "total": 16}
+    assert h100["pricePerGPUHour"] == "7.00"
+    t4 = next(pool for pool in found if pool["instanceType"] == "g4dn.12xlarge")
+    assert t4["notReady"] == [{"node": "t4-0", "reason": "Cordoned", "message": "node t4-0 is cordoned"}]
+
+
+def test_an_admins_pool_claims_its_nodes_and_the_younger_is_told(gpujob: Command, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(MIXED.read_text() + ADMIN)
+    found = {pool["pool"]: pool for pool in json.loads(gpujob("pools", "--cluster", path, "-o", "json").out)}
+    assert found["training"]["pricePerGPUHour"] == "1.50"
+    assert not found["training"]["discovered"]
+    assert found["late"]["overlap"] == {"olderPool": "training", "node": "h100-0"}
+    assert "belongs to the older GPUPool training" in gpujob("pools", "--cluster", path).out
