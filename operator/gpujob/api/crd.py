@@ -125,7 +125,8 @@ def definition(kind: Kind) -> Schema:
                 "plural": kind.plural,
                 "singular": name.lower(),
                 "shortNames": list(kind.short_names),
-                "categories": ["gpujob"],
+                # Not "gpujob": a category hides the singular of that name from `kubectl get gpujob NAME`.
+                "categories": ["gpu"],
             },
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [version],

@@ -1,0 +1,129 @@
+"""Whose variable wins, what nobody but the operator sets, and what a program learns of its peers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from gpujob.api.gpujob import GPUJob
+from gpujob.placement.decision import Choice
+from gpujob.render.children import render
+from samples import H100, MI300X, choice_of, job_of
+
+INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
+
+
+def variables(job: GPUJob, choice: Choice) -> dict[str, Any]:
+    env = render(job, choice, 1).job["spec"]["template"]["spec"]["containers"][0]["env"]
+    names = [entry["name"] for entry in env]
+    assert len(names) == len(set(names))
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in env}
+
+
+def names_in_order(job: GPUJob, choice: Choice) -> list[str]:
+    return list(variables(job, choice))
+
+
+def test_the_backends_own_value_wins_over_the_jobs_and_this_over_the_pools() -> None:
+    pool = replace(MI300X, env=({"name": "A", "value": "pool"}, {"name": "B", "value": "pool"}, {"name": "C"}))
+    job = job_of(
+        env=[{"name": "B", "value": "job"}, {"name": "C", "value": "job"}],
+        envByBackend={"rocm": [{"name": "C", "value": "rocm"}], "cuda": [{"name": "A", "value": "cuda"}]},
+    )
+    found = variables(job, choice_of(pool, "n"))
+    assert (found["A"], found["B"], found["C"]) == ("pool", "job", "rocm")
+
+
+@pytest.mark.parametrize("name", ["HOME", "HF_HOME", "OMP_NUM_THREADS", "MASTER_PORT", "HSA_NO_SCRATCH_RECLAIM"])
+def test_the_user_wins_over_defaults(name: str) -> None:
+    job = job_of(gpusPerNode=2, env=[{"name": name, "value": "7"}])
+    assert variables(job, choice_of(MI300X, "n"))[name] == "7"
+
+
+@pytest.mark.parametrize("name", ["PET_NNODES", "GPUJOB_NAME"])
+def test_nobody_overrides_what_the_operator_says(name: str) -> None:
+    # The API refuses it from users; a pool's variables are an admin's and are not looked at there.
+    pool = replace(H100, env=({"name": name, "value": "wrong"}, {"name": "GPUJOB_OTHER", "value": "wrong"}))
+    found = variables(job_of(), choice_of(pool, "n"))
+    assert "wrong" not in found.values()
+
+
+def test_pythonpath_is_left_to_the_user() -> None:
+    assert variables(job_of(env=[{"name": "PYTHONPATH", "value": "src"}]), choice_of(H100, "n"))["PYTHONPATH"] == "src"
+    assert "PYTHONPATH" not in variables(job_of(), choice_of(H100, "n"))
+
+
+def test_nvidia_devices_are_hidden_on_amd_and_left_to_the_device_plugin_on_nvidia() -> None:
+    job = job_of(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"}])
+    assert variables(job, choice_of(MI300X, "n"))["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert "NVIDIA_VISIBLE_DEVICES" not in variables(job, choice_of(H100, "n"))
+
+
+@pytest.mark.parametrize("pool", [MI300X, H100])
+def test_devices_are_never_filtered_and_the_network_never_tuned(pool: Any) -> None:
+    found = variables(job_of(nodes=2, gpusPerNode=8), choice_of(pool, "n", "m"))
+    assert not [name for name in found if name.startswith(("NCCL_", "RCCL_")) or (name.endswith("VISIBLE_DEVICES")
+                and found[name] != "void")]  # fmt: skip
+
+
+def test_a_value_that_refers_to_another_comes_after_it() -> None:
+    pool = replace(H100, env=({"name": "CACHE", "value": "/pool"},))
+    job = job_of(env=[{"name": "ROOT", "value": "/data"}, {"name": "CACHE", "value": "$(ROOT)/cache"},
+                      {"name": "HF_HOME", "value": "$(CACHE)/hf"}])  # fmt: skip
+    names = names_in_order(job, choice_of(pool, "n"))
+    assert names.index("ROOT") < names.index("CACHE") < names.index("HF_HOME")
+
+
+def test_a_plain_value_stays_where_others_may_refer_to_it() -> None:
+    job = job_of(
+        env=[{"name": "MODE", "value": "slow"}, {"name": "RUN", "value": "$(MODE)-1"}],
+        envByBackend={"cuda": [{"name": "MODE", "value": "fast"}]},
+    )
+    choice = choice_of(H100, "n")
+    names = names_in_order(job, choice)
+    assert names.index("MODE") < names.index("RUN")
+    assert variables(job, choice)["MODE"] == "fast"
+
+
+def test_threads_share_the_pods_cpu() -> None:
+    assert variables(job_of(), choice_of(H100, "n"))["OMP_NUM_THREADS"] == "12"
+    assert variables(job_of(gpusPerNode=8), choice_of(H100, "n"))["OMP_NUM_THREADS"] == "1"
+
+
+def test_mi300_keeps_scratch_memory_only_where_gpus_talk() -> None:
+    assert "HSA_NO_SCRATCH_RECLAIM" not in variables(job_of(), choice_of(MI300X, "n"))
+    assert variables(job_of(nodes=2), choice_of(MI300X, "n", "m"))["HSA_NO_SCRATCH_RECLAIM"] == "1"
+    assert "HSA_NO_SCRATCH_RECLAIM" not in variables(job_of(nodes=2), choice_of(H100, "n", "m"))
+
+
+def test_a_gang_meets_at_the_full_name_of_pod_0_in_the_order_of_their_index() -> None:
+    found = variables(job_of(nodes=2, gpusPerNode=8), choice_of(H100, "n", "m"))
+    child = "llama-848554a7-1"
+    master = f"{child}-0.{child}.research.svc"
+    assert {name: value for name, value in found.items() if name.startswith("PET_")} == {
+        "PET_NNODES": "2",
+        "PET_NPROC_PER_NODE": "8",
+        "PET_NODE_RANK": INDEX,
+        "PET_RDZV_BACKEND": "static",
+        "PET_MASTER_ADDR": master,
+        "PET_MASTER_PORT": "29500",
+    }
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["NODE_RANK"]) == (master, "29500", INDEX)
+
+
+def test_a_single_pod_meets_itself() -> None:
+    found = variables(job_of(gpusPerNode=8), choice_of(H100, "n"))
+    assert found["PET_MASTER_ADDR"] == found["MASTER_ADDR"] == "127.0.0.1"
+
+
+def test_one_process_for_each_pod_gets_its_rank() -> None:
+    found = variables(job_of(nodes=3), choice_of(H100, "n", "m", "o"))
+    ranks = {"RANK": INDEX, "WORLD_SIZE": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    assert {name: found.get(name) for name in ranks} == ranks
+
+
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 1), (1, 8), (2, 8)])
+def test_ranks_are_left_to_a_launcher_and_to_programs_that_start_workers(nodes: int, gpus: int) -> None:
+    found = variables(job_of(nodes=nodes, gpusPerNode=gpus), choice_of(H100, *("n", "m")[:nodes]))
+    assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"} & set(found)
