@@ -73,7 +73,9 @@ def start_cluster() -> Cluster:
 
 def install_chart(cluster: Cluster) -> None:
     """CRDs, roles and the admission policy as a cluster admin installs them."""
-    say("3. Install: CRDs, roles, admission policy. On pretended nodes a Deployment would prove nothing, so the operator")
+    say(
+        "3. Install: CRDs, roles, admission policy. On pretended nodes a Deployment would prove nothing, so the operator"
+    )
     say("   itself runs here as a process under the chart's ServiceAccount.", blank=False)
     helm = [str(cluster.tool("helm")), "upgrade", "--install", OPERATOR, "charts/gpujob-operator"]
     run([*helm, "--namespace", NAMESPACE, "--create-namespace", "--set", "replicaCount=0"], cluster, quiet=True)

@@ -136,7 +136,7 @@ def definition(kind: Kind) -> Schema:
 
 def object_schema(model: type[BaseModel]) -> Schema:
     """The openAPIV3Schema of a kind: metadata left to Kubernetes, rules attached, everything inlined."""
-    properties = {
+    properties: Schema = {
         "apiVersion": {"type": "string", "description": "The version of this schema, gpujob.dev/v1alpha1."},
         "kind": {"type": "string", "description": f"The kind, {model.__name__}."},
         "metadata": {"type": "object"},
@@ -153,12 +153,12 @@ def object_schema(model: type[BaseModel]) -> Schema:
 def _field(model: type[BaseModel], name: str) -> Schema:
     """The schema of spec or status with its own model inlined."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
-    docs = dict(_described(raw, model))
+    docs = dict(_described(model))
     inlined = _inline(raw["properties"][name], raw.get("$defs", {}), docs)
     return inlined | {"description": field_docs(model)[name]}
 
 
-def _described(raw: Schema, model: type[BaseModel]) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _described(model: type[BaseModel]) -> Iterator[tuple[str, Mapping[str, str]]]:
     """For each model by name, the docstrings of its fields."""
     for part in _models(model, set()):
         yield part.__name__, field_docs(part)

@@ -79,7 +79,9 @@ def _check_header(kind: type[BaseModel], document: Mapping[str, Any]) -> None:
     except (RecursionError, ValueError, TypeError) as error:
         raise BadManifest("spec: is nested too deeply or has keys that are no texts") from error
     if size > SPEC_BYTES:
-        raise BadManifest(f"spec: has {size} bytes, at most {SPEC_BYTES} are taken; put files into a ConfigMap (spec.code)")
+        raise BadManifest(
+            f"spec: has {size} bytes, at most {SPEC_BYTES} are taken; put files into a ConfigMap (spec.code)"
+        )
 
 
 def _without_nulls(value: Any) -> Any:

@@ -297,4 +297,3 @@ class PodMetadata(Shape):
     """Labels; keys of gpujob.dev and kubernetes.io are the operator's."""
     annotations: dict[str, Annotated[str, Field(max_length=4096)]] = Field(default_factory=dict, max_length=64)
     """Annotations; keys of gpujob.dev and kubernetes.io are the operator's."""
-

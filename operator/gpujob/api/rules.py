@@ -13,8 +13,17 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from gpujob.api.gpujob import AllowDenyAccelerators, AllowDenyPools, Code, Framework, GPUJob, GPUJobSpec, Images, Resources
-from gpujob.api.gpupool import GPUPoolSpec, LabelRequirement, NodeSelector, Price
+from gpujob.api.gpujob import (
+    AllowDenyAccelerators,
+    AllowDenyPools,
+    Code,
+    Framework,
+    GPUJob,
+    GPUJobSpec,
+    Images,
+    Resources,
+)
+from gpujob.api.gpupool import LabelRequirement, NodeSelector, Price
 from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.api.pods import (
     EnvironmentFrom,
@@ -68,7 +77,9 @@ def _visible(value: EnvironmentVariable) -> bool:
 
 _FOREIGN: Final = re.compile(r"^(gpujob\.dev|([^/]*\.)?kubernetes\.io|([^/]*\.)?k8s\.io)/")
 _FOREIGN_CEL: Final = "'^(gpujob[.]dev|([^/]*[.])?kubernetes[.]io|([^/]*[.])?k8s[.]io)/'"
-_RANGE: Final = re.compile(r"^ *(==|!=|>=|<=|>|<|~=) *[0-9]+([.][0-9]+)*([.][*])? *(, *(==|!=|>=|<=|>|<|~=) *[0-9]+([.][0-9]+)*([.][*])? *)*$")
+_RANGE: Final = re.compile(
+    r"^ *(==|!=|>=|<=|>|<|~=) *[0-9]+([.][0-9]+)*([.][*])? *(, *(==|!=|>=|<=|>|<|~=) *[0-9]+([.][0-9]+)*([.][*])? *)*$"
+)
 _RANGE_CEL: Final = "'" + _RANGE.pattern + "'"
 _RANGE_SENTENCE: Final = "is not a version range; write for example >=2.10,<2.15"
 
@@ -98,7 +109,11 @@ def _disjoint(model: type[BaseModel], what: str) -> Rule:
 
 
 def _shared_fits(value: Resources) -> bool:
-    return value.shared_memory is None or value.memory is None or parse_bytes(value.shared_memory) <= parse_bytes(value.memory)
+    return (
+        value.shared_memory is None
+        or value.memory is None
+        or parse_bytes(value.shared_memory) <= parse_bytes(value.memory)
+    )
 
 
 def _known_mounts(value: GPUJobSpec) -> bool:

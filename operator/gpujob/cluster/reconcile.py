@@ -302,9 +302,7 @@ class Reconciler:
         if wish.job is None or choice is None:
             return
         attempt = int(job.status.get("attempt") or 0) + 1
-        children = render(
-            wish.job, choice, attempt, fleet.runtime_classes, decision.digest, report.hint(decision)
-        )
+        children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, report.hint(decision))
         if children.service is not None:
             await self._writer.ensure_child(SERVICES, children.service, job)
         raw, created = await self._writer.ensure_child(JOBS, children.job, job)

@@ -20,7 +20,7 @@ class Settings:
     """The identity of this process in the Lease and in events."""
     metrics_port: int = 9464
     health_port: int = 8080
-    listen: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from other hosts
+    listen: str = "0.0.0.0"
     log_level: str = "INFO"
     log_format: str = "json"
     write_rate: float = 200.0
@@ -35,7 +35,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         pod_name=env.get("GPUJOB_POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
         metrics_port=_port(env, "GPUJOB_METRICS_PORT", 9464),
         health_port=_port(env, "GPUJOB_HEALTH_PORT", 8080),
-        listen=env.get("GPUJOB_LISTEN") or "0.0.0.0",  # noqa: S104
+        listen=env.get("GPUJOB_LISTEN") or "0.0.0.0",
         log_level=_one_of(env, "GPUJOB_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR")),
         log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
         write_rate=float(_port(env, "GPUJOB_WRITE_RATE", 200)),

@@ -19,7 +19,9 @@ from gpujob.cluster.operator import Operator
 log = structlog.get_logger(__name__)
 
 
-def registry_for(operator: Operator, connection: Connection, stop: asyncio.Event) -> tuple[kopf.OperatorRegistry, list[BaseException]]:
+def registry_for(
+    operator: Operator, connection: Connection, stop: asyncio.Event
+) -> tuple[kopf.OperatorRegistry, list[BaseException]]:
     """kopf's handlers for one operator: start, stop, login, probe; and the list where its end by error is noted."""
     registry = kopf.OperatorRegistry()
     running: list[asyncio.Task[None]] = []

@@ -19,12 +19,16 @@ def snapshot(operator: Operator, book: Book, client: ApiClient) -> Snapshot:
     now = time.monotonic()
     tally = operator.reconciler.tally
     pools = book.fleet().pools if operator.mirror.complete else ()
-    states = Counter((str(j.status.get("state") or "New"), _vendor(j.status.get("placement"))) for j in book.jobs.values())
+    states = Counter(
+        (str(j.status.get("state") or "New"), _vendor(j.status.get("placement"))) for j in book.jobs.values()
+    )
     return Snapshot(
         leader=operator.leadership.is_leader(),
         jobs=states,
         pools=[
-            PoolView(p.name, p.vendor.value, p.accelerator_id, p.total, p.free, p.price.per_gpu_hour if p.price else None)
+            PoolView(
+                p.name, p.vendor.value, p.accelerator_id, p.total, p.free, p.price.per_gpu_hour if p.price else None
+            )
             for p in pools
         ],
         watch_age={kind: operator.health.age(kind, now) for kind in operator.health.last_byte},

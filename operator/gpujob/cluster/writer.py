@@ -45,7 +45,9 @@ class Writer:
             # Whether it was there before or came with the answer that got lost: what is there now is what counts.
             held = await self._client.get(resource.path(namespace, name))
             if owner_uid(held.get("metadata") or {}) != job.uid:
-                raise NameConflict(f"{resource.plural} {name} exists and is not this job's; delete or rename it") from None
+                raise NameConflict(
+                    f"{resource.plural} {name} exists and is not this job's; delete or rename it"
+                ) from None
             self._note(resource, held)
             return held, False
         self._note(resource, created)

@@ -11,9 +11,9 @@ import re
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
+from gpujob.finding import Finding, Size
 from gpujob.fleet.facts import GIB, DeviceFacts, by_instance_type, readable, usable, whole_number
 from gpujob.fleet.objects import Labels, Node
-from gpujob.finding import Finding, Size
 from gpujob.vocabulary import Reason, Vendor
 
 WHOLE_GPU: Final = frozenset({"amd.com/gpu", "amd.com/spx_nps1"})

@@ -47,9 +47,7 @@ def admin_pool(pool: GPUPool) -> AdminPool:
         resource=spec.resource_name,
         price=_price(spec.price) if spec.price else None,
         capacity_type=CapacityType(spec.capacity_type) if spec.capacity_type else None,
-        tolerated=tuple(
-            (t.key, t.value or "" if t.operator == "Equal" else None, t.effect) for t in spec.tolerations
-        ),
+        tolerated=tuple((t.key, t.value or "" if t.operator == "Equal" else None, t.effect) for t in spec.tolerations),
         supplemental_groups=spec.supplemental_groups,
         runtime_class=spec.runtime_class_name,
         env=tuple(entry.model_dump(by_alias=True, exclude_none=True) for entry in spec.env),

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpujob.catalog.records import Catalog
+from gpujob.finding import Finding
 from gpujob.fleet import amd, nvidia
 from gpujob.fleet.cloud import Origin, origin_of
 from gpujob.fleet.facts import DeviceFacts
 from gpujob.fleet.objects import Node, vendor_of
-from gpujob.finding import Finding
 from gpujob.vocabulary import Reason, Vendor
 
 

@@ -10,9 +10,9 @@ from functools import reduce
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
+from gpujob.finding import Finding
 from gpujob.fleet.facts import MIB, DeviceFacts, by_instance_type, readable, usable, whole_number
 from gpujob.fleet.objects import Labels, Node
-from gpujob.finding import Finding
 from gpujob.vocabulary import Reason, Vendor
 
 WHOLE_GPU: Final = "nvidia.com/gpu"
@@ -92,9 +92,7 @@ def _accelerator(labels: Labels, instance_type: str, catalog: Catalog) -> Accele
 
 
 def _karpenter_name(labels: Labels) -> str:
-    return (
-        labels.get("karpenter.k8s.aws/instance-gpu-name") or labels.get("eks.amazonaws.com/instance-gpu-name") or ""
-    )
+    return labels.get("karpenter.k8s.aws/instance-gpu-name") or labels.get("eks.amazonaws.com/instance-gpu-name") or ""
 
 
 def _karpenter_memory(labels: Labels) -> str | None:

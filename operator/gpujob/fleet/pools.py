@@ -16,13 +16,13 @@ from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.catalog.versions import release
+from gpujob.finding import Finding
 from gpujob.fleet import nvidia, pricing
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.facts import DeviceFacts
 from gpujob.fleet.objects import Node, Pod, Resources, Taint
 from gpujob.fleet.pricing import PoolPrice
-from gpujob.finding import Finding
 from gpujob.vocabulary import CapacityType, Reason, Vendor
 
 TOLERATED_KEYS: Final = frozenset(
@@ -215,13 +215,17 @@ def _identity(group: DeviceGroup) -> tuple[object, ...]:
             group.node.price or "")  # fmt: skip
 
 
-def _names(identities: Mapping[tuple[object, ...], list[DeviceGroup]], taken: set[str]) -> dict[tuple[object, ...], str]:
+def _names(
+    identities: Mapping[tuple[object, ...], list[DeviceGroup]], taken: set[str]
+) -> dict[tuple[object, ...], str]:
     """A name for each discovered pool: accelerator-instancetype-capacity, with a short hash where that is not unique."""
     plain = {key: _plain_name(groups[0]) for key, groups in identities.items()}
     often: dict[str, int] = defaultdict(int)
     for name in plain.values():
         often[name] += 1
-    return {key: name if often[name] == 1 and name not in taken else f"{name}-{_hash(key)}" for key, name in plain.items()}
+    return {
+        key: name if often[name] == 1 and name not in taken else f"{name}-{_hash(key)}" for key, name in plain.items()
+    }
 
 
 def _plain_name(group: DeviceGroup) -> str:
@@ -286,9 +290,7 @@ def _admin_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, u
     )
 
 
-def _common_facts(
-    admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog
-) -> tuple[DeviceFacts, Finding | None]:
+def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
     """The facts that hold for every node of an admin's pool, or the problem that there are none."""
     named = catalog.accelerator(admin.accelerator) if admin.accelerator else None
     fallback = DeviceFacts(named.vendor if named else Vendor.NVIDIA, named, named.usable_bytes if named else None)
@@ -301,7 +303,9 @@ def _common_facts(
         return fallback, Finding(Reason.NO_POOL, "spec.nodeSelector of GPUPool {} matches no GPU node", (admin.name,))
     if len({group.resource for group in groups}) > 1:
         found = ", ".join(sorted({group.resource for group in groups}))
-        return groups[0].facts, Finding(Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,))
+        return groups[0].facts, Finding(
+            Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,)
+        )
     facts = [_overridden(group, named) for group in groups]
     problem = next((f.problem for f in facts if f.problem and f.problem.reason is not Reason.NO_DEVICE_PLUGIN), None)
     names = sorted({f.name for f in facts})
@@ -326,7 +330,9 @@ def _overridden(group: DeviceGroup, named: Accelerator | None) -> DeviceFacts:
     """A group's facts with the admin's accelerator in place of what labels say."""
     if named is None:
         return group.facts
-    lacking = group.facts.problem if group.facts.problem and group.facts.problem.reason is Reason.NO_DEVICE_PLUGIN else None
+    lacking = (
+        group.facts.problem if group.facts.problem and group.facts.problem.reason is Reason.NO_DEVICE_PLUGIN else None
+    )
     return DeviceFacts(named.vendor, named, named.usable_bytes, group.facts.driver, lacking)
 
 
@@ -377,6 +383,6 @@ def _reserved(pool: Pool, resource: str, gpus: int, needs: Resources, taken: fro
     for node in pool.nodes:
         if node.name in taken:
             free = node.free - gpus if pool.resource == resource else node.free
-            node = replace(node, free=free, left=node.left.minus(needs))  # noqa: PLW2901
+            node = replace(node, free=free, left=node.left.minus(needs))
         nodes.append(node)
     return replace(pool, nodes=tuple(nodes))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.errors import BadQuantity
+from gpujob.finding import Finding
 from gpujob.fleet.claims import AdminPrice
 from gpujob.fleet.devices import DeviceGroup
-from gpujob.finding import Finding
 from gpujob.quantity import parse_dollars
 from gpujob.vocabulary import Annotation, CapacityType, Reason
 

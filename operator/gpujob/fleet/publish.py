@@ -65,7 +65,11 @@ def _conditions(pool: Pool, fleet: Fleet, held: Mapping[str, Any], now: str, gen
 def _overlap(lost: tuple[str, str] | None) -> tuple[bool, Reason, str]:
     if lost is None:
         return False, Reason.NO_OVERLAP, "no older GPUPool claims its nodes"
-    return True, Reason.OVERLAPS, f"the older GPUPool {lost[0]} claims node {lost[1]} too and has it; narrow spec.nodeSelector"
+    return (
+        True,
+        Reason.OVERLAPS,
+        f"the older GPUPool {lost[0]} claims node {lost[1]} too and has it; narrow spec.nodeSelector",
+    )
 
 
 def _condition(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpujob.finding import Cores, Finding, Size
@@ -26,7 +26,7 @@ class Room:
     """Where a job fits: the chosen nodes and what each pod gets, or why it never fits, or why not now."""
 
     nodes: tuple[PoolNode, ...] = ()
-    needs: Resources = Resources()
+    needs: Resources = field(default_factory=Resources)
     never: tuple[Finding, ...] = ()
     busy: tuple[Finding, ...] = ()
 
@@ -182,7 +182,9 @@ def _why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[
     crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
     if free >= gpus * demand.nodes and crowded is None:
         sentence = "needs {} free GPUs {}: {} are free over {} nodes, at most {} on one ({} of {} nodes have room)"
-        yield Finding(Reason.FRAGMENTED, sentence, (gpus, on, free, len(ready), max(largest, 0), with_room, demand.nodes))
+        yield Finding(
+            Reason.FRAGMENTED, sentence, (gpus, on, free, len(ready), max(largest, 0), with_room, demand.nodes)
+        )
     elif crowded is not None:
         sentence = "GPUs are free on node {}, but {} CPU and {} memory are left there of {} and {} needed"
         left, needs = crowded.left, node_needs(demand, crowded)

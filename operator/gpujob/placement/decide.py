@@ -145,14 +145,21 @@ def _no_image(pool: Pool) -> _Image:
 
 
 def _own_image(own: OwnRuntime, catalog: Catalog) -> _Image:
-    facts = next((runtime for runtime in catalog.runtimes if runtime.name == own.runtime), None) if own.runtime else None
+    facts = (
+        next((runtime for runtime in catalog.runtimes if runtime.name == own.runtime), None) if own.runtime else None
+    )
     return _Image(ImageChoice("own", own.image, own.backend), facts)
 
 
 def _image_rank(runtime: Runtime) -> tuple[object, ...]:
     """Higher preference, then newest framework, then newest backend, then the name."""
     newest_first = tuple(-part for part in (*runtime.framework_release, 0, 0, 0)[:4])
-    return (-runtime.preference, newest_first, tuple(-part for part in (*runtime.backend_release, 0, 0, 0)[:4]), runtime.name)
+    return (
+        -runtime.preference,
+        newest_first,
+        tuple(-part for part in (*runtime.backend_release, 0, 0, 0)[:4]),
+        runtime.name,
+    )
 
 
 def _image_refusals(demand: Demand, pool: Pool, image: _Image, catalog: Catalog) -> Iterator[Finding]:
@@ -168,7 +175,9 @@ def _image_refusals(demand: Demand, pool: Pool, image: _Image, catalog: Catalog)
 def _doubts(demand: Demand, pool: Pool, facts: Runtime | None, room: Room) -> Iterator[Finding]:
     yield from pool.doubts
     if facts is None:
-        yield Finding(Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked")
+        yield Finding(
+            Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked"
+        )
     yield from rules.driver_unknown(pool, facts)
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")

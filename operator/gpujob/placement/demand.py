@@ -70,7 +70,9 @@ def demand_of(job: GPUJob) -> Demand:
         nodes=spec.nodes or 1,
         gpus_per_node=spec.gpus_per_node or 1,
         gpu_memory=_bytes(spec.gpu_memory),
-        vendors=frozenset(Vendor(v) for v in placement.vendors) if placement and placement.vendors else frozenset(Vendor),
+        vendors=frozenset(Vendor(v) for v in placement.vendors)
+        if placement and placement.vendors
+        else frozenset(Vendor),
         accelerators_allowed=accelerators.allow if accelerators else (),
         accelerators_denied=accelerators.deny if accelerators else (),
         pools_allowed=pools.allow if pools else (),

@@ -156,9 +156,7 @@ def _smaller_gang(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
     pool = candidate.pool
     enough = _nodes_with(pool, demand.gpus_per_node)
     if 0 < enough < demand.nodes:
-        yield Proposal(
-            1 - enough / demand.nodes, "spec.nodes", demand.nodes, enough, replace(demand, nodes=enough)
-        )
+        yield Proposal(1 - enough / demand.nodes, "spec.nodes", demand.nodes, enough, replace(demand, nodes=enough))
     most = _gpus_on(pool, demand.nodes)
     if 0 < most < demand.gpus_per_node:
         yield Proposal(

@@ -71,7 +71,9 @@ def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None
         return None
     sentence = "needs {} usable per GPU, {} has {} (short by {})" + _unit_hint(demand.gpu_memory, pool.memory)
     short = Size(demand.gpu_memory - pool.memory)
-    return Finding(Reason.MEM_TOO_SMALL, sentence, (Size(demand.gpu_memory), pool.accelerator_id, Size(pool.memory), short))
+    return Finding(
+        Reason.MEM_TOO_SMALL, sentence, (Size(demand.gpu_memory), pool.accelerator_id, Size(pool.memory), short)
+    )
 
 
 def _unit_hint(wanted: int, usable: int) -> str:
@@ -144,7 +146,9 @@ def arch_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | 
     if device is None or device.support == "unsupported" or runs_on(device.architecture, runtime.architectures):
         return None
     sentence = "{} needs {}, image has {}"
-    return Finding(Reason.ARCH_UNSUPPORTED, sentence, (device.id, _arch(device.architecture), listed(runtime.architectures)))
+    return Finding(
+        Reason.ARCH_UNSUPPORTED, sentence, (device.id, _arch(device.architecture), listed(runtime.architectures))
+    )
 
 
 def _arch(architecture: str) -> str:

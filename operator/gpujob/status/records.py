@@ -175,9 +175,7 @@ def _is_end(condition: Mapping[str, Any]) -> bool:
 
 def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """The nodes that the pod's required affinity names, one for each term."""
-    required = _map(
-        _map(_map(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required = _map(_map(_map(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
     fields = (f for term in _list(required, "nodeSelectorTerms") for f in _list(term, "matchFields"))
     return tuple(str(v) for f in fields if f.get("key") == NODE_NAME_FIELD for v in f.get("values") or () if v)
 

@@ -27,7 +27,9 @@ STATE_OF: Final = {
 }
 
 
-def placed(job: JobRecord, child: ChildRecord, seen: Observation, decision: Decision | None, now: str) -> dict[str, Any]:
+def placed(
+    job: JobRecord, child: ChildRecord, seen: Observation, decision: Decision | None, now: str
+) -> dict[str, Any]:
     """The status of a job with a child; the placement comes from the decision, the status held, or the child's hint."""
     placement = _placement(decision) if decision else dict(job.status.get("placement") or child.hint)
     sentence = str(placement.get("message") or f"placed on pool {placement.get('pool', '?')}")

@@ -13,7 +13,7 @@ from gpujob.placement.decision import Choice
 from gpujob.quantity import GI, MI
 from gpujob.render.children import render
 from gpujob.vocabulary import Annotation, CapacityType
-from samples import H100, MI300X, choice_of, job_of
+from samples import H100, MI300X, UID, choice_of, job_of
 
 
 def pod_of(job: GPUJob, choice: Choice, *classes: str) -> dict[str, Any]:
@@ -102,12 +102,16 @@ def test_our_volumes_make_way_for_a_volume_of_the_same_name() -> None:
 
 
 def test_core_shapes_arrive_as_they_were_written() -> None:
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "1Ti"}},
+    }
     volumes = [
         {"name": "empty", "emptyDir": {}},
         {"name": "config", "configMap": {"name": "c", "items": [{"key": "k", "path": "p"}], "defaultMode": 256}},
         {"name": "secret", "secret": {"secretName": "s", "optional": False}},
-        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {
-            "accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Ti"}}}}}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}},
         {"name": "csi", "csi": {"driver": "d", "volumeAttributes": {"a": "b"}, "nodePublishSecretRef": {"name": "s"}}},
         {"name": "both", "projected": {"sources": [{"configMap": {"name": "c"}}, {"secret": {"name": "s"}}]}},
         {"name": "image", "image": {"reference": "r", "pullPolicy": "Always"}},
@@ -197,10 +201,9 @@ def test_children_belong_to_the_job_in_its_own_namespace() -> None:
         metadata = child["metadata"]
         assert metadata["namespace"] == "research"
         assert metadata["annotations"][Annotation.JOB_NAME] == name
-        assert [
-            (owner["name"], owner["controller"], owner["blockOwnerDeletion"]) for owner in metadata["ownerReferences"]
+        assert [tuple(owner.values()) for owner in metadata["ownerReferences"]] == [
+            ("gpujob.dev/v1alpha1", "GPUJob", name, UID, True, False)
         ]
-        assert metadata["ownerReferences"][0]["name"] == name
 
 
 def test_the_hint_is_a_placement_status() -> None:

@@ -1,0 +1,105 @@
+"""A capture holds what the planner reads and nothing else: it plans alike, and can be shown to strangers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import CATALOG, MIXED, Command, manifest
+
+SECRET = "hunter2"
+
+
+def raw_cluster() -> list[dict[str, Any]]:
+    """The mixed cluster as an API server sends it, with much that is nobody's business."""
+    objects = list(yaml.safe_load_all(MIXED.read_text()))
+    noise = {"managedFields": [{"manager": SECRET}], "annotations": {"team.example/contact": SECRET}, "uid": SECRET}
+    for item in objects:
+        kept = item["metadata"].get("annotations", {})
+        item["metadata"] |= noise | {"annotations": {**noise["annotations"], **kept}}
+        item["metadata"].setdefault("labels", {})["team.example/owner"] = SECRET
+        if item["kind"] == "Node":
+            item["metadata"]["labels"]["team.example/reserved"] = "yes"
+            item["status"] |= {"addresses": [{"address": SECRET}], "nodeInfo": {"machineID": SECRET}, "images": [SECRET]}
+            item["spec"]["podCIDR"] = SECRET
+            if "providerID" in item["spec"]:
+                item["spec"]["providerID"] += f"/subscriptions/{SECRET}"
+        if item["kind"] == "Pod":
+            item["spec"] |= {"serviceAccountName": SECRET, "volumes": [{"name": SECRET}]}
+            for container in item["spec"]["containers"]:
+                container |= {"image": SECRET, "args": [SECRET], "env": [{"name": "TOKEN", "value": SECRET}]}
+    done = {"namespace": "x", "name": SECRET}
+    objects.append({"apiVersion": "v1", "kind": "Pod", "metadata": done, "spec": {"nodeName": "h100-0"},
+                    "status": {"phase": "Succeeded"}})  # fmt: skip
+    objects.append({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"x": SECRET}})
+    objects.append(
+        {
+            "apiVersion": "gpujob.dev/v1alpha1",
+            "kind": "GPUPool",
+            "metadata": {"name": "reserved", "creationTimestamp": "2026-01-01T00:00:00Z", **noise},
+            "spec": {
+                "nodeSelector": {
+                    "matchLabels": {"team.example/reserved": "yes"},
+                    "matchExpressions": [{"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-L4"]}],
+                },
+                "env": [{"name": "NCCL_KEY", "value": SECRET}],
+                "price": {"perGPUHour": "0.10"},
+            },
+        }
+    )
+    return objects
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    path = tmp_path / "raw.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": raw_cluster()}))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+@pytest.mark.parametrize(
+    "spec", [{}, {"gpusPerNode": 8}, {"nodes": 2, "gpusPerNode": 8}, {"gpuMemory": "500G"}, {"requires": ["BF16"]}]
+)
+def test_a_capture_plans_as_the_cluster_does(
+    gpujob: Command, raw: Path, tmp_path: Path, spec: dict[str, Any], suffix: str
+) -> None:
+    captured = tmp_path / f"captured.{suffix}"
+    assert gpujob("capture", "--cluster", raw, "-o", captured).code == 0
+    before, after = (
+        gpujob("plan", "-f", "-", "--cluster", file, "--catalog", CATALOG, "-o", "json", stdin=manifest(**spec))
+        for file in (raw, captured)
+    )
+    assert (before.code, before.out) == (after.code, after.out)
+    assert "reserved" in after.out
+    before, after = (gpujob("pools", "--cluster", file, "-o", "json") for file in (raw, captured))
+    assert before.out == after.out
+
+
+def test_a_capture_holds_no_secrets(gpujob: Command, raw: Path) -> None:
+    answer = gpujob("capture", "--cluster", raw)
+    assert answer.code == 0
+    assert SECRET not in answer.out
+    assert "NCCL_KEY" in answer.out  # The name of a variable is kept, its value is not.
+
+
+def test_capturing_a_capture_changes_nothing(gpujob: Command) -> None:
+    assert gpujob("capture", "--cluster", MIXED).out == MIXED.read_text()
+
+
+def test_a_file_is_written_and_counted(gpujob: Command, tmp_path: Path) -> None:
+    answer = gpujob("capture", "--cluster", MIXED, "-o", tmp_path / "c.yaml")
+    assert (answer.out, answer.err.split(": ")[1][:17]) == ("", "9 nodes, 14 pods ")
+
+
+def test_without_nodes_there_is_nothing_to_capture(gpujob: Command, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text('{"kind": "List", "apiVersion": "v1", "items": []}')
+    answer = gpujob("capture", "--cluster", path)
+    assert (answer.code, answer.err) == (
+        2,
+        f"error: --cluster {path}: there is no node to capture; use an account that may list nodes and pods\n",
+    )

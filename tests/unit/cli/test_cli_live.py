@@ -1,0 +1,217 @@
+"""A live cluster over real HTTP: paged lists, refusals and broken answers, each told in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+import yaml
+from conftest import CATALOG, MIXED, Command, manifest
+from test_published_pools import published
+
+REMEDY = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
+KINDS = {
+    "/api/v1/nodes": "Node",
+    "/api/v1/pods": "Pod",
+    "/apis/gpujob.dev/v1alpha1/gpupools": "GPUPool",
+    "/apis/gpujob.dev/v1alpha1/gpuruntimes": "GPURuntime",
+    "/apis/node.k8s.io/v1/runtimeclasses": "RuntimeClass",
+}
+
+
+class Server:
+    """An API server of lists: objects by kind, statuses by path, and what was asked."""
+
+    def __init__(self, objects: list[dict[str, Any]]) -> None:
+        self.objects = objects
+        self.statuses: dict[str, int] = {}
+        self.expire_once = False
+        self.page = 4
+        self.asked: list[tuple[str, dict[str, list[str]], str]] = []
+
+    def answer(self, url: str, token: str) -> tuple[int, Any]:
+        parsed = urlparse(url)
+        query = parse_qs(parsed.query)
+        self.asked.append((parsed.path, query, token))
+        status = self.statuses.get(parsed.path)
+        if status:
+            return status, {"kind": "Status", "message": "no such luck"}
+        kind = KINDS[parsed.path]
+        start = int(query.get("continue", ["0"])[0])
+        if start and self.expire_once:
+            self.expire_once = False
+            return 410, {"kind": "Status", "reason": "Expired"}
+        found = [
+            {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+            for item in self.objects
+            if item["kind"] == kind
+        ]
+        stop = start + self.page if "limit" in query else len(found)
+        version = "v1" if parsed.path.startswith("/api/") else "/".join(parsed.path.split("/")[2:4])
+        more = {"continue": str(stop)} if stop < len(found) else {}
+        return 200, {"kind": f"{kind}List", "apiVersion": version, "metadata": more, "items": found[start:stop]}
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server(list(yaml.safe_load_all(MIXED.read_text())))
+
+
+@pytest.fixture
+def kubeconfig(server: Server, tmp_path: Path) -> Iterator[Path]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # noqa: N802
+            status, body = server.answer(self.path, self.headers.get("authorization", ""))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=listening.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{listening.server_address[1]}"
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(kubeconfig_of(address)))
+    yield path
+    listening.shutdown()
+    listening.server_close()
+
+
+def kubeconfig_of(address: str, **user: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": address}}],
+        "users": [{"name": "u", "user": user or {"token": "secret-token"}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+    }
+
+
+@pytest.fixture
+def live(gpujob: Command, kubeconfig: Path) -> Callable[..., Any]:
+    def run(*options: str, verb: str = "plan", **spec: Any) -> Any:
+        job = ["-f", "-"] if verb == "plan" else []
+        catalog = ["--catalog", CATALOG] if verb != "capture" else []
+        return gpujob(verb, *job, *catalog, "--kubeconfig", kubeconfig, *options, stdin=manifest(**spec))
+
+    return run
+
+
+def test_a_live_plan_is_the_plan_of_the_captured_file(live: Callable[..., Any], gpujob: Command, server: Server) -> None:
+    answer = live("-o", "json", gpusPerNode=2)
+    file = gpujob("plan", "-f", "-", "--cluster", MIXED, "--catalog", CATALOG, "-o", "json", stdin=manifest(gpusPerNode=2))
+    assert (answer.code, answer.out, answer.err) == (file.code, file.out, "")
+    assert {token for _, _, token in server.asked} == {"Bearer secret-token"}
+    assert [path for path, *_ in server.asked].count("/api/v1/nodes") == 3  # 9 nodes in pages of 4
+    pods = next(query for path, query, _ in server.asked if path == "/api/v1/pods")
+    assert pods["fieldSelector"] == ["spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"]
+
+
+def test_a_capture_of_a_live_cluster_is_the_file(live: Callable[..., Any]) -> None:
+    assert live(verb="capture").out == MIXED.read_text()
+
+
+def test_a_page_that_expired_is_no_error(live: Callable[..., Any], server: Server) -> None:
+    server.expire_once = True
+    assert live().code == 0
+
+
+def test_a_cluster_without_our_kinds_is_planned(live: Callable[..., Any], server: Server) -> None:
+    server.statuses = {path: 404 for path in KINDS if "gpujob.dev" in path}
+    assert live().code == 0
+
+
+@pytest.mark.parametrize("refused", ["/api/v1/nodes", "/api/v1/pods"])
+def test_without_rights_published_pools_are_used(live: Callable[..., Any], server: Server, refused: str) -> None:
+    server.objects = [*server.objects, *published()]
+    server.statuses = {refused: 403}
+    answer = live()
+    assert answer.code == 0
+    assert answer.err == "nodes cannot be read; published GPUPools are used: free as of 2026-01-31T10:00:00Z\n"
+
+
+def test_without_rights_and_without_published_pools_the_remedy_is_a_file(
+    live: Callable[..., Any], server: Server
+) -> None:
+    server.statuses = {"/api/v1/nodes": 403}
+    answer = live()
+    assert answer.code == 2
+    assert answer.err == f"error: this account may not list nodes (403): ask for the right to, {REMEDY}\n"
+
+
+def test_a_capture_is_whole_or_refused(live: Callable[..., Any], server: Server) -> None:
+    server.objects = [*server.objects, *published()]
+    server.statuses = {"/api/v1/pods": 403}
+    answer = live(verb="capture")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("error: this account may not list pods (403)")
+
+
+def test_what_may_not_be_read_besides_is_said(live: Callable[..., Any], server: Server) -> None:
+    server.statuses = {"/apis/node.k8s.io/v1/runtimeclasses": 403}
+    answer = live()
+    assert answer.code == 0
+    assert answer.err.startswith("not read: this account may not list runtimeclasses (403)")
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (401, "the cluster refuses these credentials (401); log in again, or name another --context"),
+        (500, f"the cluster did not list nodes (500): no such luck; try again, {REMEDY}"),
+    ],
+)
+def test_other_answers_are_one_sentence(live: Callable[..., Any], server: Server, status: int, sentence: str) -> None:
+    server.statuses = {"/api/v1/nodes": status}
+    answer = live()
+    assert (answer.code, answer.err) == (2, f"error: {sentence}\n")
+
+
+def test_an_answer_that_is_no_json_is_one_sentence(
+    live: Callable[..., Any], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "answer", lambda *_: (200, b"<html>log in</html>"))
+    answer = live()
+    assert (answer.code, answer.err) == (
+        2,
+        f"error: the cluster did not list nodes (200): no reason given; try again, {REMEDY}\n",
+    )
+
+
+BROKEN = {
+    "refused": (kubeconfig_of("http://127.0.0.1:1"), "error: no answer from http://127.0.0.1:1 ("),
+    "plugin": (
+        kubeconfig_of("http://127.0.0.1:1", exec={"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere"}),
+        "error: the kubeconfig {path} cannot be used (",
+    ),
+    "no context": ({"apiVersion": "v1", "kind": "Config"}, "error: the kubeconfig {path} cannot be used ("),
+    "no kubeconfig": ("[1", "error: the kubeconfig {path} cannot be used ("),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_kubeconfig_that_leads_nowhere_is_one_sentence(gpujob: Command, tmp_path: Path, case: str) -> None:
+    content, beginning = BROKEN[case]
+    path = tmp_path / "kubeconfig"
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    answer = gpujob("pools", "--kubeconfig", path)
+    assert answer.code == 2
+    assert answer.err.startswith(beginning.format(path=path))
+    assert answer.err.endswith(f"{REMEDY}\n")
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_a_context_that_is_not_there_is_one_sentence(live: Callable[..., Any]) -> None:
+    answer = live("--context", "elsewhere")
+    assert answer.code == 2
+    assert "elsewhere" in answer.err
+    assert len(answer.err.splitlines()) == 1
