@@ -162,8 +162,7 @@ def capture(
     from gpujob.cli import sources
     from gpujob.cli.capture import redacted, write
 
-    kept = redacted(sources.read_raw(cluster, kubeconfig, context, whole=True))
-    write(kept, output)
+    write(redacted(sources.read_raw(cluster, kubeconfig, context, whole=True)), output)
 
 
 def _plans(

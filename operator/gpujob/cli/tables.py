@@ -6,6 +6,7 @@ On a terminal long cells wrap; into a pipe or a file every row is one line and n
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -49,10 +50,12 @@ WRAPPED: Final = {"POOL": 20, "IMAGE": 30, "WHY": 28, "DOUBTS": 28, "PRICE FROM"
 def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
     """The plans, one after the other."""
     console = _console(color)
-    for number, plan in enumerate(plans):
-        if number:
-            console.print()
-        _print_plan(console, plan, wide=wide)
+    with console.capture() as shown:
+        for number, plan in enumerate(plans):
+            if number:
+                console.print()
+            _print_plan(console, plan, wide=wide)
+    print(shown.get(), end="")
 
 
 def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
@@ -61,7 +64,10 @@ def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
     rows = [_pool_row(pool, fleet, wide=wide) for pool in fleet.pools]
     if wide:
         headers += ["INSTANCE TYPE", "REGION", "CAPACITY", "CPU"]
-    _print_table(_console(color), [*headers, "NOTE"], rows, [""] * len(rows))
+    console = _console(color)
+    with console.capture() as shown:
+        _print_table(console, [*headers, "NOTE"], rows, [""] * len(rows))
+    print(shown.get(), end="")
 
 
 def _print_plan(console: Console, plan: Plan, *, wide: bool) -> None:
@@ -185,15 +191,15 @@ def _short(image: str) -> str:
 
 
 def _console(color: bool) -> Console:
-    """Standard output: colours only on a terminal whose user wants them."""
-    terminal = Console(highlight=False, emoji=False, markup=False, no_color=not color or None, soft_wrap=False)
-    if terminal.is_terminal and os.environ.get("TERM") != "dumb":
-        return terminal
-    return Console(highlight=False, emoji=False, markup=False, color_system=None, force_terminal=False, width=UNLIMITED)
+    """Standard output: colours only on a terminal whose user wants them, no limit of width elsewhere."""
+    if not sys.stdout.isatty():
+        return Console(color_system=None, force_terminal=False, width=UNLIMITED)
+    colors = color and os.environ.get("TERM") != "dumb"
+    return Console(color_system="auto" if colors else None, force_terminal=True)
 
 
 def _print(console: Console, text: Text) -> None:
-    console.print(text, soft_wrap=not console.is_terminal)
+    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def _print_table(

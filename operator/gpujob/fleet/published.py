@@ -44,7 +44,7 @@ def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
         vendor=vendor or Vendor.NVIDIA,
         resource=status.resource_name or "",
         accelerator=accelerator,
-        memory=_read(parse_bytes, status.memory),
+        memory=_memory(status.memory),
         driver=status.driver,
         cpu_architecture=status.cpu_architecture or "amd64",
         instance_type=status.instance_type or "",
@@ -80,6 +80,12 @@ def _problem(status: GPUPoolStatus, *, known: bool) -> Finding | None:
         return None
     sentence = "accelerator {} of the published GPUPool is in no catalog row; use the operator's catalog (--catalog)"
     return Finding(Reason.DEVICE_UNKNOWN, sentence, (status.accelerator or "unknown",))
+
+
+def _memory(text: str | None) -> int | None:
+    """Bytes of a size that was rounded down when it was published: rounded down again it would show as less."""
+    size = _read(parse_bytes, text)
+    return None if size is None else size + 1
 
 
 def _price(status: GPUPoolStatus) -> PoolPrice | None:

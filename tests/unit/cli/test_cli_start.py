@@ -26,7 +26,7 @@ def modules(*arguments: str | Path) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED, *map(str, arguments)], capture_output=True, text=True, check=True, timeout=60
     )
-    code, *names = done.stderr.split()
+    code, *names = done.stderr.splitlines()[-1].split()
     assert code == "0"
     return set(names)
 
