@@ -13,7 +13,7 @@ export PYTHONPATH := $(CURDIR)
 
 .PHONY: help
 help: ## Prints this list.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	@if [ ! -x "$(UV)" ] && ! command -v $(UV) >/dev/null 2>&1; then $(MAKE) --no-print-directory .uv/bin/uv; fi

@@ -15,6 +15,7 @@ from gpujob import quantity
 from gpujob.errors import BadQuantity
 
 MEMORY_REMEDY: Final = "write a number with a unit, for example 80G or 64Gi"
+CPU_REMEDY: Final = "write cores (8) or millicores (500m)"
 MONEY_REMEDY: Final = "write US dollars as a decimal, for example 2.10"
 
 
@@ -33,38 +34,43 @@ class Shape(BaseModel):
 
 def _memory(value: Any) -> str:
     """A memory quantity as text; refuses what is no quantity and what is below 1M (a forgotten unit)."""
-    if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise ValueError(f"is not a quantity; {MEMORY_REMEDY}")
     try:
-        size = quantity.parse_bytes(value)
-    except BadQuantity as error:
-        raise ValueError(str(error)) from error
-    if size < quantity.MEGA:
-        raise ValueError(f"{value} is {size} bytes, below 1M: the unit is missing; {MEMORY_REMEDY}")
+        enough = _is_scalar(value) and quantity.parse_bytes(value) >= quantity.MEGA
+    except BadQuantity:
+        enough = False
+    if not enough:
+        raise ValueError(f"{_shown(value)} is not a memory size of at least 1M; {MEMORY_REMEDY}")
     return str(value)
 
 
 def _millicores(value: Any) -> str:
     """A CPU quantity as text."""
-    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-        raise ValueError("is not a CPU quantity; write cores (8) or millicores (500m)")
     try:
-        if quantity.parse_millicores(str(value)) < 1:
-            raise ValueError(f"{value} is no CPU at all; write at least 1m")
-    except BadQuantity as error:
-        raise ValueError(f"{value!r} is not a CPU quantity; write cores (8) or millicores (500m)") from error
+        enough = _is_scalar(value) and quantity.parse_millicores(str(value)) >= 1
+    except BadQuantity:
+        enough = False
+    if not enough:
+        raise ValueError(f"{_shown(value)} is not a CPU quantity; {CPU_REMEDY}")
     return str(value)
 
 
 def _money(value: Any) -> str:
     """An amount of US dollars as text; floats are taken as YAML wrote them (2.10 arrives as 2.1)."""
-    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-        raise ValueError(f"is not an amount; {MONEY_REMEDY}")
     try:
-        quantity.parse_dollars(str(value))
-    except BadQuantity as error:
-        raise ValueError(str(error)) from error
+        readable = (_is_scalar(value) or isinstance(value, float)) and quantity.parse_dollars(str(value)) >= 0
+    except BadQuantity:
+        readable = False
+    if not readable:
+        raise ValueError(f"{_shown(value)} is not a price in US dollars between 0 and 100000; {MONEY_REMEDY}")
     return str(value)
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    return str(value)[:64]
 
 
 def _int_or_string(description: str, rule: str, message: str) -> WithJsonSchema:
@@ -95,7 +101,7 @@ Millicores = Annotated[
     _int_or_string(
         "CPU cores, or millicores with the suffix m.",
         "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",
-        "string(self) + ' is not a CPU quantity; write cores (8) or millicores (500m)'",
+        f"string(self) + ' is not a CPU quantity; {CPU_REMEDY}'",
     ),
 ]
 """CPU as its author wrote it."""

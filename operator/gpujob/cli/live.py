@@ -6,6 +6,7 @@ would take longer to build than all else together, and refuse what they do not k
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -74,12 +75,12 @@ class LiveCluster:
             query["continue"] = more
 
     def _published(self, refused: Refused) -> dict[str, Any]:
-        """The GPUPools that the operator published; the refusal stands where there are none."""
+        """The GPUPools, if the operator wrote how many GPUs are free; else the refusal stands."""
         try:
             pools = self.listed(GPUPOOLS)
         except Refused:
             raise refused from None
-        if not pools["items"]:
+        if not any((pool.get("status") or {}).get("gpus") for pool in pools["items"]):
             raise refused
         return pools
 
@@ -126,7 +127,9 @@ class Connection:
 
         url = self.configuration.host.rstrip("/") + path
         try:
-            answer = self.pool.request("GET", url, headers=self._headers(), timeout=SECONDS, retries=1, redirect=False)
+            answer = self.pool.request(
+                "GET", url, headers=self._headers(), timeout=SECONDS, retries=False, redirect=False
+            )
         except HTTPError as error:
             why = str(getattr(error, "reason", None) or error).rpartition(": ")[2]
             raise BadInput(
@@ -147,22 +150,40 @@ def connect(kubeconfig: str | None, context: str | None) -> Connection:
         from kubernetes import client, config
     except ModuleNotFoundError as error:
         raise BadInput(f"asking a cluster needs {error.name}: pip install 'gpujob-operator[cli]', {OFFLINE}") from error
-    configuration = client.Configuration()
     location = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+    configuration, inside = client.Configuration(), False
+    if not (kubeconfig or context or _exists(location)):
+        if not os.environ.get("KUBERNETES_SERVICE_HOST"):
+            raise BadInput(f"there is no kubeconfig at {location}; name one with --kubeconfig, {OFFLINE}")
+        inside = True
+    complaints = _Complaints()
+    logging.getLogger().addHandler(complaints)
     try:
-        if kubeconfig or context or _exists(location):
-            config.load_kube_config(location, context, configuration, False)  # type: ignore[no-untyped-call]
-        elif os.environ.get("KUBERNETES_SERVICE_HOST"):
+        if inside:
             config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
         else:
-            raise BadInput(f"there is no kubeconfig at {location}; name one with --kubeconfig, {OFFLINE}")
-    except BadInput:
-        raise
+            config.load_kube_config(location, context, configuration, False)  # type: ignore[no-untyped-call]
     except Exception as error:
-        # Whatever a credential plugin or a broken kubeconfig raises; the client documents no common class.
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise BadInput(f"the kubeconfig {location} cannot be used ({why}); mend it, {OFFLINE}") from error
+        # Whatever a broken kubeconfig raises; the client documents no common class.
+        complaints.said.append(str(error).strip() or type(error).__name__)
+    finally:
+        logging.getLogger().removeHandler(complaints)
+    if complaints.said:
+        where = "account of this pod" if inside else f"kubeconfig {location}"
+        raise BadInput(f"the {where} cannot be used ({complaints.said[0].splitlines()[0]}); mend it, {OFFLINE}")
     return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager)
+
+
+class _Complaints(logging.Handler):
+    """What the client logs as an error instead of raising it: a credential plugin that failed."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps the message."""
+        self.said.append(record.getMessage())
 
 
 def _exists(location: str) -> bool:

@@ -15,7 +15,7 @@ import sys
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-PIPE_CLOSED = 141
+PIPE_CLOSED = 1
 
 
 def run() -> None:

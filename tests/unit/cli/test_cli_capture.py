@@ -23,8 +23,12 @@ def raw_cluster() -> list[dict[str, Any]]:
         item["metadata"].setdefault("labels", {})["team.example/owner"] = SECRET
         if item["kind"] == "Node":
             item["metadata"]["labels"]["team.example/reserved"] = "yes"
-            item["status"] |= {"addresses": [{"address": SECRET}], "nodeInfo": {"machineID": SECRET}, "images": [SECRET]}
-            item["spec"]["podCIDR"] = SECRET
+            item["status"] |= {
+                "addresses": [{"address": SECRET}],
+                "nodeInfo": {"machineID": SECRET},
+                "images": [SECRET],
+            }
+            item.setdefault("spec", {})["podCIDR"] = SECRET
             if "providerID" in item["spec"]:
                 item["spec"]["providerID"] += f"/subscriptions/{SECRET}"
         if item["kind"] == "Pod":

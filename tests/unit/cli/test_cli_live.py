@@ -66,7 +66,7 @@ def server() -> Server:
 @pytest.fixture
 def kubeconfig(server: Server, tmp_path: Path) -> Iterator[Path]:
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             status, body = server.answer(self.path, self.headers.get("authorization", ""))
             self.send_response(status)
             self.end_headers()
@@ -106,9 +106,13 @@ def live(gpujob: Command, kubeconfig: Path) -> Callable[..., Any]:
     return run
 
 
-def test_a_live_plan_is_the_plan_of_the_captured_file(live: Callable[..., Any], gpujob: Command, server: Server) -> None:
+def test_a_live_plan_is_the_plan_of_the_captured_file(
+    live: Callable[..., Any], gpujob: Command, server: Server
+) -> None:
     answer = live("-o", "json", gpusPerNode=2)
-    file = gpujob("plan", "-f", "-", "--cluster", MIXED, "--catalog", CATALOG, "-o", "json", stdin=manifest(gpusPerNode=2))
+    file = gpujob(
+        "plan", "-f", "-", "--cluster", MIXED, "--catalog", CATALOG, "-o", "json", stdin=manifest(gpusPerNode=2)
+    )
     assert (answer.code, answer.out, answer.err) == (file.code, file.out, "")
     assert {token for _, _, token in server.asked} == {"Bearer secret-token"}
     assert [path for path, *_ in server.asked].count("/api/v1/nodes") == 3  # 9 nodes in pages of 4
@@ -139,9 +143,11 @@ def test_without_rights_published_pools_are_used(live: Callable[..., Any], serve
     assert answer.err == "nodes cannot be read; published GPUPools are used: free as of 2026-01-31T10:00:00Z\n"
 
 
-def test_without_rights_and_without_published_pools_the_remedy_is_a_file(
+def test_without_rights_and_without_published_figures_the_remedy_is_a_file(
     live: Callable[..., Any], server: Server
 ) -> None:
+    unpublished = [{key: value for key, value in pool.items() if key != "status"} for pool in published()]
+    server.objects = [*server.objects, *unpublished]
     server.statuses = {"/api/v1/nodes": 403}
     answer = live()
     assert answer.code == 2
@@ -190,7 +196,9 @@ def test_an_answer_that_is_no_json_is_one_sentence(
 BROKEN = {
     "refused": (kubeconfig_of("http://127.0.0.1:1"), "error: no answer from http://127.0.0.1:1 ("),
     "plugin": (
-        kubeconfig_of("http://127.0.0.1:1", exec={"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere"}),
+        kubeconfig_of(
+            "http://127.0.0.1:1", exec={"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere"}
+        ),
         "error: the kubeconfig {path} cannot be used (",
     ),
     "no context": ({"apiVersion": "v1", "kind": "Config"}, "error: the kubeconfig {path} cannot be used ("),

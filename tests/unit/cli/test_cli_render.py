@@ -38,6 +38,8 @@ def test_a_job_without_a_place_has_no_objects_but_the_plans_words_and_exit_code(
 
 
 def test_a_uid_that_the_manifest_has_is_kept(gpujob: Command) -> None:
-    answer = render(gpujob, manifest().replace("name: train", "name: train\n  uid: 11111111-0000-4000-8000-000000000000"))
+    answer = render(
+        gpujob, manifest().replace("name: train", "name: train\n  uid: 11111111-0000-4000-8000-000000000000")
+    )
     assert "11111111-0000-4000-8000-000000000000" in answer.out
     assert answer.err == ""

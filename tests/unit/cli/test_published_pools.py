@@ -22,7 +22,10 @@ def published() -> list[dict[str, Any]]:
     pools = []
     for pool in fleet.pools:
         found = publish.manifest(pool)
-        found["metadata"]["managedFields"] = [{"subresource": "status", "time": WRITTEN}, {"time": "2027-01-01T00:00:00Z"}]
+        found["metadata"]["managedFields"] = [
+            {"subresource": "status", "time": WRITTEN},
+            {"time": "2027-01-01T00:00:00Z"},
+        ]
         pools.append({**found, "status": publish.status(pool, fleet, {}, WRITTEN)})
     return pools
 

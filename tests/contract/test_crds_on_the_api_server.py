@@ -1,0 +1,137 @@
+"""The CRDs on a real API server: accepted, readable by kubectl explain, and refusing what the command line refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpujob.api.crd import KINDS, definition
+from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
+from gpujob.errors import BadManifest
+from tests.e2e.cluster import Cluster, eventually
+
+pytestmark = pytest.mark.e2e
+
+HERE = Path(__file__).parent
+CRDS = HERE.parent.parent / "crds"
+READERS = {"GPUJob": read_gpujob, "GPUPool": read_gpupool, "GPURuntime": read_gpuruntime}
+
+
+def table(name: str) -> list[dict[str, Any]]:
+    """The rows of a file of manifests."""
+    return yaml.safe_load((HERE / name).read_text())
+
+
+def manifest(row: dict[str, Any], name: str = "probe") -> dict[str, Any]:
+    """A row as a whole manifest."""
+    kind = row.get("kind", "GPUJob")
+    return {"apiVersion": "gpujob.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": row["spec"]}
+
+
+def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """What kubectl answers."""
+    command = [str(cluster.tool("kubectl")), *arguments]
+    return subprocess.run(command, env=cluster.environment(), input=stdin, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def crds(cluster: Cluster) -> None:
+    """The CRDs, established."""
+    done = kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
+    assert done.returncode == 0, done.stderr
+    names = [f"crd/{kind.plural}.gpujob.dev" for kind in KINDS]
+    waited = kubectl(cluster, "wait", "--for=condition=Established", "--timeout=30s", *names)
+    assert waited.returncode == 0, waited.stderr
+    eventually(lambda: kubectl(cluster, "get", "gpuruntimes").returncode == 0, what="the new kinds to be served")
+
+
+@pytest.mark.parametrize("row", table("refused_manifests.yaml"), ids=lambda row: f"{json.dumps(row['spec'])[:60]}")
+def test_the_api_server_and_the_command_line_refuse_with_the_same_sentence(cluster: Cluster, row: dict[str, Any]) -> None:
+    document = manifest(row)
+    with pytest.raises(BadManifest) as refusal:
+        READERS[document["kind"]](document)
+    assert row["says"] in str(refusal.value)
+    answer = kubectl(cluster, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(document))
+    assert answer.returncode != 0, answer.stdout
+    assert row.get("server", row["says"]) in answer.stderr
+
+
+@pytest.mark.parametrize("row", table("accepted_manifests.yaml"), ids=lambda row: f"{json.dumps(row['spec'])[:60]}")
+def test_the_api_server_and_the_command_line_accept(cluster: Cluster, row: dict[str, Any]) -> None:
+    document = manifest(row)
+    READERS[document["kind"]](document)
+    answer = kubectl(cluster, "apply", "--dry-run=server", "-f", "-", stdin=json.dumps(document))
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_applying_twice_changes_nothing(cluster: Cluster) -> None:
+    row = table("accepted_manifests.yaml")[6]
+    document = json.dumps(manifest(row, "twice"))
+    assert "created" in kubectl(cluster, "apply", "-f", "-", stdin=document).stdout
+    assert "unchanged" in kubectl(cluster, "apply", "-f", "-", stdin=document).stdout
+    stored = json.loads(kubectl(cluster, "get", "gpujob", "twice", "-o", "json").stdout)
+    assert stored["spec"] == row["spec"], "defaults are the operator's, so that absence stays absence"
+
+
+def test_explain_reads_well(cluster: Cluster) -> None:
+    text = kubectl(cluster, "explain", "gpujob.spec.placement").stdout
+    for field in ("accelerators", "capacityTypes", "maxPricePerHour", "objective", "pools", "vendors"):
+        assert field in text
+    assert "Vendors that may be chosen; both when empty." in text
+    assert "<none>" not in text.lower()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
+def test_no_field_is_blank_or_unbounded(kind: Any) -> None:
+    schema = definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for name in ("spec", "status"):
+        if name in schema["properties"]:
+            walk(schema["properties"][name], name)
+
+
+def walk(node: dict[str, Any], path: str) -> None:
+    """Asserts that every field below is described, typed and bounded."""
+    assert "anyOf" not in node, f"{path}: a union with null is not structural"
+    assert "title" not in node, path
+    assert node.get("description"), f"{path} is blank in kubectl explain"
+    kind = node.get("type")
+    assert kind or node.get("x-kubernetes-int-or-string"), f"{path} has no type"
+    if kind == "string":
+        assert "maxLength" in node or "enum" in node, f"{path} has no bound"
+    for name, field in node.get("properties", {}).items():
+        walk(field, f"{path}.{name}")
+    if kind == "array":
+        assert "maxItems" in node, f"{path} has no bound"
+        if "properties" in node["items"]:
+            walk(node["items"] | {"description": "an item"}, f"{path}[]")
+    if "additionalProperties" in node:
+        assert "maxProperties" in node, f"{path} has no bound"
+
+
+def test_lists_merge_by_their_key(cluster: Cluster) -> None:
+    for manager, value in (("one", "A"), ("two", "B")):
+        document = manifest({"spec": {"env": [{"name": value, "value": value}]}}, "merged")
+        done = kubectl(cluster, "apply", "--server-side", "--field-manager", manager, "-f", "-", stdin=json.dumps(document))
+        assert done.returncode == 0, done.stderr
+    stored = json.loads(kubectl(cluster, "get", "gpujob", "merged", "-o", "json").stdout)
+    assert {entry["name"] for entry in stored["spec"]["env"]} == {"A", "B"}
+
+
+def test_a_placed_job_is_immutable_but_for_suspend(cluster: Cluster) -> None:
+    document = json.dumps(manifest({"spec": {"nodes": 2}}, "fixed"))
+    kubectl(cluster, "apply", "-f", "-", stdin=document)
+    free = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", '{"spec": {"nodes": 3}}')
+    assert free.returncode == 0, free.stderr
+    status = '{"status": {"state": "Running", "jobName": "fixed-1"}}'
+    written = kubectl(cluster, "patch", "gpujob", "fixed", "--subresource=status", "--type=merge", "-p", status)
+    assert written.returncode == 0, written.stderr
+    for change in ('{"spec": {"nodes": 4}}', '{"spec": {"nodes": null}}', '{"spec": {"gpuMemory": "80G"}}'):
+        refused = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", change)
+        assert "cannot change while the child Job exists; create a new GPUJob, or set suspend first" in refused.stderr
+    suspended = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    assert suspended.returncode == 0, suspended.stderr

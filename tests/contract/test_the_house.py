@@ -1,0 +1,54 @@
+"""What keeps the house in order: names, folders, and documents that say what the code does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_source_root_is_no_package() -> None:
+    assert not (ROOT / "operator" / "__init__.py").exists(), "it would hide Python's own operator module"
+
+
+def test_no_room_is_called_by_an_empty_name() -> None:
+    empty = {"utils", "helpers", "common", "misc"}
+    assert not [path for path in (ROOT / "operator").rglob("*.py") if path.stem in empty]
+
+
+def test_every_module_says_why_it_exists() -> None:
+    for path in (ROOT / "operator").rglob("*.py"):
+        assert path.read_text().lstrip().startswith('"""'), f"{path} has no docstring"
+
+
+def test_the_readme_shows_the_real_plan() -> None:
+    command = [str(Path(sys.executable).parent / "kubectl-gpujob"), "plan", "-f", "examples/hello-gpu.yaml"]
+    done = subprocess.run(
+        [*command, "--cluster", "examples/clusters/mixed.yaml"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip() in README
+
+
+def test_the_readme_shows_the_example_that_is_there() -> None:
+    lines = (ROOT / "examples" / "hello-gpu.yaml").read_text().splitlines()
+    assert "\n".join(line for line in lines if not line.startswith("#")) in README
+
+
+def test_every_target_of_the_makefile_has_a_sentence() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^\.PHONY: (.+)$", makefile, re.M))
+    described = set(re.findall(r"^([a-z0-9-]+):.*## .+\.$", makefile, re.M))
+    assert targets == described
+
+
+@pytest.mark.parametrize("document", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda p: p.name)
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
