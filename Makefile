@@ -19,7 +19,7 @@ help: ## Prints this list.
 	@if [ ! -x "$(UV)" ] && ! command -v $(UV) >/dev/null 2>&1; then $(MAKE) --no-print-directory .uv/bin/uv; fi
 	@echo "installing the locked dependencies into .venv"
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
-	@$(UV) pip sync --quiet --require-hashes --python .venv/bin/python requirements/dev.txt
+	@$(UV) pip sync --quiet --compile-bytecode --require-hashes --python .venv/bin/python requirements/dev.txt
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --python .venv/bin/python --editable .
 	@touch $@
 

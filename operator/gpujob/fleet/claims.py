@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from gpujob.api.gpupool import GPUPool, NodeSelector, Price
 from gpujob.fleet.objects import Labels, Node
 from gpujob.quantity import parse_dollars
 from gpujob.vocabulary import CapacityType
+
+if TYPE_CHECKING:  # the models cost a plan without any GPUPool a sixth of its start
+    from gpujob.api.gpupool import GPUPool, NodeSelector, Price
 
 
 @dataclass(frozen=True, slots=True)

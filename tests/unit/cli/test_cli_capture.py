@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import CATALOG, MIXED, Command, manifest
+from cli_room import CATALOG, MIXED, Command, manifest
 
 SECRET = "hunter2"
 

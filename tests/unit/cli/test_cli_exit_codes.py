@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import CATALOG, MIXED, ROOT, Command, manifest
+from cli_room import CATALOG, MIXED, ROOT, Command, manifest
 
 VERDICTS = {
     "Placed": (0, manifest(gpusPerNode=1)),

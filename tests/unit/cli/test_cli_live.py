@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 import yaml
-from conftest import CATALOG, MIXED, Command, manifest
+from cli_room import CATALOG, MIXED, Command, manifest
 from test_published_pools import published
 
 REMEDY = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"

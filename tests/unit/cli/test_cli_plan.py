@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import MIXED, Command, check_golden, manifest
+from cli_room import MIXED, Command, check_golden, manifest
 
 CHOSEN = {
     "pool", "vendor", "accelerator", "nodes", "gpusPerNode", "nodeNames", "image", "runtime", "pricePerHour",

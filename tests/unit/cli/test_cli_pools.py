@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import yaml
-from conftest import CATALOG, MIXED, Command, check_golden
+from cli_room import CATALOG, MIXED, Command, check_golden
 
 ADMIN = """
 ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import yaml
-from conftest import CATALOG, MIXED, Answer, Command, manifest
+from cli_room import CATALOG, MIXED, Answer, Command, manifest
 
 UID = "00000000-0000-4000-8000-000000000000"
 

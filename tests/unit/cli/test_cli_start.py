@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import CATALOG, MIXED, ROOT
+from cli_room import CATALOG, MIXED, ROOT
 
 HELLO = ROOT / "examples" / "hello-gpu.yaml"
 CLUSTER_CLIENTS = {"kopf", "kubernetes", "aiohttp", "prometheus_client", "structlog", "urllib3", "asyncio"}

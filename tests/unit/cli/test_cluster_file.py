@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import CATALOG, MIXED
+from cli_room import CATALOG, MIXED
 
 from gpujob.catalog.load import read_catalog
 from gpujob.errors import BadClusterFile

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CATALOG, MIXED, Answer, Command, manifest
+from cli_room import CATALOG, MIXED, Answer, Command, manifest
 
 from gpujob.catalog.load import read_catalog
 from gpujob.fleet import publish

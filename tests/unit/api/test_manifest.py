@@ -1,0 +1,79 @@
+"""Reading manifests: every problem is one sentence, and nothing hostile raises anything but BadManifest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpujob.api.gpujob import GPUJobSpec
+from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
+from gpujob.errors import BadManifest
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),
+    max_leaves=12,
+)
+fields = st.sampled_from([info.alias or name for name, info in GPUJobSpec.model_fields.items()])
+
+
+@given(spec=st.dictionaries(fields, anything, max_size=5) | anything)
+@pytest.mark.parametrize("read", [read_gpujob, read_gpupool, read_gpuruntime])
+def test_hostile_specs_are_read_or_refused(read: Any, spec: Any) -> None:
+    try:
+        read({"metadata": {"name": "a"}, "spec": spec})
+    except BadManifest as refusal:
+        assert str(refusal)
+
+
+@given(document=anything)
+def test_hostile_documents_are_refused(document: Any) -> None:
+    try:
+        read_gpujob(document)
+    except BadManifest as refusal:
+        assert str(refusal)
+
+
+def test_a_deep_document_is_refused() -> None:
+    spec: Any = {}
+    for _ in range(5000):
+        spec = {"a": spec}
+    with pytest.raises(BadManifest):
+        read_gpujob({"spec": spec})
+
+
+def test_several_problems_are_told_at_once() -> None:
+    with pytest.raises(BadManifest) as refusal:
+        read_gpujob({"spec": {"nodes": "two", "gpuMemry": "80G", "placement": {"vendor": "AMD"}}})
+    assert str(refusal.value).splitlines() == [
+        "spec.nodes: must be a whole number, got 'two'",
+        "spec.gpuMemry: unknown field; did you mean gpuMemory?",
+        "spec.placement.vendor: unknown field; did you mean vendors?",
+    ] or len(str(refusal.value).splitlines()) == 3
+
+
+def test_a_status_of_another_version_does_no_harm() -> None:
+    assert read_gpujob({"metadata": {"name": "a"}, "spec": {}, "status": {"invented": [1]}}).status is None
+
+
+def test_null_members_are_absent() -> None:
+    assert read_gpujob({"spec": {"gpuMemory": None, "placement": {"vendors": None}}}).spec.gpu_memory is None
+
+
+def test_a_spec_of_more_than_200_kib_is_refused() -> None:
+    args = ["x" * 30_000] * 10
+    with pytest.raises(BadManifest, match="at most 204800 are taken; put files into a ConfigMap"):
+        read_gpujob({"spec": {"args": args}})
+
+
+def test_a_mount_of_a_volume_that_is_not_there_is_refused() -> None:
+    with pytest.raises(BadManifest, match="a volumeMount names a volume that is not in volumes"):
+        read_gpujob({"spec": {"volumeMounts": [{"name": "a", "mountPath": "/a"}]}})
+
+
+def test_another_kind_is_named() -> None:
+    with pytest.raises(BadManifest, match="expected gpujob.dev/v1alpha1 GPUJob, found batch/v1 Job"):
+        read_gpujob({"apiVersion": "batch/v1", "kind": "Job"})

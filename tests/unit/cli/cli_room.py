@@ -1,0 +1,70 @@
+"""One way to run the command line in this process, and a catalog that does not change."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpujob.cli.main import main
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+MIXED = ROOT / "examples" / "clusters" / "mixed.yaml"
+CATALOG = HERE / "catalog.yaml"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one command gave."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Answer]
+
+
+@pytest.fixture
+def gpujob(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs `gpujob` with arguments; `stdin` is what it reads there."""
+
+    def run(*arguments: str | Path, stdin: str = "") -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def plan(gpujob: Command) -> Command:
+    """Plans a manifest (YAML, read from stdin) against the mixed cluster and the tests' catalog."""
+
+    def run(manifest: str, *arguments: str | Path, cluster: Path = MIXED) -> Answer:
+        return gpujob("plan", "-f", "-", "--cluster", cluster, "--catalog", CATALOG, *arguments, stdin=manifest)
+
+    return run
+
+
+def manifest(name: str = "train", **spec: Any) -> str:
+    """A GPUJob as YAML."""
+    job = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": {"name": name}, "spec": spec}
+    return yaml.safe_dump(job, explicit_start=True)
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compares a text with its golden file; UPDATE_GOLDEN=1 writes the file instead."""
+    path = HERE / "golden" / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{name} changed; UPDATE_GOLDEN=1 writes what is right now"
