@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from gpujob.status.records import ChildRecord, PodState
 from gpujob.vocabulary import Reason, State
@@ -18,6 +19,17 @@ class Observation:
     message: str
     started: str = ""
     ended: str = ""
+    stuck: str = ""
+    """Kubernetes' own word for what keeps a pod from starting (ImagePullBackOff, …); empty while nothing does."""
+
+
+STUCK: Final = {
+    # The kubelet swings between the two while it waits; one word keeps the status still.
+    "ErrImagePull": "ImagePullBackOff",
+    **{word: word for word in ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff")},
+    **{word: word for word in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")},
+}
+"""Waiting reasons of a container that do not pass by themselves."""
 
 
 def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) -> Observation:
@@ -49,7 +61,7 @@ def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> 
     why = f": {waiting.waiting_reason}" if waiting.waiting_reason else ""
     detail = f" ({waiting.waiting_message})" if waiting.waiting_message else ""
     message = f"{running} of {child.pods} pods run; pod {waiting.name} starts on node {waiting.node}{why}{detail}"
-    return Observation(State.STARTING, Reason.STARTING, message)
+    return Observation(State.STARTING, Reason.STARTING, message, stuck=STUCK.get(waiting.waiting_reason, ""))
 
 
 def _all_started(child: ChildRecord, pods: Sequence[PodState]) -> str:

@@ -42,7 +42,7 @@ def placed(
         "startTime": job.status.get("startTime") or seen.started,
         "completionTime": seen.ended,
     }
-    status["display"] |= {"accelerator": _accelerator(placement)}
+    status["display"] |= {"accelerator": _accelerator(placement), "reason": seen.stuck or seen.reason.value}
     return _without_blanks(status)
 
 
@@ -110,7 +110,8 @@ def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
     placement = status.get("placement") or {}
     kept = ("state", "jobName", "attempt", "startTime", "completionTime", "observedGeneration")
     chosen = tuple(placement.get(key) for key in ("pool", "image")), tuple(placement.get("nodeNames") or ())
-    return (*(status.get(key) for key in kept), claims, chosen, nearest.get("pool"), nearest.get("reason"))
+    shown = (status.get("display") or {}).get("reason")
+    return (*(status.get(key) for key in kept), claims, chosen, nearest.get("pool"), nearest.get("reason"), shown)
 
 
 def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
