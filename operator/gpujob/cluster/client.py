@@ -15,7 +15,7 @@ unknown. Called by `watch`, `leader`, and by every step that creates or patches.
     └── OutcomeUnknown            a write was sent and nobody knows whether it happened: GET, then decide
 """
 
-# ruff: noqa: N818 - an error is named after what happened (NotFound, Gone), as the API server names it
+
 
 from __future__ import annotations
 

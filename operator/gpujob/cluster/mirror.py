@@ -8,7 +8,7 @@ How old news is told from new: resourceVersions of one kind are compared as inte
 can be). `seen` is how far list and watch have come; whatever is at or before it is already in the mirror, or gone.
 """
 
-# ruff: noqa: N818 - an error is named after what happened (NotFound, Gone), as the API server names it
+
 
 from __future__ import annotations
 

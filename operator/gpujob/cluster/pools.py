@@ -13,8 +13,8 @@ from gpujob.cluster.book import Book
 from gpujob.cluster.client import ApiError
 from gpujob.cluster.kinds import PoolRecord
 from gpujob.cluster.writer import NotLeader, Writer
-from gpujob.fleet import publish
 from gpujob.fleet.pools import Fleet, Pool
+from gpujob.status import pools as publish
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ itself that its stream is dead (no byte for 65 s, though the server sends a book
 and lists afresh when the server has forgotten where it was. `WatchHealth` is what metrics and the liveness probe read.
 """
 
-# ruff: noqa: N818 - an error is named after what happened (NotFound, Gone), as the API server names it
+
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ from gpujob.status.records import ChildRecord, JobRecord, owner_uid
 log = structlog.get_logger(__name__)
 
 
-class NotLeader(Exception):  # noqa: N818 - named after what is the case
+class NotLeader(Exception):
     """This process may not write any more: another one is leader or soon will be."""
 
 
-class NameConflict(Exception):  # noqa: N818 - named after what is the case
+class NameConflict(Exception):
     """An object of the child's name exists and is not the job's; nothing was written."""
 
 

@@ -50,11 +50,6 @@ def usable(accelerator: Accelerator, reported: int | None) -> tuple[int | None, 
     return min(accelerator.driver_bytes or reported, reported) * 99 // 100, doubts
 
 
-def whole_number(text: str | None) -> int | None:
-    """A label's value as a whole number; None when it is absent or no number."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 12 else None
-
-
 def readable(version: str | None) -> str | None:
     """A driver version as labels say it; None where it is absent or no version, since unknown is never too old."""
     return version if version and release(version) else None

@@ -11,8 +11,9 @@ from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding
-from gpujob.fleet.facts import MIB, DeviceFacts, by_instance_type, readable, usable, whole_number
+from gpujob.fleet.facts import MIB, DeviceFacts, by_instance_type, readable, usable
 from gpujob.fleet.objects import Labels, Node
+from gpujob.untrusted import whole_number
 from gpujob.vocabulary import Reason, Vendor
 
 WHOLE_GPU: Final = "nvidia.com/gpu"

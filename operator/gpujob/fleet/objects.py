@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gpujob import quantity
 from gpujob.errors import BadQuantity
+from gpujob.untrusted import table, tables
 from gpujob.vocabulary import Annotation, Label, Vendor
 
 Labels = Mapping[str, str]
@@ -123,36 +124,36 @@ def vendor_of(resource: str) -> Vendor | None:
 
 def read_node(raw: Mapping[str, Any]) -> Node:
     """The slim record of a Node object; never raises for what is inside."""
-    metadata, spec, status = _map(raw, "metadata"), _map(raw, "spec"), _map(raw, "status")
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     unread: list[str] = []
-    allocatable = _map(status, "allocatable")
+    allocatable = table(status, "allocatable")
     return Node(
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
-        labels={k: v for k, v in _map(metadata, "labels").items() if isinstance(k, str) and isinstance(v, str)},
+        labels={k: v for k, v in table(metadata, "labels").items() if isinstance(k, str) and isinstance(v, str)},
         taints=tuple(_taints(spec)),
         ready=_is_ready(status),
         cordoned=spec.get("unschedulable") is True,
         leaving=bool(metadata.get("deletionTimestamp")),
         provider=str(spec.get("providerID") or "").partition(":")[0][:32],
-        price=_text(_map(metadata, "annotations").get(Annotation.PRICE_PER_GPU_HOUR)),
+        price=_text(table(metadata, "annotations").get(Annotation.PRICE_PER_GPU_HOUR)),
         allocatable=_resources(allocatable, unread),
         devices=_devices(allocatable, unread),
-        capacity=_devices(_map(status, "capacity"), unread),
+        capacity=_devices(table(status, "capacity"), unread),
         unread=tuple(unread),
     )
 
 
 def read_pod(raw: Mapping[str, Any]) -> Pod:
     """The slim record of a Pod object; never raises for what is inside."""
-    metadata, spec, status = _map(raw, "metadata"), _map(raw, "spec"), _map(raw, "status")
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     needs, devices = _effective_requests(spec)
     return Pod(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
         node=str(spec.get("nodeName") or ""),
-        job_uid=str(_map(metadata, "labels").get(Label.JOB_UID, "")),
+        job_uid=str(table(metadata, "labels").get(Label.JOB_UID, "")),
         terminal=status.get("phase") in TERMINAL_PHASES,
         needs=needs,
         devices=devices,
@@ -165,25 +166,25 @@ def _effective_requests(spec: Mapping[str, Any]) -> tuple[Resources, Mapping[str
     Source: k8s.io/component-helpers resource.PodRequests.
     """
     running, devices = Resources(pods=1), dict[str, int]()
-    for container in _list(spec, "containers"):
+    for container in tables(spec, "containers"):
         running, devices = running + _requests(container)[0], _sum(devices, _requests(container)[1])
     sidecars, sidecar_devices = Resources(), dict[str, int]()
     peak, peak_devices = Resources(), dict[str, int]()
-    for container in _list(spec, "initContainers"):
+    for container in tables(spec, "initContainers"):
         needs, own = _requests(container)
         if container.get("restartPolicy") == "Always":
             sidecars, sidecar_devices = sidecars + needs, _sum(sidecar_devices, own)
             needs, own = Resources(), {}
         peak = peak.at_least(sidecars + needs)
         peak_devices = _largest(peak_devices, _sum(sidecar_devices, own))
-    overhead = _resources(_map(spec, "overhead"), [])
+    overhead = _resources(table(spec, "overhead"), [])
     total = (running + sidecars).at_least(peak) + Resources(overhead.millicores, overhead.memory, overhead.storage or 0)
     return total, _largest(_sum(devices, sidecar_devices), peak_devices)
 
 
 def _requests(container: Mapping[str, Any]) -> tuple[Resources, Mapping[str, int]]:
-    resources = _map(container, "resources")
-    wanted = {**_map(resources, "limits"), **_map(resources, "requests")}
+    resources = table(container, "resources")
+    wanted = {**table(resources, "limits"), **table(resources, "requests")}
     amounts = _resources(wanted, [])
     return Resources(amounts.millicores, amounts.memory, amounts.storage or 0), _devices(wanted, [])
 
@@ -227,25 +228,15 @@ def _amount(amounts: Mapping[str, Any], key: str, parse: Any, unread: list[str])
 
 
 def _taints(spec: Mapping[str, Any]) -> Iterable[Taint]:
-    for taint in _list(spec, "taints"):
+    for taint in tables(spec, "taints"):
         if isinstance(taint.get("key"), str) and isinstance(taint.get("effect"), str):
             yield Taint(taint["key"], str(taint.get("value") or ""), taint["effect"])
 
 
 def _is_ready(status: Mapping[str, Any]) -> bool:
     """Ready is True; a node that reports no conditions at all is taken as ready (written by hand or by a capture)."""
-    conditions = _list(status, "conditions")
+    conditions = tables(status, "conditions")
     return all(c.get("status") == "True" for c in conditions if c.get("type") == "Ready") if conditions else True
-
-
-def _map(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = holder.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _list(holder: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    value = holder.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gpujob.fleet.objects import Pod, Resources, read_pod
 from gpujob.fleet.pools import Promise
+from gpujob.untrusted import table, tables, whole_number
 from gpujob.vocabulary import Annotation, Label
 
 NODE_NAME_FIELD: Final = "metadata.name"
@@ -88,37 +89,37 @@ class PodRecord:
 
 def read_job(raw: Mapping[str, Any]) -> JobRecord:
     """The record of a GPUJob object."""
-    metadata = _map(raw, "metadata")
+    metadata = table(raw, "metadata")
     return JobRecord(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
-        generation=_int(metadata.get("generation")) or 1,
+        generation=whole_number(metadata.get("generation")) or 1,
         created=str(metadata.get("creationTimestamp", "")),
         version=str(metadata.get("resourceVersion", "")),
         leaving="deletionTimestamp" in metadata,
-        spec=_map(raw, "spec"),
-        status=_map(raw, "status"),
+        spec=table(raw, "spec"),
+        status=table(raw, "status"),
         metadata={"name": metadata.get("name"), "namespace": metadata.get("namespace"), "uid": metadata.get("uid")},
     )
 
 
 def read_child(raw: Mapping[str, Any]) -> ChildRecord:
     """The record of a child Job object."""
-    metadata, spec = _map(raw, "metadata"), _map(raw, "spec")
-    labels, annotations = _map(metadata, "labels"), _map(metadata, "annotations")
-    pod = _map(_map(spec, "template"), "spec")
+    metadata, spec = table(raw, "metadata"), table(raw, "spec")
+    labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
+    pod = table(table(spec, "template"), "spec")
     use = read_pod({"spec": pod})
     device = next(((resource, count) for resource, count in use.devices.items() if count), ("", 0))
-    end = next((c for c in _list(_map(raw, "status"), "conditions") if _is_end(c)), {})
+    end = next((c for c in tables(table(raw, "status"), "conditions") if _is_end(c)), {})
     return ChildRecord(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
         owner_uid=owner_uid(metadata),
-        attempt=_int(labels.get(Label.ATTEMPT)) or 1,
+        attempt=whole_number(labels.get(Label.ATTEMPT)) or 1,
         leaving="deletionTimestamp" in metadata,
-        pods=_int(spec.get("completions")) or 1,
+        pods=whole_number(spec.get("completions")) or 1,
         nodes=_pinned_nodes(pod),
         resource=device[0],
         gpus=device[1],
@@ -139,17 +140,17 @@ def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:
 
 def owner_uid(metadata: Mapping[str, Any]) -> str:
     """The uid of the controlling owner, empty when there is none."""
-    owners = _list(metadata, "ownerReferences")
+    owners = tables(metadata, "ownerReferences")
     return next((str(owner.get("uid", "")) for owner in owners if owner.get("controller") is True), "")
 
 
 def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
-    metadata, status = _map(raw, "metadata"), _map(raw, "status")
-    containers = _list(status, "containerStatuses")
+    metadata, status = table(raw, "metadata"), table(raw, "status")
+    containers = tables(status, "containerStatuses")
     train = next((c for c in containers if c.get("name") == TRAIN), containers[0] if containers else {})
-    now = _map(train, "state")
-    running, ended = _map(now, "running"), _map(now, "terminated")
-    waiting = next((w for w in (_map(_map(c, "state"), "waiting") for c in _all_containers(status)) if w), {})
+    now = table(train, "state")
+    running, ended = table(now, "running"), table(now, "terminated")
+    waiting = next((w for w in (table(table(c, "state"), "waiting") for c in _all_containers(status)) if w), {})
     return PodState(
         name=use.name,
         node=use.node,
@@ -159,14 +160,14 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         started=str(running.get("startedAt") or ended.get("startedAt") or ""),
         waiting_reason=str(waiting.get("reason", ""))[:64],
         waiting_message=str(waiting.get("message", ""))[:512],
-        exit_code=_int(ended.get("exitCode")),
+        exit_code=whole_number(ended.get("exitCode")),
         reason=str(ended.get("reason") or status.get("reason") or "")[:64],
         message=str(ended.get("message") or status.get("message") or "")[:512],
     )
 
 
 def _all_containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*_list(status, "initContainerStatuses"), *_list(status, "containerStatuses")]
+    return [*tables(status, "initContainerStatuses"), *tables(status, "containerStatuses")]
 
 
 def _is_end(condition: Mapping[str, Any]) -> bool:
@@ -175,8 +176,8 @@ def _is_end(condition: Mapping[str, Any]) -> bool:
 
 def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """The nodes that the pod's required affinity names, one for each term."""
-    required = _map(_map(_map(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
-    fields = (f for term in _list(required, "nodeSelectorTerms") for f in _list(term, "matchFields"))
+    required = table(table(table(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
+    fields = (f for term in tables(required, "nodeSelectorTerms") for f in tables(term, "matchFields"))
     return tuple(str(v) for f in fields if f.get("key") == NODE_NAME_FIELD for v in f.get("values") or () if v)
 
 
@@ -187,19 +188,3 @@ def _json(text: Any) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _map(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = holder.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _list(holder: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    value = holder.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _int(value: Any) -> int | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else None

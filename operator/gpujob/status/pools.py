@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.quantity import format_bytes, format_dollars
+from gpujob.status.conditions import Claim, merged
 from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, GROUP, ConditionType, Label, Reason
 
 POOL_NAME_LABEL: Final = f"{GROUP}/discovered-pool"
@@ -44,55 +45,23 @@ def status(pool: Pool, fleet: Fleet, held: Mapping[str, Any], now: str, generati
         "capacityType": pool.capacity_type.value,
         "pricePerGPUHour": format_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "priceSource": pool.price.source[:256] if pool.price else None,
-        "conditions": _conditions(pool, fleet, held, now, generation),
+        "conditions": merged(held.get("conditions") or (), _claims(pool, fleet), generation, now),
     }
     return {key: value for key, value in record.items() if value is not None}
 
 
-def _conditions(pool: Pool, fleet: Fleet, held: Mapping[str, Any], now: str, generation: int) -> list[dict[str, Any]]:
-    doubts = "; ".join(doubt.message for doubt in pool.doubts)
+def _claims(pool: Pool, fleet: Fleet) -> Iterator[Claim]:
     if pool.problem:
-        read = (False, pool.problem.reason, pool.problem.message)
+        yield Claim(ConditionType.READ, False, pool.problem.reason, pool.problem.message)
     else:
-        read = (True, Reason.READ, doubts or "labels and catalog agree")
-    claims = [(ConditionType.READ, *read)]
+        doubts = "; ".join(doubt.message for doubt in pool.doubts)
+        yield Claim(ConditionType.READ, True, Reason.READ, doubts or "labels and catalog agree")
     if not pool.discovered:
-        claims.append((ConditionType.OVERLAPS, *_overlap(fleet.overlaps.get(pool.name))))
-    before = {c.get("type"): c for c in held.get("conditions") or () if isinstance(c, Mapping)}
-    return [_condition(*claim, before.get(claim[0].value), now, generation) for claim in claims]
+        yield _overlap(fleet.overlaps.get(pool.name))
 
 
-def _overlap(lost: tuple[str, str] | None) -> tuple[bool, Reason, str]:
+def _overlap(lost: tuple[str, str] | None) -> Claim:
     if lost is None:
-        return False, Reason.NO_OVERLAP, "no older GPUPool claims its nodes"
-    return (
-        True,
-        Reason.OVERLAPS,
-        f"the older GPUPool {lost[0]} claims node {lost[1]} too and has it; narrow spec.nodeSelector",
-    )
-
-
-def _condition(
-    kind: ConditionType,
-    holds: bool,
-    reason: Reason,
-    message: str,
-    before: Mapping[str, Any] | None,
-    now: str,
-    generation: int,
-) -> dict[str, Any]:
-    value = "True" if holds else "False"
-    since = before.get("lastTransitionTime", now) if before and before.get("status") == value else now
-    return {
-        "type": kind.value,
-        "status": value,
-        "reason": reason.value,
-        "message": message[:4096],
-        "lastTransitionTime": since,
-        "observedGeneration": generation,
-    }
-
-
-def discovered(fleet: Fleet) -> Iterable[Pool]:
-    """The pools that the operator found by itself."""
-    return (pool for pool in fleet.pools if pool.discovered)
+        return Claim(ConditionType.OVERLAPS, False, Reason.NO_OVERLAP, "no older GPUPool claims its nodes")
+    sentence = f"the older GPUPool {lost[0]} claims node {lost[1]} too and has it; narrow spec.nodeSelector"
+    return Claim(ConditionType.OVERLAPS, True, Reason.OVERLAPS, sentence)

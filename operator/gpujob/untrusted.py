@@ -1,0 +1,27 @@
+"""Members of JSON that somebody else wrote: what is not of the wanted type reads as absent, nothing raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Table = Mapping[str, Any]
+
+
+def table(holder: Table, key: str) -> Table:
+    """A member that should be an object; an empty one when it is none."""
+    value = holder.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def tables(holder: Table, key: str) -> list[Table]:
+    """A member that should be a list of objects; what is none of them is left out."""
+    value = holder.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def whole_number(value: Any) -> int | None:
+    """A number of at least 0 that may be written as text (labels are); None for anything else or for ten digits."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else None
