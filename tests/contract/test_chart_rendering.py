@@ -12,10 +12,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import gpujob
 import pytest
 import yaml
 
+import gpujob
 from tests.e2e.cluster.binaries import CLIENTS, CONTROL_PLANE, build, folder
 from tests.e2e.cluster.state import REPOSITORY
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from gpujob.catalog.load import load_catalog
-from gpujob.fleet import publish
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
+from gpujob.status import pools as publish
 from tests.e2e.cluster import Cluster, down, eventually, node_list, pretended_nodes, up
 
 pytestmark = pytest.mark.e2e

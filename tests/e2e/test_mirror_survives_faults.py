@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+
 from gpujob.cluster.client import (
     AlreadyExists,
     ApiClient,
@@ -28,7 +29,6 @@ from gpujob.cluster.client import (
 from gpujob.cluster.leader import LEASES, Leadership, LeaseTimings
 from gpujob.cluster.mirror import Key, Kind, Mirror
 from gpujob.cluster.watch import DEAD_AFTER, Timings, WatchHealth, mirror_all
-
 from tests.e2e.cluster import Cluster, down, pretended_nodes, restart_component, up
 from tests.e2e.tcp_proxy import TcpProxy
 

@@ -136,7 +136,10 @@ def pools(
     from gpujob.cli import sources
     from gpujob.fleet.cluster_file import fleet_of
 
-    fleet, _ = fleet_of(sources.read_objects(cluster, kubeconfig, context), sources.read_catalog(catalog))
+    objects = sources.read_objects(cluster, kubeconfig, context)
+    fleet, _ = fleet_of(objects, sources.read_catalog(catalog))
+    if not fleet.pools:
+        sources.tell([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
     if output in (Output.TABLE, Output.WIDE):
         from gpujob.cli.tables import print_pools
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,18 +24,14 @@ fields = st.sampled_from([info.alias or name for name, info in GPUJobSpec.model_
 @given(spec=st.dictionaries(fields, anything, max_size=5) | anything)
 @pytest.mark.parametrize("read", [read_gpujob, read_gpupool, read_gpuruntime])
 def test_hostile_specs_are_read_or_refused(read: Any, spec: Any) -> None:
-    try:
+    with suppress(BadManifest):
         read({"metadata": {"name": "a"}, "spec": spec})
-    except BadManifest as refusal:
-        assert str(refusal)
 
 
 @given(document=anything)
 def test_hostile_documents_are_refused(document: Any) -> None:
-    try:
+    with suppress(BadManifest):
         read_gpujob(document)
-    except BadManifest as refusal:
-        assert str(refusal)
 
 
 def test_a_deep_document_is_refused() -> None:
@@ -48,11 +45,11 @@ def test_a_deep_document_is_refused() -> None:
 def test_several_problems_are_told_at_once() -> None:
     with pytest.raises(BadManifest) as refusal:
         read_gpujob({"spec": {"nodes": "two", "gpuMemry": "80G", "placement": {"vendor": "AMD"}}})
-    assert str(refusal.value).splitlines() == [
+    assert set(str(refusal.value).splitlines()) == {
         "spec.nodes: must be a whole number, got 'two'",
         "spec.gpuMemry: unknown field; did you mean gpuMemory?",
         "spec.placement.vendor: unknown field; did you mean vendors?",
-    ] or len(str(refusal.value).splitlines()) == 3
+    }
 
 
 def test_a_status_of_another_version_does_no_harm() -> None:
@@ -75,5 +72,5 @@ def test_a_mount_of_a_volume_that_is_not_there_is_refused() -> None:
 
 
 def test_another_kind_is_named() -> None:
-    with pytest.raises(BadManifest, match="expected gpujob.dev/v1alpha1 GPUJob, found batch/v1 Job"):
+    with pytest.raises(BadManifest, match=r"expected gpujob\.dev/v1alpha1 GPUJob, found batch/v1 Job"):
         read_gpujob({"apiVersion": "batch/v1", "kind": "Job"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.catalog.load import load_catalog, read_catalog
 from gpujob.catalog.records import Catalog, runtime_of
@@ -84,7 +85,7 @@ def test_a_cuda_build_on_a_rocm_image_is_refused_alone() -> None:
         (f"{{{GOOD}, minDriver: latest}}", "minDriver is 'latest': "),
         ("{image: a}", "backend is missing"),
         (f"{{{GOOD}, runsAsNonRoot: maybe}}", "runsAsNonRoot is 'maybe': Input should be 'True', 'False' or 'Unknown'"),
-        (f"{{{GOOD}, size: 25}}", "size is '25': 25 is 25 bytes, below 1M: the unit is missing"),
+        (f"{{{GOOD}, size: 25}}", "size is '25': 25 is not a memory size of at least 1M; write a number with a unit"),
     ],
 )
 def test_rows_that_contradict_themselves(row: str, sentence: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import Accelerator
 

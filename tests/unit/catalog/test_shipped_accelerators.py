@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import Accelerator
 from gpujob.quantity import GI, MI

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.catalog.architecture import runs_on
 from gpujob.catalog.load import _TextLoader, load_catalog

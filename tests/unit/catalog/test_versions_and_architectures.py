@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from gpujob.catalog.architecture import runs_on
 from gpujob.catalog.versions import driver_at_least, release, satisfies
 from gpujob.errors import BadInput

@@ -24,6 +24,7 @@ CANDIDATE = {"pool", "runtime", "shape", "outcome", "reasons", "doubts", "priceP
         ("waiting.txt", manifest(nodes=2, gpusPerNode=8, gpuMemory="80G"), []),
         ("impossible.txt", manifest(nodes=3, gpusPerNode=8), []),
         ("misconfigured.txt", manifest(requires=["FlashAtention"]), []),
+        ("own-image.txt", manifest(images={"rocm": {"image": "registry.example/mine:1"}}), []),
         ("two-jobs.txt", manifest("first", gpuMemory="100G", gpusPerNode=8) * 2, []),
     ],
 )

@@ -26,6 +26,11 @@ def test_the_table_is_what_it_was(gpujob: Command) -> None:
     check_golden("pools.txt", gpujob("pools", "--cluster", MIXED, "--catalog", CATALOG).out)
 
 
+def test_a_cluster_without_gpus_is_told(gpujob: Command) -> None:
+    answer = gpujob("pools", "--cluster", "-", stdin="kind: Node\nmetadata: {name: n}")
+    assert (answer.code, answer.err) == (0, "no pools: none of 1 nodes has GPUs or labels of GPUs\n")
+
+
 def test_json_and_yaml_say_the_same(gpujob: Command) -> None:
     arguments = ("pools", "--cluster", MIXED, "--catalog", CATALOG, "-o")
     found = json.loads(gpujob(*arguments, "json").out)

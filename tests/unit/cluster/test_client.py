@@ -14,6 +14,7 @@ import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+
 from gpujob.cluster import client as under_test
 from gpujob.cluster.client import (
     AlreadyExists,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from gpujob.cluster.client import AlreadyExists, ApiError, Conflict, JsonObject, NotFound, OutcomeUnknown, Unreachable
 from gpujob.cluster.leader import (
     Acquire,

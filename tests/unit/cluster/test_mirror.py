@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from gpujob.cluster.client import Resource
 from gpujob.cluster.mirror import Kind, MalformedObject, Mirror, version_number
 

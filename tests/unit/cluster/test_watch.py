@@ -12,6 +12,7 @@ import orjson
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+
 from gpujob.cluster.client import ApiClient, Connection, Gone, Resource, Silent, TooManyRequests, Unreachable
 from gpujob.cluster.mirror import Kind, Mirror
 from gpujob.cluster.watch import Timings, WatchHealth, _Follower, keep_mirrored, mirror_all

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from gpujob.render.names import child_name, label_value
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gpujob.render.names import child_name, label_value
 
 DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")

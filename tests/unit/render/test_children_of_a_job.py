@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from samples import H100, MI300X, UID, choice_of, job_of
+
 from gpujob.api.gpujob import GPUJob, PlacementStatus
 from gpujob.fleet.objects import Resources, read_pod
 from gpujob.placement.decision import Choice
 from gpujob.quantity import GI, MI
 from gpujob.render.children import render
 from gpujob.vocabulary import Annotation, CapacityType
-from samples import H100, MI300X, UID, choice_of, job_of
 
 
 def pod_of(job: GPUJob, choice: Choice, *classes: str) -> dict[str, Any]:

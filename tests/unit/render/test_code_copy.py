@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from gpujob.render.code import COPY_CLAIM, COPY_CONFIG_MAP
 
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from samples import H100, MI300X, choice_of, job_of
+
 from gpujob.api.gpujob import GPUJob
 from gpujob.placement.decision import Choice
 from gpujob.render.children import render
-from samples import H100, MI300X, choice_of, job_of
 
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 

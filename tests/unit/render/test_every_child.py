@@ -7,13 +7,14 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from gpujob.fleet.objects import Resources
-from gpujob.quantity import GI, MI
-from gpujob.vocabulary import CapacityType, Vendor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pod_security import violations
 from samples import H100, MI300X, Sample, choice_of, job_of
+
+from gpujob.fleet.objects import Resources
+from gpujob.quantity import GI, MI
+from gpujob.vocabulary import CapacityType, Vendor
 
 DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
