@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+import structlog
+
 from gpujob.catalog.records import Catalog, Runtime
 from gpujob.cluster.kinds import PoolRecord
 from gpujob.cluster.mirror import Key, Mirror
@@ -14,6 +16,8 @@ from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet, Promise, read_fleet
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState
+
+log = structlog.get_logger(__name__)
 
 FLEET_KINDS = ("nodes", "pods", "jobs", "gpupools", "gpuruntimes", "runtimeclasses")
 """Kinds whose change can change a decision."""
@@ -57,27 +61,38 @@ class Book:
         children = self._children.get(uid)
         return max(children.values(), key=lambda child: child.attempt) if children else None
 
-    def pods(self, uid: str) -> list[PodState]:
-        """The pods of a GPUJob, in the order of their names."""
-        return [self._pods[uid][key] for key in sorted(self._pods[uid])] if uid in self._pods else []
+    def pods(self, child: ChildRecord) -> list[PodState]:
+        """The pods of a child Job, in the order of their names; those of an attempt that is being deleted are not."""
+        pods = self._pods.get(child.owner_uid) or {}
+        return [pods[key] for key in sorted(pods) if pods[key].child_uid == child.uid]
 
     def fleet(self, promised: Iterable[Promise] = ()) -> Fleet:
         """The fleet now, after what is promised to children and to placements under way."""
         nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
         for node in nodes.values():
             if node.name not in self._groups:
-                self._groups[node.name] = groups_of(node, self.catalog)
+                self._groups[node.name] = self._read_groups(node)
         pods = cast("Mapping[Key, PodRecord]", self.mirror.objects("pods"))
-        promises = [p for children in self._children.values() for c in children.values() for p in c.promises()]
+        # A placement under way whose child is here already is one promise, not two.
+        promises = {(p.job_uid, p.attempt, p.node): p for p in promised}
+        for children in self._children.values():
+            promises.update({(p.job_uid, p.attempt, p.node): p for c in children.values() for p in c.promises()})
         return read_fleet(
             nodes.values(),
             (pod.use for pod in pods.values()),
             self.catalog,
             self.admin_pools(),
             (name for _, name in self.mirror.objects("runtimeclasses")),
-            (*promises, *promised),
+            promises.values(),
             self._groups,
         )
+
+    def _read_groups(self, node: Node) -> tuple[DeviceGroup, ...]:
+        try:
+            return groups_of(node, self.catalog)
+        except Exception as error:  # whatever one node says of itself, the others are placed on
+            log.exception("node left out", node=node.name, error=repr(error))
+            return ()
 
     def admin_pools(self) -> list[AdminPool]:
         """The admins' GPUPools."""

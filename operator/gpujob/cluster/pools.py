@@ -42,23 +42,32 @@ class PoolPublisher:
     async def _publish_once(self) -> None:
         try:
             await self.publish(self._book.fleet())
-        except (ApiError, NotLeader) as error:
+        except NotLeader as error:
             self._published_at = ()
-            log.warning("pools not published", error=str(error))
+            log.info("pools not published", error=str(error))
+        except Exception as error:  # what pools show is no reason to stop placing jobs
+            self._published_at = ()
+            log.exception("pools not published", error=repr(error))
 
     async def publish(self, fleet: Fleet) -> None:
         """Creates, updates and deletes what differs."""
         records = self._book.pool_records()
         for pool in fleet.pools:
-            record = records.get(pool.name)
-            if record is None and pool.discovered:
-                record = await self._create(pool)
-            if record is not None:
-                await self._update(pool, fleet, record)
+            try:
+                await self._publish_pool(pool, fleet, records.get(pool.name))
+            except ApiError as error:  # the others are published all the same
+                self._published_at = ()
+                log.warning("pool not published", pool=pool.name, error=str(error))
         alive = {pool.name for pool in fleet.pools}
         for name in sorted(records.keys() - alive):
             if records[name].admin is None:
                 await self._writer.delete_pool(name, records[name].uid)
+
+    async def _publish_pool(self, pool: Pool, fleet: Fleet, record: PoolRecord | None) -> None:
+        if record is None and pool.discovered:
+            record = await self._create(pool)
+        if record is not None:
+            await self._update(pool, fleet, record)
 
     async def _create(self, pool: Pool) -> PoolRecord | None:
         created = await self._writer.create_pool(publish.manifest(pool))

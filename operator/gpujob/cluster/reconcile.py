@@ -20,9 +20,9 @@ import structlog
 from gpujob.api.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
 from gpujob.cluster.book import Book
-from gpujob.cluster.client import ApiError, Forbidden, Invalid, NotFound, OutcomeUnknown
+from gpujob.cluster.client import ApiError
 from gpujob.cluster.kinds import JOBS, SERVICES
-from gpujob.cluster.writer import NameConflict, NotLeader, Writer
+from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.errors import BadInput
 from gpujob.fleet.pools import Fleet, Promise
 from gpujob.placement.decision import Decision
@@ -48,6 +48,9 @@ BACKOFF: Final = (1.0, 300.0)
 GATHER: Final = 0.02
 """Seconds in which changes gather before a round looks at them."""
 
+REFUSALS: Final = frozenset({Reason.NAME_CONFLICT.value, Reason.CHILD_REFUSED.value})
+"""Reasons that a try found, so that saying them is no progress."""
+
 AT_ONCE: Final = 32
 """Jobs whose writes are under way at the same time."""
 
@@ -70,6 +73,8 @@ class Memory:
     impossible_since: float | None = None
     retry_at: float = 0.0
     delay: float = 0.0
+    failed_on: int | str = ""
+    """The job's generation or resourceVersion that the last step failed on: another one is tried at once."""
 
 
 @dataclass(slots=True)
@@ -113,16 +118,26 @@ class Reconciler:
     async def run(self) -> None:
         """Rounds for ever, each woken by a change or by the time that a job asked for."""
         mirror = self.book.mirror
-        while True:
-            try:
-                async with asyncio.timeout(self._seconds_to_next()):
-                    await mirror.changed.wait()
-                await asyncio.sleep(GATHER)
-            except TimeoutError:
-                pass
-            self._dirty |= self.book.take(mirror.take_changes())
-            if mirror.complete and self._leads():
-                self.round()
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(self._seconds_to_next()):
+                        await mirror.changed.wait()
+                    await asyncio.sleep(GATHER)
+                except TimeoutError:
+                    pass
+                self._dirty |= self.book.take(mirror.take_changes())
+                if mirror.complete and self._leads():
+                    self.round()
+        finally:
+            await self._end_tasks()
+
+    async def _end_tasks(self) -> None:
+        """Ends the steps under way, so that nothing is written once the Lease is given back."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def round(self) -> None:
         """One look at everything that changed: the steps in order."""
@@ -134,7 +149,7 @@ class Reconciler:
                 self._forget(uid)
             elif uid not in self._tasks:
                 # 2. Observe and report those with a child, queue those without.
-                self._look(job)
+                self._look_safely(job)
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._queue and self._must_decide():
             self._decide()
@@ -173,6 +188,13 @@ class Reconciler:
 
     # --- Observe
 
+    def _look_safely(self, job: JobRecord) -> None:
+        try:
+            self._look(job)
+        except Exception as error:  # whatever one job holds, the others go on
+            log.exception("job cannot be looked at", job=f"{job.namespace}/{job.name}")
+            self._retry_later(job, error, job.version)
+
     def _look(self, job: JobRecord) -> None:
         """What the next step of one job is: nothing, a write, or a place in the queue."""
         self._queue.discard(job.uid)
@@ -182,39 +204,49 @@ class Reconciler:
             self._decided_at = ()
         if job.leaving or _is_final(job):
             return
+        memory = self._remember(job.uid)
+        if memory.retry_at > self._clock() and memory.failed_on in (job.generation, job.version):
+            self._due[job.uid] = memory.retry_at
+            return
         child = self.book.child(job.uid)
-        suspended = job.spec.get("suspend") is True
         if child is None:
-            self._look_without_child(job, suspended)
+            self._look_without_child(job)
+        else:
+            self._look_at_child(job, child)
+
+    def _look_without_child(self, job: JobRecord) -> None:
+        if job.status.get("jobName"):
+            self._start(job, self._confirm_loss(job))
+            return
+        wish = self._wish(job)
+        if wish.demand is None:
+            self._report(job, report.unreadable(job, Reason.INVALID_SPEC, wish.problem, self._now()))
+        else:
+            self._queue.add(job.uid)
+
+    def _look_at_child(self, job: JobRecord, child: ChildRecord) -> None:
+        retired = child.attempt <= int(job.status.get("attempt") or 0) and job.status.get("jobName") != child.name
+        if child.ended:
+            self._report_child(job, child)
         elif child.leaving:
             return
-        elif suspended and not child.ended:
+        elif retired:
             self._start(job, self._end(child))
+        elif job.spec.get("suspend") is True:
+            # Recorded before it is done: a crash, or a resume meanwhile, must not take the child's end for a loss.
+            self._report(job, report.suspending(job, child, self._now()))
         else:
             self._report_child(job, child)
 
-    def _look_without_child(self, job: JobRecord, suspended: bool) -> None:
-        memory = self._remember(job.uid)
-        if memory.retry_at > self._clock():
-            self._due[job.uid] = memory.retry_at
-        elif job.status.get("jobName") and not suspended:
-            self._start(job, self._confirm_loss(job))
-        else:
-            wish = self._wish(job)
-            if wish.demand is None:
-                self._report(job, report.unreadable(job, Reason.INVALID_SPEC, wish.problem, self._now()))
-            else:
-                self._queue.add(job.uid)
-
     def _report_child(self, job: JobRecord, child: ChildRecord) -> None:
-        seen = observe(child, self.book.pods(job.uid), ran=bool(job.status.get("startTime")))
+        seen = observe(child, self.book.pods(child), ran=bool(job.status.get("startTime")))
         seen = self._patiently(job, seen)
         self._report(job, report.placed(job, child, seen, None, self._now()))
 
     def _patiently(self, job: JobRecord, seen: Observation) -> Observation:
-        """Starting is said only once it has lasted: most pods run before anyone could read it."""
+        """That pods do not run yet is said only once it has lasted: most run before anyone could read it."""
         memory = self._remember(job.uid)
-        if seen.state is not State.STARTING:
+        if seen.state not in (State.PLACED, State.STARTING):
             memory.starting_since = None
             return seen
         now = self._clock()
@@ -271,7 +303,11 @@ class Reconciler:
             if (demand := self._wish(job).demand) is not None
         ]
         for placing in place_all(waiting, fleet, self.book.catalog):
-            yield self.book.jobs[placing.job.uid], placing.decision
+            job = self.book.jobs[placing.job.uid]
+            if placing.decision is None:
+                self._retry_later(job, placing.error, job.generation)
+            else:
+                yield job, placing.decision
 
     def _refuse(self, job: JobRecord, decision: Decision) -> None:
         memory = self._remember(job.uid)
@@ -290,8 +326,9 @@ class Reconciler:
         choice = decision.choice
         if choice is not None:
             resource, gpus = choice.candidate.pool.resource, decision.demand.gpus_per_node
+            attempt = _next_attempt(job)
             self._promised[job.uid] = tuple(
-                Promise(job.uid, node, resource, gpus, choice.needs) for node in choice.nodes
+                Promise(job.uid, node, resource, gpus, choice.needs, attempt) for node in choice.nodes
             )
 
     # --- Render, create
@@ -301,7 +338,7 @@ class Reconciler:
         wish, choice = self._wish(job), decision.choice
         if wish.job is None or choice is None:
             return
-        attempt = int(job.status.get("attempt") or 0) + 1
+        attempt = _next_attempt(job)
         children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, report.hint(decision))
         if children.service is not None:
             await self._writer.ensure_child(SERVICES, children.service, job)
@@ -309,17 +346,24 @@ class Reconciler:
         child = read_child(raw)
         seen = Observation(State.PLACED, Reason.PLACED, f"child Job {child.name} is created")
         status = report.placed(job, child, seen, decision if created else None, self._now())
-        await self._write(job, status)
         self._queue.discard(job.uid)
-        self._memory.pop(job.uid, None)
+        await self._write(job, status)
 
     async def _end(self, child: ChildRecord) -> None:
         await self._writer.delete_child(child)
 
     async def _confirm_loss(self, job: JobRecord) -> None:
         """A child that the mirror lacks is lost only when the API server says so."""
-        if not await self._writer.child_exists(job, str(job.status["jobName"])):
+        held = await self._writer.find_child(job, str(job.status["jobName"]))
+        if held is None:
             await self._write(job, report.lost(job, self._now()))
+            return
+        # It is there and the watch does not show it (yet, or because its labels were taken off): asked again, ever later.
+        child = read_child(held)
+        if child.ended:
+            seen = observe(child, self.book.pods(child), ran=bool(job.status.get("startTime")))
+            await self._write(job, report.placed(job, child, seen, None, self._now()))
+        self._retry_later(job, "the watch does not show its child Job", job.version)
 
     # --- Report
 
@@ -329,8 +373,13 @@ class Reconciler:
 
     async def _write(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         changes = report.patch(job.status, status)
-        if changes is not None and not await self._writer.write_status(job, changes, status):
-            log.debug("status not written, the job changed meanwhile", job=f"{job.namespace}/{job.name}")
+        if changes is None:
+            return
+        if not await self._writer.write_status(job, changes, status):
+            # Gone or changed; the watch will tell, and until then the same write would fail again.
+            self._retry_later(job, "the job changed meanwhile", job.version)
+        elif job.uid in self._memory and status.get("display", {}).get("reason") not in REFUSALS:
+            self._memory[job.uid].delay = 0.0
 
     def _now(self) -> str:
         return self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -349,13 +398,14 @@ class Reconciler:
         except NotLeader:
             log.info("step dropped, another process leads", job=f"{job.namespace}/{job.name}")
         except NameConflict as error:
-            await self._refused_write(job, Reason.NAME_CONFLICT, str(error))
-        except (Forbidden, Invalid, NotFound) as error:
-            await self._refused_write(job, Reason.CHILD_REFUSED, f"the API server refuses its child: {error.message}")
-        except (ApiError, OutcomeUnknown) as error:
-            self._retry_later(job, str(error))
+            await self._refused_write(job, error, Reason.NAME_CONFLICT, str(error))
+        except ChildRefused as error:
+            message = f"the API server refuses its child: {error}"
+            await self._refused_write(job, error, Reason.CHILD_REFUSED, message)
+        except ApiError as error:
+            self._retry_later(job, error, job.version)
         except Exception as error:  # whatever one job does, the others go on
-            self._retry_later(job, repr(error))
+            self._retry_later(job, error, job.version)
             log.exception("step failed", job=f"{job.namespace}/{job.name}")
         finally:
             self._tasks.pop(job.uid, None)
@@ -363,21 +413,22 @@ class Reconciler:
             self._dirty.add(job.uid)
             self.book.mirror.changed.set()
 
-    async def _refused_write(self, job: JobRecord, reason: Reason, message: str) -> None:
-        """A write that the API server refuses is the job's to mend: one condition, and another try later."""
-        self._retry_later(job, message)
+    async def _refused_write(self, job: JobRecord, error: Exception, reason: Reason, message: str) -> None:
+        """A child that the API server refuses is the job's to mend: one condition, and another try later."""
+        self._retry_later(job, error, job.generation)
         try:
             await self._write(job, report.unreadable(job, reason, message[:1024], self._now()))
-        except (ApiError, NotLeader) as error:
-            log.warning("status not written", job=f"{job.namespace}/{job.name}", error=str(error))
+        except (ApiError, NotLeader) as unwritten:
+            log.warning("status not written", job=f"{job.namespace}/{job.name}", error=str(unwritten))
 
-    def _retry_later(self, job: JobRecord, why: str) -> None:
+    def _retry_later(self, job: JobRecord, why: Exception | str, failed_on: int | str) -> None:
+        """Waits before the next step, longer each time, unless the job itself changes in what the step failed on."""
         memory = self._remember(job.uid)
         memory.delay = min(max(memory.delay * 2, BACKOFF[0]), BACKOFF[1])
-        memory.retry_at = self._clock() + memory.delay
+        memory.retry_at, memory.failed_on = self._clock() + memory.delay, failed_on
         self._due[job.uid] = memory.retry_at
-        self.tally.failures[type(why).__name__] += 1
-        log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=memory.delay, why=why)
+        self.tally.failures[type(why).__name__ if isinstance(why, Exception) else "Stale"] += 1
+        log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=memory.delay, why=str(why))
 
     def _remember(self, uid: str) -> Memory:
         return self._memory.setdefault(uid, Memory())
@@ -387,10 +438,14 @@ def _is_final(job: JobRecord) -> bool:
     return job.status.get("state") in (State.SUCCEEDED, State.FAILED)
 
 
+def _next_attempt(job: JobRecord) -> int:
+    return int(job.status.get("attempt") or 0) + 1
+
+
 def _read_wish(job: JobRecord) -> Wish:
     document = {"apiVersion": API_VERSION, "kind": "GPUJob", "metadata": dict(job.metadata), "spec": dict(job.spec)}
     try:
         parsed = read_gpujob(document)
         return Wish(job.generation, parsed, demand_of(parsed))
     except BadInput as error:
-        return Wish(job.generation, None, None, str(error))
+        return Wish(job.generation, None, None, str(error)[:1024])

@@ -12,7 +12,17 @@ from typing import Any
 
 import structlog
 
-from gpujob.cluster.client import AlreadyExists, ApiClient, ApiError, Conflict, NotFound, OutcomeUnknown, Resource
+from gpujob.cluster.client import (
+    AlreadyExists,
+    ApiClient,
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Resource,
+)
 from gpujob.cluster.kinds import EVENTS, GPUJOBS, GPUPOOLS, JOBS
 from gpujob.cluster.mirror import Mirror
 from gpujob.status.events import event_of
@@ -29,6 +39,10 @@ class NameConflict(Exception):
     """An object of the child's name exists and is not the job's; nothing was written."""
 
 
+class ChildRefused(Exception):
+    """The API server refuses a child: a quota, an admission policy, or what the job asks its pods to be."""
+
+
 class Writer:
     """Writes to one API server for the leader, and says what happened."""
 
@@ -36,14 +50,23 @@ class Writer:
         self._client, self._mirror, self._is_leader, self._instance = client, mirror, is_leader, instance
 
     async def ensure_child(self, resource: Resource, body: Mapping[str, Any], job: JobRecord) -> tuple[Any, bool]:
-        """The child as it is in the cluster, and whether it was created now; NameConflict if the name is another's."""
+        """The child as it is in the cluster, and whether it was created now; NameConflict if the name is another's.
+
+        ChildRefused when the API server will not have it, however often it is asked.
+        """
         namespace, name = job.namespace, body["metadata"]["name"]
         self._check()
         try:
             created = await self._client.create(resource.path(namespace), dict(body))
-        except (AlreadyExists, OutcomeUnknown):
+        except (Forbidden, Invalid, NotFound) as error:
+            raise ChildRefused(error.message) from error
+        except (AlreadyExists, OutcomeUnknown) as unsure:
             # Whether it was there before or came with the answer that got lost: what is there now is what counts.
-            held = await self._client.get(resource.path(namespace, name))
+            try:
+                held = await self._client.get(resource.path(namespace, name))
+            except NotFound:
+                # Nothing is refused: the POST got lost, or what had the name is gone by now.
+                raise unsure from None
             if owner_uid(held.get("metadata") or {}) != job.uid:
                 raise NameConflict(
                     f"{resource.plural} {name} exists and is not this job's; delete or rename it"
@@ -53,13 +76,13 @@ class Writer:
         self._note(resource, created)
         return created, True
 
-    async def child_exists(self, job: JobRecord, name: str) -> bool:
-        """Whether the API server itself (not the mirror) still has the child Job."""
+    async def find_child(self, job: JobRecord, name: str) -> Any:
+        """The child Job as the API server itself (not the mirror) has it; None when it is gone or another's."""
         try:
-            self._note(JOBS, await self._client.get(JOBS.path(job.namespace, name)))
+            held = await self._client.get(JOBS.path(job.namespace, name))
         except NotFound:
-            return False
-        return True
+            return None
+        return held if owner_uid(held.get("metadata") or {}) == job.uid else None
 
     async def delete_child(self, child: ChildRecord) -> None:
         """Deletes a child Job with its pods; what is gone already is fine."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gpujob import quantity
 from gpujob.errors import BadQuantity
-from gpujob.untrusted import table, tables
+from gpujob.untrusted import table, tables, whole_number
 from gpujob.vocabulary import Annotation, Label, Vendor
 
 Labels = Mapping[str, str]
@@ -109,6 +109,7 @@ class Pod:
     terminal: bool
     needs: Resources
     devices: Mapping[str, int]
+    attempt: int = 0
 
 
 def vendor_of(resource: str) -> Vendor | None:
@@ -157,6 +158,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         terminal=status.get("phase") in TERMINAL_PHASES,
         needs=needs,
         devices=devices,
+        attempt=whole_number(table(metadata, "labels").get(Label.ATTEMPT)) or 0,
     )
 
 

@@ -137,13 +137,14 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One pod that will come: where to, and what it takes. Counted until a bound pod of the same job is there."""
+    """One pod that will come: where to, and what it takes. Counted until a bound pod of the same attempt is there."""
 
     job_uid: str
     node: str
     resource: str
     gpus: int
     needs: Resources
+    attempt: int = 0
 
 
 def read_fleet(
@@ -191,9 +192,9 @@ class _Usage:
             if pod.node and not pod.terminal:
                 self._take(pod.node, pod.devices, pod.needs)
                 if pod.job_uid:
-                    arrived.add((pod.job_uid, pod.node))
+                    arrived.add((pod.job_uid, pod.attempt, pod.node))
         for promise in promises:
-            if (promise.job_uid, promise.node) not in arrived:
+            if (promise.job_uid, promise.attempt, promise.node) not in arrived:
                 self._take(promise.node, {promise.resource: promise.gpus}, promise.needs)
 
     def _take(self, node: str, devices: Mapping[str, int], needs: Resources) -> None:

@@ -32,16 +32,20 @@ class Placing:
     """A job of the queue with its decision."""
 
     job: Waiting
-    decision: Decision
+    decision: Decision | None
+    error: str = ""
+    """Why there is no decision: deciding about this job failed, which says nothing about the others."""
 
 
 def place_all(jobs: Iterable[Waiting], fleet: Fleet, catalog: Catalog) -> Iterator[Placing]:
     """Decisions for all waiting jobs, oldest first (then by uid), each on what the earlier ones left."""
     without_room: dict[Demand, Decision] = {}
     for job in sorted(jobs, key=lambda job: (job.created, job.uid)):
-        decision = without_room.get(job.demand) or decide(job.demand, fleet, catalog)
-        if decision.verdict is Verdict.IMPOSSIBLE and decision.fix is None and job.demand not in without_room:
-            decision = replace(decision, fix=nearest_fix(decision, fleet, catalog))
+        try:
+            decision = without_room.get(job.demand) or _decided(job.demand, fleet, catalog)
+        except Exception as error:  # whatever one job asks, the others are placed
+            yield Placing(job, None, repr(error))
+            continue
         choice = decision.choice
         if choice is None:
             without_room[job.demand] = decision
@@ -49,3 +53,10 @@ def place_all(jobs: Iterable[Waiting], fleet: Fleet, catalog: Catalog) -> Iterat
             pool = choice.candidate.pool
             fleet = fleet.reserve(pool.resource, job.demand.gpus_per_node, choice.needs, choice.nodes)
         yield Placing(job, decision)
+
+
+def _decided(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
+    decision = decide(demand, fleet, catalog)
+    if decision.verdict is Verdict.IMPOSSIBLE and decision.fix is None:
+        decision = replace(decision, fix=nearest_fix(decision, fleet, catalog))
+    return decision

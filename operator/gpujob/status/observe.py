@@ -23,6 +23,10 @@ class Observation:
     """Kubernetes' own word for what keeps a pod from starting (ImagePullBackOff, …); empty while nothing does."""
 
 
+FAILED_CREATE: Final = "FailedCreate"
+"""What the Job controller's events say when a quota or an admission policy refuses pods; no status tells it."""
+
+
 STUCK: Final = {
     # The kubelet swings between the two while it waits; one word keeps the status still.
     "ErrImagePull": "ImagePullBackOff",
@@ -45,7 +49,8 @@ def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) 
         return Observation(State.FAILED, Reason.POD_FAILED, _why_failed(child, pods), started, child.ended_at)
     running = sum(pod.running for pod in pods)
     if running >= child.pods:
-        message = f"all {child.pods} pods run" if child.pods > 1 else f"the pod runs on node {pods[0].node}"
+        where = next(pod.node for pod in pods if pod.running)
+        message = f"all {child.pods} pods run" if child.pods > 1 else f"the pod runs on node {where}"
         return Observation(State.RUNNING, Reason.RUNNING, message, started)
     if ran or (len(pods) >= child.pods and all(pod.started for pod in pods)):
         return Observation(State.RUNNING, Reason.RUNNING, f"{running} of {child.pods} pods still run", started)
@@ -55,13 +60,25 @@ def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) 
 def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> Observation:
     bound = [pod for pod in pods if pod.node and not pod.running]
     if not bound:
-        message = f"child Job {child.name} exists, {len(pods)} of {child.pods} pods are there"
-        return Observation(State.PLACED, Reason.PLACED, message)
+        return _not_bound(child, pods)
     waiting = next((pod for pod in bound if pod.waiting_reason), bound[0])
     why = f": {waiting.waiting_reason}" if waiting.waiting_reason else ""
     detail = f" ({waiting.waiting_message})" if waiting.waiting_message else ""
     message = f"{running} of {child.pods} pods run; pod {waiting.name} starts on node {waiting.node}{why}{detail}"
     return Observation(State.STARTING, Reason.STARTING, message, stuck=STUCK.get(waiting.waiting_reason, ""))
+
+
+def _not_bound(child: ChildRecord, pods: Sequence[PodState]) -> Observation:
+    """No pod has reached its node: usually for a moment, for longer where something refuses pods."""
+    there = f"child Job {child.name} exists, {len(pods)} of {child.pods} pods are there"
+    if len(pods) < child.pods:
+        advice = f"{there}; if a quota or a policy refuses the others, `kubectl describe job {child.name}` says which"
+        return Observation(State.PLACED, Reason.PLACED, advice, stuck=FAILED_CREATE)
+    refused = next((pod for pod in pods if pod.waiting_reason), None)
+    if refused is None:
+        return Observation(State.PLACED, Reason.PLACED, there)
+    message = f"pod {refused.name} is bound to no node: {refused.waiting_message}"
+    return Observation(State.PLACED, Reason.PLACED, message, stuck=refused.waiting_reason)
 
 
 def _all_started(child: ChildRecord, pods: Sequence[PodState]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gpujob.api.gpujob import GPUJobStatus
 from gpujob.fleet.objects import Pod, Resources, read_pod
 from gpujob.fleet.pools import Promise
 from gpujob.untrusted import table, tables, whole_number
@@ -34,6 +35,14 @@ class JobRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Hint:
+    """What a child Job says of the decision it was made from: status.placement and status.candidates, else nothing."""
+
+    placement: Mapping[str, Any] = field(default_factory=dict)
+    candidates: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ChildRecord:
     """A child Job: whose it is, where its pods go, what they take, and how it ended."""
 
@@ -48,7 +57,7 @@ class ChildRecord:
     resource: str
     gpus: int
     needs: Resources
-    hint: Mapping[str, Any]
+    hint: Hint
     ended: str = ""
     """Complete, Failed or nothing."""
     ended_at: str = ""
@@ -59,7 +68,9 @@ class ChildRecord:
         """What its pods will take of their nodes; nothing once it has ended."""
         if self.ended or not self.resource:
             return ()
-        return tuple(Promise(self.owner_uid, node, self.resource, self.gpus, self.needs) for node in self.nodes)
+        return tuple(
+            Promise(self.owner_uid, node, self.resource, self.gpus, self.needs, self.attempt) for node in self.nodes
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,8 @@ class PodState:
     """What one pod of a job is doing."""
 
     name: str
+    child_uid: str
+    """The uid of the child Job that controls the pod."""
     node: str
     phase: str
     running: bool
@@ -124,7 +137,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         resource=device[0],
         gpus=device[1],
         needs=use.needs,
-        hint=_json(annotations.get(Annotation.PLACEMENT)),
+        hint=_hint(annotations.get(Annotation.PLACEMENT)),
         ended=str(end.get("type", "")),
         ended_at=str(end.get("lastTransitionTime", "")),
         reason=str(end.get("reason", "")),
@@ -151,8 +164,11 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
     now = table(train, "state")
     running, ended = table(now, "running"), table(now, "terminated")
     waiting = next((w for w in (table(table(c, "state"), "waiting") for c in _all_containers(status)) if w), {})
+    if not use.node:
+        waiting = next((c for c in tables(status, "conditions") if _is_unbound(c)), {})
     return PodState(
         name=use.name,
+        child_uid=owner_uid(metadata),
         node=use.node,
         phase=str(status.get("phase", "")),
         running="running" in now and status.get("phase") == "Running",
@@ -174,6 +190,10 @@ def _is_end(condition: Mapping[str, Any]) -> bool:
     return condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
 
 
+def _is_unbound(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+
+
 def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """The nodes that the pod's required affinity names, one for each term."""
     required = table(table(table(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
@@ -181,10 +201,12 @@ def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(v) for f in fields if f.get("key") == NODE_NAME_FIELD for v in f.get("values") or () if v)
 
 
-def _json(text: Any) -> Mapping[str, Any]:
-    """A JSON object in an annotation; hostile or broken text gives nothing."""
+def _hint(text: Any) -> Hint:
+    """The decision in a child's annotation; what others may have made of it is taken only as far as a status can be it."""
     try:
         value = json.loads(text) if isinstance(text, str) and len(text) <= 65536 else {}
+        known = {"candidates": value.pop("candidates", []), "placement": value} if isinstance(value, dict) else {}
+        GPUJobStatus.model_validate(known)
     except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return Hint()
+    return Hint(known["placement"], known["candidates"]) if known else Hint()

@@ -31,12 +31,12 @@ def placed(
     job: JobRecord, child: ChildRecord, seen: Observation, decision: Decision | None, now: str
 ) -> dict[str, Any]:
     """The status of a job with a child; the placement comes from the decision, the status held, or the child's hint."""
-    placement = _placement(decision) if decision else dict(job.status.get("placement") or child.hint)
+    placement, candidates = _chosen(job, child, decision)
     sentence = str(placement.get("message") or f"placed on pool {placement.get('pool', '?')}")
     status = _status(job, seen.state, conditions.of_child(seen, sentence), seen.reason, now)
     status |= {
         "placement": placement,
-        "candidates": _candidates(decision) if decision else list(job.status.get("candidates") or []),
+        "candidates": candidates,
         "jobName": child.name,
         "attempt": child.attempt,
         "startTime": job.status.get("startTime") or seen.started,
@@ -44,6 +44,17 @@ def placed(
     }
     status["display"] |= {"accelerator": _accelerator(placement), "reason": seen.stuck or seen.reason.value}
     return _without_blanks(status)
+
+
+def _chosen(
+    job: JobRecord, child: ChildRecord, decision: Decision | None
+) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
+    if decision:
+        return _placement(decision), _candidates(decision)
+    if job.status.get("jobName") == child.name or not child.hint.placement:
+        return dict(job.status.get("placement") or {}), list(job.status.get("candidates") or [])
+    # What the status holds was said before this child was made: a wait, or the plan of a suspended job.
+    return dict(child.hint.placement), list(child.hint.candidates)
 
 
 def refused(job: JobRecord, decision: Decision, now: str, state: State | None = None) -> dict[str, Any]:
@@ -62,6 +73,16 @@ def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
     if placement:
         status["display"] |= {"accelerator": _accelerator(placement)}
     return _without_blanks(status)
+
+
+def suspending(job: JobRecord, child: ChildRecord, now: str) -> dict[str, Any]:
+    """The status of a job that is suspended while it has a child: written before the child is deleted.
+
+    It no longer names the child, which says that its end is no loss; a plan follows when the child is gone.
+    """
+    claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free")
+    status = _status(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
+    return _without_blanks(status | {"attempt": child.attempt})
 
 
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
@@ -109,7 +130,9 @@ def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
     nearest = (status.get("candidates") or [{}])[0]
     placement = status.get("placement") or {}
     kept = ("state", "jobName", "attempt", "startTime", "completionTime", "observedGeneration")
-    chosen = tuple(placement.get(key) for key in ("pool", "image")), tuple(placement.get("nodeNames") or ())
+    # A plan promises no node: which of equal nodes it would take changes with every other job.
+    nodes = () if status.get("state") == State.SUSPENDED else tuple(placement.get("nodeNames") or ())
+    chosen = tuple(placement.get(key) for key in ("pool", "image")), nodes
     shown = (status.get("display") or {}).get("reason")
     return (*(status.get(key) for key in kept), claims, chosen, nearest.get("pool"), nearest.get("reason"), shown)
 
@@ -130,8 +153,8 @@ def _placement(decision: Decision) -> dict[str, Any]:
 
 
 def hint(decision: Decision) -> dict[str, Any]:
-    """What a child Job carries of the decision: enough to write the status after a crash."""
-    return _placement(decision)
+    """What a child Job carries of the decision: enough to write the same status after a crash."""
+    return _placement(decision) | {"candidates": _candidates(decision)}
 
 
 def _candidates(decision: Decision) -> list[dict[str, Any]]:
@@ -164,4 +187,4 @@ def _without_blanks(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if value not in (None, "", [], {})}
 
 
-__all__ = ["hint", "lost", "patch", "placed", "planned", "refused", "unreadable"]
+__all__ = ["hint", "lost", "patch", "placed", "planned", "refused", "suspending", "unreadable"]
