@@ -13,6 +13,7 @@ from typing import Any, Final
 from gpujob.cli.printing import as_yaml, say
 from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet.objects import TERMINAL_PHASES, vendor_of
+from gpujob.untrusted import Table, table, tables
 from gpujob.vocabulary import GROUP, Label
 
 HEADER: Final = """\
@@ -35,8 +36,6 @@ LABEL_DOMAINS: Final = (
 
 AMOUNTS: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 REDACTED: Final = "redacted"
-
-Document = Mapping[str, Any]
 
 
 def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
@@ -78,13 +77,13 @@ def write(documents: list[dict[str, Any]], path: str) -> None:
     say(f"wrote {path}: {nodes} nodes, {pods} pods and what GPUPools, GPURuntimes and RuntimeClasses there are")
 
 
-def _node(raw: Document, selected: set[str]) -> dict[str, Any]:
-    metadata, spec, status = _map(raw, "metadata"), _map(raw, "spec"), _map(raw, "status")
-    labels = {key: value for key, value in _map(metadata, "labels").items() if key in selected or _ours(key)}
-    annotations = {k: v for k, v in _map(metadata, "annotations").items() if _domain(k) == GROUP}
+def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    labels = {key: value for key, value in table(metadata, "labels").items() if key in selected or _ours(key)}
+    annotations = {k: v for k, v in table(metadata, "annotations").items() if _domain(k) == GROUP}
     provider, scheme, _ = str(spec.get("providerID") or "").partition("://")
-    conditions = [condition for condition in _list(status, "conditions") if condition.get("type") == "Ready"]
-    taints = [_present(taint, "key", "value", "effect") for taint in _list(spec, "taints")]
+    conditions = [condition for condition in tables(status, "conditions") if condition.get("type") == "Ready"]
+    taints = [_present(taint, "key", "value", "effect") for taint in tables(spec, "taints")]
     return _object(
         raw,
         _filled(deletionTimestamp=metadata.get("deletionTimestamp"), labels=labels, annotations=annotations),
@@ -92,58 +91,58 @@ def _node(raw: Document, selected: set[str]) -> dict[str, Any]:
             providerID=f"{provider}://" if scheme else None, unschedulable=spec.get("unschedulable"), taints=taints
         ),
         status=_filled(
-            capacity=_amounts(_map(status, "capacity")),
-            allocatable=_amounts(_map(status, "allocatable")),
+            capacity=_amounts(table(status, "capacity")),
+            allocatable=_amounts(table(status, "allocatable")),
             conditions=[_present(condition, "type", "status") for condition in conditions],
         ),
     )
 
 
-def _pod(raw: Document, selected: set[str]) -> dict[str, Any] | None:
+def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     """A pod as what it takes from its node; None where it takes nothing."""
-    metadata, spec, status = _map(raw, "metadata"), _map(raw, "spec"), _map(raw, "status")
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     if not spec.get("nodeName") or status.get("phase") in TERMINAL_PHASES:
         return None
-    labels = _present(_map(metadata, "labels"), Label.JOB_UID)
+    labels = _present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT)
     return _object(
         raw,
         _filled(namespace=metadata.get("namespace"), labels=labels),
         spec=_filled(
             nodeName=spec["nodeName"],
-            initContainers=[_container(container) for container in _list(spec, "initContainers")],
-            containers=[_container(container) for container in _list(spec, "containers")],
-            overhead=_amounts(_map(spec, "overhead")),
+            initContainers=[_container(container) for container in tables(spec, "initContainers")],
+            containers=[_container(container) for container in tables(spec, "containers")],
+            overhead=_amounts(table(spec, "overhead")),
         ),
         status=_present(status, "phase"),
     )
 
 
-def _container(raw: Document) -> dict[str, Any]:
-    resources = _map(raw, "resources")
-    wanted = _filled(requests=_amounts(_map(resources, "requests")), limits=_amounts(_map(resources, "limits")))
+def _container(raw: Table) -> dict[str, Any]:
+    resources = table(raw, "resources")
+    wanted = _filled(requests=_amounts(table(resources, "requests")), limits=_amounts(table(resources, "limits")))
     return _filled(name=raw.get("name"), restartPolicy=raw.get("restartPolicy"), resources=wanted)
 
 
-def _gpupool(raw: Document, selected: set[str]) -> dict[str, Any] | None:
+def _gpupool(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     """An admin's GPUPool; what the operator published follows from the nodes."""
-    metadata = _map(raw, "metadata")
-    if _map(metadata, "labels").get(Label.DISCOVERED) == "true":
+    metadata = table(raw, "metadata")
+    if table(metadata, "labels").get(Label.DISCOVERED) == "true":
         return None
-    spec = dict(_map(raw, "spec"))
+    spec = dict(table(raw, "spec"))
     if "env" in spec:
-        spec["env"] = [{"name": entry.get("name"), "value": REDACTED} for entry in _list(spec, "env")]
+        spec["env"] = [{"name": entry.get("name"), "value": REDACTED} for entry in tables(spec, "env")]
     return _object(raw, _present(metadata, "creationTimestamp"), spec=spec)
 
 
-def _gpuruntime(raw: Document, selected: set[str]) -> dict[str, Any]:
-    return _object(raw, {}, spec=dict(_map(raw, "spec")))
+def _gpuruntime(raw: Table, selected: set[str]) -> dict[str, Any]:
+    return _object(raw, {}, spec=dict(table(raw, "spec")))
 
 
-def _runtime_class(raw: Document, selected: set[str]) -> dict[str, Any]:
+def _runtime_class(raw: Table, selected: set[str]) -> dict[str, Any]:
     return {**_object(raw, {}), "handler": raw.get("handler")}
 
 
-_KEPT: Final[Mapping[str, Callable[[Document, set[str]], dict[str, Any] | None]]] = {
+_KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] = {
     "RuntimeClass": _runtime_class,
     "GPURuntime": _gpuruntime,
     "GPUPool": _gpupool,
@@ -153,21 +152,21 @@ _KEPT: Final[Mapping[str, Callable[[Document, set[str]], dict[str, Any] | None]]
 """How each kind is redacted, in the order in which they are written; other kinds are left out."""
 
 
-def _object(raw: Document, metadata: dict[str, Any], **parts: dict[str, Any]) -> dict[str, Any]:
+def _object(raw: Table, metadata: dict[str, Any], **parts: dict[str, Any]) -> dict[str, Any]:
     head = {"apiVersion": raw.get("apiVersion", "v1"), "kind": raw["kind"]}
     return head | {"metadata": {"name": _name(raw), **metadata}} | _filled(**parts)
 
 
-def _name(raw: Document) -> str | None:
-    name = _map(raw, "metadata").get("name")
+def _name(raw: Table) -> str | None:
+    name = table(raw, "metadata").get("name")
     return name if isinstance(name, str) and name else None
 
 
-def _selected_labels(pool: Document) -> Iterable[str]:
+def _selected_labels(pool: Table) -> Iterable[str]:
     """Label keys that a GPUPool selects nodes by."""
-    selector = _map(_map(pool, "spec"), "nodeSelector")
-    yield from _map(selector, "matchLabels")
-    yield from (str(rule.get("key")) for rule in _list(selector, "matchExpressions"))
+    selector = table(table(pool, "spec"), "nodeSelector")
+    yield from table(selector, "matchLabels")
+    yield from (str(rule.get("key")) for rule in tables(selector, "matchExpressions"))
 
 
 def _ours(key: object) -> bool:
@@ -181,24 +180,14 @@ def _domain(key: object) -> str:
     return prefix if slash else ""
 
 
-def _amounts(amounts: Document) -> dict[str, Any]:
+def _amounts(amounts: Table) -> dict[str, Any]:
     return {key: value for key, value in amounts.items() if key in AMOUNTS or vendor_of(str(key))}
 
 
-def _present(holder: Document, *keys: str) -> dict[str, Any]:
+def _present(holder: Table, *keys: str) -> dict[str, Any]:
     return {key: holder[key] for key in keys if key in holder}
 
 
 def _filled(**members: Any) -> dict[str, Any]:
     """The members that say something."""
     return {key: value for key, value in members.items() if value not in (None, "", False, [], {})}
-
-
-def _map(holder: Document, key: str) -> Document:
-    value = holder.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _list(holder: Document, key: str) -> list[Document]:
-    value = holder.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

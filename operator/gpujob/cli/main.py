@@ -2,6 +2,7 @@
 
     0  Placed, or the command did what was asked      3  Waiting
     2  bad input, or no answer from a cluster         4  Impossible      5  Misconfigured
+    1  gpujob itself failed, or nobody reads its output
 
 Of several jobs the worst counts, in the order 2, 5, 4, 3, 0.
 """
@@ -16,6 +17,7 @@ import sys
 BAD_INPUT = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 1
+FAILED = 1
 
 
 def run() -> None:
@@ -59,7 +61,7 @@ def main(arguments: list[str], program: str = "gpujob") -> int:
         # Typer's own errors (an unknown option, a missing one); its versions do not agree on where the class lives.
         wording = getattr(error, "format_message", None)
         if wording is None:
-            raise
+            return _fail(error)
         sentence = _sentence(wording())
         return _complain(sentence if sentence.endswith("?") else f"{sentence}; see {program} --help")
 
@@ -71,6 +73,16 @@ def _complain(problems: str) -> int:
     for sentence in problems.splitlines():
         say(f"error: {sentence}")
     return BAD_INPUT
+
+
+def _fail(error: Exception) -> int:
+    """Says that the fault is ours; GPUJOB_TRACEBACK=1 shows where."""
+    if os.environ.get("GPUJOB_TRACEBACK"):
+        raise error
+    _complain(
+        f"gpujob failed ({type(error).__name__}: {error}); please report it with your files and GPUJOB_TRACEBACK=1"
+    )
+    return FAILED
 
 
 def _sentence(message: str) -> str:

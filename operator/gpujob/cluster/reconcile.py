@@ -231,6 +231,7 @@ class Reconciler:
         elif child.leaving:
             return
         elif retired:
+            self._remember(job.uid).starting_since = None
             self._start(job, self._end(child))
         elif job.spec.get("suspend") is True:
             # Recorded before it is done: a crash, or a resume meanwhile, must not take the child's end for a loss.
@@ -302,12 +303,13 @@ class Reconciler:
             for job in jobs
             if (demand := self._wish(job).demand) is not None
         ]
-        for placing in place_all(waiting, fleet, self.book.catalog):
-            job = self.book.jobs[placing.job.uid]
-            if placing.decision is None:
-                self._retry_later(job, placing.error, job.generation)
-            else:
-                yield job, placing.decision
+        for placing in place_all(waiting, fleet, self.book.catalog, self._not_decided):
+            yield self.book.jobs[placing.job.uid], placing.decision
+
+    def _not_decided(self, waiting: Waiting, error: Exception) -> None:
+        job = self.book.jobs[waiting.uid]
+        self._queue.discard(job.uid)
+        self._retry_later(job, error, job.generation)
 
     def _refuse(self, job: JobRecord, decision: Decision) -> None:
         memory = self._remember(job.uid)

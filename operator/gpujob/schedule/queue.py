@@ -5,7 +5,7 @@ Within a round free capacity only shrinks, so equal demands that found no room s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpujob.catalog.records import Catalog
@@ -32,19 +32,27 @@ class Placing:
     """A job of the queue with its decision."""
 
     job: Waiting
-    decision: Decision | None
-    error: str = ""
-    """Why there is no decision: deciding about this job failed, which says nothing about the others."""
+    decision: Decision
 
 
-def place_all(jobs: Iterable[Waiting], fleet: Fleet, catalog: Catalog) -> Iterator[Placing]:
-    """Decisions for all waiting jobs, oldest first (then by uid), each on what the earlier ones left."""
+def place_all(
+    jobs: Iterable[Waiting],
+    fleet: Fleet,
+    catalog: Catalog,
+    failed: Callable[[Waiting, Exception], None] | None = None,
+) -> Iterator[Placing]:
+    """Decisions for all waiting jobs, oldest first (then by uid), each on what the earlier ones left.
+
+    A job that cannot be decided about is told to `failed` and left out; without it the error is raised.
+    """
     without_room: dict[Demand, Decision] = {}
     for job in sorted(jobs, key=lambda job: (job.created, job.uid)):
         try:
             decision = without_room.get(job.demand) or _decided(job.demand, fleet, catalog)
         except Exception as error:  # whatever one job asks, the others are placed
-            yield Placing(job, None, repr(error))
+            if failed is None:
+                raise
+            failed(job, error)
             continue
         choice = decision.choice
         if choice is None:

@@ -6,7 +6,7 @@ written again while its reason and its nearest pool stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpujob.placement import explain
@@ -36,7 +36,7 @@ def placed(
     status = _status(job, seen.state, conditions.of_child(seen, sentence), seen.reason, now)
     status |= {
         "placement": placement,
-        "candidates": candidates,
+        "candidates": list(candidates),
         "jobName": child.name,
         "attempt": child.attempt,
         "startTime": job.status.get("startTime") or seen.started,
@@ -48,7 +48,7 @@ def placed(
 
 def _chosen(
     job: JobRecord, child: ChildRecord, decision: Decision | None
-) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
+) -> tuple[dict[str, Any], Sequence[Mapping[str, Any]]]:
     if decision:
         return _placement(decision), _candidates(decision)
     if job.status.get("jobName") == child.name or not child.hint.placement:

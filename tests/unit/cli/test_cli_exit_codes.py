@@ -135,6 +135,19 @@ def test_without_a_kubeconfig_the_remedy_is_a_captured_file(
     )
 
 
+def test_our_own_fault_is_one_sentence_too(plan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpujob.schedule.queue.decide", lambda *_: 1 // 0)
+    answer = plan(manifest())
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == (
+        "error: gpujob failed (ZeroDivisionError: integer division or modulo by zero); "
+        "please report it with your files and GPUJOB_TRACEBACK=1\n"
+    )
+    monkeypatch.setenv("GPUJOB_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        plan(manifest())
+
+
 def test_help_and_version_are_answers(gpujob: Command) -> None:
     assert gpujob("--version").out.startswith("gpujob 0.")
     assert gpujob().code == 0
