@@ -52,6 +52,11 @@ class Finding:
         return self.sentence.format(*self.numbers)
 
 
+def counted(number: int, word: str) -> str:
+    """A count with its word: "1 GPU", "8 GPUs"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def listed(words: object) -> str:
     """Words as people list them: "A", "A and B", "A, B and C"; at most eight, then the count of the rest."""
     items = [str(word) for word in words]  # type: ignore[attr-defined]

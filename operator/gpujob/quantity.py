@@ -111,6 +111,13 @@ def quantity_of_bytes(amount: int) -> str:
     return str(amount)
 
 
+def shortest_quantity(amount: int) -> str:
+    """Bytes as the shortest exact Kubernetes quantity, as a person would write them: 500G, 64Gi."""
+    decimal = ((10**9, "G"), (10**6, "M"))
+    written = [f"{amount // unit}{name}" for unit, name in decimal if amount and amount % unit == 0]
+    return min((quantity_of_bytes(amount), *written), key=len)
+
+
 def format_dollars(micro: int) -> str:
     """Micro-dollars as dollars with cents, or with up to four decimals below ten cents ("2.10", "0.0625")."""
     if micro >= MICRO // 10 or micro == 0:

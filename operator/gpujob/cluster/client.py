@@ -15,8 +15,6 @@ unknown. Called by `watch`, `leader`, and by every step that creates or patches.
     └── OutcomeUnknown            a write was sent and nobody knows whether it happened: GET, then decide
 """
 
-
-
 from __future__ import annotations
 
 import asyncio

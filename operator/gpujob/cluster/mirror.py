@@ -8,8 +8,6 @@ How old news is told from new: resourceVersions of one kind are compared as inte
 can be). `seen` is how far list and watch have come; whatever is at or before it is already in the mirror, or gone.
 """
 
-
-
 from __future__ import annotations
 
 import asyncio

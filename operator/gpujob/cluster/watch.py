@@ -5,8 +5,6 @@ itself that its stream is dead (no byte for 65 s, though the server sends a book
 and lists afresh when the server has forgotten where it was. `WatchHealth` is what metrics and the liveness probe read.
 """
 
-
-
 from __future__ import annotations
 
 import asyncio

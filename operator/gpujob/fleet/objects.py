@@ -155,7 +155,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         uid=str(metadata.get("uid", "")),
         node=str(spec.get("nodeName") or ""),
         job_uid=str(table(metadata, "labels").get(Label.JOB_UID, "")),
-        terminal=status.get("phase") in TERMINAL_PHASES,
+        terminal=str(status.get("phase")) in TERMINAL_PHASES,
         needs=needs,
         devices=devices,
         attempt=whole_number(table(metadata, "labels").get(Label.ATTEMPT)) or 0,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpujob.finding import Cores, Finding, Size
+from gpujob.finding import Cores, Finding, Size, counted
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool, PoolNode
 from gpujob.placement.demand import Demand
@@ -149,11 +149,12 @@ def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
     gpus, total = demand.gpus_per_node, len(pool.nodes)
     largest = max((node.total or 0 for node in pool.nodes), default=0)
     if largest < gpus:
-        sentence = "needs {} GPUs on one node, the largest node has {}"
-        return Finding(Reason.POOL_TOO_SMALL, sentence, (gpus, largest))
+        sentence = "needs {} on one node, the largest node has {}"
+        return Finding(Reason.POOL_TOO_SMALL, sentence, (counted(gpus, "GPU"), largest))
     enough = sum((node.total or 0) >= gpus for node in pool.nodes)
-    sentence = "needs {} nodes with {} GPUs each, {} of {} nodes have that many"
-    return Finding(Reason.POOL_TOO_SMALL, sentence, (demand.nodes, gpus, enough, total))
+    sentence = "needs {} with {} each, the pool has {} with that many"
+    numbers = (counted(demand.nodes, "node"), counted(gpus, "GPU"), f"{enough} of {counted(total, 'node')}")
+    return Finding(Reason.POOL_TOO_SMALL, sentence, numbers)
 
 
 def _node_too_small(demand: Demand, nodes: Iterable[PoolNode]) -> Finding:
@@ -180,11 +181,12 @@ def _why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[
         yield unready[0]
         return
     crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
+    needed = counted(gpus, "free GPU")
+    room = f"; room on {with_room} of {demand.nodes} nodes" if demand.nodes > 1 else ""
     if free >= gpus * demand.nodes and crowded is None:
-        sentence = "needs {} free GPUs {}: {} are free over {} nodes, at most {} on one ({} of {} nodes have room)"
-        yield Finding(
-            Reason.FRAGMENTED, sentence, (gpus, on, free, len(ready), max(largest, 0), with_room, demand.nodes)
-        )
+        sentence = "needs {} {}: {} are free over {}, at most {} on one{}"
+        over = counted(len(ready), "node")
+        yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free, over, max(largest, 0), room))
     elif crowded is not None:
         sentence = "GPUs are free on node {}, but {} CPU and {} memory are left there of {} and {} needed"
         left, needs = crowded.left, node_needs(demand, crowded)
@@ -193,6 +195,6 @@ def _why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[
         yield Finding(Reason.NOT_ENOUGH_FREE, sentence, numbers)
     else:
         total = sum(node.total or node.healthy for node in able)
-        sentence = "needs {} free GPUs {}, {} of {} are free ({} of {} nodes have room)"
-        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (gpus, on, free, total, with_room, demand.nodes))
+        sentence = "needs {} {}, {} of {} are free{}"
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (needed, on, free, total, room))
     yield from unready[:1]

@@ -14,7 +14,7 @@ from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Decision, Fix
 from gpujob.placement.demand import Demand
-from gpujob.quantity import GI, MI, MICRO, format_dollars, format_millicores, quantity_of_bytes
+from gpujob.quantity import GI, MI, MICRO, format_dollars, format_millicores, shortest_quantity
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
 TRIED: Final = 24
@@ -85,7 +85,7 @@ def _less_memory(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
     if wanted and usable and usable < wanted:
         fits = usable // GI * GI or usable // MI * MI
         yield Proposal(
-            1 - fits / wanted, "spec.gpuMemory", quantity_of_bytes(wanted), quantity_of_bytes(fits),
+            1 - fits / wanted, "spec.gpuMemory", shortest_quantity(wanted), shortest_quantity(fits),
             replace(demand, gpu_memory=fits),
         )  # fmt: skip
 
@@ -186,14 +186,14 @@ def _smaller_pods(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
     memory = max((node.allocatable.memory for node in nodes), default=0) * 9 // 10 // GI * GI
     if demand.memory and 0 < memory < demand.memory and (demand.shared_memory or 0) <= memory:
         yield Proposal(
-            1 - memory / demand.memory, "spec.resources.memory", quantity_of_bytes(demand.memory),
-            quantity_of_bytes(memory), replace(demand, memory=memory),
+            1 - memory / demand.memory, "spec.resources.memory", shortest_quantity(demand.memory),
+            shortest_quantity(memory), replace(demand, memory=memory),
         )  # fmt: skip
     storage = max((node.allocatable.storage or 0 for node in nodes), default=0) * 9 // 10 // GI * GI
     if demand.storage and storage < demand.storage:
-        after = quantity_of_bytes(storage) if storage else None
+        after = shortest_quantity(storage) if storage else None
         yield Proposal(
-            1 - storage / demand.storage, "spec.resources.ephemeralStorage", quantity_of_bytes(demand.storage), after,
+            1 - storage / demand.storage, "spec.resources.ephemeralStorage", shortest_quantity(demand.storage), after,
             replace(demand, storage=storage or None),
         )  # fmt: skip
 

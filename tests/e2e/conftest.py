@@ -1,0 +1,162 @@
+"""One cluster for all tests of the running operator, the operator itself, and for each test a namespace and nodes of its own.
+
+CLUSTER=existing or a CLUSTER_DIR that holds a cluster is used as it is; otherwise one is brought up and taken down.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.api_server import NAMESPACES, NODES, ApiServer, AuditLog
+from tests.e2e.cluster import Cluster, down, eventually, pretended_nodes, up
+from tests.e2e.cluster.state import load
+from tests.e2e.operator_process import NAMESPACE, ROOT, OperatorProcess, operator_kubeconfig
+from tests.e2e.team import Team
+
+CHART = ROOT / "charts" / "gpujob-operator"
+RELEASE = "gpujob-operator"
+
+_numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What looks back on the whole run comes last."""
+    items.sort(key=lambda item: item.path.name == "test_rights_equal_calls.py")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with the chart installed, but no operator and no nodes."""
+    named = os.environ.get("CLUSTER_DIR")
+    mine = not named or load(Path(named).expanduser().absolute()) is None
+    folder = Path(named) if named else tmp_path_factory.mktemp("cluster") / "of the operator"
+    try:
+        made = up(folder.expanduser().absolute())
+        install_chart(made)
+        yield made
+    finally:
+        if mine:
+            down(folder.expanduser().absolute())
+
+
+def install_chart(cluster: Cluster) -> None:
+    """CRDs, roles and the admission policy as an admin installs them, without a Deployment's pods."""
+    crds = {path.name for path in (ROOT / "crds").glob("*.yaml")}
+    assert crds, "crds/ is empty: run `make generate`"
+    assert {path.name for path in (CHART / "files" / "crds").glob("*.yaml")} == crds, "run `make generate`"
+    command = [cluster.tool("helm"), "upgrade", "--install", RELEASE, str(CHART), f"--namespace={NAMESPACE}"]
+    done = subprocess.run(
+        [*command, "--create-namespace", "--set=replicaCount=0", "--take-ownership"],
+        env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def api(cluster: Cluster) -> Iterator[ApiServer]:
+    """Calls to the API server."""
+    server = ApiServer(cluster)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def audit(cluster: Cluster) -> AuditLog:
+    """The operator's requests; only the cluster that is made of plain processes logs them."""
+    if cluster.audit_log is None:
+        pytest.skip("this cluster has no audit log that tests can read")
+    return AuditLog(cluster.audit_log)
+
+
+Operators = Callable[[str], OperatorProcess]
+
+
+@pytest.fixture(scope="session")
+def operators(cluster: Cluster, api: ApiServer) -> Iterator[Operators]:
+    """Makes operator processes by name, not started; all of them end with the session."""
+    kubeconfig = operator_kubeconfig(api, cluster.dir / "operator.kubeconfig")
+    made: list[OperatorProcess] = []
+
+    def make(name: str) -> OperatorProcess:
+        made.append(OperatorProcess(cluster, api, kubeconfig, name))
+        return made[-1]
+
+    yield make
+    for process in made:
+        process.stop()
+
+
+@pytest.fixture(scope="session")
+def resident(operators: Operators) -> OperatorProcess:
+    """The process behind `operator`; not for tests."""
+    return operators("main")
+
+
+@pytest.fixture
+def operator(resident: OperatorProcess) -> Iterator[OperatorProcess]:
+    """The operator, leading; the same process for all tests that let it live."""
+    if not resident.alive:
+        resident.start_without_waiting_for_the_lease()
+    before = len(resident.errors())
+    yield resident
+    assert resident.errors()[before:] == []
+
+
+@pytest.fixture
+def no_operator(resident: OperatorProcess) -> None:
+    """No operator runs; the test starts its own."""
+    resident.stop()
+
+
+Fleet = Callable[..., list[str]]
+
+
+@pytest.fixture
+def fleet(cluster: Cluster, api: ApiServer) -> Iterator[Fleet]:
+    """Makes pretended nodes that are ready, for example fleet(h100=2); gives their names. They go with the test."""
+    prefix = f"e2e{next(_numbers)}-"
+    made: list[str] = []
+
+    def make(**pools: int) -> list[str]:
+        names = []
+        for node in pretended_nodes(pools):
+            metadata = node["metadata"]
+            metadata["name"] = metadata["labels"]["kubernetes.io/hostname"] = prefix + metadata["name"]
+            api.create(NODES, node)
+            names.append(metadata["name"])
+        made.extend(names)
+        eventually(lambda: set(names) <= ready_nodes(api), 60, what="nodes that are ready", every=0.1)
+        return names
+
+    yield make
+    for name in made:
+        api.delete(NODES, name)
+
+
+def ready_nodes(api: ApiServer) -> set[str]:
+    """Names of the nodes that are ready and have lost the taint that every new node has."""
+    return {
+        node["metadata"]["name"]
+        for node in api.items(NODES)
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+        and not any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", []))
+    }
+
+
+@pytest.fixture
+def team(api: ApiServer, fleet: Fleet) -> Iterator[Team]:
+    """A namespace with helpers for the jobs in it; emptied before the nodes go, so that pods end on their nodes."""
+    name = f"team-{os.getpid()}-{next(_numbers)}"
+    api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    one = Team(api, name)
+    # Pods are refused before the namespace has its service account.
+    eventually(lambda: api.find(f"{NAMESPACES}/{name}/serviceaccounts", "default"), 30, what="the service account")
+    yield one
+    one.clear()
+    api.delete(NAMESPACES, name)

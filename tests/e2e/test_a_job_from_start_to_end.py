@@ -1,0 +1,95 @@
+"""What one GPUJob costs the API server, what it says on its way, and how it ends."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.e2e.api_server import AuditLog
+from tests.e2e.cluster import eventually
+from tests.e2e.conftest import Fleet
+from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.team import Team
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_job_costs_four_writes_and_two_events_and_a_wait_one_more(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    fleet(h100=1)
+    mark = audit.now()
+    team.submit("first", runs_for="3s", gpusPerNode=8)
+    team.until("first", "Running")
+    team.submit("second", runs_for="1s", gpusPerNode=8)
+    team.until("second", "Queued")
+    team.until_all(["first", "second"], "Succeeded")
+    eventually(lambda: team.told("first")[1:] and team.told("second")[1:], what="two events of each")
+
+    for name, states in (("first", 3), ("second", 4)):
+        writes = audit.writes(mark, team.namespace, name)
+        assert writes == {"jobs": 1, "gpujobs/status": states, "events": 2}, name
+        assert team.told(name) == ["Placed", "Succeeded"]
+
+
+def test_a_start_is_told_only_when_it_lasts(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    fleet(l4=1)
+    mark = audit.now()
+    team.submit("slow", starts_after="8s", runs_for="1s")
+    team.submit("quick", starts_after="2s", runs_for="1s")
+    placed = time.monotonic()
+    team.until("quick", "Placed")
+    team.until("quick", "Running")
+    assert team.state("slow") == "Placed"
+    starting = team.until("slow", "Starting")
+    assert 4 < time.monotonic() - placed < 8
+    pod = team.pods(team.job("slow")["metadata"]["uid"])[0]
+    told = f"0 of 1 pods run; pod {pod['metadata']['name']} starts on node {pod['spec']['nodeName']}"
+    assert [c["message"] for c in starting["conditions"] if c["type"] == "Running"] == [told]
+    team.until_all(["slow", "quick"], "Succeeded")
+    assert audit.writes(mark, team.namespace, "quick")["gpujobs/status"] == 3
+    assert audit.writes(mark, team.namespace, "slow")["gpujobs/status"] == 4
+
+
+def test_a_failure_names_pod_node_and_exit_code_and_is_final(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    (node,) = fleet(mi210=1)
+    uid = team.submit("broken", runs_for="1s", exit_code=3)
+    status = team.until("broken", "Failed")
+    (pod,) = team.pods(uid)
+    failed = team.condition("broken", "Failed")
+    assert (failed["status"], failed["reason"]) == ("True", "PodFailed")
+    assert failed["message"] == f"pod {pod['metadata']['name']} on node {node} failed with exit code 3"
+    assert status["completionTime"]
+    assert status["startTime"]
+
+    # What is final stays so, whatever becomes of the child.
+    mark = audit.now()
+    team.api.delete(f"/apis/batch/v1/namespaces/{team.namespace}/jobs", status["jobName"])
+    eventually(lambda: not team.pods(uid), what="no pod")
+    team.change("broken", suspend=True)
+    operator.restart_after_kill()
+    team.submit("another", runs_for="0s")
+    team.until("another", "Succeeded")
+    assert team.status("broken") == status
+    assert audit.writes(mark, team.namespace, "broken") == {}
+
+
+def test_kubectl_waits_for_a_job_and_shows_it_in_columns(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
+    fleet(h100=2)
+    team.submit("gang", runs_for="2s", nodes=2, gpusPerNode=8)
+    waited = team.api.kubectl("wait", "--for=condition=Complete", "gpujob/gang", f"-n{team.namespace}", "--timeout=30s")
+    assert (waited.returncode, waited.stdout) == (0, "gpujob.gpujob.dev/gang condition met\n")
+
+    head, line = team.api.kubectl("get", "gj", f"-n{team.namespace}").stdout.splitlines()
+    assert head.split() == ["NAME", "STATE", "POOL", "ACCEL", "AGE"]
+    assert line.split()[:5] == ["gang", "Succeeded", "h100-sxm-p5-48xlarge-ondemand", "2×8", "H100-SXM"]
+    wide = team.api.kubectl("get", "gpujob", "gang", f"-n{team.namespace}", "-owide").stdout.splitlines()
+    assert wide[0].split()[5:] == ["IMAGE", "REASON", "$/H"]
+    assert wide[1].split()[-2:] == ["Succeeded", team.status("gang")["placement"]["pricePerHour"]]
+    described = team.api.kubectl("describe", "gpujob", "gang", f"-n{team.namespace}")
+    assert "all 2 pods ended well" in described.stdout
