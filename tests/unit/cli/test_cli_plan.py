@@ -102,7 +102,7 @@ def test_names_from_a_file_cannot_steer_a_terminal(plan: Command, tmp_path: Path
 def test_what_cannot_be_read_is_said_and_stops_nothing(plan: Command, tmp_path: Path) -> None:
     broken = tmp_path / "cluster.yaml"
     broken.write_text(
-        MIXED.read_text() + "---\nkind: Node\nmetadata: 7\n---\nkind: Pod\nmetadata: {name: p}\nstatus: {phase: [1]}\n"
+        MIXED.read_text() + "---\nkind: Node\nmetadata: 7\n---\nkind: Pod\nmetadata: {name: [p]}\n"
         "---\napiVersion: gpujob.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: mine}\nspec: {nodeSelectr: {}}\n"
     )
     answer = plan(manifest(), cluster=broken)

@@ -62,7 +62,6 @@ HOSTILE = [
     "kind: Node\nmetadata: {name: ''}",
     "kind: [Node]\nmetadata: {name: n}",
     "apiVersion: v1\nmetadata: {name: n}",
-    "kind: Pod\nmetadata: {name: p}\nstatus: {phase: [1]}",
     "kind: Node\nmetadata: {name: odd}\nstatus: {allocatable: {nvidia.com/gpu: eight}}",
     "apiVersion: gpujob.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: p}\nspec: 7",
     "apiVersion: gpujob.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: p, labels: [x]}\nspec: {nodeSelector: {}}",
