@@ -81,6 +81,10 @@ class KillingProxy:
         assert self._runner is not None
         await self._session.close()
         await self._runner.cleanup()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         assert self._session is not None
@@ -88,13 +92,13 @@ class KillingProxy:
         number = self._counted(request)
         plan = self._plan if self._plan is not None and self._plan.write == number else None
         if plan is not None and plan.before:
-            self._strike(request)
+            return self._strike(request)
         headers = {key: value for key, value in request.headers.items() if key not in ("Host", "Content-Length")}
         url = self._connection.server.rstrip("/") + request.path_qs
         async with self._session.request(request.method, url, data=body or None, headers=headers) as answer:
             if plan is not None:
                 await answer.read()
-                self._strike(request)
+                return self._strike(request)
             return await _relayed(request, answer)
 
     def _counted(self, request: web.Request) -> int:
@@ -104,13 +108,13 @@ class KillingProxy:
         self.writes.append(f"{request.method} {request.path}")
         return len(self.writes)
 
-    def _strike(self, request: web.Request) -> None:
+    def _strike(self, request: web.Request) -> web.Response:
         self._plan = None
         self._kill()
         self.killed.set()
         if request.transport is not None:
             request.transport.abort()
-        raise asyncio.CancelledError
+        return web.Response(status=500, text="nobody reads this")
 
 
 async def _relayed(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:

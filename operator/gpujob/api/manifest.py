@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
@@ -24,8 +26,12 @@ PROBLEMS: Final = 10
 SPEC_BYTES: Final = 200 * 1024
 """The largest spec: etcd and annotations bound what can be stored beside it."""
 
+DEPTH: Final = 32
+"""The deepest nesting that is read; the schema's own is 9."""
+
+_NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
 _SENTENCES: Final = {
-    "missing": "is required",
     "int_type": "must be a whole number",
     "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
@@ -57,11 +63,10 @@ def _read(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
     if not isinstance(document, Mapping):
         raise BadManifest(f"not a {kind.__name__}: the document is no table of keys and values")
     _check_header(kind, document)
-    wanted = {key: value for key, value in document.items() if key not in ("status", "spec")}
-    wanted["spec"] = _without_nulls(document.get("spec", {}))
     try:
-        model = kind.model_validate(wanted)
-    except (ValidationError, RecursionError) as error:
+        # Through JSON text: only there does pydantic take lists for tuples and yet no "2" for 2, as the API server does.
+        model = kind.model_validate_json(_text(document), strict=True)
+    except ValidationError as error:
         raise BadManifest(_sentences(error, kind)) from error
     problems = [f"{path}: {message}" for path, message in broken(model)]
     if problems:
@@ -72,40 +77,105 @@ def _read(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
 def _check_header(kind: type[BaseModel], document: Mapping[str, Any]) -> None:
     name = kind.__name__
     if document.get("kind", name) != name or document.get("apiVersion", API_VERSION) != API_VERSION:
-        found = f"{document.get('apiVersion')} {document.get('kind')}"[:100]
+        found = f"{_shown(document.get('apiVersion'))} {_shown(document.get('kind'))}"
         raise BadManifest(f"kind: expected {API_VERSION} {name}, found {found}")
+    metadata = document.get("metadata")
+    if isinstance(metadata, Mapping) and metadata.get("name") is not None:
+        given = metadata["name"]
+        if not isinstance(given, str) or _NAME.fullmatch(given) is None:
+            raise BadManifest(
+                f"metadata.name: {_shown(given)} is not a name; write lower-case letters, digits, hyphens and dots"
+            )
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    """The document as JSON, without its status; raises BadManifest for what JSON cannot hold and what is too large."""
+    wanted = {key: value for key, value in document.items() if key != "status"}
     try:
-        size = len(json.dumps(document.get("spec", {}), default=str))
+        plain = _without_nulls(wanted)
+        size = len(json.dumps(plain.get("spec"), default=_date, ensure_ascii=False).encode())
+        text = json.dumps(plain, default=_date, ensure_ascii=False)
+        text.encode()
+    except UnicodeError as error:
+        raise BadManifest("document: holds a text that is not Unicode") from error
     except (RecursionError, ValueError, TypeError) as error:
-        raise BadManifest("spec: is nested too deeply or has keys that are no texts") from error
+        raise BadManifest("document: is nested too deeply or holds what JSON cannot") from error
+    if "spec" not in plain:
+        raise BadManifest("spec: is required")
     if size > SPEC_BYTES:
         raise BadManifest(
             f"spec: has {size} bytes, at most {SPEC_BYTES} are taken; put files into a ConfigMap (spec.code)"
         )
+    return text
 
 
-def _without_nulls(value: Any) -> Any:
-    """A value without null members: kubectl drops them too."""
+def _date(value: Any) -> str:
+    """An unquoted date of YAML as the text that kubectl sends."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _without_nulls(value: Any, depth: int = 0) -> Any:
+    """A value without null members, which kubectl drops too; raises RecursionError for what is nested too deeply."""
+    if depth > DEPTH:
+        raise RecursionError("nested too deeply")
     if isinstance(value, Mapping):
-        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
-    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
+        return {key: _without_nulls(inner, depth + 1) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner, depth + 1) for inner in value]
+    # 2.0 is the whole number 2 for the API server.
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def _sentences(error: ValidationError | RecursionError, kind: type[BaseModel]) -> str:
-    if isinstance(error, RecursionError):
-        return "spec: is nested too deeply"
-    found = error.errors(include_url=False, include_context=False)
+def _sentences(error: ValidationError, kind: type[BaseModel]) -> str:
+    found = error.errors(include_url=False)
     return "\n".join(_sentence(problem, kind) for problem in found[:PROBLEMS])
 
 
 def _sentence(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")[:200]
-    if problem["type"] == "extra_forbidden":
-        return f"{path}: unknown field{_hint(kind, problem['loc'])}"
-    if problem["type"] in _SENTENCES:
-        given = "" if problem["type"] == "missing" else f", got {str(problem.get('input'))[:60]!r}"
-        return f"{path}: {_SENTENCES[problem['type']]}{given}"
-    return f"{path}: {str(problem['msg']).removeprefix('Value error, ')}"
+    return f"{path}: {_said(problem, kind)}" if path else f"document: {_said(problem, kind)}"
+
+
+def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
+    """What is wrong with a field and what to write, in words of the manifest."""
+    given, bounds = problem.get("input"), problem.get("ctx", {})
+    match problem["type"]:
+        case "extra_forbidden":
+            return f"unknown field{_hint(kind, problem['loc'])}"
+        case "missing":
+            return "is required"
+        case "string_type" if isinstance(given, (int, float)):
+            return f"must be a text, got {_given(given)}; put it in quotes"
+        case "literal_error":
+            return f"must be {bounds['expected']}, got {_given(given)}"
+        case "too_long" | "too_short" | "string_too_long" | "string_too_short":
+            least = "too_short" in problem["type"]
+            what = "characters" if "string" in problem["type"] else "entries"
+            bound = f"least {bounds['min_length']}" if least else f"most {bounds['max_length']}"
+            return f"must have at {bound} {what}"
+        case known if known in _SENTENCES:
+            return f"{_SENTENCES[known]}, got {_given(given)}"
+    return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+
+
+def _given(value: Any) -> str:
+    """A refused value in a sentence: text in quotes, so that '2' and 2 differ."""
+    return repr(value[:60]) if isinstance(value, str) else _shown(value)
+
+
+def _shown(value: Any) -> str:
+    """A value as YAML writes it, cut to a line's length; whatever it is, this raises nothing."""
+    if value is None or isinstance(value, bool):
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a number of more than 64 bits"
+    return str(value)[:60] if isinstance(value, (str, int, float)) else type(value).__name__
 
 
 def _hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:

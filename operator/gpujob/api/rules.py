@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from gpujob.api.gpujob import (
     AllowDenyAccelerators,
@@ -96,7 +97,7 @@ def _range(field: str) -> Rule:
     return Rule(
         Framework, field, f"framework.{field} {_RANGE_SENTENCE}",
         f"!has(self.{field}) || self.{field}.matches({_RANGE_CEL})",
-        lambda value: getattr(value, field) is None or bool(_RANGE.match(getattr(value, field))),
+        lambda value: getattr(value, field) is None or bool(_RANGE.fullmatch(getattr(value, field))),
     )  # fmt: skip
 
 
@@ -237,13 +238,33 @@ def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:
 
 
 def broken(model: BaseModel, path: str = "") -> Iterator[tuple[str, str]]:
-    """Path and sentence of every rule that a model or a part of it breaks."""
+    """Path and sentence of every rule that a model or a part of it breaks, and of every entry that is given twice."""
     for rule in RULES:
         if isinstance(model, rule.model) and not rule.holds(model):
             yield ".".join(filter(None, (path, rule.field))), rule.message
     for name, info in type(model).model_fields.items():
         value = getattr(model, name)
         inner = f"{path}.{info.alias or name}" if path else (info.alias or name)
+        if isinstance(value, tuple):
+            yield from _repeated(value, info, inner)
         for index, part in enumerate(value if isinstance(value, tuple) else (value,)):
             if isinstance(part, BaseModel):
                 yield from broken(part, f"{inner}[{index}]" if isinstance(value, tuple) else inner)
+
+
+def _repeated(entries: tuple[Any, ...], info: FieldInfo, path: str) -> Iterator[tuple[str, str]]:
+    """Entries of a set or of a keyed list that are given twice; the API server's own words for it name no remedy."""
+    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    keys = extra.get("x-kubernetes-list-map-keys")
+    if not isinstance(keys, list) and extra.get("x-kubernetes-list-type") != "set":
+        return
+    seen: set[Any] = set()
+    for index, entry in enumerate(entries):
+        word = getattr(entry, _attribute(entry, str(keys[0]))) if isinstance(keys, list) else entry
+        if word in seen:
+            yield f"{path}[{index}]", f"{word} is given twice; remove one"
+        seen.add(word)
+
+
+def _attribute(model: BaseModel, alias: str) -> str:
+    return next(name for name, info in type(model).model_fields.items() if (info.alias or name) == alias)

@@ -6,6 +6,7 @@ the operator refuse the same input with the same words. `gpujob.api.crd` turns t
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -17,6 +18,11 @@ from gpujob.errors import BadQuantity
 MEMORY_REMEDY: Final = "write a number with a unit, for example 80G or 64Gi"
 CPU_REMEDY: Final = "write cores (8) or millicores (500m)"
 MONEY_REMEDY: Final = "write US dollars as a decimal, for example 2.10"
+
+QUANTITY_LENGTH: Final = 24
+"""The most characters of a quantity or an amount."""
+
+_DOLLARS: Final = re.compile(r"[0-9]{1,6}([.][0-9]{1,6})?")
 
 
 class Shape(BaseModel):
@@ -35,7 +41,7 @@ class Shape(BaseModel):
 def _memory(value: Any) -> str:
     """A memory quantity as text; refuses what is no quantity and what is below 1M (a forgotten unit)."""
     try:
-        enough = _is_scalar(value) and quantity.parse_bytes(value) >= quantity.MEGA
+        enough = _is_written_out(value) and quantity.parse_bytes(value) >= quantity.MEGA
     except BadQuantity:
         enough = False
     if not enough:
@@ -46,7 +52,7 @@ def _memory(value: Any) -> str:
 def _millicores(value: Any) -> str:
     """A CPU quantity as text."""
     try:
-        enough = _is_scalar(value) and quantity.parse_millicores(str(value)) >= 1
+        enough = _is_written_out(value) and quantity.parse_millicores(value) >= 1
     except BadQuantity:
         enough = False
     if not enough:
@@ -55,9 +61,9 @@ def _millicores(value: Any) -> str:
 
 
 def _money(value: Any) -> str:
-    """An amount of US dollars as text; floats are taken as YAML wrote them (2.10 arrives as 2.1)."""
+    """An amount of US dollars as text."""
     try:
-        readable = (_is_scalar(value) or isinstance(value, float)) and quantity.parse_dollars(str(value)) >= 0
+        readable = _is_written_out(value) and _DOLLARS.fullmatch(str(value)) and quantity.parse_dollars(value) >= 0
     except BadQuantity:
         readable = False
     if not readable:
@@ -65,8 +71,14 @@ def _money(value: Any) -> str:
     return str(value)
 
 
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, (str, int)) and not isinstance(value, bool)
+def _is_written_out(value: Any) -> bool:
+    """Whether the API server takes it for an int-or-string: text without spaces around it, or a 64-bit whole number."""
+    if isinstance(value, float):
+        # YAML reads an unquoted 2.10 as a fraction, and the API server refuses it before any rule can say why.
+        raise ValueError(f'{value} is a bare fraction; put it in quotes: "{value}"')
+    if isinstance(value, str):
+        return value == value.strip() and len(value) <= QUANTITY_LENGTH
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
 def _shown(value: Any) -> str:
@@ -77,7 +89,7 @@ def _int_or_string(description: str, rule: str, message: str) -> WithJsonSchema:
     return WithJsonSchema(
         {
             "x-kubernetes-int-or-string": True,
-            "maxLength": 24,
+            "maxLength": QUANTITY_LENGTH,
             "x-kubernetes-validations": [{"rule": rule, "messageExpression": message}],
             "description": description,
         }

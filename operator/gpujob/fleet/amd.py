@@ -11,8 +11,9 @@ import re
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
-from gpujob.finding import Finding, Size
-from gpujob.fleet.facts import GIB, DeviceFacts, by_instance_type, readable, usable
+from gpujob.finding import Finding
+from gpujob.fleet.cloud import machine_device, machine_maker
+from gpujob.fleet.facts import GIB, DeviceFacts, by_instance_type, devices_of_machine, of_whole, readable
 from gpujob.fleet.objects import Labels, Node
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import Reason, Vendor
@@ -24,24 +25,21 @@ PREFIXES: Final = ("amd.com/gpu.", "beta.amd.com/gpu.")
 
 def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> DeviceFacts:
     """The facts of an AMD resource of a node."""
-    labels = node.labels
+    labels, offered = node.labels, max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
     driver = readable(value(labels, "driver-version"))
-    accelerator = _accelerator(labels, instance_type, catalog)
-    problem = _partitioned(labels, resource) or _mixed(labels)
-    if problem is None and accelerator is None:
-        sentence = "no label or catalog row identifies the devices of {}; set spec.accelerator in a GPUPool for them"
-        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource,))
-    if problem is None and accelerator is not None:
-        problem = _smaller_than_whole(accelerator, reported_memory(labels))
-    if problem is not None or accelerator is None:
+    physical = count(labels) or devices_of_machine(labels, instance_type, catalog)
+    problem = _partitioned(labels, resource) or _mixed(labels) or _too_many(resource, offered, physical)
+    if problem:
         return DeviceFacts(Vendor.AMD, driver=driver, problem=problem)
-    memory, doubts = usable(accelerator, reported_memory(labels))
-    return DeviceFacts(Vendor.AMD, accelerator, memory, driver, doubts=doubts)
+    accelerator = _accelerator(labels, instance_type, catalog)
+    return of_whole(Vendor.AMD, resource, accelerator, reported_memory(labels), driver)
 
 
 def value(labels: Labels, kind: str) -> str | None:
-    """A labeller's value in the plain or the beta form."""
-    return labels.get(PREFIXES[0] + kind) or labels.get(PREFIXES[1] + kind)
+    """A labeller's value in the plain form, the beta form, or the counting form of old labellers if it has one value."""
+    plain = labels.get(PREFIXES[0] + kind) or labels.get(PREFIXES[1] + kind)
+    values = () if plain else tuple(counted(labels, kind))
+    return values[0] if len(values) == 1 else plain
 
 
 def counted(labels: Labels, kind: str) -> dict[str, int]:
@@ -64,7 +62,7 @@ def reported_memory(labels: Labels) -> int | None:
 
 def labelled(labels: Labels) -> bool:
     """Whether labels promise AMD devices, be they allocatable or not."""
-    return any(key.startswith(PREFIXES) for key in labels)
+    return any(key.startswith(PREFIXES) for key in labels) or machine_maker(labels) == "amd"
 
 
 def count(labels: Labels) -> int | None:
@@ -78,8 +76,9 @@ def _accelerator(labels: Labels, instance_type: str, catalog: Catalog) -> Accele
     gib, units = vram // GIB if vram else None, whole_number(value(labels, "cu-count"))
     device, product = value(labels, "device-id"), value(labels, "product-name")
     return (
-        (catalog.by_device_id(device.lower().removeprefix("0x"), gib, units) if device else None)
-        or (catalog.by_product(product) if product else None)
+        (catalog.by_device_id(device, gib, units) if device else None)
+        or (catalog.by_product(product, gib) if product else None)
+        or catalog.by_cloud_name(*machine_device(labels))
         or by_instance_type(catalog, instance_type, Vendor.AMD)
     )
 
@@ -94,17 +93,18 @@ def _partitioned(labels: Labels, resource: str) -> Finding | None:
 
 
 def _mixed(labels: Labels) -> Finding | None:
-    for kind in ("device-id", "vram", "product-name"):
-        values = counted(labels, kind)
+    for kind in ("device-id", "vram", "product-name", "cu-count"):
+        plain = (labels.get(prefix + kind) for prefix in PREFIXES)
+        values = {text.lower() for text in (*counted(labels, kind), *plain) if text}
         if len(values) > 1:
             sentence = "labels name several kinds of devices on one node ({}), which is not read yet"
             return Finding(Reason.MODELS_DIFFER, sentence, (", ".join(sorted(values)),))
     return None
 
 
-def _smaller_than_whole(accelerator: Accelerator, reported: int | None) -> Finding | None:
-    whole = accelerator.driver_bytes
-    if reported and whole and reported < whole * 3 // 4:
-        sentence = "labels report {} for each device where a whole {} has {}: partitions are not read yet"
-        return Finding(Reason.DEVICE_UNKNOWN, sentence, (Size(reported), accelerator.id, Size(whole)))
+def _too_many(resource: str, offered: int, physical: int | None) -> Finding | None:
+    """More devices than the labeller or the cloud counts: the node was partitioned after it was labelled, or unseen."""
+    if physical and offered > physical:
+        sentence = "{} shows {} devices where labels or instance type say {}: partitions are not read yet"
+        return Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, offered, physical))
     return None

@@ -66,15 +66,16 @@ def _price(price: Price) -> AdminPrice:
 
 
 class Claims:
-    """Gives each node to the oldest pool that selects it; remembers who went away empty."""
+    """Gives the devices of each node to the oldest pool that selects them; remembers who went away empty."""
 
     def __init__(self, pools: Sequence[AdminPool]) -> None:
         self._pools = sorted(pools, key=lambda pool: (pool.created, pool.name))
         self.overlaps: dict[str, tuple[str, str]] = {}
 
-    def claim(self, node: Node) -> AdminPool | None:
-        """The pool that the node belongs to, None when no admin claims it."""
-        matching = [pool for pool in self._pools if selects(pool.selector, node.labels)]
+    def claim(self, node: Node, resource: str) -> AdminPool | None:
+        """The pool that a node's devices of this resource belong to, None when no admin claims them."""
+        own = [pool for pool in self._pools if pool.resource in (None, resource)]
+        matching = [pool for pool in own if selects(pool.selector, node.labels)]
         for loser in matching[1:]:
             self.overlaps.setdefault(loser.name, (matching[0].name, node.name))
         return matching[0] if matching else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpujob.fleet.objects import Labels, Node
+from gpujob.untrusted import whole_number
 from gpujob.vocabulary import CapacityType
 
 PROVIDERS: Final = {"aws": "aws", "azure": "azure", "gce": "gcp", "oci": "oci"}
@@ -38,16 +39,36 @@ class Origin:
     cpu_architecture: str
 
 
+def machine_device(labels: Labels) -> tuple[str, int | None]:
+    """The cloud's own name for the machine's devices, empty where it says none, and their MiB by its figures."""
+    for prefix in ("karpenter.k8s.aws", "eks.amazonaws.com"):
+        name = labels.get(f"{prefix}/instance-gpu-name")
+        if name:
+            return name, whole_number(labels.get(f"{prefix}/instance-gpu-memory"))
+    return "", None
+
+
+def machine_maker(labels: Labels) -> str:
+    """Who makes the machine's devices by the cloud's labels, in lower case; empty where it says nothing."""
+    keys = ("karpenter.k8s.aws/instance-gpu", "eks.amazonaws.com/instance-gpu", "karpenter.azure.com/sku-gpu")
+    return next((labels[f"{key}-manufacturer"].lower() for key in keys if f"{key}-manufacturer" in labels), "")
+
+
 def origin_of(node: Node) -> Origin:
     """Where a node comes from, by its labels and provider id; on demand unless a label says otherwise."""
     labels = node.labels
     return Origin(
         cloud=PROVIDERS.get(node.provider, node.provider),
-        instance_type=labels.get("node.kubernetes.io/instance-type", ""),
-        region=labels.get("topology.kubernetes.io/region", ""),
+        instance_type=_first(labels, "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+        region=_first(labels, "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
         capacity_type=_capacity_type(labels),
-        cpu_architecture=labels.get("kubernetes.io/arch") or labels.get("beta.kubernetes.io/arch") or "amd64",
+        cpu_architecture=_first(labels, "kubernetes.io/arch", "beta.kubernetes.io/arch") or "amd64",
     )
+
+
+def _first(labels: Labels, *keys: str) -> str:
+    """The first value that is said: old clusters know the beta keys only."""
+    return next((labels[key] for key in keys if labels.get(key)), "")
 
 
 def _capacity_type(labels: Labels) -> CapacityType:

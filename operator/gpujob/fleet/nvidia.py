@@ -7,11 +7,13 @@ MIG slices, time-slicing and MPS are said to be unknown here: a slice is never t
 from __future__ import annotations
 
 from functools import reduce
+from itertools import takewhile
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding
-from gpujob.fleet.facts import MIB, DeviceFacts, by_instance_type, readable, usable
+from gpujob.fleet.cloud import machine_device, machine_maker
+from gpujob.fleet.facts import GIB, MIB, DeviceFacts, by_instance_type, devices_of_machine, of_whole, readable
 from gpujob.fleet.objects import Labels, Node
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import Reason, Vendor
@@ -23,16 +25,13 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     """The facts of an NVIDIA resource of a node."""
     labels = node.labels
     driver = readable(_driver(labels))
-    problem = _not_whole(labels, resource, node.capacity.get(resource, 0))
+    offered = max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
+    physical = count(labels) or devices_of_machine(labels, instance_type, catalog)
+    problem = _not_whole(labels, resource, offered, physical)
     if problem:
         return DeviceFacts(Vendor.NVIDIA, driver=driver, problem=problem)
     accelerator = _accelerator(labels, instance_type, catalog)
-    if accelerator is None:
-        sentence = "no label or catalog row identifies the devices of {}; set spec.accelerator in a GPUPool for them"
-        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource,))
-        return DeviceFacts(Vendor.NVIDIA, driver=driver, problem=problem)
-    memory, doubts = usable(accelerator, reported_memory(labels))
-    return DeviceFacts(Vendor.NVIDIA, accelerator, memory, driver, doubts=doubts)
+    return of_whole(Vendor.NVIDIA, resource, accelerator, _memory(labels), driver)
 
 
 def reported_memory(labels: Labels) -> int | None:
@@ -43,7 +42,9 @@ def reported_memory(labels: Labels) -> int | None:
 
 def labelled(labels: Labels) -> bool:
     """Whether labels promise NVIDIA devices, be they allocatable or not."""
-    return labels.get("nvidia.com/gpu.present") == "true" or "nvidia.com/gpu.product" in labels
+    if labels.get("nvidia.com/gpu.present") == "true" or "nvidia.com/gpu.product" in labels:
+        return True
+    return "cloud.google.com/gke-accelerator" in labels or machine_maker(labels) == "nvidia"
 
 
 def count(labels: Labels) -> int | None:
@@ -62,17 +63,23 @@ def unsettled(labels: Labels) -> str | None:
     return None
 
 
-def _not_whole(labels: Labels, resource: str, capacity: int) -> Finding | None:
+def _memory(labels: Labels) -> int | None:
+    """Bytes of a device by the driver, else by the cloud where this tells of a fraction of a device."""
+    reported = reported_memory(labels)
+    mebibytes = None if reported else machine_device(labels)[1]
+    return mebibytes * MIB if mebibytes else reported
+
+
+def _not_whole(labels: Labels, resource: str, offered: int, physical: int | None) -> Finding | None:
     product = labels.get("nvidia.com/gpu.product", "")
     replicas = whole_number(labels.get("nvidia.com/gpu.replicas")) or 1
     sharing = labels.get("nvidia.com/gpu.sharing-strategy", "none")
     gke_sharing = labels.get("cloud.google.com/gke-gpu-sharing-strategy")
-    physical = count(labels)
     if "mig-" in resource or "-MIG-" in product or labels.get("cloud.google.com/gke-gpu-partition-size"):
         sentence = "{} on this node is a MIG slice, which is not read yet; whole devices only"
         return Finding(Reason.DEVICE_UNKNOWN, sentence, (resource,))
     shared = resource.endswith(".shared") or product.endswith("-SHARED") or replicas > 1 or sharing != "none"
-    if shared or gke_sharing or (physical and capacity > physical):
+    if shared or gke_sharing or (physical and offered > physical):
         sentence = "{} on this node is shared by several pods (no memory isolation), which is not read yet"
         return Finding(Reason.DEVICE_UNKNOWN, sentence, (resource,))
     if resource != WHOLE_GPU:
@@ -81,23 +88,17 @@ def _not_whole(labels: Labels, resource: str, capacity: int) -> Finding | None:
 
 
 def _accelerator(labels: Labels, instance_type: str, catalog: Catalog) -> Accelerator | None:
-    product = labels.get("nvidia.com/gpu.product")
-    if product:
-        return catalog.by_product(product) or _by_architecture(product, labels, catalog)
+    product, memory = labels.get("nvidia.com/gpu.product", ""), reported_memory(labels)
+    found = catalog.by_product(product, memory / GIB if memory else None) if product else None
+    if product and found is None:
+        found = _by_architecture(product, labels, catalog)
     return (
-        catalog.by_gke(labels.get("cloud.google.com/gke-accelerator", ""))
-        or catalog.by_cloud_name(_karpenter_name(labels), whole_number(_karpenter_memory(labels)))
+        found
+        or catalog.by_gke(labels.get("cloud.google.com/gke-accelerator", ""))
+        or catalog.by_cloud_name(*machine_device(labels))
         or by_instance_type(catalog, instance_type, Vendor.NVIDIA)
-        or _by_architecture("", labels, catalog)
+        or _by_architecture(product, labels, catalog)
     )
-
-
-def _karpenter_name(labels: Labels) -> str:
-    return labels.get("karpenter.k8s.aws/instance-gpu-name") or labels.get("eks.amazonaws.com/instance-gpu-name") or ""
-
-
-def _karpenter_memory(labels: Labels) -> str | None:
-    return labels.get("karpenter.k8s.aws/instance-gpu-memory") or labels.get("eks.amazonaws.com/instance-gpu-memory")
 
 
 def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelerator | None:
@@ -125,11 +126,12 @@ def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelera
 
 
 def _driver(labels: Labels) -> str | None:
-    full = labels.get("nvidia.com/cuda.driver-version.full")
+    full = readable(labels.get("nvidia.com/cuda.driver-version.full"))
     if full:
         return full
     for prefix, last in (("nvidia.com/cuda.driver-version", "revision"), ("nvidia.com/cuda.driver", "rev")):
         parts = [labels.get(f"{prefix}.{part}", "") for part in ("major", "minor", last)]
-        if whole_number(parts[0]) is not None:
-            return ".".join(part for part in parts if whole_number(part) is not None)
+        numbers = list(takewhile(lambda part: whole_number(part) is not None, parts))
+        if numbers:
+            return ".".join(numbers)
     return None

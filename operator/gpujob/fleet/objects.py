@@ -19,6 +19,10 @@ Labels = Mapping[str, str]
 
 DEVICE_PREFIXES: Final[Mapping[str, Vendor]] = {"nvidia.com/": Vendor.NVIDIA, "amd.com/": Vendor.AMD}
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+USUAL_PODS: Final = 110
+"""What a kubelet allows on its node unless it is told otherwise."""
+MOST_DEVICES: Final = 10_000
+"""Devices of a node that are believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,8 @@ def vendor_of(resource: str) -> Vendor | None:
     prefix, _, name = resource.partition("/")
     vendor = DEVICE_PREFIXES.get(prefix + "/")
     if vendor is Vendor.NVIDIA:
-        return vendor if name.startswith(("gpu", "mig-")) else None
+        # Not gpumem or gpucores, with which some schedulers count parts of a device.
+        return vendor if name == "gpu" or name.startswith(("gpu.", "gpu-", "mig-")) else None
     if vendor is Vendor.AMD:
         return vendor if name == "gpu" or "_nps" in name else None
     return None
@@ -127,11 +132,15 @@ def read_node(raw: Mapping[str, Any]) -> Node:
     """The slim record of a Node object; never raises for what is inside."""
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     unread: list[str] = []
-    allocatable = table(status, "allocatable")
+    # As the API server does, capacity stands for an allocatable that is not there, and the kubelet's 110 for pods.
+    allocatable = table(status, "allocatable" if "allocatable" in status else "capacity")
+    allocatable = {"pods": USUAL_PODS, **allocatable}
+    labels = table(metadata, "labels")
+    unread += [f"label {str(key)[:63]} is no text" for key, value in labels.items() if not isinstance(value, str)]
     return Node(
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
-        labels={k: v for k, v in table(metadata, "labels").items() if isinstance(k, str) and isinstance(v, str)},
+        labels={key: value for key, value in labels.items() if isinstance(key, str) and isinstance(value, str)},
         taints=tuple(_taints(spec)),
         ready=_is_ready(status),
         cordoned=spec.get("unschedulable") is True,
@@ -213,7 +222,9 @@ def _devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int]:
     for resource in amounts:
         if isinstance(resource, str) and vendor_of(resource) is not None:
             count = _amount(amounts, resource, quantity.parse_count, unread)
-            if count is not None:
+            if count is not None and count > MOST_DEVICES:
+                unread.append(f"{resource}: more than {MOST_DEVICES} devices on one node are not believed")
+            elif count is not None:
                 found[resource] = count
     return found
 

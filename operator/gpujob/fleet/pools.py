@@ -20,7 +20,7 @@ from gpujob.finding import Finding
 from gpujob.fleet import nvidia, pricing
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
-from gpujob.fleet.facts import DeviceFacts
+from gpujob.fleet.facts import DeviceFacts, named
 from gpujob.fleet.objects import Node, Pod, Resources, Taint
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.vocabulary import CapacityType, Reason, Vendor
@@ -64,6 +64,8 @@ class PoolNode:
     left: Resources
     taints: tuple[Taint, ...] = ()
     unready: Finding | None = None
+    beside: int = 0
+    """Usable devices of the node's other resources."""
 
 
 @dataclass(frozen=True)
@@ -164,13 +166,14 @@ def read_fleet(
     claims = Claims(admin_pools)
     claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
     discovered: dict[tuple[object, ...], list[DeviceGroup]] = defaultdict(list)
-    for node in nodes:
+    # In the order of their names, since of equal things the first is shown.
+    for node in sorted(nodes, key=lambda node: node.name):
         groups = known[node.name] if known and node.name in known else groups_of(node, catalog)
-        admin = claims.claim(node)
         for group in groups:
+            admin = claims.claim(node, group.resource)
             if admin is None:
                 discovered[_identity(group)].append(group)
-            elif admin.resource in (None, group.resource):
+            else:
                 claimed[admin.name].append(group)
     pools = [_admin_pool(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
     names = _names(discovered, {pool.name for pool in admin_pools})
@@ -258,7 +261,7 @@ def _pool(name: str, groups: list[DeviceGroup], catalog: Catalog, usage: _Usage)
         price=price,
         nodes=_pool_nodes(groups, usage),
         problem=first.facts.problem,
-        doubts=first.facts.doubts + doubts,
+        doubts=_distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts,
     )
 
 
@@ -266,7 +269,7 @@ def _admin_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, u
     """A pool as an admin's GPUPool says; what it leaves open comes from its nodes, the worst of them counting."""
     facts, problem = _common_facts(admin, groups, catalog)
     origins = [group.origin for group in groups]
-    capacity = admin.capacity_type or (origins[0].capacity_type if origins else CapacityType.ON_DEMAND)
+    capacity = admin.capacity_type or _capacity_type(groups)
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog)
     return Pool(
         name=admin.name,
@@ -293,9 +296,9 @@ def _admin_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, u
 
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
     """The facts that hold for every node of an admin's pool, or the problem that there are none."""
-    named = catalog.accelerator(admin.accelerator) if admin.accelerator else None
-    fallback = DeviceFacts(named.vendor if named else Vendor.NVIDIA, named, named.usable_bytes if named else None)
-    if admin.accelerator and named is None:
+    row = catalog.accelerator(admin.accelerator) if admin.accelerator else None
+    fallback = DeviceFacts(row.vendor if row else Vendor.NVIDIA, row, row.usable_bytes if row else None)
+    if admin.accelerator and row is None:
         sentence = "spec.accelerator {} is in no catalog row; the nearest known is {}"
         return fallback, Finding(
             Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, catalog.nearest_accelerator(admin.accelerator))
@@ -307,8 +310,10 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         return groups[0].facts, Finding(
             Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,)
         )
-    facts = [_overridden(group, named) for group in groups]
-    problem = next((f.problem for f in facts if f.problem and f.problem.reason is not Reason.NO_DEVICE_PLUGIN), None)
+    all_facts = [_overridden(group, row) for group in groups]
+    # A node whose plugin is down offers nothing; the others say what the pool is.
+    facts = [f for f in all_facts if not _lacks_plugin(f)] or all_facts
+    problem = next((f.problem for f in facts if f.problem and not _lacks_plugin(f)), None)
     names = sorted({f.name for f in facts})
     if problem is None and len(names) > 1:
         problem = Finding(Reason.MODELS_DIFFER, "its nodes hold {}; narrow spec.nodeSelector", (", ".join(names),))
@@ -318,23 +323,54 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         problem = facts[0].problem
     memories = [f.memory for f in facts if f.memory is not None]
     drivers = [f.driver for f in facts if f.driver]
+    doubts = _distinct(doubt for f in facts for doubt in f.doubts)
+    if drivers and len(drivers) < len(facts):
+        doubts += (Finding(Reason.DRIVER_UNKNOWN, "no label says the driver of some of its nodes"),)
     worst = replace(
         facts[0],
         memory=min(memories, default=None) if len(memories) == len(facts) else None,
-        driver=min(drivers, key=release, default=None) if len(drivers) == len(facts) else None,
+        driver=min(drivers, key=release, default=None),
         problem=None,
+        doubts=doubts,
     )
     return worst, problem
 
 
-def _overridden(group: DeviceGroup, named: Accelerator | None) -> DeviceFacts:
-    """A group's facts with the admin's accelerator in place of what labels say."""
-    if named is None:
-        return group.facts
-    lacking = (
-        group.facts.problem if group.facts.problem and group.facts.problem.reason is Reason.NO_DEVICE_PLUGIN else None
-    )
-    return DeviceFacts(named.vendor, named, named.usable_bytes, group.facts.driver, lacking)
+def _lacks_plugin(facts: DeviceFacts) -> bool:
+    return facts.problem is not None and facts.problem.reason is Reason.NO_DEVICE_PLUGIN
+
+
+def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings of several nodes, of equal sentences the first."""
+    first: dict[tuple[Reason, str], Finding] = {}
+    for finding in findings:
+        first.setdefault((finding.reason, finding.sentence), finding)
+    return tuple(first.values())
+
+
+def _capacity_type(groups: Iterable[DeviceGroup]) -> CapacityType:
+    """How nodes are paid for; Spot as soon as one of them can be taken away."""
+    types = {group.origin.capacity_type for group in groups}
+    if CapacityType.SPOT in types:
+        return CapacityType.SPOT
+    return CapacityType.RESERVED if types == {CapacityType.RESERVED} else CapacityType.ON_DEMAND
+
+
+def _overridden(group: DeviceGroup, accelerator: Accelerator | None) -> DeviceFacts:
+    """A group's facts with the admin's accelerator in place of what labels say.
+
+    The admin names the model. That a resource is a slice, a partition or shared stays as it is.
+    """
+    facts = group.facts
+    if accelerator is None:
+        return facts
+    if accelerator.vendor is not facts.vendor:
+        sentence = "spec.accelerator {} is made by {}, its nodes offer {}"
+        problem = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, accelerator.vendor, group.resource))
+        return replace(facts, accelerator=accelerator, memory=None, problem=problem)
+    if facts.problem is not None and not facts.unnamed:
+        return replace(facts, accelerator=accelerator)
+    return named(facts, accelerator)
 
 
 def _pool_nodes(groups: Iterable[DeviceGroup], usage: _Usage) -> tuple[PoolNode, ...]:
@@ -353,6 +389,7 @@ def _pool_node(group: DeviceGroup, usage: _Usage) -> PoolNode:
         left=node.allocatable.minus(usage.resources.get(node.name, Resources())),
         taints=tuple(taint for taint in node.taints if not is_passing(taint)),
         unready=_unready(group),
+        beside=group.beside,
     )
 
 

@@ -57,17 +57,16 @@ def _admin_price(admin: AdminPrice, groups: Sequence[DeviceGroup]) -> PoolPrice 
 def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     """The dearest annotation of the nodes (discovered pools share one); None where a node has none that is readable."""
     prices: list[int] = []
-    for group in groups:
-        if group.node.price is None:
-            return None, ()
+    doubts: list[Finding] = []
+    for node in (group.node for group in groups if group.node.price is not None):
         try:
-            prices.append(parse_dollars(group.node.price))
+            prices.append(parse_dollars(node.price or ""))
         except BadQuantity as error:
-            sentence = "annotation {} of node {} is ignored: {}"
-            return None, (
-                Finding(Reason.PRICE_INVALID, sentence, (Annotation.PRICE_PER_GPU_HOUR, group.node.name, error)),
-            )
-    return (PoolPrice(max(prices), f"node annotation {Annotation.PRICE_PER_GPU_HOUR}"), ()) if prices else (None, ())
+            numbers = (Annotation.PRICE_PER_GPU_HOUR, node.name, error)
+            doubts.append(Finding(Reason.PRICE_INVALID, "annotation {} of node {} is ignored: {}", numbers))
+    if not prices or len(prices) < len(groups):
+        return None, tuple(doubts[:1])
+    return PoolPrice(max(prices), f"node annotation {Annotation.PRICE_PER_GPU_HOUR}"), ()
 
 
 def _listed(

@@ -33,6 +33,8 @@ class Room:
 
 def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
     """The nodes for a demand: of those with room the ones that the job leaves fullest, ties by name."""
+    if pool.problem is not None and not pool.nodes:
+        return Room()
     able = [node for node in pool.nodes if not _refusals(demand, pool, node, image_size)]
     if len(able) < demand.nodes:
         return Room(never=tuple(_why_never(demand, pool, image_size, len(able))))
@@ -49,7 +51,7 @@ def node_needs(demand: Demand, node: PoolNode) -> Resources:
     The share is cut from what pods without GPUs leave; where others took more than their share, it shrinks down to a
     quarter, so that free GPUs are not stranded for want of memory.
     """
-    total = max(node.total or node.healthy, demand.gpus_per_node)
+    total = max(node.total or node.healthy, demand.gpus_per_node) + node.beside
     gpus, free = demand.gpus_per_node, max(node.free, demand.gpus_per_node)
     base, left = node.share_base, node.left
     cpu = _share(base.millicores, left.millicores, gpus, total, free)
@@ -147,11 +149,12 @@ def _why_never(demand: Demand, pool: Pool, image_size: int | None, able: int) ->
 
 def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
     gpus, total = demand.gpus_per_node, len(pool.nodes)
-    largest = max((node.total or 0 for node in pool.nodes), default=0)
+    sizes = [gpus if node.total is None else node.total for node in pool.nodes]
+    largest = max(sizes, default=0)
     if largest < gpus:
         sentence = "needs {} on one node, the largest node has {}"
         return Finding(Reason.POOL_TOO_SMALL, sentence, (counted(gpus, "GPU"), largest))
-    enough = sum((node.total or 0) >= gpus for node in pool.nodes)
+    enough = sum(size >= gpus for size in sizes)
     sentence = "needs {} with {} each, the pool has {} with that many"
     numbers = (counted(demand.nodes, "node"), counted(gpus, "GPU"), f"{enough} of {counted(total, 'node')}")
     return Finding(Reason.POOL_TOO_SMALL, sentence, numbers)
@@ -178,7 +181,7 @@ def _why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[
     largest = max((node.free for node in ready), default=0)
     on = f"on each of {demand.nodes} nodes" if demand.nodes > 1 else "on one node"
     if not ready:
-        yield unready[0]
+        yield from _first_of_each_reason(unready)
         return
     crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
     needed = counted(gpus, "free GPU")
@@ -197,4 +200,11 @@ def _why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[
         total = sum(node.total or node.healthy for node in able)
         sentence = "needs {} {}, {} of {} are free{}"
         yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (needed, on, free, total, room))
-    yield from unready[:1]
+    yield from _first_of_each_reason(unready)
+
+
+def _first_of_each_reason(findings: Iterable[Finding]) -> Iterable[Finding]:
+    first: dict[Reason, Finding] = {}
+    for finding in findings:
+        first.setdefault(finding.reason, finding)
+    return first.values()

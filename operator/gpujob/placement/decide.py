@@ -23,6 +23,7 @@ MISCONFIGURING: Final = frozenset(
         Reason.DEVICE_UNKNOWN,
         Reason.MEM_UNKNOWN,
         Reason.MODELS_DIFFER,
+        Reason.LABELS_CONTRADICT,
         Reason.NO_DEVICE_PLUGIN,
         Reason.RUNTIME_CLASS_MISSING,
         Reason.RUNTIME_UNKNOWN,
@@ -207,7 +208,7 @@ def _in_pool(trial: _Trial) -> tuple[object, ...]:
 def _pool_rank(candidate: Candidate) -> tuple[object, ...]:
     price, pool = candidate.price_per_hour, candidate.pool
     doubts = sum(doubt.reason not in SILENT_DOUBTS for doubt in candidate.doubts)
-    return (price is None, price or 0, doubts, pool.memory or 0, pool.name)
+    return (price is None, price or 0, doubts, pool.memory is None, pool.memory or 0, pool.name)
 
 
 def _tolerations(room: Room, pool: Pool) -> tuple[tuple[str, str], ...]:

@@ -74,3 +74,63 @@ def test_a_mount_of_a_volume_that_is_not_there_is_refused() -> None:
 def test_another_kind_is_named() -> None:
     with pytest.raises(BadManifest, match=r"expected gpujob\.dev/v1alpha1 GPUJob, found batch/v1 Job"):
         read_gpujob({"apiVersion": "batch/v1", "kind": "Job"})
+
+
+def refusal(document: Any) -> str:
+    """What read_gpujob says about a document."""
+    with pytest.raises(BadManifest) as refused:
+        read_gpujob(document)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["Train", "a_b", "-a", "a..b", "a" * 254, "a\n", 7, ["a"]])
+def test_a_name_that_kubernetes_refuses_is_refused(name: Any) -> None:
+    assert refusal({"metadata": {"name": name}, "spec": {}}).startswith("metadata.name: ")
+
+
+def test_a_missing_spec_is_refused_as_the_api_server_does() -> None:
+    assert refusal({"metadata": {"name": "a"}}) == "spec: is required"
+    assert refusal({"metadata": {"name": "a"}, "spec": None}) == "spec: is required"
+
+
+def test_ten_problems_are_told_at_most() -> None:
+    assert len(refusal({"spec": {f"field{number}": 1 for number in range(30)}}).splitlines()) == 10
+
+
+def test_an_unknown_choice_names_the_known_ones() -> None:
+    told = refusal({"spec": {"placement": {"vendors": ["Intel"]}}})
+    assert told == "spec.placement.vendors[0]: must be 'AMD' or 'NVIDIA', got 'Intel'"
+
+
+def test_more_entries_than_the_schema_takes_are_refused() -> None:
+    assert refusal({"spec": {"args": ["x"] * 1025}}) == "spec.args: must have at most 1024 entries"
+
+
+def loop() -> dict[str, Any]:
+    """A table that holds itself."""
+    endless: dict[str, Any] = {}
+    endless["again"] = endless
+    return endless
+
+
+HOSTILE = {
+    "endless": loop(),
+    "a key that is a pair": {(1, 2): 3},
+    "a number of 5000 digits": {"nodes": 10**5000},
+    "half a character": {"args": ["\ud800"]},
+    "bytes": {"args": [b"x"]},
+    "a set": {"args": {"x"}},
+    "an object": object(),
+    "not a number": {"gpuMemory": float("nan")},
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_json_cannot_hold_is_refused(what: str) -> None:
+    assert refusal({"metadata": {"name": "a"}, "spec": HOSTILE[what]})
+
+
+def test_whole_numbers_as_keys_are_texts_as_kubectl_makes_them() -> None:
+    job = read_gpujob({"spec": {"podMetadata": {"labels": {1: "a"}}}})
+    assert job.spec.pod_metadata is not None
+    assert job.spec.pod_metadata.labels == {"1": "a"}

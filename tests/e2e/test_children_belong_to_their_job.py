@@ -1,0 +1,302 @@
+"""Children end with their job and are made once; what is not a job's own is left alone; what is refused is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpujob.render.names import child_name
+from tests.e2e.api_server import GPUPOOLS, JOBS, NODES, PODS, QUOTAS, SERVICES, AuditLog
+from tests.e2e.cluster import eventually, pretended_nodes
+from tests.e2e.conftest import Fleet
+from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.team import Team, pinned_nodes
+
+pytestmark = pytest.mark.e2e
+
+
+def everything(team: Team) -> dict[str, Any]:
+    """All that belongs to a team's jobs; equal means that no GPUJob was touched and no child replaced."""
+    found = {f"gpujob {each['metadata']['name']}": each for each in team.api.items(team.path)}
+    for kind, items in (("job", team.jobs()), ("pod", team.pods()), ("service", team.services())):
+        found |= {f"{kind} {each['metadata']['name']}": each["metadata"]["uid"] for each in items}
+    return found
+
+
+def test_a_restart_changes_nothing_whatever_state_jobs_are_in(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    fleet(h100=2, l4=1)
+    team.submit("done", runs_for="0s")
+    team.submit("failed", runs_for="0s", exit_code=1)
+    team.until("done", "Succeeded")
+    team.until("failed", "Failed")
+    team.submit("runs", nodes=2, gpusPerNode=4)
+    team.until("runs", "Running")
+    team.submit("waits", gpusPerNode=8)
+    team.submit("planned", suspend=True)
+    team.submit("impossible", gpuMemory="500G")
+    team.until("waits", "Queued")
+    team.until("planned", "Suspended")
+    team.until("impossible", "Impossible")
+
+    before = everything(team)
+    mark = audit.now()
+    operator.restart_after_kill()
+    operator.stop()
+    operator.start().until_leading()
+    # It acts again, so it has looked at all of them.
+    team.submit("after", runs_for="0s")
+    team.until("after", "Succeeded")
+    after = everything(team)
+    assert {key: after.get(key) for key in before} == before
+    assert {key for key in audit.writes(mark, team.namespace) if key != "events"} == {"jobs", "gpujobs/status"}
+    assert sum(audit.writes(mark, team.namespace).values()) == sum(audit.writes(mark, team.namespace, "after").values())
+
+
+def test_a_child_job_that_somebody_deletes_is_lost_and_that_is_final(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    fleet(l4=1)
+    uid = team.submit("job")
+    name = team.until("job", "Running")["jobName"]
+    team.api.delete(JOBS.format(team.namespace), name)
+    status = team.until("job", "Failed")
+    failed = team.condition("job", "Failed")
+    assert (failed["status"], failed["reason"]) == ("True", "ChildLost")
+    assert failed["message"] == f"child Job {name} was deleted by someone else; create a new GPUJob to run it again"
+    eventually(lambda: not team.pods(uid), what="no pod")
+    operator.restart_after_kill()
+    team.submit("next", runs_for="0s")
+    team.until("next", "Succeeded")
+    assert team.status("job") == status
+    assert team.jobs(uid) == []
+
+
+def test_a_deleted_job_takes_its_job_service_and_pods_along(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=2)
+    uid = team.submit("gang", nodes=2, gpusPerNode=8)
+    team.until("gang", "Running")
+    assert (len(team.jobs(uid)), len(team.services(uid)), len(team.pods(uid))) == (1, 1, 2)
+    # Another one waits for these devices and gets them as soon as they are free, not before.
+    team.submit("next", gpusPerNode=8, runs_for="0s")
+    team.until("next", "Queued")
+    team.delete("gang")
+    eventually(
+        lambda: not (team.jobs(uid) or team.services(uid) or team.pods(uid)), 60, what="nothing left of the gang"
+    )
+    team.until("next", "Succeeded")
+
+
+def test_a_job_deleted_while_it_is_created_leaves_nothing(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
+    fleet(h100=2)
+    for number in range(12):
+        team.submit(f"short-{number}", nodes=2, gpusPerNode=1)
+        # From before the operator has seen it to after it is placed.
+        if number % 4:
+            eventually(lambda number=number: len(team.jobs()) > 0 or team.state(f"short-{number}"), 5, every=0.002)
+        team.delete(f"short-{number}")
+    eventually(lambda: not (team.jobs() or team.pods() or team.services()), 60, what="nothing left", every=0.2)
+    team.submit("all", nodes=2, gpusPerNode=8, runs_for="0s")
+    team.until("all", "Succeeded")
+
+
+def test_a_suspended_job_frees_its_devices_and_resumes_as_a_new_attempt(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=1)
+    uid = team.submit("job", gpusPerNode=8)
+    first = team.until("job", "Running")
+    team.submit("other", gpusPerNode=8)
+    team.until("other", "Queued")
+    team.change("job", suspend=True)
+    team.until("job", "Suspended")
+    eventually(lambda: not team.pods(uid) and not team.jobs(uid), what="no pod of the suspended job")
+    team.until("other", "Running")
+    team.change("job", suspend=False)
+    team.until("job", "Queued")
+    team.delete("other")
+    second = team.until("job", "Running", timeout=60)
+    assert (first["attempt"], second["attempt"]) == (1, 2)
+    assert second["jobName"] == first["jobName"].removesuffix("-1") + "-2"
+    assert len(team.pods(uid)) == 1
+
+    # Resumed before its end was seen, and in spite of a crash: still no loss, still one attempt after the other.
+    operator.signal(19)
+    team.change("job", suspend=True)
+    operator.signal(18)
+    eventually(lambda: team.state("job") == "Suspended" or not team.jobs(uid), 10, every=0.002)
+    team.change("job", suspend=False)
+    operator.restart_after_kill()
+    third = team.until("job", "Running", timeout=60)
+    eventually(lambda: len(team.pods(uid)) == 1, what="one pod")
+    assert third["attempt"] == 3
+    assert team.told("job").count("Placed") == 3
+
+
+def test_a_suspended_job_is_a_plan_only_and_a_running_one_cannot_be_changed(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=1, mi300x=1)
+    uid = team.submit("job", suspend=True, images={"cuda": {"image": "example.com/train:1"}})
+    status = team.until("job", "Suspended")
+    assert status["placement"]["pool"] == "h100-sxm-p5-48xlarge-ondemand"
+    assert status["placement"]["image"] == "example.com/train:1"
+    assert [each["outcome"] for each in status["candidates"]] == ["Chosen", "Rejected"]
+    assert team.condition("job", "Suspended")["status"] == "True"
+    assert (team.jobs(uid), team.services(uid), team.pods(uid)) == ([], [], [])
+
+    team.change("job", images={"rocm": {"image": "example.com/train:2"}, "cuda": None})
+    eventually(lambda: "mi300x" in team.status("job")["placement"]["pool"], what="another plan")
+    team.change("job", suspend=False)
+    team.until("job", "Running")
+    patch = '{"spec": {"images": {"rocm": {"image": "example.com/train:3"}}}}'
+    refused = team.api.kubectl("patch", "gpujob", "job", f"-n{team.namespace}", "--type=merge", "-p", patch)
+    sentence = "spec.images cannot change while the child Job exists; create a new GPUJob, or set suspend first"
+    assert sentence in refused.stderr
+    team.change("job", suspend=True)
+    team.until("job", "Suspended")
+    team.change("job", images={"rocm": {"image": "example.com/train:3"}}, suspend=False)
+    running = team.until("job", "Running")
+    assert (running["placement"]["image"], running["attempt"]) == ("example.com/train:3", 2)
+
+
+def test_an_object_that_has_the_childs_name_is_left_alone_and_said(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    (node,) = fleet(l4=1)
+    # Nobody can know a uid beforehand; a job that waits gives the time to take its child's name.
+    team.submit("blocks", gpusPerNode=4)
+    team.until("blocks", "Running")
+    uid = team.submit("job", gpusPerNode=4, runs_for="0s")
+    team.until("job", "Queued")
+    pod = {"containers": [{"name": "main", "image": "none"}], "restartPolicy": "Never", "nodeName": node}
+    name = child_name("job", uid, 1)
+    theirs = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {"app": "theirs"}},
+        "spec": {"suspend": True, "template": {"spec": pod}},
+    }
+    team.api.create(JOBS.format(team.namespace), theirs)
+    before = eventually(lambda: settled(team, name), what="their Job in peace")
+    team.delete("blocks")
+    team.until("job", "Misconfigured", timeout=60)
+    placed = team.condition("job", "Placed")
+    assert (placed["status"], placed["reason"]) == ("False", "NameConflict")
+    assert placed["message"] == f"jobs {name} exists and is not this job's; delete or rename it"
+    assert team.api.get(JOBS.format(team.namespace), name) == before
+    team.api.delete(JOBS.format(team.namespace), name)
+    team.until("job", "Succeeded", timeout=60)
+    assert team.told("job").count("NameConflict") == 1
+
+
+def settled(team: Team, name: str) -> Any:
+    """The Job of that name once the Job controller has seen it."""
+    job = team.api.get(JOBS.format(team.namespace), name)
+    return job if job.get("status", {}).get("conditions") else None
+
+
+def test_what_a_quota_refuses_is_said_once_and_tried_again_ever_later(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    fleet(h100=1)
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
+    team.api.create(QUOTAS.format(team.namespace), {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+    eventually(lambda: "hard" in team.api.get(QUOTAS.format(team.namespace), "none").get("status", {}), what="a quota")
+    mark = audit.now()
+    uid = team.submit("job", runs_for="0s")
+    team.until("job", "Misconfigured")
+    placed = team.condition("job", "Placed")
+    assert placed["reason"] == "ChildRefused"
+    assert placed["message"].startswith("the API server refuses its child: ")
+    assert "exceeded quota: none, requested: count/jobs.batch=1" in placed["message"]
+    assert team.jobs(uid) == []
+    eventually(lambda: audit.writes(mark, team.namespace, "job")["jobs"] >= 3, 20, what="three tries")
+    assert audit.writes(mark, team.namespace, "job")["gpujobs/status"] == 1
+    assert audit.writes(mark, team.namespace, "job")["events"] == 1
+    team.api.delete(QUOTAS.format(team.namespace), "none")
+    team.until("job", "Succeeded")
+
+
+def test_a_quota_on_devices_refuses_pods_and_the_job_says_so(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=1)
+    quota = {"metadata": {"name": "two"}, "spec": {"hard": {"requests.nvidia.com/gpu": "2"}}}
+    team.api.create(QUOTAS.format(team.namespace), {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+    eventually(lambda: "hard" in team.api.get(QUOTAS.format(team.namespace), "two").get("status", {}), what="a quota")
+    uid = team.submit("job", gpusPerNode=4, runs_for="0s")
+    name = team.until("job", "Placed")["jobName"]
+    eventually(lambda: team.status("job")["display"]["reason"] == "FailedCreate", 15, what="the reason")
+    assert team.state("job") == "Placed"
+    told = team.condition("job", "Running")["message"]
+    assert told == (
+        f"child Job {name} exists, 0 of 1 pods are there; "
+        f"if a quota or a policy refuses the others, `kubectl describe job {name}` says which"
+    )
+    assert team.pods(uid) == []
+    described = team.api.kubectl("describe", "job", name, f"-n{team.namespace}").stdout
+    assert "exceeded quota: two" in described
+    team.api.delete(QUOTAS.format(team.namespace), "two")
+    team.until("job", "Succeeded", timeout=60)
+
+
+def test_one_object_that_nobody_can_read_stops_no_other(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
+    odd = [*pretended_nodes({"h100": 1, "mi300x": 1, "l4": 1})]
+    for number, node in enumerate(odd):
+        node["metadata"]["name"] = node["metadata"]["labels"]["kubernetes.io/hostname"] = (
+            f"{team.namespace}-odd-{number}"
+        )
+    labels = odd[0]["metadata"]["labels"]
+    labels |= {key: "-".join(["x"] * 30) for key in labels if key.startswith("nvidia.com/")}
+    odd[0]["metadata"]["annotations"]["gpujob.dev/price-per-gpu-hour"] = "1e309; DROP TABLE"
+    for key in [key for key in odd[1]["metadata"]["labels"] if "amd.com" in key]:
+        odd[1]["metadata"]["labels"][key] = "99999999999999999999G" if key.endswith("vram") else "0"
+    odd[1]["status"]["allocatable"]["amd.com/gpu"] = "9223372036854775807"
+    odd[2]["status"]["allocatable"] |= {"cpu": "1e3", "memory": "123456789123456789123E", "pods": "0"}
+    pool = {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUPool",
+        "metadata": {"name": f"{team.namespace}-odd"},
+        "spec": {"nodeSelector": {"matchLabels": {"kubernetes.io/hostname": "nowhere"}}, "accelerator": "QUANTUM9000"},
+    }
+    good = fleet(a100=1)
+    try:
+        for node in odd:
+            team.api.create(NODES, node)
+        team.api.create(GPUPOOLS, pool)
+        pod = {"containers": [{"name": "main", "image": "none"}], "nodeName": good[0], "schedulerName": "x" * 63}
+        lies = {"gpujob.dev/job-uid": "nobody", "gpujob.dev/attempt": "many"}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "odd", "labels": lies}, "spec": pod}
+        team.api.create(PODS.format(team.namespace), body)
+        child = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "odd", "labels": lies, "annotations": {"gpujob.dev/placement": "[" * 2000}},
+            "spec": {"suspend": True, "template": {"spec": {**pod, "restartPolicy": "Never"}}},
+        }
+        team.api.create(JOBS.format(team.namespace), child)
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "odd", "labels": lies}}
+        team.api.create(SERVICES.format(team.namespace), {**service, "spec": {"clusterIP": "None"}})
+        team.submit("asks-too-much", nodes=1024, gpusPerNode=64, gpuMemory="8E")
+        team.submit("odd-name" + ".x" * 60, requires=["QuantumTunnelling"], args=["ü" * 5000] * 10)
+        team.submit("odd-pool", placement={"pools": {"allow": [f"{team.namespace}-odd"]}})
+        team.submit("odd-spec", volumeMounts=[{"name": "nowhere", "mountPath": "/data"}])
+        allow = {"accelerators": {"allow": ["A100-80GB"]}}
+        uid = team.submit("good", runs_for="0s", placement=allow)
+        team.until("good", "Succeeded")
+        assert pinned_nodes(team.jobs(uid)[0]["spec"]["template"]["spec"]) == good
+        team.until("asks-too-much", "Impossible")
+        team.until("odd-name" + ".x" * 60, "Misconfigured")
+        team.until("odd-pool", "Misconfigured")
+        team.until("odd-spec", "Misconfigured")
+        assert team.condition("odd-spec", "Placed")["reason"] == "InvalidSpec"
+    finally:
+        team.api.delete(PODS.format(team.namespace), "odd")
+        team.api.delete(GPUPOOLS, f"{team.namespace}-odd")
+        for node in odd:
+            team.api.delete(NODES, node["metadata"]["name"])

@@ -1,0 +1,176 @@
+"""What holds for every decision, whatever the cluster and the job."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import clusters, good_nodes, manifests, specs
+
+from builders import ANY_IMAGES, Object, demand, pod
+from gpujob.api.manifest import read_gpujob
+from gpujob.catalog.load import load_catalog
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.cluster_file import fleet_of, read_cluster
+from gpujob.fleet.pools import Fleet
+from gpujob.placement import explain
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Decision
+from gpujob.placement.demand import demand_of
+from gpujob.placement.fixes import nearest_fix
+from gpujob.vocabulary import Outcome, Verdict
+
+FITTING = {Verdict.PLACED, Verdict.WAITING}
+catalogs = st.sampled_from([ANY_IMAGES, load_catalog()])
+
+
+def fleet_from(objects: Iterable[Object], catalog: Catalog) -> Fleet:
+    return fleet_of(read_cluster(list(objects)), catalog)[0]
+
+
+def plan(decision: Decision) -> dict[str, Any]:
+    """The whole plan as JSON: every finding of every candidate is worded."""
+    found: dict[str, Any] = orjson.loads(orjson.dumps(explain.plan(decision)))
+    return found
+
+
+@given(objects=clusters(), spec=specs(), catalog=catalogs)
+def test_every_pool_and_runtime_has_an_outcome_that_json_can_hold(
+    objects: list[Object], spec: Object, catalog: Catalog
+) -> None:
+    fleet, wish = fleet_from(objects, catalog), demand(**spec)
+    decision = decide(wish, fleet, catalog)
+    told = plan(decision)
+    assert len(told["candidates"]) == len({(c["pool"], c["runtime"]) for c in told["candidates"]})
+    for pool in fleet.pools:
+        tried = {c.runtime.name for c in decision.candidates if c.pool.name == pool.name}
+        own = {r.name for r in catalog.runtimes if r.backend.vendor is pool.vendor} or {"none"}
+        assert tried == ({"own"} if wish.own_images else own)
+    for candidate in decision.candidates:
+        fine = candidate.outcome in (Outcome.CHOSEN, Outcome.FITS)
+        assert bool(candidate.reasons) != fine
+        assert all(finding.message for finding in (*candidate.reasons, *candidate.doubts))
+    assert (decision.choice is not None) == (decision.verdict is Verdict.PLACED)
+    assert told["message"]
+
+
+@given(objects=clusters(), catalog=catalogs)
+def test_free_never_exceeds_allocatable_and_prices_are_never_made_up(objects: list[Object], catalog: Catalog) -> None:
+    fleet = fleet_from(objects, catalog)
+    for pool in fleet.pools:
+        assert sum(node.free for node in pool.nodes) <= sum(node.healthy for node in pool.nodes)
+        assert 0 <= pool.free <= sum(node.healthy for node in pool.nodes)
+        if pool.price is not None and pool.price.per_gpu_hour == 0:
+            said = {o["metadata"].get("annotations", {}).get("gpujob.dev/price-per-gpu-hour") for o in objects
+                    if isinstance(o["metadata"].get("annotations", {}), dict)}  # fmt: skip
+            assert "0" in said or not pool.discovered
+
+
+@given(objects=clusters(), spec=specs(), catalog=catalogs)
+def test_a_choice_is_a_whole_gang_on_nodes_with_room(objects: list[Object], spec: Object, catalog: Catalog) -> None:
+    fleet, wish = fleet_from(objects, catalog), demand(**spec)
+    choice = decide(wish, fleet, catalog).choice
+    if choice is None:
+        return
+    pool = fleet.pool(choice.candidate.pool.name)
+    assert pool is not None
+    assert pool.problem is None
+    assert pool.accelerator is not None, "an unknown device never fits"
+    assert len(set(choice.nodes)) == len(choice.nodes) == wish.nodes
+    for node in (node for node in pool.nodes if node.name in choice.nodes):
+        assert node.unready is None
+        assert node.free >= wish.gpus_per_node
+        assert node.left.covers(choice.needs)
+        assert choice.needs.millicores >= 1
+        assert choice.needs.memory >= choice.shared_memory > 0
+    assert wish.gpu_memory is None or (pool.memory or 0) >= wish.gpu_memory
+    assert wish.max_price is None or (choice.candidate.price_per_hour or 0) <= wish.max_price
+
+
+@given(objects=clusters(), spec=specs(), catalog=catalogs, seed=st.integers(0, 999))
+def test_the_order_of_things_changes_nothing(
+    objects: list[Object], spec: Object, catalog: Catalog, seed: int
+) -> None:
+    def shuffled(value: Any) -> Any:
+        if isinstance(value, dict):
+            members = list(value.items())
+            chance.shuffle(members)
+            return {key: shuffled(inner) for key, inner in members}
+        return value
+
+    chance = random.Random(seed)
+    other = [shuffled(copy.deepcopy(item)) for item in objects]
+    chance.shuffle(other)
+    wish = demand(**spec)
+    first, second = (decide(wish, fleet_from(some, catalog), catalog) for some in (objects, other))
+    assert plan(first) == plan(second)
+    assert first.digest == second.digest
+
+
+@given(objects=clusters(odd=False), spec=specs())
+def test_what_is_rejected_stays_so_when_everything_is_free(objects: list[Object], spec: Object) -> None:
+    wish = demand(**spec)
+    idle = [item for item in objects if item["kind"] != "Pod"]
+    busy, free = (decide(wish, fleet_from(some, ANY_IMAGES), ANY_IMAGES) for some in (objects, idle))
+    for verdict in (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED):
+        assert (busy.verdict is verdict) == (free.verdict is verdict)
+    before = {(c.pool.name, c.runtime.name): c.outcome for c in busy.candidates}
+    after = {(c.pool.name, c.runtime.name): c.outcome for c in free.candidates}
+    for key, outcome in before.items():
+        if outcome in (Outcome.REJECTED, Outcome.MISCONFIGURED):
+            assert after[key] is outcome
+
+
+@given(objects=clusters(odd=False, admin=False), spec=specs(pools=False), more=good_nodes("another"))
+def test_another_node_takes_no_place_away(objects: list[Object], spec: Object, more: Object) -> None:
+    wish = demand(**spec)
+    before, after = (decide(wish, fleet_from(some, ANY_IMAGES), ANY_IMAGES) for some in (objects, [*objects, more]))
+    if before.verdict is Verdict.PLACED:
+        assert after.verdict is Verdict.PLACED
+        cheapest = before.candidates[0].price_per_hour
+        if cheapest is not None:
+            assert (after.candidates[0].price_per_hour or 0) <= cheapest
+    if before.verdict is Verdict.WAITING:
+        assert after.verdict in FITTING
+
+
+@given(objects=clusters(odd=False, admin=False), spec=specs(pools=False))
+def test_a_pod_that_ends_takes_no_place_away(objects: list[Object], spec: Object) -> None:
+    wish = demand(**spec)
+    fuller = [*objects, pod("more", "n0", {"amd.com/gpu": 1, "nvidia.com/gpu": 1})]
+    full, emptier = (decide(wish, fleet_from(some, ANY_IMAGES), ANY_IMAGES) for some in (fuller, objects))
+    if full.verdict is Verdict.PLACED:
+        assert emptier.verdict is Verdict.PLACED
+
+
+@given(objects=clusters(odd=False), spec=specs(), catalog=catalogs)
+def test_the_nearest_fix_makes_the_job_fit(objects: list[Object], spec: Object, catalog: Catalog) -> None:
+    fleet, document = fleet_from(objects, catalog), manifests(spec)
+    decision = decide(demand_of(read_gpujob(document)), fleet, catalog)
+    fix = nearest_fix(decision, fleet, catalog)
+    if fix is None:
+        return
+    assert decision.verdict is Verdict.IMPOSSIBLE
+    change = json.loads(orjson.dumps({"field": fix.field, "to": fix.after}))
+    mended = applied(document, change["field"], change["to"])
+    assert decide(demand_of(read_gpujob(mended)), fleet, catalog).verdict in FITTING
+
+
+def applied(document: Object, path: str, value: Any) -> Object:
+    """The document with a field set, or taken out when the value is null."""
+    changed = copy.deepcopy(document)
+    *parents, last = path.split(".")
+    holder: Any = changed
+    for part in parents:
+        holder = holder.setdefault(part, {})
+    if value is None:
+        del holder[last]
+    else:
+        holder[last] = value
+    return changed

@@ -1,0 +1,141 @@
+"""Clusters and jobs for properties: plausible ones, odd ones and hostile ones."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from builders import A100, H100, L4, MI210, MI250X, MI300X, T4, Object, gpupool, manifest, node, pod
+
+DEVICES: Final = (MI300X, MI210, MI250X, H100, A100, L4, T4)
+RESOURCES: Final = ("nvidia.com/gpu", "amd.com/gpu", "amd.com/cpx_nps4", "nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared")
+
+junk = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([]), st.just({}))
+odd_values = st.one_of(
+    st.sampled_from(["", "0", "8", "-1", "8.5", "1e3", "1e30", "many", "9" * 20, "192G", "81559", "true", "{}", "{0}"]),
+    st.text(max_size=12),
+)
+device_labels = st.sampled_from(
+    [
+        "amd.com/gpu.vram", "amd.com/gpu.device-id", "amd.com/gpu.product-name", "beta.amd.com/gpu.vram.64G",
+        "beta.amd.com/gpu.device-id.740f", "amd.com/gpu.driver-version", "amd.com/gpu.compute-memory-partition",
+        "nvidia.com/gpu.product", "nvidia.com/gpu.memory", "nvidia.com/gpu.count", "nvidia.com/gpu.replicas",
+        "nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor", "nvidia.com/cuda.driver-version.full",
+        "nvidia.com/cuda.driver.major", "nvidia.com/mig.config.state", "cloud.google.com/gke-accelerator",
+        "karpenter.k8s.aws/instance-gpu-name", "karpenter.sh/capacity-type", "kubernetes.io/arch",
+        "node.kubernetes.io/instance-type", "topology.kubernetes.io/region",
+    ]
+)  # fmt: skip
+taints = st.sampled_from(
+    ["nvidia.com/gpu=present:NoSchedule", "team=x:NoSchedule", "team=x:PreferNoSchedule", "amd-dcm=up:NoExecute"]
+)
+prices = st.one_of(st.none(), st.sampled_from(["1", "2.5", "0", "free", "-1", "0.1/h"]))
+
+
+@st.composite
+def good_nodes(draw: st.DrawFn, name: str) -> Object:
+    """A node as a real labeller leaves it, in any state."""
+    gpu = draw(st.sampled_from(DEVICES))
+    count = draw(st.sampled_from([1, 2, 4, 8]))
+    healthy = draw(st.integers(0, count)) if draw(st.booleans()) else count
+    memory = draw(st.sampled_from(["16Gi", "256Gi", "1024Gi"]))
+    return node(
+        name, gpu, count, allocatable={gpu.resource: str(healthy), "memory": memory}, capacity={"memory": memory},
+        taints=draw(st.lists(taints, max_size=2, unique=True)), ready=draw(st.sampled_from([True, True, True, False])),
+        cordoned=draw(st.sampled_from([False, False, False, True])), price=draw(prices),
+        labels={"pool": draw(st.sampled_from(["a", "b", "c"]))},
+    )  # fmt: skip
+
+
+@st.composite
+def odd_nodes(draw: st.DrawFn, name: str) -> Object:
+    """A node whose labels and figures somebody made up."""
+    gpu = draw(st.sampled_from([None, *DEVICES]))
+    devices = draw(st.dictionaries(st.sampled_from(RESOURCES), odd_values | st.integers(-1, 100), max_size=3))
+    found = node(
+        name, gpu, draw(st.integers(0, 9)), labels=draw(st.dictionaries(device_labels, odd_values, max_size=6)),
+        allocatable=devices, capacity=draw(st.just({}) | st.just(devices)), price=draw(prices | st.text(max_size=5)),
+    )  # fmt: skip
+    if draw(st.booleans()):
+        part = draw(st.sampled_from(["spec", "status", "metadata"]))
+        members = list(found[part]) or ["taints"]
+        found[part] = {**found[part], draw(st.sampled_from(members)): draw(junk)}
+        found["metadata"]["name"] = name
+    return found
+
+
+@st.composite
+def clusters(draw: st.DrawFn, odd: bool = True, admin: bool = True, most: int = 5) -> list[Object]:
+    """Nodes, pods on them, and sometimes GPUPools that claim some."""
+    names = [f"n{number}" for number in range(draw(st.integers(1, most)))]
+    kinds = [good_nodes, odd_nodes] if odd else [good_nodes]
+    nodes = [draw(draw(st.sampled_from(kinds))(name)) for name in names]
+    amounts = odd_values if odd else st.sampled_from(["1", "2", "4"])
+    pods = [
+        pod(
+            f"p{number}", draw(st.sampled_from(names)), {draw(st.sampled_from(RESOURCES[:2])): draw(amounts)},
+            draw(st.sampled_from(["Running", "Pending", "Succeeded", "Failed"])), memory=draw(amounts),
+        )
+        for number in range(draw(st.integers(0, 4)))
+    ]  # fmt: skip
+    pools = draw(st.lists(admin_pools(), max_size=2, unique_by=lambda pool: pool["metadata"]["name"])) if admin else []
+    return [*nodes, *pods, *pools]
+
+
+@st.composite
+def admin_pools(draw: st.DrawFn) -> Object:
+    """A GPUPool of an admin, who may be wrong."""
+    spec: dict[str, Any] = {}
+    if draw(st.booleans()):
+        spec["accelerator"] = draw(st.sampled_from(["MI300X", "H100-SXM", "L4", "H1000"]))
+    if draw(st.booleans()):
+        spec["resourceName"] = draw(st.sampled_from(RESOURCES[:3]))
+    if draw(st.booleans()):
+        spec["price"] = draw(st.sampled_from([{"perGPUHour": "3"}, {"perNodeHour": "16"}, {"perGPUHour": 0}]))
+    if draw(st.booleans()):
+        spec["tolerations"] = [{"key": "team"}]
+    if draw(st.booleans()):
+        spec["runtimeClassName"] = "nvidia"
+    label = draw(st.sampled_from(["a", "b", "c"]))
+    created = draw(st.sampled_from(["2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"]))
+    return gpupool(draw(st.sampled_from(["x", "y", "l4-ondemand"])), {"pool": label}, created, **spec)
+
+
+@st.composite
+def specs(draw: st.DrawFn, pools: bool = True) -> Object:
+    """The spec of a job; each member is there or not."""
+    placement: dict[str, Any] = _some(
+        draw,
+        vendors=st.sampled_from([["AMD"], ["NVIDIA"], ["AMD", "NVIDIA"]]),
+        accelerators=st.sampled_from([{"allow": ["MI300X"]}, {"deny": ["L4", "T4"]}, {"allow": ["H100-SXM", "MI210"]}]),
+        maxPricePerHour=st.sampled_from(["0", "1", "2.5", "20", 40]),
+        capacityTypes=st.sampled_from([["Spot"], ["OnDemand"]]),
+    )
+    if pools and draw(st.integers(0, 9)) == 0:
+        placement["pools"] = draw(st.sampled_from([{"allow": ["mi300x-ondemand"]}, {"deny": ["l4-ondemand"]}]))
+    spec = _some(
+        draw,
+        nodes=st.integers(1, 4),
+        gpusPerNode=st.sampled_from([1, 2, 4, 8, 9]),
+        gpuMemory=st.sampled_from(["16G", "40Gi", "80G", "80Gi", "191Gi", "1T", 10**9]),
+        requires=st.sampled_from([["BF16"], ["FP8OCP"], ["BF16", "FlashAttention"], ["BF61"]]),
+        resources=st.sampled_from(
+            [{"cpu": "4"}, {"cpu": 500}, {"memory": "8Gi", "sharedMemory": "4Gi"}, {"memory": "900Gi"},
+             {"memory": "9999Gi"}, {"ephemeralStorage": "100Gi"}, {"ephemeralStorage": "9999Gi"}]
+        ),
+        framework=st.sampled_from([{"version": ">=2.10"}, {"version": ">=9"}, {"python": ">=3.99"}, {"name": "jax"}]),
+        images=st.sampled_from([{"cuda": {"image": "own:1"}}, {"rocm": {"image": "own:1", "runtime": "none"}}]),
+        securityContext=st.just({"runAsUser": 0}),
+    )  # fmt: skip
+    return spec | ({"placement": placement} if placement else {})
+
+
+def _some(draw: st.DrawFn, **members: st.SearchStrategy[Any]) -> dict[str, Any]:
+    """Each member with a chance of a quarter."""
+    return {name: draw(values) for name, values in members.items() if draw(st.integers(0, 3)) == 0}
+
+
+def manifests(spec: Object) -> Object:
+    """The job's document."""
+    return manifest("job", **spec)
