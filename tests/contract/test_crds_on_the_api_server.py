@@ -51,7 +51,9 @@ def crds(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("row", table("refused_manifests.yaml"), ids=lambda row: f"{json.dumps(row['spec'])[:60]}")
-def test_the_api_server_and_the_command_line_refuse_with_the_same_sentence(cluster: Cluster, row: dict[str, Any]) -> None:
+def test_the_api_server_and_the_command_line_refuse_with_the_same_sentence(
+    cluster: Cluster, row: dict[str, Any]
+) -> None:
     document = manifest(row)
     with pytest.raises(BadManifest) as refusal:
         READERS[document["kind"]](document)
@@ -116,7 +118,9 @@ def walk(node: dict[str, Any], path: str) -> None:
 def test_lists_merge_by_their_key(cluster: Cluster) -> None:
     for manager, value in (("one", "A"), ("two", "B")):
         document = manifest({"spec": {"env": [{"name": value, "value": value}]}}, "merged")
-        done = kubectl(cluster, "apply", "--server-side", "--field-manager", manager, "-f", "-", stdin=json.dumps(document))
+        done = kubectl(
+            cluster, "apply", "--server-side", "--field-manager", manager, "-f", "-", stdin=json.dumps(document)
+        )
         assert done.returncode == 0, done.stderr
     stored = json.loads(kubectl(cluster, "get", "gpujob", "merged", "-o", "json").stdout)
     assert {entry["name"] for entry in stored["spec"]["env"]} == {"A", "B"}
@@ -132,6 +136,6 @@ def test_a_placed_job_is_immutable_but_for_suspend(cluster: Cluster) -> None:
     assert written.returncode == 0, written.stderr
     for change in ('{"spec": {"nodes": 4}}', '{"spec": {"nodes": null}}', '{"spec": {"gpuMemory": "80G"}}'):
         refused = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", change)
-        assert "cannot change while the child Job exists; create a new GPUJob, or set suspend first" in refused.stderr
+        assert "cannot change while the child Job fixed-1 exists; create a new GPUJob, or set suspend" in refused.stderr
     suspended = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", '{"spec": {"suspend": true}}')
     assert suspended.returncode == 0, suspended.stderr

@@ -77,12 +77,12 @@ def test_three_hundred_jobs_on_two_hundred_nodes_are_bound_without_a_double_prom
         "operator CPU ms a job": round((operator.cpu_seconds() - cpu) / len(names) * 1000, 1),
         "requests a job": round(len(requests) / len(names), 2),
     }
-    print(figures)
+    print(figures)  # shown by `pytest -rP`
 
     no_device_is_promised_twice(team, nodes)
     # Some of each kind that never ends, so that rest is not only the rest of the running.
     team.submit("impossible", gpuMemory="500G")
-    team.submit("waits", nodes=200, gpusPerNode=8)
+    team.submit("waits", nodes=100, gpusPerNode=8)
     team.submit("planned", suspend=True)
     for name, state in (("impossible", "Impossible"), ("waits", "Queued"), ("planned", "Suspended")):
         team.until(name, state)

@@ -18,18 +18,20 @@ from gpujob.api.gpujob import (
     AllowDenyAccelerators,
     AllowDenyPools,
     Code,
+    CodeClaim,
     Framework,
     GPUJob,
     GPUJobSpec,
     Images,
     Resources,
 )
-from gpujob.api.gpupool import LabelRequirement, NodeSelector, Price
+from gpujob.api.gpupool import LabelRequirement, NodeSelector, Price, Toleration
 from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.api.pods import (
     EnvironmentFrom,
     EnvironmentSource,
     EnvironmentVariable,
+    KeyToPath,
     PodMetadata,
     ProjectedSource,
     SecurityContext,
@@ -76,11 +78,13 @@ def _visible(value: EnvironmentVariable) -> bool:
     return value.name not in ("NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") or value.value != "all"
 
 
-_FOREIGN: Final = re.compile(r"^(gpujob\.dev|([^/]*\.)?kubernetes\.io|([^/]*\.)?k8s\.io)/")
-_FOREIGN_CEL: Final = "'^(gpujob[.]dev|([^/]*[.])?kubernetes[.]io|([^/]*[.])?k8s[.]io)/'"
-_RANGE: Final = re.compile(
-    r"^ *(==|!=|>=|<=|>|<|~=) *[0-9]+([.][0-9]+)*([.][*])? *(, *(==|!=|>=|<=|>|<|~=) *[0-9]+([.][0-9]+)*([.][*])? *)*$"
+_FOREIGN: Final = re.compile(
+    r"^((gpujob[.]dev|([^/]*[.])?kubernetes[.]io|([^/]*[.])?k8s[.]io)/|(job-name|controller-uid)$)"
 )
+_FOREIGN_CEL: Final = "'" + _FOREIGN.pattern + "'"
+_NUMBER: Final = "[0-9]+([.][0-9]+)*"
+_PART: Final = f" *((==|!=) *{_NUMBER}([.][*])?|(>=|<=|>|<) *{_NUMBER}|~= *[0-9]+([.][0-9]+)+) *"
+_RANGE: Final = re.compile(f"^{_PART}(,{_PART})*$")
 _RANGE_CEL: Final = "'" + _RANGE.pattern + "'"
 _RANGE_SENTENCE: Final = "is not a version range; write for example >=2.10,<2.15"
 
@@ -89,7 +93,7 @@ def _own_keys(field: str) -> Rule:
     return Rule(
         PodMetadata, field, f"{field} under gpujob.dev/ and kubernetes.io/ are the operator's and the cluster's; use other keys",
         f"!has(self.{field}) || self.{field}.all(k, !k.matches({_FOREIGN_CEL}))",
-        lambda value: not any(_FOREIGN.match(key) for key in getattr(value, field)),
+        lambda value: not any(_FOREIGN.search(key) for key in getattr(value, field)),
     )  # fmt: skip
 
 
@@ -124,8 +128,22 @@ def _known_mounts(value: GPUJobSpec) -> bool:
 
 def _free_path(value: VolumeMount) -> bool:
     path = value.mount_path
-    clean = path.startswith("/") and ":" not in path and ".." not in path
-    return clean and path != "/gpujob" and not path.startswith("/gpujob/")
+    # What is not written plainly could name /gpujob all the same: //gpujob, /./gpujob.
+    plain = path.startswith("/") and path != "/" and not any(part in path for part in (":", "..", "//", "/./"))
+    return plain and path != "/gpujob" and not path.startswith("/gpujob/")
+
+
+def _relative(model: type[BaseModel], attribute: str, field: str, *, in_cel: bool = True) -> Rule:
+    """A path below something: the kubelet refuses the pod otherwise, long after the job was placed."""
+    return Rule(
+        model, field, f"{field} must be a relative path without ..",
+        f"!has(self.{field}) || (!self.{field}.startsWith('/') && !self.{field}.contains('..'))" if in_cel else "",
+        lambda value: not (text := getattr(value, attribute) or "").startswith("/") and ".." not in text,
+    )  # fmt: skip
+
+
+def _tolerates(value: Toleration) -> bool:
+    return value.value is None or value.operator == "Equal"
 
 
 def _right_architectures(value: GPURuntimeSpec) -> bool:
@@ -176,10 +194,16 @@ RULES: Final[tuple[Rule, ...]] = (
         "has(self.cuda) || has(self.rocm)", lambda value: value.cuda is not None or value.rocm is not None,
     ),
     Rule(
-        VolumeMount, "mountPath", "mountPath must be absolute, without .. or a colon, and not below /gpujob, which is the operator's",
-        "self.mountPath.startsWith('/') && !self.mountPath.contains(':') && !self.mountPath.contains('..') && "
+        VolumeMount, "mountPath", "mountPath must be absolute, without .. or a colon, written plainly (no //, no /./), "
+        "and not below /gpujob, which is the operator's",
+        "self.mountPath.startsWith('/') && self.mountPath != '/' && !self.mountPath.contains(':') && "
+        "!self.mountPath.contains('..') && !self.mountPath.contains('//') && !self.mountPath.contains('/./') && "
         "self.mountPath != '/gpujob' && !self.mountPath.startsWith('/gpujob/')", _free_path,
     ),
+    _relative(VolumeMount, "sub_path", "subPath"),
+    _relative(CodeClaim, "sub_path", "subPath"),
+    # Volumes x projected sources x keys: 2.7 times the API server's budget.
+    _relative(KeyToPath, "path", "path", in_cel=False),
     Rule(
         SecurityContext, "runAsNonRoot", "runAsNonRoot is true and runAsUser is 0; remove one of them",
         "!has(self.runAsNonRoot) || !has(self.runAsUser) || !self.runAsNonRoot || self.runAsUser != 0",
@@ -195,8 +219,9 @@ RULES: Final[tuple[Rule, ...]] = (
         lambda value: value.working_dir is None or value.working_dir.startswith("/"),
     ),
     Rule(
-        GPUJobSpec, "volumeMounts", "a volumeMount names a volume that is not in volumes; add it or correct the name", "",
-        _known_mounts,
+        GPUJobSpec, "volumeMounts", "a volumeMount names a volume that is not in volumes; add it or correct the name",
+        "!has(self.volumeMounts) || "
+        "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))", _known_mounts,
     ),
     Rule(
         NodeSelector, "", "nodeSelector needs matchLabels or matchExpressions; an empty one would claim every node",
@@ -207,6 +232,10 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         LabelRequirement, "values", "In and NotIn need values, Exists and DoesNotExist take none",
         "(has(self.values) && size(self.values) > 0) == (self.operator in ['In', 'NotIn'])", _values_fit,
+    ),
+    Rule(
+        Toleration, "operator", "a toleration with a value needs operator: Equal; without a value any is tolerated",
+        "!has(self.value) || (has(self.operator) && self.operator == 'Equal')", _tolerates,
     ),
     Rule(
         GPURuntimeSpec, "architectures", "architectures must be gfx names for ROCm, compute capabilities for CUDA, at least one",
@@ -233,7 +262,8 @@ def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:
         yield {
             "rule": f"!has(oldSelf.status) || !has(oldSelf.status.jobName) || ({same})",
             "fieldPath": f".spec.{field}",
-            "message": f"spec.{field} cannot change while the child Job exists; create a new GPUJob, or set suspend first",
+            "messageExpression": f"'spec.{field} cannot change while the child Job ' + oldSelf.status.jobName"
+            " + ' exists; create a new GPUJob, or set suspend first'",
         }
 
 
