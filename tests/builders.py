@@ -85,9 +85,7 @@ def _taint(text: str) -> Object:
     return {"key": key, "effect": effect} | ({"value": value} if equals else {})
 
 
-def pod(
-    name: str, on: str, gpus: Mapping[str, Any] | None = None, phase: str = "Running", **requests: Any
-) -> Object:
+def pod(name: str, on: str, gpus: Mapping[str, Any] | None = None, phase: str = "Running", **requests: Any) -> Object:
     """A Pod on a node that takes devices (resource: count) and, by its requests, cpu and memory."""
     limits = {key: str(count) for key, count in (gpus or {}).items()}
     return {
@@ -141,7 +139,11 @@ def _runtime(row: Mapping[str, Any]) -> Object:
 
 ANY_IMAGES: Final = images(
     {"name": "cuda", "backend": "CUDA", "architectures": ["5.0", "6.0", "7.0", "8.0", "9.0", "10.0", "11.0", "12.0"]},
-    {"name": "rocm", "backend": "ROCm", "architectures": ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100"]},
+    {
+        "name": "rocm",
+        "backend": "ROCm",
+        "architectures": ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100"],
+    },
 )
 """One image for each vendor that runs on nearly all of its devices, with any driver."""
 

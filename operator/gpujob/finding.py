@@ -57,6 +57,11 @@ def counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
+def nearest(word: str | None) -> str:
+    """The end of a sentence about an unknown word: what it most likely means, nothing where that is not known."""
+    return f"; the nearest is {word}" if word else ""
+
+
 def listed(words: object) -> str:
     """Words as people list them: "A", "A and B", "A, B and C"; at most eight, then the count of the rest."""
     items = [str(word) for word in words]  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ without floating point, so that equal inputs give equal plans on every machine.
 from __future__ import annotations
 
 import re
-from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 from typing import Final
 
 from gpujob.errors import BadQuantity
@@ -42,6 +42,8 @@ _SUFFIXES: Final[dict[str, Decimal]] = {
     "Ei": Decimal(1024**6),
 }
 _QUANTITY: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,2})|([numkKMGTPE]i?|))")
+
+_MONEY: Final = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?")
 
 
 def _exact(text: str | int) -> Decimal:
@@ -80,11 +82,10 @@ def parse_count(text: str | int) -> int:
 
 def parse_dollars(text: str | int) -> int:
     """Micro-dollars of a decimal amount in US dollars ("2.10"); raises BadQuantity (negative, not a number, absurd)."""
-    try:
-        value = Decimal(str(text).strip()) if not isinstance(text, bool) and len(str(text)) <= 32 else Decimal("NaN")
-    except InvalidOperation:
-        value = Decimal("NaN")
-    if not value.is_finite() or value < 0 or value * MICRO > MAX_PRICE:
+    # Decimal alone would take 1_0, NaN and the digits of other scripts.
+    amount = _MONEY.fullmatch(str(text).strip()) if not isinstance(text, bool) and len(str(text)) <= 32 else None
+    value = Decimal(amount[0]) if amount else None
+    if value is None or value * MICRO > MAX_PRICE:
         raise BadQuantity(
             f"{text!r} is not a price in US dollars between 0 and {MAX_PRICE // MICRO}; write a decimal such as 2.10"
         )
@@ -100,7 +101,7 @@ def format_bytes(amount: int) -> str:
 
 def format_millicores(amount: int) -> str:
     """Millicores as a Kubernetes quantity: "28" or "3600m"."""
-    return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    return str(amount // 1000) if amount % 1000 == 0 else f"{int(amount)}m"
 
 
 def quantity_of_bytes(amount: int) -> str:

@@ -81,7 +81,7 @@ def assert_plan(plan: Plan, wanted: dict[str, Any], fleet: Fleet) -> None:
         change = told["nearestFix"]["change"]
         assert {"field": change["field"], "to": change["to"]} == rest.pop("fix")
     for where, outcome in rest.pop("outcomes", {}).items():
-        assert [c.outcome for c in _candidates(plan, fleet, where)][0] == outcome, where
+        assert next(c.outcome for c in _candidates(plan, fleet, where)) == outcome, where
     for where, reasons in rest.pop("reasons", {}).items():
         assert _reasons(_candidates(plan, fleet, where)) == set(reasons), where
     for where, doubts in rest.pop("doubts", {}).items():

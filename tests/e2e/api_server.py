@@ -29,6 +29,7 @@ SERVICES = "/api/v1/namespaces/{}/services"
 QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 NAMESPACES = "/api/v1/namespaces"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NODES = "/api/v1/nodes"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpujob-system/leases/gpujob-operator"
 
@@ -80,6 +81,14 @@ class ApiServer:
         """The object after a merge patch."""
         tail = f"/{subresource}" if subresource else ""
         return self._call("PATCH", f"{path}/{name}{tail}", body, "application/merge-patch+json")
+
+    def replace(self, path: str, name: str, body: Object) -> Object:
+        """The object after it was replaced by another."""
+        return self._call("PUT", f"{path}/{name}", body)
+
+    def try_out(self, path: str, body: Object) -> Object:
+        """What a create would give, without doing it."""
+        return self._call("POST", f"{path}?dryRun=All", body)
 
     def delete(self, path: str, name: str = "", propagation: str = "Background") -> None:
         """Deletes an object, or all of a collection; what is gone is fine."""

@@ -85,5 +85,5 @@ def test_an_admins_pool_claims_nodes_and_discovered_pools_come_and_go(
 def later(api: ApiServer, created: Object) -> bool:
     """Whether an object that is created now is younger by a second than this one."""
     probe = pool("probe", nodeSelector={"matchLabels": {"a": "b"}})
-    now = api._call("POST", f"{GPUPOOLS}?dryRun=All", probe)["metadata"]["creationTimestamp"]
+    now = api.try_out(GPUPOOLS, probe)["metadata"]["creationTimestamp"]
     return str(now) > str(created["metadata"]["creationTimestamp"])

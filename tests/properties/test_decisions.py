@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import orjson
+from builders import ANY_IMAGES, Object, demand, pod
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds import clusters, good_nodes, manifests, specs
 
-from builders import ANY_IMAGES, Object, demand, pod
 from gpujob.api.manifest import read_gpujob
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import Catalog
@@ -94,9 +94,7 @@ def test_a_choice_is_a_whole_gang_on_nodes_with_room(objects: list[Object], spec
 
 
 @given(objects=clusters(), spec=specs(), catalog=catalogs, seed=st.integers(0, 999))
-def test_the_order_of_things_changes_nothing(
-    objects: list[Object], spec: Object, catalog: Catalog, seed: int
-) -> None:
+def test_the_order_of_things_changes_nothing(objects: list[Object], spec: Object, catalog: Catalog, seed: int) -> None:
     def shuffled(value: Any) -> Any:
         if isinstance(value, dict):
             members = list(value.items())

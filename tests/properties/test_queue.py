@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 
+from builders import ANY_IMAGES, Object, demand
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds import clusters, specs
 
-from builders import ANY_IMAGES, Object, demand
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.pools import Fleet
 from gpujob.schedule.queue import Placing, Waiting, place_all

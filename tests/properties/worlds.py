@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from builders import A100, H100, L4, MI210, MI250X, MI300X, T4, Object, gpupool, manifest, node, pod
 from hypothesis import strategies as st
 
-from builders import A100, H100, L4, MI210, MI250X, MI300X, T4, Object, gpupool, manifest, node, pod
-
 DEVICES: Final = (MI300X, MI210, MI250X, H100, A100, L4, T4)
-RESOURCES: Final = ("nvidia.com/gpu", "amd.com/gpu", "amd.com/cpx_nps4", "nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared")
+RESOURCES: Final = (
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "amd.com/cpx_nps4",
+    "nvidia.com/mig-1g.5gb",
+    "nvidia.com/gpu.shared",
+)
 
 junk = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([]), st.just({}))
 odd_values = st.one_of(
@@ -76,6 +81,7 @@ def clusters(draw: st.DrawFn, odd: bool = True, admin: bool = True, most: int = 
         pod(
             f"p{number}", draw(st.sampled_from(names)), {draw(st.sampled_from(RESOURCES[:2])): draw(amounts)},
             draw(st.sampled_from(["Running", "Pending", "Succeeded", "Failed"])), memory=draw(amounts),
+            cpu=draw(st.sampled_from(["100m", "1", "64", "127.9"])),
         )
         for number in range(draw(st.integers(0, 4)))
     ]  # fmt: skip
@@ -132,8 +138,8 @@ def specs(draw: st.DrawFn, pools: bool = True) -> Object:
 
 
 def _some(draw: st.DrawFn, **members: st.SearchStrategy[Any]) -> dict[str, Any]:
-    """Each member with a chance of a quarter."""
-    return {name: draw(values) for name, values in members.items() if draw(st.integers(0, 3)) == 0}
+    """Each member with a chance of a sixth."""
+    return {name: draw(values) for name, values in members.items() if draw(st.integers(0, 5)) == 0}
 
 
 def manifests(spec: Object) -> Object:

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -32,12 +33,16 @@ from gpujob.schedule.queue import Waiting, place_all
 from gpujob.status import report
 from gpujob.status.observe import Observation, observe
 from gpujob.status.records import ChildRecord, JobRecord, read_child
+from gpujob.untrusted import whole_number
 from gpujob.vocabulary import API_VERSION, Reason, State, Verdict
 
 log = structlog.get_logger(__name__)
 
 STARTING_AFTER: Final = 5.0
 """Seconds that a pod may take to start before Starting is worth a status write of its own."""
+
+UNBOUND_AFTER: Final = 15.0
+"""Seconds that pods may be missing or without a node before that is worth one: a busy cluster takes a while."""
 
 IMPOSSIBLE_AFTER: Final = 300.0
 """Seconds that Impossible must hold for a job that fitted before, until it is said."""
@@ -149,7 +154,8 @@ class Reconciler:
                 self._forget(uid)
             elif uid not in self._tasks:
                 # 2. Observe and report those with a child, queue those without.
-                self._look_safely(job)
+                with self._alone(job):
+                    self._look(job)
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._queue and self._must_decide():
             self._decide()
@@ -188,13 +194,6 @@ class Reconciler:
 
     # --- Observe
 
-    def _look_safely(self, job: JobRecord) -> None:
-        try:
-            self._look(job)
-        except Exception as error:  # whatever one job holds, the others go on
-            log.exception("job cannot be looked at", job=f"{job.namespace}/{job.name}")
-            self._retry_later(job, error, job.version)
-
     def _look(self, job: JobRecord) -> None:
         """What the next step of one job is: nothing, a write, or a place in the queue."""
         self._queue.discard(job.uid)
@@ -225,7 +224,7 @@ class Reconciler:
             self._queue.add(job.uid)
 
     def _look_at_child(self, job: JobRecord, child: ChildRecord) -> None:
-        retired = child.attempt <= int(job.status.get("attempt") or 0) and job.status.get("jobName") != child.name
+        retired = child.attempt <= _last_attempt(job) and job.status.get("jobName") != child.name
         if child.ended:
             self._report_child(job, child)
         elif child.leaving:
@@ -252,7 +251,7 @@ class Reconciler:
             return seen
         now = self._clock()
         memory.starting_since = memory.starting_since or now
-        ripe = memory.starting_since + STARTING_AFTER
+        ripe = memory.starting_since + (STARTING_AFTER if seen.state is State.STARTING else UNBOUND_AFTER)
         if ripe <= now or job.status.get("state") == State.STARTING:
             return seen
         self._due[job.uid] = ripe
@@ -283,13 +282,14 @@ class Reconciler:
         fleet = self.book.fleet(p for promises in self._promised.values() for p in promises)
         for job, decision in self._decisions(fleet):
             self.tally.decisions[decision.verdict.value, job.namespace] += 1
-            if decision.choice is not None and job.spec.get("suspend") is not True:
-                self._promise(job, decision)
-                self._start(job, self._place(job, decision, fleet))
-            elif job.spec.get("suspend") is True:
-                self._report(job, report.planned(job, decision, self._now()))
-            else:
-                self._refuse(job, decision)
+            with self._alone(job):
+                if job.spec.get("suspend") is True:
+                    self._report(job, report.planned(job, decision, self._now()))
+                elif decision.choice is not None:
+                    self._promise(job, decision)
+                    self._start(job, self._place(job, decision, fleet))
+                else:
+                    self._refuse(job, decision)
         took = self._clock() - began
         self.tally.decide_seconds += took
         # A long queue is looked at less often, so that deciding never takes more than a third of the time.
@@ -388,6 +388,15 @@ class Reconciler:
 
     # --- Tasks
 
+    @contextmanager
+    def _alone(self, job: JobRecord) -> Iterator[None]:
+        """What is done about one job: whatever it holds, the others go on."""
+        try:
+            yield
+        except Exception as error:
+            log.exception("job is left out", job=f"{job.namespace}/{job.name}")
+            self._retry_later(job, error, job.version)
+
     def _start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
         """Runs one step of a job; afterwards the job is looked at again."""
         task = asyncio.create_task(self._guarded(job, step), name=f"{job.namespace}/{job.name}")
@@ -440,8 +449,12 @@ def _is_final(job: JobRecord) -> bool:
     return job.status.get("state") in (State.SUCCEEDED, State.FAILED)
 
 
+def _last_attempt(job: JobRecord) -> int:
+    return whole_number(job.status.get("attempt")) or 0
+
+
 def _next_attempt(job: JobRecord) -> int:
-    return int(job.status.get("attempt") or 0) + 1
+    return _last_attempt(job) + 1
 
 
 def _read_wish(job: JobRecord) -> Wish:

@@ -16,7 +16,7 @@ from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.catalog.versions import release
-from gpujob.finding import Finding
+from gpujob.finding import Finding, nearest
 from gpujob.fleet import nvidia, pricing
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
@@ -299,10 +299,9 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     row = catalog.accelerator(admin.accelerator) if admin.accelerator else None
     fallback = DeviceFacts(row.vendor if row else Vendor.NVIDIA, row, row.usable_bytes if row else None)
     if admin.accelerator and row is None:
-        sentence = "spec.accelerator {} is in no catalog row; the nearest known is {}"
-        return fallback, Finding(
-            Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, catalog.nearest_accelerator(admin.accelerator))
-        )
+        near = nearest(catalog.nearest_accelerator(admin.accelerator))
+        sentence = "spec.accelerator {} is in no catalog row{}"
+        return fallback, Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, near))
     if not groups:
         return fallback, Finding(Reason.NO_POOL, "spec.nodeSelector of GPUPool {} matches no GPU node", (admin.name,))
     if len({group.resource for group in groups}) > 1:

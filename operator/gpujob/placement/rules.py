@@ -12,7 +12,7 @@ from typing import Final
 from gpujob.catalog.architecture import runs_on
 from gpujob.catalog.records import Catalog, Runtime
 from gpujob.catalog.versions import driver_at_least, satisfies
-from gpujob.finding import Dollars, Finding, Size, listed
+from gpujob.finding import Dollars, Finding, Size, listed, nearest
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand
 from gpujob.quantity import GI
@@ -242,13 +242,14 @@ def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Findin
 def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Finding]:
     for word in demand.requires:
         if word not in catalog.features:
-            sentence = "requires: {} is no known feature; the nearest is {}"
-            yield Finding(Reason.FEATURE_UNKNOWN, sentence, (word, catalog.nearest_feature(word)))
+            near = nearest(catalog.nearest_feature(word))
+            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
     seen = {pool.accelerator_id for pool in fleet.pools}
     for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
         if catalog.accelerator(word) is None and word not in seen:
-            sentence = "placement.accelerators: {} is no known accelerator; the nearest is {}"
-            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, catalog.nearest_accelerator(word)))
+            near = nearest(catalog.nearest_accelerator(word))
+            sentence = "placement.accelerators: {} is no known accelerator{}"
+            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
     pools = {pool.name for pool in fleet.pools}
     for word in (*demand.pools_allowed, *demand.pools_denied):
         if word not in pools:

@@ -198,7 +198,8 @@ def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """The nodes that the pod's required affinity names, one for each term."""
     required = table(table(table(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
     fields = (f for term in tables(required, "nodeSelectorTerms") for f in tables(term, "matchFields"))
-    return tuple(str(v) for f in fields if f.get("key") == NODE_NAME_FIELD for v in f.get("values") or () if v)
+    named = (f.get("values") for f in fields if f.get("key") == NODE_NAME_FIELD)
+    return tuple(str(value) for values in named if isinstance(values, list) for value in values if value)
 
 
 def _hint(text: Any) -> Hint:

@@ -1,0 +1,349 @@
+"""What labels say of devices, in every form that the labellers and clouds write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import (
+    A100,
+    A100_40,
+    H100,
+    L4,
+    MI210,
+    MI250X,
+    MI300X,
+    MI325X,
+    MI355X,
+    T4,
+    V100,
+    fleet,
+    node,
+    pool_of,
+)
+
+from gpujob.catalog.load import load_catalog
+from gpujob.fleet.devices import groups_of
+from gpujob.fleet.facts import DeviceFacts
+from gpujob.fleet.objects import read_node
+from gpujob.vocabulary import Reason, Vendor
+
+MIB = 1024**2
+GIB = 1024**3
+
+
+def facts(*args: Any, **kwargs: Any) -> DeviceFacts:
+    """The facts of a node's only resource."""
+    groups = groups_of(read_node(node("n", *args, **kwargs)), load_catalog())
+    assert len(groups) == 1
+    return groups[0].facts
+
+
+def problem(*args: Any, **kwargs: Any) -> Reason | None:
+    found = facts(*args, **kwargs).problem
+    return found.reason if found else None
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "name", "least", "most"),
+    [
+        (MI210, 4, "MI210", 63.9, 64),
+        (MI250X, 8, "MI250X", 63.9, 64),
+        (MI300X, 8, "MI300X", 191.6, 192),
+        (MI325X, 8, "MI325X", 255.6, 256),
+        (MI355X, 8, "MI355X", 287.9, 288),
+        (H100, 8, "H100-SXM", 79, 80),
+        (A100, 8, "A100-80GB", 79, 80),
+        (A100_40, 8, "A100-40GB", 38, 40),
+        (L4, 1, "L4", 22, 23),
+        (T4, 4, "T4", 14.5, 15),
+        (V100, 8, "V100-32GB", 31, 32),
+    ],
+)
+def test_real_labels_name_the_device_and_its_usable_memory(
+    gpu: Any, count: int, name: str, least: float, most: float
+) -> None:
+    found = facts(gpu, count)
+    assert (found.name, found.problem, found.doubts) == (name, None, ())
+    assert found.memory is not None
+    assert least * GIB <= found.memory < most * GIB
+    assert found.driver in ("580.95.05", "6.16.13")
+
+
+def without(gpu: Any, *starts: str) -> dict[str, None]:
+    """Takes labels away."""
+    return {key: None for key in gpu.labels(8, "") if key.startswith(starts)}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        without(MI300X, "beta."),
+        without(MI300X, "amd.com/"),
+        {key: None for key in MI300X.labels(8, "") if not key.endswith((".74a1", ".192G"))},
+        without(MI300X, "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name"),
+        without(MI300X, "amd.com/gpu.device-id", "beta.amd.com/gpu.device-id"),
+        {
+            "amd.com/gpu.device-id": "0x74A1",
+            "beta.amd.com/gpu.device-id": None,
+            "beta.amd.com/gpu.device-id.74a1": None,
+        },
+        {"amd.com/gpu.compute-memory-partition": "spx_nps1"},
+        {"amd.com/compute-memory-partition": "SPX_NPS1"},
+    ],
+)
+def test_amd_labels_in_any_form_name_an_mi300x(labels: dict[str, str | None]) -> None:
+    assert facts(MI300X, 8, labels=labels).name == "MI300X"
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ({"amd.com/gpu.device-id.740f": "4", "amd.com/gpu.device-id.74a1": "4"}, Reason.MODELS_DIFFER),
+        ({"beta.amd.com/gpu.vram.64G": "4"}, Reason.MODELS_DIFFER),
+        ({"beta.amd.com/gpu.product-name.AMD_Instinct_MI210": "1"}, Reason.MODELS_DIFFER),
+        ({"beta.amd.com/gpu.device-id": "740f"}, Reason.MODELS_DIFFER),
+        ({"amd.com/gpu.compute-memory-partition": "cpx_nps4"}, Reason.DEVICE_UNKNOWN),
+        ({"amd.com/gpu.compute-memory-partition": "spx_nps4"}, Reason.DEVICE_UNKNOWN),
+        ({"amd.com/compute-memory-partition": "dpx_nps1"}, Reason.DEVICE_UNKNOWN),
+    ],
+)
+def test_what_is_no_whole_amd_device_of_one_model_is_a_problem(labels: dict[str, str], kind: Reason) -> None:
+    found = facts(MI300X, 8, labels=labels)
+    assert found.problem is not None
+    assert (found.problem.reason, found.memory) == (kind, None)
+
+
+@pytest.mark.parametrize(
+    "resource", ["amd.com/cpx_nps4", "amd.com/cpx_nps1", "amd.com/dpx_nps2", "amd.com/qpx_nps1", "amd.com/spx_nps4"]
+)
+def test_resources_of_partitions_are_a_problem(resource: str) -> None:
+    assert problem(MI300X, 8, devices={resource: "8"}) is Reason.DEVICE_UNKNOWN
+
+
+def test_the_whole_card_of_a_mixed_plugin_is_whole() -> None:
+    assert facts(MI300X, 8, devices={"amd.com/spx_nps1": "8"}).name == "MI300X"
+
+
+def test_a_beta_label_that_is_not_there_leaves_the_driver_unknown() -> None:
+    assert facts(MI300X, 8, labels={"amd.com/gpu.driver-version": None}).driver is None
+    assert facts(MI300X, 8, labels={"amd.com/gpu.driver-version": ""}).driver is None
+    assert facts(MI300X, 8, labels={"amd.com/gpu.driver-version": "in-tree"}).driver is None
+
+
+@pytest.mark.parametrize(
+    ("vram", "memory"),
+    [("192G", 191.69), ("150G", 150), ("0G", 191.69), ("192", 191.69), ("999999G", 191.69), ("-1G", 191.69)],
+)
+def test_the_smaller_of_label_and_catalog_counts(vram: str, memory: float) -> None:
+    labels = {key: None for key in MI300X.labels(8, "") if ".vram" in key} | {"amd.com/gpu.vram": vram}
+    found = facts(MI300X, 8, labels=labels).memory
+    assert found is not None
+    assert found == pytest.approx(memory * GIB, rel=1e-4)
+
+
+def test_figures_that_differ_are_a_doubt() -> None:
+    labels = {key: None for key in MI300X.labels(8, "") if ".vram" in key} | {"amd.com/gpu.vram": "150G"}
+    assert [doubt.reason for doubt in facts(MI300X, 8, labels=labels).doubts] == [Reason.LABELS_CONTRADICT]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.replicas": "4"},
+        {"nvidia.com/gpu.replicas": "2"},
+        {"nvidia.com/gpu.sharing-strategy": "mps"},
+        {"nvidia.com/gpu.sharing-strategy": "time-slicing"},
+        {"nvidia.com/gpu.count": "4"},
+        {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "nvidia.com/gpu.memory": "9856"},
+        {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-INVALID", "nvidia.com/gpu.count": "0"},
+        {"cloud.google.com/gke-gpu-partition-size": "1g.10gb"},
+        {"cloud.google.com/gke-gpu-sharing-strategy": "time-sharing"},
+        {"nvidia.com/gpu.memory": "9856"},
+    ],
+)
+def test_shared_and_sliced_nvidia_devices_are_a_problem(labels: dict[str, str]) -> None:
+    assert problem(H100, 8, labels=labels) is Reason.DEVICE_UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "resource", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb", "nvidia.com/mig-1g.10gb.me", "nvidia.com/gpu-a"]
+)
+def test_resources_of_slices_are_a_problem(resource: str) -> None:
+    assert problem(H100, 8, devices={resource: "8"}) is Reason.DEVICE_UNKNOWN
+
+
+def test_replicas_of_zero_and_one_are_whole_devices() -> None:
+    assert problem(H100, 8, labels={"nvidia.com/gpu.replicas": "0"}) is None
+    assert problem(H100, 8, labels={"nvidia.com/gpu.replicas": "1"}) is None
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/hostdev", "amd.com/nic"])
+def test_other_resources_of_a_vendor_are_no_gpus(resource: str) -> None:
+    assert groups_of(read_node(node("n", devices={resource: "8"})), load_catalog()) == ()
+
+
+NEW = "nvidia.com/cuda.driver-version."
+OLD = "nvidia.com/cuda.driver."
+GONE = {key: None for key in H100.labels(8, "") if "driver" in key}
+
+
+@pytest.mark.parametrize(
+    ("labels", "driver"),
+    [
+        ({NEW + "full": "580.95.05"}, "580.95.05"),
+        ({NEW + "major": "580", NEW + "minor": "95", NEW + "revision": "05"}, "580.95.05"),
+        ({OLD + "major": "570", OLD + "minor": "10", OLD + "rev": "3"}, "570.10.3"),
+        ({OLD + "major": "570", OLD + "minor": "10"}, "570.10"),
+        ({OLD + "major": "570", OLD + "rev": "3"}, "570"),
+        ({NEW + "full": "unknown", OLD + "major": "570", OLD + "minor": "10"}, "570.10"),
+        ({NEW + "full": ""}, None),
+        ({OLD + "major": "x"}, None),
+        ({}, None),
+    ],
+)
+def test_driver_labels_and_their_old_twins(labels: dict[str, str], driver: str | None) -> None:
+    assert facts(H100, 8, labels={**GONE, **labels}).driver == driver
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}, "H100-SXM"),
+        ({"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}, "T4"),
+        ({"karpenter.k8s.aws/instance-gpu-name": "l40s", "karpenter.k8s.aws/instance-gpu-memory": "45776"}, "L40S"),
+        (
+            {"karpenter.k8s.aws/instance-gpu-name": "a100", "karpenter.k8s.aws/instance-gpu-memory": "40960"},
+            "A100-40GB",
+        ),
+        (
+            {"karpenter.k8s.aws/instance-gpu-name": "a100", "karpenter.k8s.aws/instance-gpu-memory": "81920"},
+            "A100-80GB",
+        ),
+        ({"eks.amazonaws.com/instance-gpu-name": "h200", "eks.amazonaws.com/instance-gpu-memory": "144384"}, "H200"),
+        ({"node.kubernetes.io/instance-type": "p5.48xlarge"}, "H100-SXM"),
+        ({"beta.kubernetes.io/instance-type": "g6.12xlarge"}, "L4"),
+        ({"node.kubernetes.io/instance-type": "Standard_ND96isr_H100_v5"}, "H100-SXM"),
+        (
+            {"nvidia.com/gpu.product": "NVIDIA-Unheard-Of", "node.kubernetes.io/instance-type": "p5.48xlarge"},
+            "H100-SXM",
+        ),
+    ],
+)
+def test_clouds_name_nvidia_devices(labels: dict[str, str], name: str) -> None:
+    assert facts(labels=labels, devices={"nvidia.com/gpu": "1"}).name == name
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({"node.kubernetes.io/instance-type": "Standard_ND96isr_MI300X_v5"}, "MI300X"),
+        ({"node.kubernetes.io/instance-type": "g4ad.xlarge"}, "Radeon-PRO-V520"),
+        ({"karpenter.k8s.aws/instance-gpu-name": "radeon-pro-v520"}, "Radeon-PRO-V520"),
+        ({"node.kubernetes.io/instance-type": "p5.48xlarge"}, "unknown"),
+        ({"amd.com/gpu.family": "AI"}, "unknown"),
+        ({}, "unknown"),
+    ],
+)
+def test_clouds_name_amd_devices(labels: dict[str, str], name: str) -> None:
+    assert facts(labels=labels, devices={"amd.com/gpu": "1"}).name == name
+
+
+@pytest.mark.parametrize(
+    ("labels", "resource"),
+    [
+        ({"karpenter.k8s.aws/instance-gpu-count": "4"}, "nvidia.com/gpu"),
+        ({"cloud.google.com/gke-accelerator-count": "2"}, "nvidia.com/gpu"),
+        ({"node.kubernetes.io/instance-type": "p5.48xlarge"}, "nvidia.com/gpu"),
+        ({"node.kubernetes.io/instance-type": "Standard_ND96isr_MI300X_v5"}, "amd.com/gpu"),
+    ],
+)
+def test_more_devices_than_the_machine_has_are_slices(labels: dict[str, str], resource: str) -> None:
+    assert problem(labels=labels, devices={resource: "56"}) is Reason.DEVICE_UNKNOWN
+
+
+def test_a_device_without_a_row_is_read_from_compute_capability_and_memory() -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-RTX-PRO-9900", "nvidia.com/gpu.memory": "50000"}
+    found = facts(H100, 8, labels=labels)
+    assert found.accelerator is not None
+    assert (found.name, found.accelerator.architecture, found.memory) == (
+        "RTX-PRO-9900",
+        "9.0",
+        50000 * MIB * 99 // 100,
+    )
+    assert "BF16" in found.accelerator.features
+
+
+@pytest.mark.parametrize("missing", ["gpu.memory", "gpu.compute.major", "gpu.compute.minor"])
+def test_a_device_without_a_row_and_without_a_fact_is_unknown(missing: str) -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-RTX-PRO-9900", f"nvidia.com/{missing}": None}
+    assert problem(H100, 8, labels=labels) is Reason.DEVICE_UNKNOWN
+
+
+@pytest.mark.parametrize("value", ["", "abc", "-5", "1e9", "9" * 12, "٣", "81559 MiB", "0"])
+def test_a_memory_label_that_is_no_number_counts_as_absent(value: str) -> None:
+    found = facts(H100, 8, labels={"nvidia.com/gpu.memory": value})
+    assert found.problem is None
+    assert found.memory == facts(H100, 8, labels={"nvidia.com/gpu.memory": None}).memory
+
+
+def test_both_vendors_of_a_node_are_two_groups() -> None:
+    both = node("n", H100, 8, labels=MI210.labels(1, ""), devices={"amd.com/gpu": "1", "nvidia.com/gpu": "8"})
+    groups = {group.facts.vendor: group for group in groups_of(read_node(both), load_catalog())}
+    assert (groups[Vendor.AMD].facts.name, groups[Vendor.AMD].total, groups[Vendor.AMD].beside) == ("MI210", 1, 8)
+    assert (groups[Vendor.NVIDIA].facts.name, groups[Vendor.NVIDIA].total) == ("H100-SXM", 8)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        H100.labels(8, ""),
+        {"nvidia.com/gpu.present": "true"},
+        {"cloud.google.com/gke-accelerator": "nvidia-l4"},
+        {"karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia"},
+        {"karpenter.azure.com/sku-gpu-manufacturer": "nvidia"},
+        {"karpenter.k8s.aws/instance-gpu-manufacturer": "amd"},
+        MI300X.labels(8, ""),
+        {"beta.amd.com/gpu.family.AI": "8"},
+    ],
+)
+def test_devices_that_labels_promise_and_no_plugin_offers(labels: dict[str, str]) -> None:
+    assert problem(labels=labels) is Reason.NO_DEVICE_PLUGIN
+
+
+def test_a_node_without_devices_has_no_group() -> None:
+    assert groups_of(read_node(node("n")), load_catalog()) == ()
+
+
+def test_a_former_name_at_zero_is_passed_over_and_zero_alone_is_not() -> None:
+    renamed = node("n", H100, devices={"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "56"})
+    assert [group.resource for group in groups_of(read_node(renamed), load_catalog())] == ["nvidia.com/mig-1g.10gb"]
+    broken = node("n", H100, devices={"nvidia.com/gpu": "0"})
+    assert [(group.total, group.healthy) for group in groups_of(read_node(broken), load_catalog())] == [(8, 0)]
+
+
+@pytest.mark.parametrize("name", ["AMD_Radeon_8060S_Graphics", "AMD_Instinct_MI300A"])
+def test_a_part_with_the_host_s_memory_needs_an_admin_s_word(name: str) -> None:
+    labels = {"amd.com/gpu.product-name": name, "pool": "x"}
+    assert problem(labels=labels, devices={"amd.com/gpu": "4"}) is Reason.DEVICE_UNKNOWN
+    from builders import gpupool
+
+    admin = gpupool("x", {"pool": "x"}, accelerator="MI300A")
+    assert pool_of(fleet(node("n", labels=labels, devices={"amd.com/gpu": "4"}), admin), "n").problem is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "state"),
+    [
+        ({"nvidia.com/mig.config.state": "rebooting"}, "nvidia.com/mig.config.state is rebooting"),
+        ({"nvidia.com/mig.config.state": "failed"}, "nvidia.com/mig.config.state is failed"),
+        ({"nvidia.com/mig.config.state": "success"}, None),
+        ({"nvidia.com/gpu-driver-upgrade-state": "drain-required"}, "gpu-driver-upgrade-state is drain-required"),
+        ({"nvidia.com/gpu-driver-upgrade-state": "upgrade-done"}, None),
+    ],
+)
+def test_a_node_that_is_being_changed_is_not_ready(labels: dict[str, str], state: str | None) -> None:
+    unready = pool_of(fleet(node("n", H100, labels=labels)), "n").nodes[0].unready
+    assert (unready is None) == (state is None)
+    assert state is None or (unready is not None and state in unready.message)

@@ -1,0 +1,262 @@
+"""What people read of a decision, word for word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from builders import ANY_IMAGES, H100, L4, MI210, MI300X, Object, decision, demand, fleet, gpupool, images, node
+
+from gpujob.placement import explain
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Decision
+from gpujob.placement.fixes import nearest_fix
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.vocabulary import Reason
+
+H = node("h", H100, price="2")
+A = node("a", MI300X, price="1")
+OLD = {"nvidia.com/cuda.driver-version.full": "550.54.15"}
+CU130 = images({"name": "cu130", "backend": "CUDA", "architectures": ["9.0"], "minDriver": "580.65"})
+ROOT = images({"name": "r", "backend": "CUDA", "architectures": ["9.0"], "runsAsNonRoot": "False"})
+
+
+def decided(*objects: Object, **spec: Any) -> Decision:
+    """The decision with its nearest fix, as the queue makes it."""
+    found = fleet(*objects, catalog=ANY_IMAGES)
+    return next(place_all([Waiting("u", "", demand(**spec))], found, ANY_IMAGES)).decision
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "reason", "sentence"),
+    [
+        ([A], {}, Reason.PLACED, "mi300x-ondemand is the only pool with room at $1.00 an hour"),
+        (
+            [A, H],
+            {"gpusPerNode": 8},
+            Reason.PLACED,
+            "mi300x-ondemand is cheapest of 2 pools with room at $8.00 an hour",
+        ),
+        (
+            [node("m", labels={"amd.com/gpu.device-id": "738c"}, devices={"amd.com/gpu": "1"})],
+            {},
+            Reason.PLACED,
+            "mi100-ondemand is the only pool with room (price unknown)",
+        ),
+        (
+            [node("h", H100, cordoned=True)],
+            {},
+            Reason.CORDONED,
+            "fits pool h100-sxm-ondemand, which is busy: node h is cordoned",
+        ),
+        (
+            [node("u", devices={"amd.com/gpu": "8"})],
+            {},
+            Reason.DEVICE_UNKNOWN,
+            "pool unknown-amd-ondemand must be mended first: no label or catalog row identifies the devices of "
+            "amd.com/gpu; set spec.accelerator in a GPUPool for them",
+        ),
+        (
+            [node("n", labels={"nvidia.com/gpu.present": "true"})],
+            {},
+            Reason.NO_DEVICE_PLUGIN,
+            "pool unknown-nvidia-ondemand must be mended first: labels of node n show NVIDIA devices but no device "
+            "plugin offers nvidia.com/gpu; install or restart the plugin",
+        ),
+        (
+            [H],
+            {"gpuMemory": "80Gi"},
+            Reason.IMPOSSIBLE,
+            "none of 1 pools can ever run it; nearest is h100-sxm-ondemand: needs 80Gi usable per GPU, H100-SXM has "
+            "79.09Gi (short by 921.6Mi); 80G fits; with spec.gpuMemory 79Gi instead of 80Gi it would fit pool "
+            "h100-sxm-ondemand",
+        ),
+        (
+            [H],
+            {"requires": ["FlashAtention"]},
+            Reason.FEATURE_UNKNOWN,
+            "requires: FlashAtention is no known feature; the nearest is FlashAttention",
+        ),
+        ([H], {"requires": ["Zzz"]}, Reason.FEATURE_UNKNOWN, "requires: Zzz is no known feature"),
+        (
+            [H],
+            {"placement": {"accelerators": {"deny": ["mi300"]}}},
+            Reason.ACCELERATOR_UNKNOWN,
+            "placement.accelerators: mi300 is no known accelerator; the nearest is MI300A",
+        ),
+        (
+            [H, A],
+            {"placement": {"pools": {"allow": ["there"]}}},
+            Reason.POOL_UNKNOWN,
+            "placement.pools: there is no pool there; known pools are h100-sxm-ondemand and mi300x-ondemand",
+        ),
+        (
+            [H],
+            {"images": {"cuda": {"image": "own:1", "runtime": "mine"}}},
+            Reason.RUNTIME_UNKNOWN,
+            "images.cuda.runtime: there is no GPURuntime mine; create it or leave the field out",
+        ),
+        (
+            [node("n")],
+            {},
+            Reason.NO_POOL,
+            "no node of this cluster offers GPUs that are known; kubectl gpujob pools shows what was found",
+        ),
+    ],
+)
+def test_the_sentence_of_a_decision(objects: list[Object], spec: Object, reason: Reason, sentence: str) -> None:
+    found = decided(*objects, **spec)
+    assert (explain.summary(found), explain.reason(found)) == (sentence, reason)
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "sentences"),
+    [
+        ([A], {"placement": {"vendors": ["NVIDIA"]}}, ["placement.vendors names only NVIDIA"]),
+        ([A], {"images": {"cuda": {"image": "own:1"}}}, ["images has only cuda"]),
+        ([A], {"placement": {"accelerators": {"allow": ["L4"]}}}, ["placement.accelerators.allow names only L4"]),
+        ([A], {"placement": {"accelerators": {"deny": ["MI300X"]}}}, ["placement.accelerators.deny names MI300X"]),
+        (
+            [A],
+            {"placement": {"capacityTypes": ["Spot"]}},
+            ["its nodes are OnDemand; placement.capacityTypes accepts Spot"],
+        ),
+        ([A], {"placement": {"maxPricePerHour": "0.5"}}, ["costs $1.00 an hour, placement.maxPricePerHour is $0.50"]),
+        (
+            [node("m", labels={"amd.com/gpu.device-id": "738c"}, devices={"amd.com/gpu": "1"})],
+            {"placement": {"maxPricePerHour": "5"}},
+            ["no price is known and placement.maxPricePerHour is set; give the pool a price in a GPUPool"],
+        ),
+        (
+            [node("m", labels={"amd.com/gpu.device-id": "74a2"}, devices={"amd.com/gpu": "1"})],
+            {"gpuMemory": "16G"},
+            ["neither labels nor catalog say how much memory MI308X has; set it in the catalog or ask no gpuMemory"],
+        ),
+        ([A], {"requires": ["FP8OCP"]}, ["requires FP8OCP, which MI300X does not have"]),
+        ([A], {"requires": ["Apex"]}, ["requires Apex, which image reg.example/rocm:1 does not have"]),
+        ([A], {"framework": {"version": ">=3"}}, ["needs pytorch >=3, image has pytorch 2.10.0"]),
+        ([A], {"framework": {"name": "jax"}}, ["needs jax, image has pytorch 2.10.0"]),
+        ([A], {"framework": {"python": ">=3.11"}}, ["needs Python >=3.11, image has an unknown Python"]),
+        ([node("h", H100, labels={"kubernetes.io/arch": "arm64"})], {}, ["hosts are arm64, image is for amd64"]),
+        (
+            [node("h", H100, labels={"pool": "x"}), gpupool("mine", {"pool": "x"}, runtimeClassName="nvidia-cdi")],
+            {},
+            ["RuntimeClass nvidia-cdi of GPUPool mine does not exist; create it or remove spec.runtimeClassName"],
+        ),
+        (
+            [node("p", H100, devices={"nvidia.com/gpu.shared": "8"})],
+            {},
+            [
+                "nvidia.com/gpu.shared on this node is shared by several pods (no memory isolation), which is not read yet"
+            ],
+        ),
+        (
+            [node("p", H100, devices={"nvidia.com/mig-1g.10gb": "8"})],
+            {},
+            ["nvidia.com/mig-1g.10gb on this node is a MIG slice, which is not read yet; whole devices only"],
+        ),
+        (
+            [node("p", MI300X, devices={"amd.com/cpx_nps4": "64"})],
+            {},
+            ["amd.com/cpx_nps4 on this node is a partition (cpx_nps4), which is not read yet; whole devices only"],
+        ),
+        (
+            [node("p", MI300X, labels={"beta.amd.com/gpu.device-id.740f": "1"})],
+            {},
+            ["labels name several kinds of devices on one node (740f, 74a1), which is not read yet"],
+        ),
+    ],
+)
+def test_why_a_pool_is_refused(objects: list[Object], spec: Object, sentences: list[str]) -> None:
+    assert [reason.message for reason in decision(*objects, **spec).candidates[0].reasons] == sentences
+
+
+@pytest.mark.parametrize(
+    ("objects", "catalog", "sentence"),
+    [
+        ([node("h", H100, labels=OLD)], CU130, "has driver 550.54.15, needs 580.65"),
+        ([node("l", L4, 4)], CU130, "L4 needs compute capability 8.9, image has 9.0"),
+        ([H], ROOT, "image works as root only; set securityContext.runAsUser to 0"),
+    ],
+)
+def test_why_an_image_is_refused(objects: list[Object], catalog: Any, sentence: str) -> None:
+    assert [reason.message for reason in decision(*objects, catalog=catalog).candidates[0].reasons] == [sentence]
+
+
+def test_as_root_an_image_for_root_only_is_taken_and_said() -> None:
+    found = decision(H, catalog=ROOT, securityContext={"runAsUser": 0})
+    assert found.choice is not None
+    assert [doubt.message for doubt in found.choice.candidate.doubts] == [
+        'runs as root, which the "restricted" Pod Security level refuses'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "field", "before", "after"),
+    [
+        ([H], {"gpuMemory": "100G"}, "spec.gpuMemory", "100G", "79Gi"),
+        ([H], {"placement": {"vendors": ["AMD"]}}, "spec.placement.vendors", ["AMD"], ["AMD", "NVIDIA"]),
+        ([H], {"placement": {"capacityTypes": ["Spot"]}}, "spec.placement.capacityTypes", ["Spot"], ["OnDemand", "Spot"]),
+        ([H], {"placement": {"maxPricePerHour": "1"}}, "spec.placement.maxPricePerHour", "1.00", "2.00"),
+        (
+            [H],
+            {"placement": {"accelerators": {"allow": ["L4"]}}},
+            "spec.placement.accelerators.allow",
+            ["L4"],
+            ["L4", "H100-SXM"],
+        ),
+        ([H], {"placement": {"accelerators": {"deny": ["H100-SXM"]}}}, "spec.placement.accelerators.deny", ["H100-SXM"], None),
+        ([H, A], {"placement": {"pools": {"deny": ["h100-sxm-ondemand", "mi300x-ondemand"]}}},
+         "spec.placement.pools.deny", ["h100-sxm-ondemand", "mi300x-ondemand"], ["mi300x-ondemand"]),
+        ([H], {"nodes": 2}, "spec.nodes", 2, 1),
+        ([H], {"gpusPerNode": 16}, "spec.gpusPerNode", 16, 8),
+        ([H], {"resources": {"cpu": "200"}}, "spec.resources.cpu", "200", "115"),
+        ([H], {"resources": {"memory": "2Ti"}}, "spec.resources.memory", "2048Gi", "921Gi"),
+        ([A], {"requires": ["FP8OCP", "BF16"]}, "spec.requires", ["BF16", "FP8OCP"], ["BF16"]),
+        ([A], {"framework": {"version": ">=3"}}, "spec.framework.version", ">=3", None),
+        ([A], {"images": {"cuda": {"image": "own:1"}}}, "spec.images", {"cuda": {"image": "own:1"}}, None),
+    ],
+)  # fmt: skip
+def test_the_nearest_fix(objects: list[Object], spec: Object, field: str, before: Any, after: Any) -> None:
+    found = fleet(*objects, catalog=ANY_IMAGES)
+    fix = nearest_fix(decide(demand(**spec), found, ANY_IMAGES), found, ANY_IMAGES)
+    assert fix is not None
+    told = orjson.loads(orjson.dumps([fix.field, fix.before, fix.after]))
+    assert told == [field, before, after]
+
+
+def test_no_single_change_helps_where_two_are_needed_or_the_cluster_is_at_fault() -> None:
+    assert decided(H, gpuMemory="100G", nodes=2).fix is None
+    assert decided(node("h", H100, taints=["team=x:NoSchedule"])).fix is None
+    assert decided(A, H).fix is None
+
+
+def test_of_several_changes_the_nearest_is_told() -> None:
+    fix = decided(node("h", H100), node("m", MI210, 4), gpuMemory="85G").fix
+    assert fix is not None
+    assert (fix.field, fix.after, fix.pool) == ("spec.gpuMemory", "79Gi", "h100-sxm-ondemand")
+    assert fix.message == "with spec.gpuMemory 79Gi instead of 85G it would fit pool h100-sxm-ondemand"
+
+
+def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
+    told = orjson.loads(orjson.dumps(explain.plan(decided(H, node("t", L4, 4, price="3"), gpusPerNode=2))))
+    assert told["verdict"] == "Placed"
+    assert told["chosen"] == {
+        "pool": "h100-sxm-ondemand",
+        "vendor": "NVIDIA",
+        "accelerator": "H100-SXM",
+        "nodes": 1,
+        "gpusPerNode": 2,
+        "nodeNames": ["h"],
+        "image": "reg.example/cuda:1",
+        "runtime": "cuda",
+        "pricePerHour": "4.00",
+        "priceSource": "node annotation gpujob.dev/price-per-gpu-hour",
+        "memoryPerGPU": "79.09Gi",
+    }
+    assert [(c["pool"], c["outcome"], c["pricePerHour"]) for c in told["candidates"]] == [
+        ("h100-sxm-ondemand", "Chosen", "4.00"),
+        ("l4-ondemand", "Fits", "6.00"),
+    ]
+    assert told["nearestFix"] is None
