@@ -39,6 +39,8 @@ class OperatorProcess:
         self.name = name
         self._cluster, self._api, self._kubeconfig = cluster, api, kubeconfig
         self._process: Process | None = None
+        self.may_fail_on = ""
+        """The beginning of the names of jobs that a test means to fail in it."""
         self.log = cluster.dir / "logs" / f"operator-{name}.log"
 
     def start(self) -> OperatorProcess:

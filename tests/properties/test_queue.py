@@ -79,8 +79,8 @@ def test_a_verdict_by_a_shared_decision_is_the_job_s_own(objects: list[Object], 
         again = next(place_all([placing.job], fleet, ANY_IMAGES))
         assert again.decision.verdict is placing.decision.verdict
         if choice is not None:
-            pool = choice.candidate.pool
-            fleet = fleet.reserve(pool.resource, placing.job.demand.gpus_per_node, choice.needs, choice.nodes)
+            pool, gpus = choice.candidate.pool, placing.job.demand.gpus_per_node
+            fleet = fleet.reserve(pool, gpus, choice.needs, choice.nodes)
 
 
 @given(objects=clusters(odd=False), queue=queues)

@@ -131,10 +131,13 @@ class Fleet:
         """The pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)
 
-    def reserve(self, resource: str, gpus: int, needs: Resources, nodes: Iterable[str]) -> Fleet:
-        """The fleet after one pod with `gpus` devices and `needs` was promised to each of `nodes`."""
+    def reserve(self, chosen: Pool, gpus: int, needs: Resources, nodes: Sequence[str]) -> Fleet:
+        """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
+        if not all(nodes):
+            unnamed = _unnamed_reserved(chosen, gpus, len(nodes))
+            return replace(self, pools=tuple(unnamed if pool.name == chosen.name else pool for pool in self.pools))
         taken = frozenset(nodes)
-        return replace(self, pools=tuple(_reserved(pool, resource, gpus, needs, taken) for pool in self.pools))
+        return replace(self, pools=tuple(_reserved(pool, chosen.resource, gpus, needs, taken) for pool in self.pools))
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +414,14 @@ def _unready(group: DeviceGroup) -> Finding | None:
         of = f" of {group.total}" if group.total else ""
         return Finding(Reason.NO_ALLOCATABLE, "node {} shows 0{} devices as allocatable", (node.name, of))
     return None
+
+
+def _unnamed_reserved(pool: Pool, gpus: int, count: int) -> Pool:
+    """A published pool, whose nodes have no names, after devices of the fullest nodes with room were taken."""
+    with_room = [index for index, node in enumerate(pool.nodes) if node.free >= gpus]
+    taken = sorted(with_room, key=lambda index: pool.nodes[index].free)[:count]
+    nodes = [replace(node, free=node.free - gpus) if i in taken else node for i, node in enumerate(pool.nodes)]
+    return replace(pool, nodes=tuple(nodes))
 
 
 def _reserved(pool: Pool, resource: str, gpus: int, needs: Resources, taken: frozenset[str]) -> Pool:

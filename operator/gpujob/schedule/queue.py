@@ -58,8 +58,7 @@ def place_all(
         if choice is None:
             without_room[job.demand] = decision
         elif not job.plan_only:
-            pool = choice.candidate.pool
-            fleet = fleet.reserve(pool.resource, job.demand.gpus_per_node, choice.needs, choice.nodes)
+            fleet = fleet.reserve(choice.candidate.pool, job.demand.gpus_per_node, choice.needs, choice.nodes)
         yield Placing(job, decision)
 
 

@@ -127,7 +127,7 @@ def test_a_promise_counts_until_a_pod_of_its_attempt_is_there(uid: str, attempt:
 def test_reserving_takes_devices_of_one_resource_and_room_of_the_node() -> None:
     both = node("n", H100, 8, labels=MI210.labels(1, ""), devices={"amd.com/gpu": "1", GPU: "8"})
     before = fleet(both, node("m", H100))
-    after = before.reserve(GPU, 2, Resources(4000, 1024**3, 0, 1), ["n"])
+    after = before.reserve(pool_of(before, "n", GPU), 2, Resources(4000, 1024**3, 0, 1), ["n"])
     nvidia, amd = (pool_of(after, "n", resource).nodes for resource in (GPU, "amd.com/gpu"))
     assert [(one.name, one.free) for one in nvidia] == [("m", 8), ("n", 6)]
     assert [(one.free, one.left.millicores) for one in amd] == [(1, 124_000)]

@@ -1,0 +1,103 @@
+"""Many jobs on one snapshot: the oldest first, each on what the earlier ones left."""
+
+from __future__ import annotations
+
+import pytest
+from builders import A100_40, ANY_IMAGES, H100, MI300X, Object, demand, fleet, node, placings, pod
+
+from gpujob.schedule.queue import Placing, Waiting, place_all
+from gpujob.status import pools
+from gpujob.vocabulary import Outcome, Reason, Verdict
+
+
+def nodes_of(placing: Placing) -> tuple[str, ...]:
+    return placing.decision.choice.nodes if placing.decision.choice else ()
+
+
+def test_the_older_job_is_first_then_the_smaller_uid() -> None:
+    wish = demand(gpusPerNode=8)
+    jobs = [Waiting("b", "2026-01-02", wish), Waiting("c", "2026-01-01", wish), Waiting("a", "2026-01-02", wish)]
+    found = list(place_all(jobs, fleet(node("n", H100), catalog=ANY_IMAGES), ANY_IMAGES))
+    assert [(placing.job.uid, placing.decision.verdict) for placing in found] == [
+        ("c", Verdict.PLACED), ("a", Verdict.WAITING), ("b", Verdict.WAITING),
+    ]  # fmt: skip
+
+
+def test_two_gangs_never_hold_half_each() -> None:
+    gang = {"nodes": 2, "gpusPerNode": 8}
+    first, second = placings([gang, gang], *(node(f"n{number}", H100) for number in range(3)))
+    assert (nodes_of(first), nodes_of(second)) == (("n0", "n1"), ())
+    assert second.decision.verdict is Verdict.WAITING
+
+
+def test_a_blocked_job_takes_nothing_from_those_after_it() -> None:
+    jobs = [{"nodes": 2, "gpusPerNode": 8}, {"gpusPerNode": 8}]
+    blocked, fits = placings(jobs, node("n", H100), node("m", H100, cordoned=True))
+    assert (blocked.decision.verdict, nodes_of(fits)) == (Verdict.WAITING, ("n",))
+
+
+def test_ten_small_jobs_leave_six_devices_together() -> None:
+    found = placings([{}] * 10 + [{"gpusPerNode": 6}], node("a", A100_40), node("b", A100_40))
+    assert [nodes_of(placing) for placing in found] == [("a",)] * 8 + [("b",)] * 3
+
+
+def test_memory_is_promised_once_too() -> None:
+    half: Object = {"resources": {"memory": "600Gi"}}
+    first, second = placings([half, half], node("n", H100))
+    assert nodes_of(first) == ("n",)
+    assert [reason.reason for reason in second.decision.candidates[0].reasons] == [Reason.NOT_ENOUGH_FREE]
+
+
+def test_an_impossible_job_has_its_nearest_fix_and_a_waiting_one_none() -> None:
+    impossible, again, waiting = placings(
+        [{"nodes": 2}, {"nodes": 2}, {"gpusPerNode": 8}], node("n", H100), pod("p", "n", {"nvidia.com/gpu": 1})
+    )
+    assert impossible.decision.fix is not None
+    assert again.decision.fix == impossible.decision.fix
+    assert (waiting.decision.verdict, waiting.decision.fix) == (Verdict.WAITING, None)
+
+
+def test_a_plan_sees_what_the_older_jobs_took_and_takes_nothing() -> None:
+    wish = demand(gpusPerNode=8)
+    jobs = [Waiting("1", "", wish), Waiting("2", "", wish, plan_only=True), Waiting("3", "", wish)]
+    found = list(place_all(jobs, fleet(node("a", H100), node("b", H100), catalog=ANY_IMAGES), ANY_IMAGES))
+    assert [nodes_of(placing) for placing in found] == [("a",), ("b",), ("b",)]
+
+
+def test_a_job_that_cannot_be_decided_about_is_told_and_the_others_are_placed() -> None:
+    class Odd(Exception):
+        pass
+
+    class Broken(tuple):  # type: ignore[type-arg]
+        def __iter__(self) -> object:
+            raise Odd
+
+    broken = demand(requires=["BF16"])
+    object.__setattr__(broken, "requires", Broken(("BF16",)))
+    jobs = [Waiting("1", "", broken), Waiting("2", "", demand())]
+    world, told = fleet(node("n", H100), catalog=ANY_IMAGES), []
+    found = list(place_all(jobs, world, ANY_IMAGES, failed=lambda job, error: told.append((job.uid, type(error)))))
+    assert (told, [placing.job.uid for placing in found]) == ([("1", Odd)], ["2"])
+    with pytest.raises(Odd):
+        list(place_all(jobs, world, ANY_IMAGES))
+
+
+def test_a_job_goes_to_the_other_vendor_when_its_first_pool_is_full() -> None:
+    found = placings([{"gpusPerNode": 8}] * 3, node("a", MI300X, price="1"), node("n", H100, price="2"))
+    assert [nodes_of(placing) for placing in found] == [("a",), ("n",), ()]
+    assert {c.outcome for c in found[2].decision.candidates} == {Outcome.BUSY}
+
+
+def test_published_pools_without_node_names_are_not_promised_twice_either() -> None:
+    known = fleet(*(node(f"n{number}", H100) for number in range(3)), node("a", MI300X), catalog=ANY_IMAGES)
+    published = [{**pools.manifest(pool), "status": pools.status(pool, known, {}, "")} for pool in known.pools]
+    jobs: list[Object] = [
+        {"gpusPerNode": 4},
+        {"gpusPerNode": 4},
+        {"nodes": 2, "gpusPerNode": 8},
+        {},
+        {"gpusPerNode": 8},
+    ]
+    found = placings([{**spec, "placement": {"vendors": ["NVIDIA"]}} for spec in jobs], *published)
+    assert [placing.decision.verdict for placing in found] == [Verdict.PLACED] * 3 + [Verdict.WAITING] * 2
+    assert placings([{"gpusPerNode": 8}], *published)[0].decision.verdict is Verdict.PLACED

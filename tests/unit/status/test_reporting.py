@@ -1,0 +1,223 @@
+"""The status of a job for each thing that can be the case, and the patch that makes it so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from builders import ANY_IMAGES, H100, MI300X, decision, demand, fleet, gpupool, node
+
+from gpujob.api.gpujob import GPUJobStatus
+from gpujob.api.gpupool import GPUPoolStatus
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Decision
+from gpujob.status import pools, report
+from gpujob.status.conditions import Claim, merged
+from gpujob.status.observe import Observation
+from gpujob.status.records import ChildRecord, JobRecord, read_child, read_job
+from gpujob.vocabulary import ConditionType, Label, Reason, State
+
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+PLACED = decision(node("a", MI300X, price="2.10"), node("b", MI300X, price="2.10"), nodes=2, gpusPerNode=8)
+BUSY = decision(node("a", H100, cordoned=True))
+NEVER = decision(node("a", H100), gpuMemory="1T")
+BROKEN = decision(node("u", devices={"amd.com/gpu": "8"}))
+
+
+def job(generation: int = 1, **status: Any) -> JobRecord:
+    return read_job({"metadata": {"name": "j", "uid": "u", "generation": generation}, "spec": {}, "status": status})
+
+
+def child(**annotations: str) -> ChildRecord:
+    labels = {Label.ATTEMPT: "1"}
+    return read_child({"metadata": {"name": "j-1", "labels": labels, "annotations": annotations}, "spec": {}})
+
+
+def seen(state: State, reason: Reason, message: str = "so it is", **times: str) -> Observation:
+    return Observation(state, reason, message, **times)
+
+
+def claims(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]}
+
+
+def valid(status: dict[str, Any]) -> dict[str, Any]:
+    """The status, which the CRD's schema accepts and JSON can hold."""
+    GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
+    return status
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "reason", "verdict"),
+    [
+        (BUSY, "Queued", "Cordoned", ("False", "Cordoned")),
+        (NEVER, "Impossible", "Impossible", ("False", "Impossible")),
+        (BROKEN, "Misconfigured", "DeviceUnknown", ("False", "DeviceUnknown")),
+    ],
+)
+def test_a_job_that_is_not_placed(found: Decision, state: str, reason: str, verdict: tuple[str, str]) -> None:
+    status = valid(report.refused(job(), found, NOW))
+    assert (status["state"], status["display"]) == (state, {"reason": reason})
+    assert claims(status) == {
+        "Placed": verdict,
+        "Running": ("False", "NotStarted"),
+        "Complete": ("False", "NotEnded"),
+        "Failed": ("False", "NotEnded"),
+        "Suspended": ("False", "NotSuspended"),
+    }
+    assert status["candidates"][0]["reason"]
+    assert "placement" not in status
+
+
+def test_a_placed_job_says_where_and_for_how_much() -> None:
+    status = valid(report.placed(job(), child(), seen(State.PLACED, Reason.PLACED), PLACED, NOW))
+    assert status["placement"] == {
+        "pool": "mi300x-ondemand",
+        "vendor": "AMD",
+        "accelerator": "MI300X",
+        "nodes": 2,
+        "gpusPerNode": 8,
+        "nodeNames": ["a", "b"],
+        "image": "reg.example/rocm:1",
+        "runtime": "rocm",
+        "pricePerHour": "33.60",
+        "priceSource": "node annotation gpujob.dev/price-per-gpu-hour",
+        "message": "mi300x-ondemand is the only pool with room at $33.60 an hour",
+        "digest": PLACED.digest,
+    }
+    assert status["display"] == {"accelerator": "2×8 MI300X", "reason": "Placed"}
+    assert (status["jobName"], status["attempt"], claims(status)["Placed"]) == ("j-1", 1, ("True", "Placed"))
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "wanted"),
+    [
+        (State.STARTING, Reason.STARTING, {"Running": ("False", "NotStarted"), "Complete": ("False", "NotEnded")}),
+        (State.RUNNING, Reason.RUNNING, {"Running": ("True", "Running"), "Failed": ("False", "NotEnded")}),
+        (State.SUCCEEDED, Reason.SUCCEEDED, {"Complete": ("True", "Succeeded"), "Failed": ("False", "Ended")}),
+        (State.FAILED, Reason.POD_FAILED, {"Failed": ("True", "PodFailed"), "Complete": ("False", "Ended")}),
+    ],
+)
+def test_conditions_of_a_job_with_a_child(state: State, reason: Reason, wanted: dict[str, tuple[str, str]]) -> None:
+    status = valid(report.placed(job(), child(), seen(state, reason, started=NOW), PLACED, NOW))
+    assert wanted.items() <= claims(status).items()
+    assert status["startTime"] == NOW
+
+
+def test_a_plan_says_where_the_job_would_go() -> None:
+    status = valid(report.planned(job(), PLACED, NOW))
+    assert (status["state"], status["placement"]["pool"]) == ("Suspended", "mi300x-ondemand")
+    assert claims(status)["Suspended"] == ("True", "PlanOnly")
+    assert "placement" not in valid(report.planned(job(), BUSY, NOW))
+
+
+def test_a_lost_child_is_the_end_and_what_was_known_stays() -> None:
+    before = report.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
+    status = valid(report.lost(job(**before), LATER))
+    assert (status["state"], status["startTime"], status["completionTime"]) == ("Failed", NOW, LATER)
+    assert status["placement"] == before["placement"]
+    assert claims(status)["Failed"] == ("True", "ChildLost")
+
+
+def test_a_manifest_that_cannot_be_read() -> None:
+    status = valid(report.unreadable(job(attempt=3), Reason.INVALID_SPEC, "spec.nodes: must be a whole number", NOW))
+    assert (status["state"], status["attempt"]) == ("Misconfigured", 3)
+    assert claims(status)["Placed"] == ("False", "InvalidSpec")
+
+
+def test_times_change_with_the_status_of_a_condition_only() -> None:
+    held = report.refused(job(), BUSY, NOW)
+    again = report.refused(job(**held), BROKEN, LATER)
+    assert {c["lastTransitionTime"] for c in again["conditions"]} == {NOW}
+    placed = report.placed(job(**held), child(), seen(State.PLACED, Reason.PLACED), PLACED, LATER)
+    assert {c["type"]: c["lastTransitionTime"] for c in placed["conditions"]}["Placed"] == LATER
+
+
+def test_conditions_of_others_stay() -> None:
+    other = {"type": "Team", "status": "True", "reason": "X", "message": "", "lastTransitionTime": NOW}
+    found = merged([other, "junk"], [Claim(ConditionType.PLACED, True, Reason.PLACED, "x" * 9999)], 2, LATER)  # type: ignore[list-item]
+    assert [c["type"] for c in found] == ["Placed", "Team"]
+    assert (len(found[0]["message"]), found[0]["observedGeneration"], found[1]) == (4096, 2, other)
+
+
+def test_a_patch_turns_the_held_status_into_the_wanted_one() -> None:
+    held = report.refused(job(), BUSY, NOW)
+    wanted = report.placed(job(**held), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, LATER)
+    patch = report.patch(held, wanted)
+    assert patch is not None
+    assert merge(held, patch) == wanted
+    assert report.patch(wanted, wanted) is None
+    back = report.patch(wanted, held)
+    assert back is not None
+    assert merge(wanted, back) == held
+
+
+def merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """RFC 7396."""
+    found = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        elif isinstance(value, dict) and isinstance(found.get(key), dict):
+            found[key] = merge(found[key], value)
+        else:
+            found[key] = value
+    return found
+
+
+def test_numbers_that_move_are_not_news_and_reasons_are() -> None:
+    first = decision(node("n", H100, allocatable={"nvidia.com/gpu": "7"}), gpusPerNode=8)
+    moved = decision(node("n", H100, allocatable={"nvidia.com/gpu": "6"}), gpusPerNode=8)
+    held = report.refused(job(), first, NOW)
+    assert report.patch(held, report.refused(job(**held), moved, LATER)) is None
+    assert report.patch(held, report.refused(job(**held), BUSY, LATER)) is not None
+    assert report.patch(held, report.refused(job(2, **held), first, LATER)) is not None
+
+
+def test_a_hint_says_after_a_crash_what_the_decision_said_before() -> None:
+    text = orjson.dumps(report.hint(PLACED)).decode()
+    known = report.placed(job(), child(), seen(State.PLACED, Reason.PLACED), PLACED, NOW)
+    rebuilt = report.placed(
+        job(), child(**{"gpujob.dev/placement": text}), seen(State.PLACED, Reason.PLACED), None, NOW
+    )
+    assert rebuilt == known
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({}, "MI300X"),
+        ({"gpusPerNode": 8}, "8 MI300X"),
+        ({"nodes": 2, "gpusPerNode": 8}, "2×8 MI300X"),
+        ({"nodes": 2}, "2×1 MI300X"),
+    ],
+)
+def test_devices_in_one_column(spec: dict[str, int], text: str) -> None:
+    found = decision(node("a", MI300X), node("b", MI300X), **spec)
+    status = report.placed(job(), child(), seen(State.PLACED, Reason.PLACED), found, NOW)
+    assert status["display"]["accelerator"] == text
+
+
+def test_at_most_five_candidates_of_as_many_pools() -> None:
+    objects = [node(f"n{number}", H100, labels={"topology.kubernetes.io/region": f"r{number}"}) for number in range(8)]
+    found = decide(demand(), fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES)
+    status = report.refused(job(), found, NOW, State.QUEUED)
+    assert len({candidate["pool"] for candidate in status["candidates"]}) == 5
+
+
+def test_what_a_pool_says_of_itself() -> None:
+    x = {"pool": "x"}
+    found = fleet(
+        node("a", H100, labels=x, price="2"), node("b", devices={"amd.com/gpu": "1"}),
+        gpupool("mine", x), gpupool("late", x, "2026-02-01T00:00:00Z"),
+    )  # fmt: skip
+    told = {pool.name: pools.status(pool, found, {}, NOW) for pool in found.pools}
+    for status in told.values():
+        GPUPoolStatus.model_validate(status)
+    mine = told["mine"]
+    assert (mine["nodes"], mine["gpus"], mine["pricePerGPUHour"]) == (1, {"total": 8, "free": 8}, "2.00")
+    assert claims(mine) == {"Read": ("True", "Read"), "Overlaps": ("False", "NoOverlap")}
+    assert claims(told["late"]) == {"Read": ("False", "NoPool"), "Overlaps": ("True", "Overlaps")}
+    assert claims(told["unknown-amd-ondemand"]) == {"Read": ("False", "DeviceUnknown")}
+    assert "pricePerGPUHour" not in told["unknown-amd-ondemand"]
