@@ -26,6 +26,7 @@ LABEL_DOMAINS: Final = (
     "cloud.google.com",
     "eks.amazonaws.com",
     GROUP,
+    "karpenter.azure.com",
     "karpenter.k8s.aws",
     "karpenter.sh",
     "kubernetes.azure.com",
