@@ -157,7 +157,10 @@ def test_a_suspended_job_is_a_plan_only_and_a_running_one_cannot_be_changed(
     team.until("job", "Running")
     patch = '{"spec": {"images": {"rocm": {"image": "example.com/train:3"}}}}'
     refused = team.api.kubectl("patch", "gpujob", "job", f"-n{team.namespace}", "--type=merge", "-p", patch)
-    sentence = "spec.images cannot change while the child Job exists; create a new GPUJob, or set suspend first"
+    child = team.status("job")["jobName"]
+    sentence = (
+        f"spec.images cannot change while the child Job {child} exists; create a new GPUJob, or set suspend first"
+    )
     assert sentence in refused.stderr
     team.change("job", suspend=True)
     team.until("job", "Suspended")
@@ -233,7 +236,7 @@ def test_a_quota_on_devices_refuses_pods_and_the_job_says_so(
     eventually(lambda: "hard" in team.api.get(QUOTAS.format(team.namespace), "two").get("status", {}), what="a quota")
     uid = team.submit("job", gpusPerNode=4, runs_for="0s")
     name = team.until("job", "Placed")["jobName"]
-    eventually(lambda: team.status("job")["display"]["reason"] == "FailedCreate", 25, what="the reason")
+    eventually(lambda: team.status("job")["display"]["reason"] == "FailedCreate", 40, what="the reason")
     assert team.state("job") == "Placed"
     told = team.condition("job", "Running")["message"]
     assert told == (

@@ -11,6 +11,7 @@ unknown. Called by `watch`, `leader`, and by every step that creates or patches.
     ├── TooManyRequests 429       carries retry_after
     ├── Unreachable               no answer, and the server has certainly not acted on it
     │   └── Silent                a watch brought no byte for too long
+    ├── Fenced                    a write that was not sent, because this process may not write any more
     ├── BrokenStream              a watch or list that cannot be one
     └── OutcomeUnknown            a write was sent and nobody knows whether it happened: GET, then decide
 """
@@ -117,6 +118,10 @@ class Unreachable(ApiError):
 
 class Silent(Unreachable):
     """A watch brought no byte for longer than the API server's bookmarks allow."""
+
+
+class Fenced(ApiError):
+    """A write was not sent: by the time its turn came, another process may have become leader."""
 
 
 class BrokenStream(ApiError):
@@ -471,6 +476,8 @@ class ApiClient:
     ) -> None:
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.writes: Counter[tuple[str, str]] = Counter()
+        self.may_write: Callable[[], bool] = lambda: True
+        """Asked before every try of a write that stands in the queue: it may have waited there for a minute."""
         self._connection = connection
         self._server = connection.server.rstrip("/")
         self._token = _Token(connection, clock)
@@ -618,6 +625,8 @@ class ApiClient:
         while True:
             attempt += 1
             await self._wait_for_turn(call)
+            if call.writes and call.patience.queued and not self.may_write():
+                raise Fenced(0, "Fenced", f"{call.verb} {call.path}: this process may not write any more")
             try:
                 return await self._send_once(call)
             except ApiError as error:

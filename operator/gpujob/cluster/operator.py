@@ -49,6 +49,7 @@ class Operator:
         # A name alone is not unique: a restarted container must not take its own stale Lease for a held one.
         identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
         self.leadership = Leadership(self._client, settings.namespace, LEASE, identity)
+        self._client.may_write = self.leadership.is_leader
         book = Book(self.mirror, load_catalog())
         writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name)
         self.reconciler = Reconciler(book, writer, self.leadership.is_leader)

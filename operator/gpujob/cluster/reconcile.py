@@ -21,7 +21,7 @@ import structlog
 from gpujob.api.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
 from gpujob.cluster.book import Book
-from gpujob.cluster.client import ApiError
+from gpujob.cluster.client import ApiError, Fenced
 from gpujob.cluster.kinds import JOBS, SERVICES
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.errors import BadInput
@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 STARTING_AFTER: Final = 5.0
 """Seconds that a pod may take to start before Starting is worth a status write of its own."""
 
-UNBOUND_AFTER: Final = 15.0
+UNBOUND_AFTER: Final = 20.0
 """Seconds that pods may be missing or without a node before that is worth one: a busy cluster takes a while."""
 
 IMPOSSIBLE_AFTER: Final = 300.0
@@ -74,7 +74,8 @@ class Wish:
 class Memory:
     """What is remembered of a job between rounds; losing it (a restart) costs time, never correctness."""
 
-    starting_since: float | None = None
+    not_running: tuple[State, float] | None = None
+    """Since when its pods are in this stage before running."""
     impossible_since: float | None = None
     retry_at: float = 0.0
     delay: float = 0.0
@@ -230,7 +231,7 @@ class Reconciler:
         elif child.leaving:
             return
         elif retired:
-            self._remember(job.uid).starting_since = None
+            self._remember(job.uid).not_running = None
             self._start(job, self._end(child))
         elif job.spec.get("suspend") is True:
             # Recorded before it is done: a crash, or a resume meanwhile, must not take the child's end for a loss.
@@ -247,11 +248,12 @@ class Reconciler:
         """That pods do not run yet is said only once it has lasted: most run before anyone could read it."""
         memory = self._remember(job.uid)
         if seen.state not in (State.PLACED, State.STARTING):
-            memory.starting_since = None
+            memory.not_running = None
             return seen
         now = self._clock()
-        memory.starting_since = memory.starting_since or now
-        ripe = memory.starting_since + (STARTING_AFTER if seen.state is State.STARTING else UNBOUND_AFTER)
+        if memory.not_running is None or memory.not_running[0] is not seen.state:
+            memory.not_running = (seen.state, now)
+        ripe = memory.not_running[1] + (STARTING_AFTER if seen.state is State.STARTING else UNBOUND_AFTER)
         if ripe <= now or job.status.get("state") == State.STARTING:
             return seen
         self._due[job.uid] = ripe
@@ -406,7 +408,7 @@ class Reconciler:
         try:
             async with self._slots:
                 await step
-        except NotLeader:
+        except (NotLeader, Fenced):
             log.info("step dropped, another process leads", job=f"{job.namespace}/{job.name}")
         except NameConflict as error:
             await self._refused_write(job, error, Reason.NAME_CONFLICT, str(error))

@@ -133,7 +133,7 @@ class Writer:
     async def _tell(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         """The event that a written status earned; a lost event is no fault."""
         event = event_of(job, status, self._instance, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-        if event is None:
+        if event is None or not self._is_leader():
             return
         try:
             await self._client.create(EVENTS.path(job.namespace), event)
