@@ -332,7 +332,7 @@ class Reconciler:
             resource, gpus = choice.candidate.pool.resource, decision.demand.gpus_per_node
             attempt = _next_attempt(job)
             self._promised[job.uid] = tuple(
-                Promise(job.uid, node, resource, gpus, choice.needs, attempt) for node in choice.nodes
+                Promise(job.uid, node, resource, gpus, choice.needs, attempt, job.namespace) for node in choice.nodes
             )
 
     # --- Render, create

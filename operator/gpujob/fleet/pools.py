@@ -150,6 +150,13 @@ class Promise:
     gpus: int
     needs: Resources
     attempt: int = 0
+    namespace: str = ""
+    """Where the pod will be; empty: not compared."""
+
+    def kept_by(self, pod: Pod) -> bool:
+        """Whether a bound pod is the promised one: labels are anybody's, so namespace and devices must fit as well."""
+        at_home = self.namespace in ("", pod.namespace)
+        return at_home and pod.devices.get(self.resource, 0) >= self.gpus
 
 
 def read_fleet(
@@ -193,14 +200,15 @@ class _Usage:
         self.devices: dict[tuple[str, str], int] = defaultdict(int)
         self.others: dict[tuple[str, str], Resources] = defaultdict(Resources)
         self.plain: dict[str, Resources] = defaultdict(Resources)
-        arrived = set()
+        arrived: dict[tuple[str, int, str], list[Pod]] = defaultdict(list)
         for pod in pods:
             if pod.node and not pod.terminal:
                 self._take(pod.node, pod.devices, pod.needs)
                 if pod.job_uid:
-                    arrived.add((pod.job_uid, pod.attempt, pod.node))
+                    arrived[pod.job_uid, pod.attempt, pod.node].append(pod)
         for promise in promises:
-            if (promise.job_uid, promise.attempt, promise.node) not in arrived:
+            pods_there = arrived.get((promise.job_uid, promise.attempt, promise.node), ())
+            if not any(promise.kept_by(pod) for pod in pods_there):
                 self._take(promise.node, {promise.resource: promise.gpus}, promise.needs)
 
     def _take(self, node: str, devices: Mapping[str, int], needs: Resources) -> None:

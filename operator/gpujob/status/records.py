@@ -69,7 +69,8 @@ class ChildRecord:
         if self.ended or not self.resource:
             return ()
         return tuple(
-            Promise(self.owner_uid, node, self.resource, self.gpus, self.needs, self.attempt) for node in self.nodes
+            Promise(self.owner_uid, node, self.resource, self.gpus, self.needs, self.attempt, self.namespace)
+            for node in self.nodes
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -122,6 +123,15 @@ def test_a_promise_counts_until_a_pod_of_its_attempt_is_there(uid: str, attempt:
     bound["metadata"]["labels"] = {Label.JOB_UID: uid, Label.ATTEMPT: str(attempt)}
     nodes, pods = [read_node(node("n", H100))], [read_pod(bound)]
     assert read_fleet(nodes, pods, load_catalog(), promises=[promise("u")]).pools[0].free == free
+
+
+@pytest.mark.parametrize(("namespace", "devices"), [("theirs", 3), ("ours", 0)])
+def test_a_pod_that_only_wears_a_job_s_labels_keeps_no_promise(namespace: str, devices: int) -> None:
+    stranger = pod("p", "n", {GPU: devices})
+    stranger["metadata"] |= {"namespace": namespace, "labels": {Label.JOB_UID: "u", Label.ATTEMPT: "1"}}
+    ours = replace(promise("u"), namespace="ours")
+    found = read_fleet([read_node(node("n", H100))], [read_pod(stranger)], load_catalog(), promises=[ours])
+    assert found.pools[0].free == 8 - 3 - devices
 
 
 def test_reserving_takes_devices_of_one_resource_and_room_of_the_node() -> None:
