@@ -81,10 +81,10 @@ Operators = Callable[[str], OperatorProcess]
 @pytest.fixture(scope="session")
 def operators(cluster: Cluster, api: ApiServer) -> Iterator[Operators]:
     """Makes operator processes by name, not started; all of them end with the session."""
-    kubeconfig = operator_kubeconfig(api, cluster.dir / "operator.kubeconfig")
     made: list[OperatorProcess] = []
 
     def make(name: str) -> OperatorProcess:
+        kubeconfig = operator_kubeconfig(api, cluster.dir / f"operator-{name}.kubeconfig")
         made.append(OperatorProcess(cluster, api, kubeconfig, name))
         return made[-1]
 

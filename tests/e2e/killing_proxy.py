@@ -10,6 +10,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -124,7 +125,8 @@ async def _relayed(request: web.Request, answer: aiohttp.ClientResponse) -> web.
         status=answer.status, headers={key: answer.headers[key] for key in kept if key in answer.headers}
     )
     await response.prepare(request)
-    async for chunk in answer.content.iter_any():
-        await response.write(chunk)
-    await response.write_eof()
+    with suppress(ConnectionResetError):  # the operator is dead or has left: nothing to tell anyone
+        async for chunk in answer.content.iter_any():
+            await response.write(chunk)
+        await response.write_eof()
     return response

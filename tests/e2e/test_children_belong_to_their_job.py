@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 from gpujob.render.names import child_name
 from tests.e2e.api_server import CRDS, GPUPOOLS, JOBS, NODES, PODS, QUOTAS, SERVICES, ApiServer, AuditLog, Refused
-from tests.e2e.cluster import eventually, pretended_nodes
+from tests.e2e.cluster import Cluster, eventually, pretended_nodes, signal_component
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team, pinned_nodes
@@ -127,9 +129,9 @@ def test_a_suspended_job_frees_its_devices_and_resumes_as_a_new_attempt(
     assert len(team.pods(uid)) == 1
 
     # Resumed before its end was seen, and in spite of a crash: still no loss, still one attempt after the other.
-    operator.signal(19)
+    operator.signal(signal.SIGSTOP)
     team.change("job", suspend=True)
-    operator.signal(18)
+    operator.signal(signal.SIGCONT)
     eventually(lambda: team.state("job") == "Suspended" or not team.jobs(uid), 10, every=0.002)
     team.change("job", suspend=False)
     operator.restart_after_kill()
@@ -137,6 +139,30 @@ def test_a_suspended_job_frees_its_devices_and_resumes_as_a_new_attempt(
     eventually(lambda: len(team.pods(uid)) == 1, what="one pod")
     assert third["attempt"] == 3
     assert team.told("job").count("Placed") == 3
+
+
+def test_a_pod_that_lingers_holds_its_devices_and_is_not_taken_for_one_of_the_next_attempt(
+    operator: OperatorProcess, cluster: Cluster, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=1)
+    uid = team.submit("job", gpusPerNode=4)
+    team.until("job", "Running")
+    signal_component(cluster.dir, "kwok", signal.SIGSTOP)
+    try:
+        # No kubelet answers: the old pod says for ever that it runs, the new one does not start.
+        team.change("job", suspend=True)
+        team.until("job", "Suspended")
+        eventually(lambda: not team.jobs(uid), what="no child Job")
+        team.change("job", suspend=False)
+        team.until("job", "Placed")
+        team.submit("other", gpusPerNode=4)
+        team.until("other", "Queued")
+        status = team.until("job", "Starting", "Running")
+        assert (status["state"], status["attempt"], len(team.pods(uid))) == ("Starting", 2, 2)
+    finally:
+        signal_component(cluster.dir, "kwok", signal.SIGCONT)
+    team.until_all(["job", "other"], "Running")
+    assert len(team.pods(uid)) == 1
 
 
 def test_a_suspended_job_is_a_plan_only_and_a_running_one_cannot_be_changed(
@@ -209,43 +235,45 @@ def test_what_a_quota_refuses_is_said_once_and_tried_again_ever_later(
     operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
 ) -> None:
     fleet(h100=1)
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
-    team.api.create(QUOTAS.format(team.namespace), {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
-    eventually(lambda: "hard" in team.api.get(QUOTAS.format(team.namespace), "none").get("status", {}), what="a quota")
+    # A quota on devices refuses pods, not Jobs, and only the Job's events say so.
+    hold(team, "devices", "requests.nvidia.com/gpu", "2")
+    podless = team.submit("podless", gpusPerNode=4)
+    name = team.until("podless", "Placed")["jobName"]
+    asked = time.monotonic()
+
+    hold(team, "jobs", "count/jobs.batch", "1")
     mark = audit.now()
-    uid = team.submit("job", runs_for="0s")
-    team.until("job", "Misconfigured")
-    placed = team.condition("job", "Placed")
+    uid = team.submit("refused", runs_for="0s")
+    team.until("refused", "Misconfigured")
+    placed = team.condition("refused", "Placed")
     assert placed["reason"] == "ChildRefused"
     assert placed["message"].startswith("the API server refuses its child: ")
-    assert "exceeded quota: none, requested: count/jobs.batch=1" in placed["message"]
+    assert "exceeded quota: jobs, requested: count/jobs.batch=1" in placed["message"]
     assert team.jobs(uid) == []
-    eventually(lambda: audit.writes(mark, team.namespace, "job")["jobs"] >= 3, 20, what="three tries")
-    assert audit.writes(mark, team.namespace, "job")["gpujobs/status"] == 1
-    assert audit.writes(mark, team.namespace, "job")["events"] == 1
-    team.api.delete(QUOTAS.format(team.namespace), "none")
-    team.until("job", "Succeeded")
+    eventually(lambda: audit.writes(mark, team.namespace, "refused")["jobs"] >= 3, 20, what="three tries")
+    assert audit.writes(mark, team.namespace, "refused")["gpujobs/status"] == 1
+    assert audit.writes(mark, team.namespace, "refused")["events"] == 1
+    team.api.delete(QUOTAS.format(team.namespace), "jobs")
+    team.until("refused", "Succeeded")
 
-
-def test_a_quota_on_devices_refuses_pods_and_the_job_says_so(
-    operator: OperatorProcess, fleet: Fleet, team: Team
-) -> None:
-    fleet(h100=1)
-    quota = {"metadata": {"name": "two"}, "spec": {"hard": {"requests.nvidia.com/gpu": "2"}}}
-    team.api.create(QUOTAS.format(team.namespace), {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
-    eventually(lambda: "hard" in team.api.get(QUOTAS.format(team.namespace), "two").get("status", {}), what="a quota")
-    uid = team.submit("job", gpusPerNode=4, runs_for="0s")
-    name = team.until("job", "Placed")["jobName"]
-    eventually(lambda: team.status("job")["display"]["reason"] == "FailedCreate", 40, what="the reason")
-    assert team.state("job") == "Placed"
-    told = team.condition("job", "Running")["message"]
-    assert told == (
+    eventually(lambda: team.status("podless")["display"]["reason"] == "FailedCreate", 40, what="the reason")
+    assert time.monotonic() - asked > 15
+    assert team.state("podless") == "Placed"
+    assert team.condition("podless", "Running")["message"] == (
         f"child Job {name} exists, 0 of 1 pods are there; "
         f"if a quota or a policy refuses the others, `kubectl describe job {name}` says which"
     )
-    assert team.pods(uid) == []
+    assert team.pods(podless) == []
     described = team.api.kubectl("describe", "job", name, f"-n{team.namespace}").stdout
-    assert "exceeded quota: two" in described
+    assert "exceeded quota: devices" in described
+
+
+def hold(team: Team, name: str, resource: str, amount: str) -> None:
+    """Creates a ResourceQuota and waits until it is in force."""
+    path, metadata = QUOTAS.format(team.namespace), {"name": name}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {resource: amount}}}
+    team.api.create(path, quota)
+    eventually(lambda: "used" in team.api.get(path, name).get("status", {}), what="a quota in force")
 
 
 def test_one_object_that_nobody_can_read_stops_no_other(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
