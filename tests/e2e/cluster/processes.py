@@ -43,10 +43,18 @@ def _started_at_linux(pid: int) -> str | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     state, ticks_since_boot = fields[0], fields[19]
-    if state in "ZX":
+    if state in "ZX" and not _threads_left(pid):
         return None
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}/{ticks_since_boot}"
+
+
+def _threads_left(pid: int) -> bool:
+    """Whether threads outlive the first one, which shows as a zombie then: they still hold sockets and files."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _started_at_ps(pid: int) -> str | None:

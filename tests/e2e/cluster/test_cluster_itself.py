@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from . import choice, processes
 from .audit import OPERATOR
 from .control_plane import COMPONENTS, restart_component, signal_component, start_component, stop_component
 from .eventually import eventually
+from .kwok import free_ports
 from .nodes import POOLS, node_list, pretended_nodes
 from .state import REPOSITORY, Cluster, ClusterError, load, register_client, require
 
@@ -190,6 +192,28 @@ def test_secrets_are_for_their_owner_only(cluster: Cluster) -> None:
     ]
     assert {path.name: oct(path.stat().st_mode & 0o77) for path in secret} == {path.name: "0o0" for path in secret}
     assert cluster.dir.stat().st_mode & 0o77 == 0
+
+
+def test_a_killed_process_counts_as_ended_once_its_port_is_free(tmp_path: Path) -> None:
+    """The first thread of a killed process is a zombie while others, still ending, hold its sockets."""
+    [port] = free_ports(("server",)).values()
+    address = f"('127.0.0.1', {port})"
+    server = (
+        "import socket, threading, time\n"
+        f"listening = socket.create_server({address})\n"
+        "work = lambda: [sum(range(1000)) for _ in iter(lambda: bytearray(30_000_000), b'')]\n"
+        "[threading.Thread(target=work).start() for _ in range(20)]\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    for attempt in range(5):
+        log = tmp_path / f"{attempt}.log"
+        process = processes.start("server", [sys.executable, "-c", server], log=log)
+        eventually(lambda log=log: log.read_text() == "ready\n")  # type: ignore[misc]
+        processes.send(process, signal.SIGKILL)
+        while process.alive:
+            pass
+        socket.create_server(("127.0.0.1", port)).close()
 
 
 def test_a_restarted_api_server_has_the_same_address_and_data(cluster: Cluster) -> None:
