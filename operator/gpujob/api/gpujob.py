@@ -38,6 +38,8 @@ from gpujob.vocabulary import API_VERSION
 Argument = Annotated[str, Field(max_length=32768)]
 Range = Annotated[str, Field(min_length=1, max_length=128)]
 Environment = Annotated[tuple[EnvironmentVariable, ...], list_map("name", items=256)]
+Nodes = Annotated[int, Field(ge=1, le=1024)]
+GPUsPerNode = Annotated[int, Field(ge=1, le=64)]
 
 
 class EnvironmentByBackend(Shape):
@@ -151,6 +153,21 @@ class Placement(Shape):
     """The most that the whole job may cost an hour, in US dollars; pools without a known price are then refused."""
 
 
+class ShapeChoice(Shape):
+    """One way to run the whole job: nodes × GPUs, and what differs from the job's own settings."""
+
+    accelerator: Word | None = None
+    """Only on this accelerator (a catalog id such as MI300X); any when absent."""
+    nodes: Nodes | None = None
+    """Number of nodes, one pod each, all or none; 1 when absent."""
+    gpus_per_node: GPUsPerNode | None = None
+    """GPUs of each pod; 1 when absent."""
+    env: Annotated[tuple[EnvironmentVariable, ...], list_map("name", items=32)] = ()
+    """Variables of this shape; they win over the job's own."""
+    args: Annotated[tuple[Argument, ...], a_list(items=64)] = ()
+    """The program's arguments in this shape, instead of the job's."""
+
+
 class GPUJobSpec(Shape):
     """What to run and what it needs; the operator chooses vendor, image, pool and nodes."""
 
@@ -178,10 +195,12 @@ class GPUJobSpec(Shape):
     """Features that device and image must have, for example BF16, FP8OCP, FlashAttention."""
     images: Images | None = None
     """The user's own images instead of the catalog's."""
-    nodes: Annotated[int, Field(ge=1, le=1024)] | None = None
+    nodes: Nodes | None = None
     """Number of nodes, one pod each, all or none; 1 when absent."""
-    gpus_per_node: Annotated[int, Field(ge=1, le=64)] | None = None
+    gpus_per_node: GPUsPerNode | None = None
     """GPUs of each pod; 1 when absent."""
+    shapes: Annotated[tuple[ShapeChoice, ...], a_list(items=16)] = ()
+    """Whole-gang alternatives instead of nodes and gpusPerNode: the job runs as exactly one of them, on one vendor."""
     gpu_memory: Memory | None = None
     """Usable memory that each GPU must have, as the framework sees it: 80G fits an "80 GB" card, 80Gi does not."""
     resources: Resources | None = None

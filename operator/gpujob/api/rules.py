@@ -224,6 +224,11 @@ RULES: Final[tuple[Rule, ...]] = (
         "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))", _known_mounts,
     ),
     Rule(
+        GPUJobSpec, "shapes", "shapes say nodes and gpusPerNode themselves; remove spec.nodes and spec.gpusPerNode, or shapes",
+        "!has(self.shapes) || (!has(self.nodes) && !has(self.gpusPerNode))",
+        lambda value: not value.shapes or (value.nodes is None and value.gpus_per_node is None),
+    ),
+    Rule(
         NodeSelector, "", "nodeSelector needs matchLabels or matchExpressions; an empty one would claim every node",
         "(has(self.matchLabels) && size(self.matchLabels) > 0) || "
         "(has(self.matchExpressions) && size(self.matchExpressions) > 0)",

@@ -126,7 +126,7 @@ def _candidate_row(candidate: Candidate, general: frozenset[Finding], *, wide: b
     row = [
         pool.name,
         pool.accelerator_id,
-        candidate.shape,
+        candidate.gang.shape,
         f"{pool.free}/{pool.total}",
         _size(pool.memory),
         _money(candidate.price_per_hour),

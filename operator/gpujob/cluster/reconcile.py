@@ -329,7 +329,7 @@ class Reconciler:
     def _promise(self, job: JobRecord, decision: Decision) -> None:
         choice = decision.choice
         if choice is not None:
-            resource, gpus = choice.candidate.pool.resource, decision.demand.gpus_per_node
+            resource, gpus = choice.candidate.pool.resource, choice.candidate.gang.gpus_per_node
             attempt = _next_attempt(job)
             self._promised[job.uid] = tuple(
                 Promise(job.uid, node, resource, gpus, choice.needs, attempt, job.namespace) for node in choice.nodes

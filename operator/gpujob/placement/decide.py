@@ -15,7 +15,7 @@ from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import rules
 from gpujob.placement.capacity import Room, find_room, shared_memory
 from gpujob.placement.decision import Candidate, Choice, Decision, ImageChoice
-from gpujob.placement.demand import Demand, OwnRuntime
+from gpujob.placement.demand import Demand, Gang, OwnRuntime
 from gpujob.vocabulary import Backend, Outcome, Reason, Vendor, Verdict
 
 MISCONFIGURING: Final = frozenset(
@@ -65,7 +65,12 @@ class _Trial:
 def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
     """The decision for one demand; `fix` is left to `fixes.nearest_fix`, since only impossible jobs need it."""
     problems = rules.job_problems(demand, fleet, catalog)
-    trials = [trial for pool in fleet.pools for trial in _try_pool(demand, pool, fleet, catalog, problems)]
+    trials = [
+        trial
+        for pool in fleet.pools
+        for gang in demand.gangs
+        for trial in _try_pool(demand.only(gang), pool, fleet, catalog, problems)
+    ]
     ranked = _ranked(trials)
     best = ranked[0] if ranked and ranked[0].candidate.outcome is Outcome.FITS else None
     candidates = tuple(trial.candidate for trial in ranked)
@@ -94,10 +99,10 @@ def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> 
 def _try_pool(
     demand: Demand, pool: Pool, fleet: Fleet, catalog: Catalog, problems: tuple[Finding, ...]
 ) -> Iterator[_Trial]:
-    """Every image on one pool; what does not depend on the image is worked out once."""
+    """Every image on one pool for a demand of one gang; what does not depend on the image is worked out once."""
     of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.POOL_RULES)))
     of_pool = (*of_pool, *rules.features_missing_on_device(demand, pool, catalog))
-    price = pool.price.per_gpu_hour * demand.gpus if pool.price else None
+    price = pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None
     rooms: dict[int | None, Room] = {}
     for image in _images(demand, pool, catalog) or (_no_image(pool),):
         size = image.facts.size_bytes if image.facts else None
@@ -107,7 +112,7 @@ def _try_pool(
         refusals = (*of_pool, *_image_refusals(demand, pool, image, catalog), *room.never)
         outcome = _outcome(refusals, room)
         candidate = Candidate(
-            pool, image.choice, demand.shape, outcome,
+            pool, image.choice, demand.gang, outcome,
             refusals if refusals else room.busy,
             tuple(_doubts(demand, pool, image.facts, room)),
             price,
@@ -189,14 +194,18 @@ def _doubts(demand: Demand, pool: Pool, facts: Runtime | None, room: Room) -> It
 
 
 def _ranked(trials: Iterable[_Trial]) -> list[_Trial]:
-    """Best first: outcome, then the pool (price, doubts, memory, name), then the image."""
+    """Best first: outcome, then the pool and the gang (price, doubts, memory, name), then the image."""
     trials = list(trials)
-    best: dict[str, _Trial] = {}
+    best: dict[tuple[str, Gang], _Trial] = {}
     for trial in trials:
-        name = trial.candidate.pool.name
-        if name not in best or _in_pool(trial) < _in_pool(best[name]):
-            best[name] = trial
-    return sorted(trials, key=lambda t: (*_in_pool(t)[:2], _pool_rank(best[t.candidate.pool.name].candidate), t.rank))
+        place = _place(trial)
+        if place not in best or _in_pool(trial) < _in_pool(best[place]):
+            best[place] = trial
+    return sorted(trials, key=lambda t: (*_in_pool(t)[:2], _pool_rank(best[_place(t)].candidate), t.rank))
+
+
+def _place(trial: _Trial) -> tuple[str, Gang]:
+    return trial.candidate.pool.name, trial.candidate.gang
 
 
 def _in_pool(trial: _Trial) -> tuple[object, ...]:
@@ -206,9 +215,10 @@ def _in_pool(trial: _Trial) -> tuple[object, ...]:
 
 
 def _pool_rank(candidate: Candidate) -> tuple[object, ...]:
-    price, pool = candidate.price_per_hour, candidate.pool
+    price, pool, gang = candidate.price_per_hour, candidate.pool, candidate.gang
     doubts = sum(doubt.reason not in SILENT_DOUBTS for doubt in candidate.doubts)
-    return (price is None, price or 0, doubts, pool.memory is None, pool.memory or 0, pool.name)
+    return (price is None, price or 0, doubts, pool.memory is None, pool.memory or 0, pool.name, gang.gpus, gang.nodes,
+            gang.entry or 0)  # fmt: skip
 
 
 def _tolerations(room: Room, pool: Pool) -> tuple[tuple[str, str], ...]:

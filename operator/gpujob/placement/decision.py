@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpujob.finding import Finding
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool
-from gpujob.placement.demand import Demand
+from gpujob.placement.demand import Demand, Gang
 from gpujob.vocabulary import Backend, Outcome, Verdict
 
 
@@ -27,7 +27,7 @@ class Candidate:
 
     pool: Pool
     runtime: ImageChoice
-    shape: str
+    gang: Gang
     outcome: Outcome
     reasons: tuple[Finding, ...] = ()
     doubts: tuple[Finding, ...] = ()
@@ -78,5 +78,5 @@ class Decision:
         if self.choice is None:
             return hashlib.sha256(self.verdict.encode()).hexdigest()[:16]
         chosen = self.choice.candidate
-        parts = (chosen.pool.name, chosen.runtime.image, chosen.shape, *self.choice.nodes)
+        parts = (chosen.pool.name, chosen.runtime.image, chosen.gang.shape, *self.choice.nodes)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

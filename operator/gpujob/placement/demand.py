@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
@@ -21,14 +21,39 @@ class OwnRuntime:
 
 
 @dataclass(frozen=True, slots=True)
+class Gang:
+    """The pods that run at once, one a node: how many, GPUs of each, and on which accelerator (None: any)."""
+
+    nodes: int = 1
+    gpus_per_node: int = 1
+    accelerator: str | None = None
+    entry: int | None = None
+    """The index in spec.shapes; None when nodes and gpusPerNode say it."""
+
+    @property
+    def shape(self) -> str:
+        """Nodes x GPUs per node."""
+        return f"{self.nodes}x{self.gpus_per_node}"
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole gang."""
+        return self.nodes * self.gpus_per_node
+
+    def field(self, name: str) -> str:
+        """The path of the job's field that says `name` (nodes or gpusPerNode) of this gang."""
+        return f"spec.{name}" if self.entry is None else f"spec.shapes[{self.entry}].{name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """What a job needs; sizes in bytes, CPU in millicores, money in micro-dollars; None where nothing is asked.
 
     It holds nothing that names the job, so that many equal jobs share one evaluation.
     """
 
-    nodes: int = 1
-    gpus_per_node: int = 1
+    gangs: tuple[Gang, ...] = (Gang(),)
+    """Whole-gang alternatives, at least one: the job runs as exactly one of them. Rules ask about one at a time."""
     gpu_memory: int | None = None
     vendors: frozenset[Vendor] = frozenset(Vendor)
     accelerators_allowed: tuple[str, ...] = ()
@@ -49,14 +74,27 @@ class Demand:
     as_root: bool = False
 
     @property
-    def shape(self) -> str:
-        """Nodes x GPUs per node."""
-        return f"{self.nodes}x{self.gpus_per_node}"
+    def gang(self) -> Gang:
+        """The gang that is asked about: the only one, or the first of several."""
+        return self.gangs[0]
 
     @property
-    def gpus(self) -> int:
-        """GPUs of the whole job."""
-        return self.nodes * self.gpus_per_node
+    def nodes(self) -> int:
+        """Nodes of the gang that is asked about."""
+        return self.gang.nodes
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of each of its pods."""
+        return self.gang.gpus_per_node
+
+    def only(self, gang: Gang) -> Demand:
+        """The same demand for one gang alone."""
+        return self if self.gangs == (gang,) else replace(self, gangs=(gang,))
+
+    def changed(self, before: Gang, after: Gang) -> Demand:
+        """The same demand with one of its gangs changed."""
+        return replace(self, gangs=tuple(after if gang == before else gang for gang in self.gangs))
 
 
 def demand_of(job: GPUJob) -> Demand:
@@ -67,8 +105,7 @@ def demand_of(job: GPUJob) -> Demand:
     pools = placement and placement.pools
     types = placement.capacity_types if placement else ()
     return Demand(
-        nodes=spec.nodes or 1,
-        gpus_per_node=spec.gpus_per_node or 1,
+        gangs=_gangs(spec),
         gpu_memory=_bytes(spec.gpu_memory),
         vendors=frozenset(Vendor(v) for v in placement.vendors)
         if placement and placement.vendors
@@ -90,6 +127,13 @@ def demand_of(job: GPUJob) -> Demand:
         shared_memory=_bytes(resources.shared_memory) if resources else None,
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )
+
+
+def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:
+    if not spec.shapes:
+        return (Gang(spec.nodes or 1, spec.gpus_per_node or 1),)
+    shapes = enumerate(spec.shapes)
+    return tuple(Gang(each.nodes or 1, each.gpus_per_node or 1, each.accelerator, index) for index, each in shapes)
 
 
 def _bytes(text: str | None) -> int | None:

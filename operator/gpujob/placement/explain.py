@@ -94,13 +94,13 @@ def chosen(decision: Decision) -> dict[str, Any] | None:
     """The choice with its nodes, image and price; None when nothing was chosen."""
     if decision.choice is None:
         return None
-    candidate, demand = decision.choice.candidate, decision.demand
+    candidate = decision.choice.candidate
     return {
         "pool": candidate.pool.name,
         "vendor": candidate.pool.vendor.value,
         "accelerator": candidate.pool.accelerator_id,
-        "nodes": demand.nodes,
-        "gpusPerNode": demand.gpus_per_node,
+        "nodes": candidate.gang.nodes,
+        "gpusPerNode": candidate.gang.gpus_per_node,
         "nodeNames": list(decision.choice.nodes),
         "image": candidate.runtime.image,
         "runtime": candidate.runtime.name,
@@ -114,7 +114,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
     return {
         "pool": candidate.pool.name,
         "runtime": candidate.runtime.name,
-        "shape": candidate.shape,
+        "shape": candidate.gang.shape,
         "outcome": candidate.outcome.value,
         "reasons": _findings(candidate.reasons),
         "doubts": _findings(candidate.doubts),

@@ -108,6 +108,10 @@ def _other_accelerators(demand: Demand, candidate: Candidate) -> Iterator[Propos
     name = candidate.pool.accelerator_id
     allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
     yield from _listed_name("accelerators", name, allowed, denied, demand)
+    gang = candidate.gang
+    if gang.accelerator not in (None, name) and candidate.pool.accelerator is not None:
+        changed = demand.changed(gang, replace(gang, accelerator=name))
+        yield Proposal(0.3, gang.field("accelerator"), gang.accelerator, name, changed)
 
 
 def _other_pools(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
@@ -153,16 +157,16 @@ def _higher_price(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
 
 
 def _smaller_gang(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    pool = candidate.pool
-    enough = _nodes_with(pool, demand.gpus_per_node)
-    if 0 < enough < demand.nodes:
-        yield Proposal(1 - enough / demand.nodes, "spec.nodes", demand.nodes, enough, replace(demand, nodes=enough))
-    most = _gpus_on(pool, demand.nodes)
-    if 0 < most < demand.gpus_per_node:
-        yield Proposal(
-            1 - most / demand.gpus_per_node, "spec.gpusPerNode", demand.gpus_per_node, most,
-            replace(demand, gpus_per_node=most),
-        )  # fmt: skip
+    pool, gang = candidate.pool, candidate.gang
+    enough = _nodes_with(pool, gang.gpus_per_node)
+    if 0 < enough < gang.nodes:
+        changed = demand.changed(gang, replace(gang, nodes=enough))
+        yield Proposal(1 - enough / gang.nodes, gang.field("nodes"), gang.nodes, enough, changed)
+    most = _gpus_on(pool, gang.nodes)
+    if 0 < most < gang.gpus_per_node:
+        changed = demand.changed(gang, replace(gang, gpus_per_node=most))
+        distance = 1 - most / gang.gpus_per_node
+        yield Proposal(distance, gang.field("gpusPerNode"), gang.gpus_per_node, most, changed)
 
 
 def _nodes_with(pool: Pool, gpus: int) -> int:

@@ -43,6 +43,14 @@ def accelerator_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | 
     return None
 
 
+def other_shape(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """An entry of spec.shapes is for another accelerator."""
+    wanted = demand.gang.accelerator
+    if wanted is None or wanted == pool.accelerator_id:
+        return None
+    return Finding(Reason.ACCELERATOR_EXCLUDED, "shapes[{}] is for {}", (demand.gang.entry, wanted))
+
+
 def pool_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.pools leaves it out."""
     if demand.pools_allowed and pool.name not in demand.pools_allowed:
@@ -102,7 +110,7 @@ def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The whole job costs more an hour than placement.maxPricePerHour."""
     if demand.max_price is None or pool.price is None:
         return None
-    price = pool.price.per_gpu_hour * demand.gpus
+    price = pool.price.per_gpu_hour * demand.gang.gpus
     if price <= demand.max_price:
         return None
     sentence = "costs {} an hour, placement.maxPricePerHour is {}"
@@ -128,6 +136,7 @@ def runtime_class_missing(demand: Demand, pool: Pool, fleet: Fleet) -> Finding |
 POOL_RULES: Final[tuple[PoolRule, ...]] = (
     vendor_excluded,
     accelerator_excluded,
+    other_shape,
     pool_excluded,
     capacity_type_excluded,
     unread,
@@ -250,6 +259,11 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             near = nearest(catalog.nearest_accelerator(word))
             sentence = "placement.accelerators: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
+    for gang in demand.gangs:
+        if gang.accelerator and catalog.accelerator(gang.accelerator) is None and gang.accelerator not in seen:
+            near = nearest(catalog.nearest_accelerator(gang.accelerator))
+            sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
+            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
     pools = {pool.name for pool in fleet.pools}
     for word in (*demand.pools_allowed, *demand.pools_denied):
         if word not in pools:

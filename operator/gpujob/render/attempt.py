@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from gpujob.api.gpujob import GPUJob, GPUJobSpec
+from gpujob.api.gpujob import GPUJob, GPUJobSpec, ShapeChoice
 from gpujob.fleet.pools import Pool
 from gpujob.placement.decision import Choice
 from gpujob.quantity import format_dollars
@@ -87,7 +87,13 @@ class Attempt:
     @property
     def gpus(self) -> int:
         """GPUs of each pod."""
-        return self.spec.gpus_per_node or 1
+        return self.choice.candidate.gang.gpus_per_node
+
+    @property
+    def entry(self) -> ShapeChoice | None:
+        """The entry of spec.shapes that was chosen; None when the job has none."""
+        index = self.choice.candidate.gang.entry
+        return None if index is None else self.spec.shapes[index]
 
     @property
     def selector(self) -> dict[str, str]:

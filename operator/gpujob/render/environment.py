@@ -1,4 +1,4 @@
-"""The training container's variables: the operator's, then defaults, the pool's, the job's and the backend's own."""
+"""The training container's variables: the operator's, then defaults, the pool's, the job's, the backend's and the shape's."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def _given(attempt: Attempt) -> Iterable[Manifest]:
     by_backend = attempt.spec.env_by_backend or EnvironmentByBackend()
     of_backend = by_backend.cuda if attempt.backend is Backend.CUDA else by_backend.rocm
     yield from (dict(entry) for entry in attempt.pool.env)
-    yield from as_written((*attempt.spec.env, *of_backend))
+    of_shape = attempt.entry.env if attempt.entry else ()
+    yield from as_written((*attempt.spec.env, *of_backend, *of_shape))
 
 
 def _reserved(name: str) -> bool:

@@ -102,7 +102,7 @@ def _train(attempt: Attempt, mounts: list[Manifest]) -> Manifest:
         "name": TRAIN,
         "image": attempt.image,
         "command": list(spec.command),
-        "args": list(spec.args),
+        "args": list((attempt.entry and attempt.entry.args) or spec.args),
         "workingDir": spec.working_dir or (CODE if spec.code else None),
         "envFrom": as_written(spec.env_from),
         "env": environment(attempt),

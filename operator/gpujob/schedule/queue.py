@@ -58,7 +58,8 @@ def place_all(
         if choice is None:
             without_room[job.demand] = decision
         elif not job.plan_only:
-            fleet = fleet.reserve(choice.candidate.pool, job.demand.gpus_per_node, choice.needs, choice.nodes)
+            chosen = choice.candidate
+            fleet = fleet.reserve(chosen.pool, chosen.gang.gpus_per_node, choice.needs, choice.nodes)
         yield Placing(job, decision)
 
 

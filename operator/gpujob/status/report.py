@@ -167,7 +167,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         {
             "pool": candidate.pool.name,
             "runtime": candidate.runtime.name,
-            "shape": candidate.shape,
+            "shape": candidate.gang.shape,
             "outcome": candidate.outcome.value,
             "reason": first.reason.value if first else None,
             "message": first.message[:512] if first else None,

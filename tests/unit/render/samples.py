@@ -14,6 +14,7 @@ from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.placement.decision import Candidate, Choice, ImageChoice
+from gpujob.placement.demand import Gang
 from gpujob.quantity import GI
 from gpujob.render.children import Children, render
 from gpujob.vocabulary import Backend, CapacityType, Outcome, Vendor
@@ -83,10 +84,13 @@ def choice_of(
     tolerations: tuple[tuple[str, str], ...] = (),
     shared_memory: int = 57 * GI,
     price_per_hour: int | None = None,
+    gpus: int = 1,
+    entry: int | None = None,
 ) -> Choice:
-    """The choice of these nodes of a pool."""
+    """The choice of these nodes of a pool, with `gpus` of each, by that entry of the job's shapes."""
+    gang = Gang(len(nodes), gpus, entry=entry)
     runtime = image or (ROCM_IMAGE if pool.vendor is Vendor.AMD else CUDA_IMAGE)
-    candidate = Candidate(pool, runtime, "1x1", Outcome.CHOSEN, price_per_hour=price_per_hour)
+    candidate = Candidate(pool, runtime, gang, Outcome.CHOSEN, price_per_hour=price_per_hour)
     return Choice(candidate, nodes, needs, shared_memory, tolerations)
 
 
@@ -129,6 +133,7 @@ SAMPLES: Final = {
             needs=Resources(86_000, 1_600 * GI, 20 * GI, 1),
             shared_memory=64 * GI,
             price_per_hour=33_600_000,
+            gpus=8,
         ),
         attempt=2,
     ),
@@ -159,6 +164,7 @@ SAMPLES: Final = {
             replace(MI300X, env=({"name": "NCCL_IB_HCA", "value": "mlx5"}, {"name": "RUN", "value": "pool"})),
             "mi300x-0",
             image=ImageChoice("own", "team.example/train:rocm", Backend.ROCM),
+            gpus=2,
         ),
     ),
     "as-root": Sample(
@@ -192,5 +198,17 @@ SAMPLES: Final = {
         job_of(name="7b." + "a" * 38 + ".bbbbbbbb.cccccccccccccccccc", nodes=2),
         choice_of(MI300X, "mi300x-0", "mi300x-1"),
         attempt=12,
+    ),
+    "one-of-two-shapes": Sample(
+        job_of(
+            command=["torchrun", "train.py"],
+            args=["--batch", "8"],
+            env=[{"name": "BATCH", "value": "8"}, {"name": "RUN", "value": "a"}],
+            shapes=[
+                {"accelerator": "MI300X", "env": [{"name": "BATCH", "value": "16"}]},
+                {"nodes": 2, "gpusPerNode": 4, "env": [{"name": "BATCH", "value": "2"}], "args": ["--batch", "2"]},
+            ],
+        ),
+        choice_of(H100, "h100-0", "h100-1", gpus=4, entry=1),
     ),
 }

@@ -137,7 +137,7 @@ def test_copying_code_does_not_raise_what_the_pod_takes() -> None:
 
 def test_the_pools_real_resource_name_is_asked() -> None:
     pool = replace(MI300X, resource="amd.com/spx_nps1")
-    resources = pod_of(job_of(gpusPerNode=4), choice_of(pool, "n"))["containers"][0]["resources"]
+    resources = pod_of(job_of(gpusPerNode=4), choice_of(pool, "n", gpus=4))["containers"][0]["resources"]
     assert resources["limits"]["amd.com/spx_nps1"] == resources["requests"]["amd.com/spx_nps1"] == "4"
 
 
@@ -208,7 +208,7 @@ def test_children_belong_to_the_job_in_its_own_namespace() -> None:
 
 
 def test_the_hint_is_a_placement_status() -> None:
-    choice = choice_of(MI300X, "n", "m", price_per_hour=33_600_000)
+    choice = choice_of(MI300X, "n", "m", price_per_hour=33_600_000, gpus=8)
     annotations = render(job_of(nodes=2, gpusPerNode=8), choice, 1, digest="abc").job["metadata"]["annotations"]
     assert annotations[Annotation.DIGEST] == "abc"
     assert PlacementStatus.model_validate_json(annotations[Annotation.PLACEMENT]) == PlacementStatus(

@@ -63,7 +63,7 @@ def test_nvidia_devices_are_hidden_on_amd_and_left_to_the_device_plugin_on_nvidi
 
 @pytest.mark.parametrize("pool", [MI300X, H100])
 def test_devices_are_never_filtered_and_the_network_never_tuned(pool: Any) -> None:
-    found = variables(job_of(nodes=2, gpusPerNode=8), choice_of(pool, "n", "m"))
+    found = variables(job_of(nodes=2, gpusPerNode=8), choice_of(pool, "n", "m", gpus=8))
     assert not [name for name in found if name.startswith(("NCCL_", "RCCL_")) or (name.endswith("VISIBLE_DEVICES")
                 and found[name] != "void")]  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_a_plain_value_stays_where_others_may_refer_to_it() -> None:
 
 def test_threads_share_the_pods_cpu() -> None:
     assert variables(job_of(), choice_of(H100, "n"))["OMP_NUM_THREADS"] == "12"
-    assert variables(job_of(gpusPerNode=8), choice_of(H100, "n"))["OMP_NUM_THREADS"] == "1"
+    assert variables(job_of(gpusPerNode=8), choice_of(H100, "n", gpus=8))["OMP_NUM_THREADS"] == "1"
 
 
 def test_mi300_keeps_scratch_memory_only_where_gpus_talk() -> None:
@@ -99,7 +99,7 @@ def test_mi300_keeps_scratch_memory_only_where_gpus_talk() -> None:
 
 
 def test_a_gang_meets_at_the_full_name_of_pod_0_in_the_order_of_their_index() -> None:
-    found = variables(job_of(nodes=2, gpusPerNode=8), choice_of(H100, "n", "m"))
+    found = variables(job_of(nodes=2, gpusPerNode=8), choice_of(H100, "n", "m", gpus=8))
     child = "llama-848554a7-1"
     master = f"{child}-0.{child}.research.svc"
     assert {name: value for name, value in found.items() if name.startswith("PET_")} == {
@@ -114,7 +114,7 @@ def test_a_gang_meets_at_the_full_name_of_pod_0_in_the_order_of_their_index() ->
 
 
 def test_a_single_pod_meets_itself() -> None:
-    found = variables(job_of(gpusPerNode=8), choice_of(H100, "n"))
+    found = variables(job_of(gpusPerNode=8), choice_of(H100, "n", gpus=8))
     assert found["PET_MASTER_ADDR"] == found["MASTER_ADDR"] == "127.0.0.1"
 
 
@@ -126,5 +126,5 @@ def test_one_process_for_each_pod_gets_its_rank() -> None:
 
 @pytest.mark.parametrize(("nodes", "gpus"), [(1, 1), (1, 8), (2, 8)])
 def test_ranks_are_left_to_a_launcher_and_to_programs_that_start_workers(nodes: int, gpus: int) -> None:
-    found = variables(job_of(nodes=nodes, gpusPerNode=gpus), choice_of(H100, *("n", "m")[:nodes]))
+    found = variables(job_of(nodes=nodes, gpusPerNode=gpus), choice_of(H100, *("n", "m")[:nodes], gpus=gpus))
     assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"} & set(found)

@@ -43,14 +43,14 @@ def _known(entries: dict[str, Any]) -> dict[str, Any]:
 
 @st.composite
 def samples(draw: st.DrawFn) -> Sample:
-    nodes = draw(st.integers(1, 4))
+    nodes, gpus = draw(st.integers(1, 4)), draw(st.integers(1, 16))
     own_volumes = draw(volumes)
     paths = draw(st.permutations(["/dev/shm", "/gpujob/home", "/data", "/tmp"]))
     job = job_of(
         name=draw(job_names)[:253],
         uid=draw(st.uuids()).hex,
         nodes=nodes,
-        gpusPerNode=draw(st.integers(1, 16)),
+        gpusPerNode=gpus,
         env=draw(env),
         envByBackend={"cuda": draw(env), "rocm": draw(env)},
         volumes=own_volumes,
@@ -85,7 +85,8 @@ def samples(draw: st.DrawFn) -> Sample:
     needs = Resources(
         draw(st.integers(1, 200_000)), draw(st.integers(MI, 2_000 * GI)), draw(st.none() | st.integers(MI, GI)), 1
     )
-    choice = choice_of(pool, *(f"node-{number}" for number in range(nodes)), needs=needs, shared_memory=needs.memory)
+    names = (f"node-{number}" for number in range(nodes))
+    choice = choice_of(pool, *names, needs=needs, shared_memory=needs.memory, gpus=gpus)
     return Sample(job, choice, draw(st.sampled_from([frozenset(), frozenset({"nvidia"})])), draw(st.integers(1, 999)))
 
 

@@ -1,0 +1,61 @@
+"""Whole-gang alternatives: the job runs as exactly one of its shapes, on one pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import ANY_IMAGES, H100, MI300X, decision, fleet, node
+
+from gpujob.placement.decision import Decision
+from gpujob.placement.fixes import nearest_fix
+from gpujob.vocabulary import Outcome, Reason, Verdict
+
+ONE_OR_TWO: list[dict[str, Any]] = [
+    {"accelerator": "MI300X"},
+    {"accelerator": "H100-SXM", "gpusPerNode": 2},
+]
+
+
+def chosen(found: Decision) -> tuple[str, str]:
+    assert found.choice is not None
+    candidate = found.choice.candidate
+    return candidate.gang.shape, candidate.pool.accelerator_id
+
+
+def test_the_cheaper_shape_wins_at_its_own_price() -> None:
+    nodes = (node("a", MI300X, price="3.00"), node("n", H100, price="1.60"))
+    assert chosen(decision(*nodes, shapes=ONE_OR_TWO)) == ("1x1", "MI300X")
+    dear = (node("a", MI300X, price="3.30"), node("n", H100, price="1.60"))
+    found = decision(*dear, shapes=ONE_OR_TWO)
+    assert chosen(found) == ("1x2", "H100-SXM")
+    assert found.choice is not None
+    assert found.choice.candidate.price_per_hour == 3_200_000
+
+
+def test_a_shape_for_another_accelerator_says_so() -> None:
+    found = decision(node("n", H100), shapes=ONE_OR_TWO)
+    refused = next(c for c in found.candidates if c.outcome is Outcome.REJECTED)
+    assert next((f.reason, f.message) for f in refused.reasons) == (
+        Reason.ACCELERATOR_EXCLUDED,
+        "shapes[0] is for MI300X",
+    )
+
+
+def test_a_busy_shape_gives_way_to_the_next() -> None:
+    shapes = [{"nodes": 2, "gpusPerNode": 8}, {"gpusPerNode": 8}]
+    assert chosen(decision(node("n", H100, price="2"), shapes=shapes)) == ("1x8", "H100-SXM")
+
+
+def test_an_unknown_accelerator_of_a_shape_is_told_with_the_nearest() -> None:
+    found = decision(node("n", H100), shapes=[{"accelerator": "MI30X"}])
+    assert found.verdict is Verdict.MISCONFIGURED
+    sentence = "shapes[0].accelerator: MI30X is no known accelerator; the nearest is MI350X"
+    assert found.problems[0].message == sentence
+
+
+def test_the_fix_names_the_field_of_the_shape() -> None:
+    shapes = [{"accelerator": "MI300X"}, {"nodes": 3, "gpusPerNode": 8}]
+    found = decision(node("n", H100), catalog=ANY_IMAGES, shapes=shapes)
+    fix = nearest_fix(found, fleet(node("n", H100)), ANY_IMAGES)
+    assert fix is not None
+    assert (fix.field, fix.before, fix.after) == ("spec.shapes[0].accelerator", "MI300X", "H100-SXM")
