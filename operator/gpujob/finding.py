@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpujob.quantity import format_bytes, format_dollars, format_millicores
@@ -50,6 +51,14 @@ class Finding:
     def message(self) -> str:
         """The sentence with its numbers."""
         return self.sentence.format(*self.numbers)
+
+
+def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings of several nodes, of equal sentences the first."""
+    first: dict[tuple[Reason, str], Finding] = {}
+    for finding in findings:
+        first.setdefault((finding.reason, finding.sentence), finding)
+    return tuple(first.values())
 
 
 def counted(number: int, word: str) -> str:

@@ -14,7 +14,9 @@ from gpujob.cluster.mirror import Key, Mirror
 from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.objects import Node
-from gpujob.fleet.pools import Fleet, Promise, read_fleet
+from gpujob.fleet.pools import Fleet
+from gpujob.fleet.read import read_fleet
+from gpujob.fleet.usage import Promise
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState
 
 log = structlog.get_logger(__name__)

@@ -25,7 +25,8 @@ from gpujob.cluster.client import ApiError, Fenced
 from gpujob.cluster.kinds import JOBS, SERVICES
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.errors import BadInput
-from gpujob.fleet.pools import Fleet, Promise
+from gpujob.fleet.pools import Fleet
+from gpujob.fleet.usage import Promise
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand, demand_of
 from gpujob.render.children import render

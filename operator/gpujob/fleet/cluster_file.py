@@ -21,7 +21,8 @@ from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet import published
 from gpujob.fleet.claims import admin_pool
 from gpujob.fleet.objects import Node, Pod, read_node, read_pod
-from gpujob.fleet.pools import Fleet, read_fleet
+from gpujob.fleet.pools import Fleet
+from gpujob.fleet.read import read_fleet
 from gpujob.vocabulary import GROUP, Label
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpujob.api.gpujob import GPUJobStatus
 from gpujob.fleet.objects import Pod, Resources, read_pod
-from gpujob.fleet.pools import Promise
+from gpujob.fleet.usage import Promise
 from gpujob.untrusted import table, tables, whole_number
 from gpujob.vocabulary import Annotation, Label
 

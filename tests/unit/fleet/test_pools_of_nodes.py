@@ -10,7 +10,9 @@ from builders import A100, H100, L4, MI210, MI300X, Object, fleet, gpupool, node
 
 from gpujob.catalog.load import load_catalog
 from gpujob.fleet.objects import Resources, Taint, read_node, read_pod
-from gpujob.fleet.pools import Fleet, Pool, Promise, read_fleet
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.read import read_fleet
+from gpujob.fleet.usage import Promise
 from gpujob.vocabulary import Annotation, CapacityType, Label, Reason
 
 GPU = "nvidia.com/gpu"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpujob.fleet.objects import Resources
-from gpujob.fleet.pools import Promise
+from gpujob.fleet.usage import Promise
 from gpujob.status.observe import observe
 from gpujob.status.records import ChildRecord, PodState, read_child, read_pod_record
 from gpujob.vocabulary import Annotation, Label, Reason, State

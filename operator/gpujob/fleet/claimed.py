@@ -1,0 +1,117 @@
+"""Pools as an admin's GPUPool says; what it leaves open comes from the nodes that it claims, the worst of them counting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpujob.catalog.records import Accelerator, Catalog
+from gpujob.catalog.versions import release
+from gpujob.finding import Finding, distinct, nearest
+from gpujob.fleet import pricing
+from gpujob.fleet.claims import AdminPool
+from gpujob.fleet.devices import DeviceGroup
+from gpujob.fleet.facts import DeviceFacts, named
+from gpujob.fleet.pool_nodes import pool_nodes
+from gpujob.fleet.pools import Pool
+from gpujob.fleet.usage import Usage
+from gpujob.vocabulary import CapacityType, Reason, Vendor
+
+
+def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
+    """A pool as an admin's GPUPool says; what it leaves open comes from its nodes, the worst of them counting."""
+    facts, problem = _common_facts(admin, groups, catalog)
+    origins = [group.origin for group in groups]
+    capacity = admin.capacity_type or _capacity_type(groups)
+    price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog)
+    return Pool(
+        name=admin.name,
+        discovered=False,
+        vendor=facts.vendor,
+        resource=admin.resource or (groups[0].resource if groups else ""),
+        accelerator=facts.accelerator,
+        memory=facts.memory,
+        driver=facts.driver,
+        cpu_architecture=origins[0].cpu_architecture if origins else "amd64",
+        instance_type=origins[0].instance_type if origins else "",
+        region=origins[0].region if origins else "",
+        capacity_type=capacity,
+        price=price,
+        nodes=pool_nodes(groups, usage),
+        problem=problem,
+        doubts=facts.doubts + doubts,
+        tolerated=admin.tolerated,
+        supplemental_groups=admin.supplemental_groups,
+        runtime_class=admin.runtime_class,
+        env=admin.env,
+    )
+
+
+def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
+    """The facts that hold for every node of an admin's pool, or the problem that there are none."""
+    row = catalog.accelerator(admin.accelerator) if admin.accelerator else None
+    fallback = DeviceFacts(row.vendor if row else Vendor.NVIDIA, row, row.usable_bytes if row else None)
+    if admin.accelerator and row is None:
+        near = nearest(catalog.nearest_accelerator(admin.accelerator))
+        sentence = "spec.accelerator {} is in no catalog row{}"
+        return fallback, Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, near))
+    if not groups:
+        return fallback, Finding(Reason.NO_POOL, "spec.nodeSelector of GPUPool {} matches no GPU node", (admin.name,))
+    if len({group.resource for group in groups}) > 1:
+        found = ", ".join(sorted({group.resource for group in groups}))
+        return groups[0].facts, Finding(
+            Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,)
+        )
+    all_facts = [_overridden(group, row) for group in groups]
+    # A node whose plugin is down offers nothing; the others say what the pool is.
+    facts = [f for f in all_facts if not _lacks_plugin(f)] or all_facts
+    problem = next((f.problem for f in facts if f.problem and not _lacks_plugin(f)), None)
+    names = sorted({f.name for f in facts})
+    if problem is None and len(names) > 1:
+        problem = Finding(Reason.MODELS_DIFFER, "its nodes hold {}; narrow spec.nodeSelector", (", ".join(names),))
+    if problem is None and len({group.origin.cpu_architecture for group in groups}) > 1:
+        problem = Finding(Reason.MODELS_DIFFER, "its nodes differ in kubernetes.io/arch; narrow spec.nodeSelector", ())
+    if problem is None and all(f.problem for f in facts):
+        problem = facts[0].problem
+    memories = [f.memory for f in facts if f.memory is not None]
+    drivers = [f.driver for f in facts if f.driver]
+    doubts = distinct(doubt for f in facts for doubt in f.doubts)
+    if drivers and len(drivers) < len(facts):
+        doubts += (Finding(Reason.DRIVER_UNKNOWN, "no label says the driver of some of its nodes"),)
+    worst = replace(
+        facts[0],
+        memory=min(memories, default=None) if len(memories) == len(facts) else None,
+        driver=min(drivers, key=release, default=None),
+        problem=None,
+        doubts=doubts,
+    )
+    return worst, problem
+
+
+def _lacks_plugin(facts: DeviceFacts) -> bool:
+    return facts.problem is not None and facts.problem.reason is Reason.NO_DEVICE_PLUGIN
+
+
+def _capacity_type(groups: Iterable[DeviceGroup]) -> CapacityType:
+    """How nodes are paid for; Spot as soon as one of them can be taken away."""
+    types = {group.origin.capacity_type for group in groups}
+    if CapacityType.SPOT in types:
+        return CapacityType.SPOT
+    return CapacityType.RESERVED if types == {CapacityType.RESERVED} else CapacityType.ON_DEMAND
+
+
+def _overridden(group: DeviceGroup, accelerator: Accelerator | None) -> DeviceFacts:
+    """A group's facts with the admin's accelerator in place of what labels say.
+
+    The admin names the model. That a resource is a slice, a partition or shared stays as it is.
+    """
+    facts = group.facts
+    if accelerator is None:
+        return facts
+    if accelerator.vendor is not facts.vendor:
+        sentence = "spec.accelerator {} is made by {}, its nodes offer {}"
+        problem = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, accelerator.vendor, group.resource))
+        return replace(facts, accelerator=accelerator, memory=None, problem=problem)
+    if facts.problem is not None and not facts.unnamed:
+        return replace(facts, accelerator=accelerator)
+    return named(facts, accelerator)

@@ -1,0 +1,55 @@
+"""The nodes of a pool: what of each is free, and why no pod can start there now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpujob.finding import Finding
+from gpujob.fleet import nvidia
+from gpujob.fleet.devices import DeviceGroup
+from gpujob.fleet.objects import Resources
+from gpujob.fleet.pools import PoolNode
+from gpujob.fleet.taints import is_passing
+from gpujob.fleet.usage import Usage
+from gpujob.vocabulary import Reason, Vendor
+
+
+def pool_nodes(groups: Iterable[DeviceGroup], usage: Usage) -> tuple[PoolNode, ...]:
+    return tuple(sorted((_pool_node(group, usage) for group in groups), key=lambda node: node.name))
+
+
+def _pool_node(group: DeviceGroup, usage: Usage) -> PoolNode:
+    node = group.node
+    return PoolNode(
+        name=node.name,
+        total=group.total,
+        healthy=group.healthy,
+        free=group.healthy - usage.devices.get((node.name, group.resource), 0),
+        allocatable=node.allocatable,
+        share_base=node.allocatable.minus(usage.plain.get(node.name, Resources())),
+        left=node.allocatable.minus(usage.resources.get(node.name, Resources())),
+        taints=tuple(taint for taint in node.taints if not is_passing(taint)),
+        unready=_unready(group),
+        beside=group.beside,
+    )
+
+
+def _unready(group: DeviceGroup) -> Finding | None:
+    """Why no pod can start on the node now, None when one can."""
+    node = group.node
+    if node.leaving:
+        return Finding(Reason.NOT_READY, "node {} is being deleted", (node.name,))
+    if not node.ready:
+        return Finding(Reason.NOT_READY, "node {} is not Ready", (node.name,))
+    if node.cordoned:
+        return Finding(Reason.CORDONED, "node {} is cordoned", (node.name,))
+    passing = next((taint for taint in node.taints if is_passing(taint) and taint.effect != "PreferNoSchedule"), None)
+    if passing:
+        return Finding(Reason.NOT_READY, "node {} has taint {}", (node.name, passing))
+    unsettled = nvidia.unsettled(node.labels) if group.facts.vendor is Vendor.NVIDIA else None
+    if unsettled:
+        return Finding(Reason.NOT_READY, "node {}: {}", (node.name, unsettled))
+    if group.healthy == 0:
+        of = f" of {group.total}" if group.total else ""
+        return Finding(Reason.NO_ALLOCATABLE, "node {} shows 0{} devices as allocatable", (node.name, of))
+    return None

@@ -1,0 +1,78 @@
+"""Nodes and pods become pools: an admin's GPUPool claims nodes; the devices of the others are grouped by identity.
+
+Free devices are allocatable minus the requests of pods that are not terminal, and minus what was promised to pods not
+yet bound.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from gpujob.catalog.records import Catalog
+from gpujob.finding import distinct
+from gpujob.fleet import pricing
+from gpujob.fleet.claimed import claimed_pool
+from gpujob.fleet.claims import AdminPool, Claims
+from gpujob.fleet.devices import DeviceGroup, groups_of
+from gpujob.fleet.naming import identity_of, names_of
+from gpujob.fleet.objects import Node, Pod
+from gpujob.fleet.pool_nodes import pool_nodes
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.usage import Promise, Usage
+
+
+def read_fleet(
+    nodes: Iterable[Node],
+    pods: Iterable[Pod],
+    catalog: Catalog,
+    admin_pools: Sequence[AdminPool] = (),
+    runtime_classes: Iterable[str] = (),
+    promises: Iterable[Promise] = (),
+    known: Mapping[str, tuple[DeviceGroup, ...]] | None = None,
+) -> Fleet:
+    """The fleet as nodes, pods, admins and promises make it; pools in the order of their names.
+
+    `known` may hold the device groups of nodes already read (by node name), since labels change rarely.
+    """
+    usage = Usage(pods, promises)
+    claims = Claims(admin_pools)
+    claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
+    discovered: dict[tuple[object, ...], list[DeviceGroup]] = defaultdict(list)
+    # In the order of their names, since of equal things the first is shown.
+    for node in sorted(nodes, key=lambda node: node.name):
+        groups = known[node.name] if known and node.name in known else groups_of(node, catalog)
+        for group in groups:
+            admin = claims.claim(node, group.resource)
+            if admin is None:
+                discovered[identity_of(group)].append(group)
+            else:
+                claimed[admin.name].append(group)
+    pools = [claimed_pool(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
+    names = names_of(discovered, {pool.name for pool in admin_pools})
+    pools += [_discovered_pool(names[key], groups, catalog, usage) for key, groups in discovered.items()]
+    ordered = tuple(sorted(pools, key=lambda pool: pool.name))
+    return Fleet(ordered, frozenset(runtime_classes), claims.overlaps)
+
+
+def _discovered_pool(name: str, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
+    """A discovered pool: all groups share one identity."""
+    first = groups[0]
+    price, doubts = pricing.of_nodes(groups, None, first.facts.accelerator, first.origin.capacity_type, catalog)
+    return Pool(
+        name=name,
+        discovered=True,
+        vendor=first.facts.vendor,
+        resource=first.resource,
+        accelerator=first.facts.accelerator,
+        memory=first.facts.memory,
+        driver=first.facts.driver,
+        cpu_architecture=first.origin.cpu_architecture,
+        instance_type=first.origin.instance_type,
+        region=first.origin.region,
+        capacity_type=first.origin.capacity_type,
+        price=price,
+        nodes=pool_nodes(groups, usage),
+        problem=first.facts.problem,
+        doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts,
+    )
