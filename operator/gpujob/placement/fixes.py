@@ -36,7 +36,17 @@ def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | Non
     """The smallest single change that makes an Impossible job Placed or Waiting; None when no single change does."""
     if decision.verdict is not Verdict.IMPOSSIBLE:
         return None
-    proposals = sorted(_distinct(_proposals(decision)), key=lambda p: (p.distance, p.field, str(p.after)))
+    return _first_that_helps(decision.demand, decision.candidates, fleet, catalog)
+
+
+def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog) -> Fix | None:
+    """The smallest single change that makes a job fit one pool that rejects it; None when no single change does."""
+    candidates = tuple(candidate for candidate in decision.candidates if candidate.pool.name == pool.name)
+    return _first_that_helps(decision.demand, candidates, replace(fleet, pools=(pool,)), catalog)
+
+
+def _first_that_helps(demand: Demand, candidates: tuple[Candidate, ...], fleet: Fleet, catalog: Catalog) -> Fix | None:
+    proposals = sorted(_distinct(_proposals(demand, candidates)), key=lambda p: (p.distance, p.field, str(p.after)))
     for proposal in proposals[:TRIED]:
         outcome = decide(proposal.demand, fleet, catalog)
         if outcome.verdict in (Verdict.PLACED, Verdict.WAITING):
@@ -66,14 +76,14 @@ def _distinct(proposals: Iterator[Proposal]) -> list[Proposal]:
     return list(nearest.values())
 
 
-def _proposals(decision: Decision) -> Iterator[Proposal]:
+def _proposals(demand: Demand, candidates: tuple[Candidate, ...]) -> Iterator[Proposal]:
     """For each rejected candidate, the changes that would answer its reasons; fewer reasons are nearer."""
-    for candidate in decision.candidates:
+    for candidate in candidates:
         if candidate.outcome is not Outcome.REJECTED:
             continue
         for reason in {finding.reason for finding in candidate.reasons}:
             for repair in REPAIRS.get(reason, ()):
-                for proposal in repair(decision.demand, candidate):
+                for proposal in repair(demand, candidate):
                     yield replace(proposal, distance=proposal.distance + len(candidate.reasons) - 1)
 
 

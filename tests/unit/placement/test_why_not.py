@@ -1,0 +1,59 @@
+"""Why a pool was not chosen, and what would make it win: every "would" is true when it is tried."""
+
+from __future__ import annotations
+
+import pytest
+from builders import ANY_IMAGES, H100, MI300X, Object, decision, demand, fleet, node
+
+from gpujob.errors import BadInput
+from gpujob.placement.decide import decide
+from gpujob.placement.why_not import WhyNot, why_not
+
+CHEAP, DEAR = node("a", MI300X, price="2.10"), node("n", H100, price="2.50")
+
+
+def answer(pool: str, *objects: Object, **spec: object) -> WhyNot:
+    found = fleet(*objects, catalog=ANY_IMAGES)
+    return why_not(decide(demand(**spec), found, ANY_IMAGES), pool, found, ANY_IMAGES)
+
+
+def test_the_chosen_pool() -> None:
+    assert answer("mi300x-ondemand", CHEAP, DEAR).change == "it was chosen"
+
+
+def test_a_dearer_pool_would_win_at_a_lower_price() -> None:
+    said = answer("h100-sxm-ondemand", CHEAP, DEAR, placement={"objective": "Cost"})
+    assert said.change == ("it fits too, and would win over mi300x-ondemand at $2.10 a GPU-hour or less (now $2.50)")
+    at = decision(CHEAP, node("n", H100, price="2.10"), catalog=ANY_IMAGES, placement={"objective": "Cost"})
+    above = decision(CHEAP, node("n", H100, price="2.11"), catalog=ANY_IMAGES, placement={"objective": "Cost"})
+    assert [d.candidates[0].pool.accelerator_id for d in (at, above)] == ["H100-SXM", "MI300X"]
+
+
+def test_a_pool_without_a_price_would_win_with_one() -> None:
+    said = answer("h100-sxm-ondemand", CHEAP, node("n", H100, price="no"), placement={"objective": "Cost"})
+    assert "a GPU-hour or less (now " in said.change
+
+
+def test_a_busy_pool_would_be_chosen_when_it_is_free() -> None:
+    busy = node("n", H100, price="1", allocatable={"nvidia.com/gpu": "0"})
+    said = answer("h100-sxm-ondemand", CHEAP, busy)
+    assert said.change == "with all its GPUs free it would be chosen"
+
+
+def test_a_dear_busy_pool_would_still_come_after() -> None:
+    busy = node("n", H100, price="9", allocatable={"nvidia.com/gpu": "0"})
+    said = answer("h100-sxm-ondemand", CHEAP, busy, placement={"objective": "Cost"})
+    assert said.change == "even with all its GPUs free it would come after mi300x-ondemand"
+
+
+def test_a_pool_that_is_too_small_says_what_would_fit() -> None:
+    said = answer("h100-sxm-ondemand", CHEAP, DEAR, gpuMemory="100G")
+    assert said.fix is not None
+    assert said.change == f"with spec.gpuMemory {said.fix.after} instead of 100G it would fit pool h100-sxm-ondemand"
+    again = decide(demand(gpuMemory=str(said.fix.after)), fleet(DEAR, catalog=ANY_IMAGES), ANY_IMAGES)
+    assert again.choice is not None
+
+
+def test_a_pool_that_is_not_there() -> None:
+    with pytest.raises(BadInput, match="there is no pool b200; known pools are h100-sxm-ondemand and mi300x-ondemand"):
+        answer("b200", CHEAP, DEAR)
