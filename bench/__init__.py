@@ -1,0 +1,1 @@
+"""Head-to-head measurements, each one command."""

@@ -1,0 +1,1 @@
+"""The memory estimate, held against measurements."""
