@@ -120,11 +120,19 @@ def shortest_quantity(amount: int) -> str:
 
 
 def format_dollars(micro: int) -> str:
-    """Micro-dollars as dollars with cents, or with up to four decimals below ten cents ("2.10", "0.0625")."""
-    if micro >= MICRO // 10 or micro == 0:
-        cents = (micro + MICRO // 200) // (MICRO // 100)
-        return f"{cents // 100}.{cents % 100:02d}"
-    return f"{Decimal(micro) / MICRO:.4f}"
+    """Micro-dollars as dollars for people: with cents, or below ten cents exactly ("2.10", "0.0625"), so that only
+    0 shows as 0.00."""
+    if micro < MICRO // 10:
+        return exact_dollars(micro)
+    cents = (micro + MICRO // 200) // (MICRO // 100)
+    return f"{cents // 100}.{cents % 100:02d}"
+
+
+def exact_dollars(micro: int) -> str:
+    """Micro-dollars as dollars with two to six decimals, nothing rounded: parse_dollars gives the same amount."""
+    whole, part = divmod(micro, MICRO)
+    digits = f"{part:06d}"
+    return f"{whole}.{digits[:2]}{digits[2:].rstrip('0')}"
 
 
 def _trimmed(hundredths: int) -> str:

@@ -13,7 +13,9 @@ from gpujob.errors import BadQuantity
 from gpujob.finding import Cores, Dollars, Finding, Size, counted, listed, nearest
 from gpujob.quantity import (
     GI,
+    MAX_PRICE,
     MI,
+    exact_dollars,
     format_bytes,
     format_dollars,
     format_millicores,
@@ -120,11 +122,30 @@ def test_sizes_are_never_rounded_up(amount: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("micro", "text"),
-    [(2_100_000, "2.10"), (0, "0.00"), (62_500, "0.0625"), (995_000, "1.00"), (100_000, "0.10"), (12_345_678, "12.35")],
+    [
+        (2_100_000, "2.10"),
+        (0, "0.00"),
+        (62_500, "0.0625"),
+        (1, "0.000001"),
+        (99_999, "0.099999"),
+        (50_000, "0.05"),
+        (995_000, "1.00"),
+        (100_000, "0.10"),
+        (12_345_678, "12.35"),
+    ],
 )
-def test_prices_in_cents_and_small_ones_in_hundredths_of_them(micro: int, text: str) -> None:
+def test_prices_in_cents_and_small_ones_exactly(micro: int, text: str) -> None:
     assert format_dollars(micro) == text
     assert f"{Dollars(micro)}" == str(Dollars(micro)) == f"${text}"
+
+
+@given(micro=st.integers(0, MAX_PRICE))
+def test_prices_are_read_as_they_were_written(micro: int) -> None:
+    assert parse_dollars(exact_dollars(micro)) == micro
+    shown = parse_dollars(format_dollars(micro))
+    assert abs(shown - micro) <= 5_000
+    assert format_dollars(shown) == format_dollars(micro)
+    assert (shown == 0) == (micro == 0)
 
 
 def test_cores() -> None:

@@ -8,7 +8,19 @@ from pydantic import Field
 
 from gpujob.api.conditions import Condition
 from gpujob.api.pods import EnvironmentVariable
-from gpujob.api.shapes import DnsName, Gid, Money, ObjectMeta, Shape, Word, a_list, a_set, list_map
+from gpujob.api.shapes import (
+    DnsName,
+    Dollars,
+    Gid,
+    Money,
+    ObjectMeta,
+    Shape,
+    Within,
+    Word,
+    a_list,
+    a_set,
+    list_map,
+)
 from gpujob.vocabulary import API_VERSION
 
 LabelValue = Annotated[str, Field(max_length=63)]
@@ -35,6 +47,35 @@ class NodeSelector(Shape):
     """Expressions over labels."""
 
 
+Years = Annotated[str, Within("a number of years", "4", least="0.1", most=100)]
+Watts = Annotated[str, Within("a power in watts", "10200", least="0", most=10_000_000)]
+PricePerKWh = Annotated[str, Within("a price of a kWh in US dollars", "0.12", least="0", most=1000)]
+Effectiveness = Annotated[str, Within("a power usage effectiveness", "1.3", least="1", most=10)]
+Share = Annotated[str, Within("a share of hours", "0.7", least="0", most=1, above=True)]
+
+
+class Ownership(Shape):
+    """What owned nodes cost: ((gpuPurchase × GPUs + hostPurchase) / (years × 8760) + watts / 1000 × pue × pricePerKWh +
+    yearlyOperations / 8760) / GPUs / utilization, with the GPUs of one node, gives US dollars an hour for each GPU."""
+
+    gpu_purchase: Dollars
+    """US dollars that one GPU cost, as Kubernetes counts GPUs (an MI250X card is two)."""
+    host_purchase: Dollars | None = None
+    """US dollars that a node cost besides its GPUs; 0 when absent."""
+    years: Years
+    """Years over which the purchase is written off."""
+    watts: Watts | None = None
+    """Power that a node draws, GPUs included; 0 when absent."""
+    price_per_k_wh: PricePerKWh | None = Field(default=None, alias="pricePerKWh")
+    """US dollars for a kWh; 0 when absent."""
+    pue: Effectiveness | None = None
+    """Power usage effectiveness of the building: all its power divided by that of its machines; 1 when absent."""
+    utilization: Share | None = None
+    """The share of hours in which the GPUs are used: idle hours are paid by the others; 1 when absent."""
+    yearly_operations: Dollars | None = None
+    """US dollars a year for a node: staff, space, network, support; 0 when absent."""
+
+
 class Price(Shape):
     """What the devices cost: exactly one member."""
 
@@ -42,6 +83,8 @@ class Price(Shape):
     """US dollars an hour for each GPU."""
     per_node_hour: Money | None = None
     """US dollars an hour for a whole node, divided by its devices."""
+    ownership: Ownership | None = None
+    """What owned nodes cost, from purchase, power and operations."""
 
 
 class Toleration(Shape):

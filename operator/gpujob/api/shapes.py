@@ -7,10 +7,21 @@ the operator refuse the same input with the same words. `gpujob.api.crd` turns t
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
 
 from gpujob import quantity
 from gpujob.errors import BadQuantity
@@ -23,6 +34,7 @@ QUANTITY_LENGTH: Final = 24
 """The most characters of a quantity or an amount."""
 
 _DOLLARS: Final = re.compile(r"[0-9]{1,6}([.][0-9]{1,6})?")
+_DECIMAL: Final = re.compile(r"[0-9]{1,8}([.][0-9]{1,6})?")
 
 
 class Shape(BaseModel):
@@ -129,6 +141,49 @@ Money = Annotated[
     ),
 ]
 """An amount in US dollars as its author wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Makes a text a decimal from `least` (exclusive when `above`) to `most`, kept as its author wrote it.
+
+    At most eight digits before and six after the point, so that sums of such decimals are rationals of bounded size.
+    """
+
+    what: str
+    example: str
+    least: str
+    most: int
+    above: bool = False
+
+    @property
+    def _sentence(self) -> str:
+        low = f"above {self.least}" if self.above else f"from {self.least}"
+        return f"is not {self.what} {low} to {self.most}; write a decimal, for example {self.example}"
+
+    def _read(self, value: Any) -> str:
+        readable = _is_written_out(value) and _DECIMAL.fullmatch(str(value)) is not None
+        number, least = Decimal(str(value)) if readable else Decimal(-1), Decimal(self.least)
+        if number > self.most or not (least < number if self.above else least <= number):
+            raise ValueError(f"{_shown(value)} {self._sentence}")
+        return str(value)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        least, compare = float(self.least), ">" if self.above else ">="
+        rule = (
+            f"string(self).matches('^{_DECIMAL.pattern}$') && "
+            f"double(string(self)) {compare} {least} && double(string(self)) <= {float(self.most)}"
+        )
+        return (
+            _int_or_string(f"{self.what.capitalize()}.", rule, f"string(self) + ' {self._sentence}'").json_schema or {}
+        )
+
+
+Dollars = Annotated[str, Within("an amount of US dollars", "28000", least="0", most=10_000_000)]
+"""A purchase or a yearly sum in US dollars as its author wrote it."""
 
 DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 """A name of at most 63 characters: lower-case letters, digits and hyphens."""

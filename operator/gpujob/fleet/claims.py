@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpujob.fleet.objects import Labels, Node
+from gpujob.fleet.ownership import Ownership, ownership_of
 from gpujob.quantity import parse_dollars
 from gpujob.vocabulary import CapacityType
 
@@ -16,10 +17,11 @@ if TYPE_CHECKING:  # the models cost a plan without any GPUPool a sixth of its s
 
 @dataclass(frozen=True, slots=True)
 class AdminPrice:
-    """A price that an admin wrote: micro-dollars an hour for a GPU or for a whole node."""
+    """A price that an admin wrote: micro-dollars an hour for a GPU or for a whole node, or what owned nodes cost."""
 
     per_gpu_hour: int | None = None
     per_node_hour: int | None = None
+    owned: Ownership | None = None
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,11 @@ def admin_pool(pool: GPUPool) -> AdminPool:
 
 
 def _price(price: Price) -> AdminPrice:
-    per_gpu, per_node = price.per_gpu_hour, price.per_node_hour
+    per_gpu, per_node, owned = price.per_gpu_hour, price.per_node_hour, price.ownership
     return AdminPrice(
         parse_dollars(per_gpu) if per_gpu is not None else None,
         parse_dollars(per_node) if per_node is not None else None,
+        ownership_of(owned) if owned is not None else None,
     )
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.errors import BadQuantity
-from gpujob.finding import Finding
+from gpujob.finding import Dollars, Finding
 from gpujob.fleet.claims import AdminPrice
 from gpujob.fleet.devices import DeviceGroup
-from gpujob.quantity import parse_dollars
+from gpujob.fleet.ownership import Ownership
+from gpujob.quantity import MAX_PRICE, parse_dollars
 from gpujob.vocabulary import Annotation, CapacityType, Reason
 
 
@@ -34,7 +35,7 @@ def of_nodes(
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     """The price of a pool's devices and the doubts about it."""
     if admin is not None:
-        return _admin_price(admin, groups), ()
+        return _admin_price(admin, groups)
     annotated, doubts = _annotated(groups)
     if annotated is not None:
         return annotated, doubts
@@ -42,16 +43,31 @@ def of_nodes(
     return listed, doubts + more
 
 
-def _admin_price(admin: AdminPrice, groups: Sequence[DeviceGroup]) -> PoolPrice | None:
+def _admin_price(admin: AdminPrice, groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     if admin.per_gpu_hour is not None:
-        return PoolPrice(admin.per_gpu_hour, "GPUPool spec.price.perGPUHour")
+        return PoolPrice(admin.per_gpu_hour, "GPUPool spec.price.perGPUHour"), ()
     counts = [group.total for group in groups if group.total]
-    if admin.per_node_hour is None or not counts:
-        return None
+    if not counts:
+        return None, ()
     # A pool of unequal nodes is priced by its smallest one: too dear is safer than too cheap.
     devices = min(counts)
+    if admin.owned is not None:
+        return _owned(admin.owned, devices)
+    if admin.per_node_hour is None:
+        return None, ()
     per_gpu = (2 * admin.per_node_hour + devices) // (2 * devices)
-    return PoolPrice(per_gpu, f"GPUPool spec.price.perNodeHour / {devices} GPUs")
+    return PoolPrice(per_gpu, f"GPUPool spec.price.perNodeHour / {devices} GPUs"), ()
+
+
+def _owned(owned: Ownership, devices: int) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
+    price = owned.per_gpu_hour(devices)
+    if price > MAX_PRICE:
+        sentence = "spec.price.ownership comes to {} an hour for a GPU, above {}; correct it"
+        return None, (Finding(Reason.PRICE_INVALID, sentence, (Dollars(price), Dollars(MAX_PRICE))),)
+    years, used = float(owned.years), float(owned.utilization)
+    return PoolPrice(
+        price, f"GPUPool spec.price.ownership over {years:g} years, {used:.4g} used, {devices} GPUs a node"
+    ), ()
 
 
 def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.quantity import format_bytes, format_dollars
+from gpujob.quantity import exact_dollars, format_bytes
 from gpujob.status.conditions import Claim, merged
 from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, GROUP, ConditionType, Label, Reason
 
@@ -43,7 +43,7 @@ def status(pool: Pool, fleet: Fleet, held: Mapping[str, Any], now: str, generati
         "cpuArchitecture": pool.cpu_architecture,
         "instanceType": pool.instance_type or None,
         "capacityType": pool.capacity_type.value,
-        "pricePerGPUHour": format_dollars(pool.price.per_gpu_hour) if pool.price else None,
+        "pricePerGPUHour": exact_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "priceSource": pool.price.source[:256] if pool.price else None,
         "conditions": merged(held.get("conditions") or (), _claims(pool, fleet), generation, now),
     }
