@@ -21,6 +21,11 @@ class Vendor(StrEnum):
     AMD = "AMD"
     NVIDIA = "NVIDIA"
 
+    @property
+    def resource(self) -> str:
+        """The resource under which this vendor's device plugin offers whole devices."""
+        return "amd.com/gpu" if self is Vendor.AMD else "nvidia.com/gpu"
+
 
 @unique
 class Backend(StrEnum):
@@ -149,8 +154,11 @@ class Reason(StrEnum):
     NO_ALLOCATABLE = "NoAllocatable"
     NOT_ENOUGH_FREE = "NotEnoughFree"
     FRAGMENTED = "Fragmented"
+    MAY_GROW = "MayGrow"
+    NODES_DID_NOT_COME = "NodesDidNotCome"
 
     # A doubt: an unknown fact that does not refuse.
+    NODE_UNKNOWN = "NodeUnknown"
     DRIVER_UNKNOWN = "DriverUnknown"
     IMAGE_UNCHECKED = "ImageUnchecked"
     PRICE_INDICATIVE = "PriceIndicative"

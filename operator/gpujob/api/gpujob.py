@@ -234,6 +234,8 @@ class PlacementStatus(Shape):
     """GPUs of each pod."""
     node_names: Annotated[tuple[DnsName, ...], a_list(items=1024)] = ()
     """The nodes that the pods are pinned to."""
+    provision: bool | None = None
+    """True: nodes must be added by an autoscaler first; the pods wait for any nodes of the pool."""
     image: Annotated[str, Field(max_length=512)]
     """The container image."""
     runtime: Annotated[str, Field(max_length=253)]

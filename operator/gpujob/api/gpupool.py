@@ -12,6 +12,8 @@ from gpujob.api.shapes import (
     DnsName,
     Dollars,
     Gid,
+    Memory,
+    Millicores,
     Money,
     ObjectMeta,
     Shape,
@@ -100,6 +102,36 @@ class Toleration(Shape):
     """The taint's effect; all when absent."""
 
 
+class NewTaint(Shape):
+    """A taint that new nodes come with."""
+
+    key: LabelKey
+    """The taint's key."""
+    value: LabelValue | None = None
+    """The taint's value."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    """The taint's effect."""
+
+
+class ProvisionSpec(Shape):
+    """Nodes that an autoscaler adds when a pod waits for them; a new node is like those that are there."""
+
+    max_nodes: Annotated[int, Field(ge=1, le=10000)]
+    """The most nodes that the pool can have, those that are there included."""
+    gpus_per_node: Annotated[int, Field(ge=1, le=64)]
+    """GPUs of a new node."""
+    driver_version: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """The driver of new nodes, while no node is there to say it."""
+    cpu_architecture: Literal["amd64", "arm64"] | None = None
+    """The CPU architecture of new nodes, while no node is there to say it; amd64 when absent."""
+    cpu: Millicores | None = None
+    """CPU cores of a new node."""
+    memory: Memory | None = None
+    """Main memory of a new node."""
+    taints: Annotated[tuple[NewTaint, ...], a_list(items=16)] = ()
+    """Taints of new nodes."""
+
+
 class GPUPoolSpec(Shape):
     """Which nodes, and what is said about their devices; what is unset comes from labels and the catalog."""
 
@@ -121,6 +153,8 @@ class GPUPoolSpec(Shape):
     """Further taints that the pods tolerate."""
     env: Annotated[tuple[EnvironmentVariable, ...], list_map("name", items=64)] = ()
     """Environment variables for jobs on this pool, for example fabric settings; the job's own win."""
+    provision: ProvisionSpec | None = None
+    """Nodes that an autoscaler can add; jobs are placed on them after those that fit existing nodes at equal cost."""
 
 
 class GPUCount(Shape):

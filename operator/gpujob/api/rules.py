@@ -25,7 +25,7 @@ from gpujob.api.gpujob import (
     Images,
     Resources,
 )
-from gpujob.api.gpupool import LabelRequirement, NodeSelector, Price, Toleration
+from gpujob.api.gpupool import GPUPoolSpec, LabelRequirement, NodeSelector, Price, Toleration
 from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.api.pods import (
     EnvironmentFrom,
@@ -227,6 +227,11 @@ RULES: Final[tuple[Rule, ...]] = (
         GPUJobSpec, "shapes", "shapes say nodes and gpusPerNode themselves; remove spec.nodes and spec.gpusPerNode, or shapes",
         "!has(self.shapes) || (!has(self.nodes) && !has(self.gpusPerNode))",
         lambda value: not value.shapes or (value.nodes is None and value.gpus_per_node is None),
+    ),
+    Rule(
+        GPUPoolSpec, "provision", "provision needs spec.accelerator: while no node is there, nothing else says what is added",
+        "!has(self.provision) || has(self.accelerator)",
+        lambda value: value.provision is None or value.accelerator is not None,
     ),
     Rule(
         NodeSelector, "", "nodeSelector needs matchLabels or matchExpressions; an empty one would claim every node",

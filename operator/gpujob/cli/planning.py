@@ -43,11 +43,7 @@ def plan_jobs(jobs: Iterable[GPUJob], fleet: Fleet, catalog: Catalog) -> list[Pl
 
 def document(plan: Plan) -> dict[str, Any]:
     """The plan as the JSON of `plan -o json`."""
-    found = explain.plan(plan.decision)
-    if found["chosen"]:
-        # Nodes of a published pool have no names.
-        found["chosen"]["nodeNames"] = [name for name in found["chosen"]["nodeNames"] if name]
-    return found
+    return explain.plan(plan.decision)
 
 
 def exit_code(plans: Iterable[Plan]) -> int:

@@ -76,9 +76,9 @@ class Book:
                 self._groups[node.name] = self._read_groups(node)
         pods = cast("Mapping[Key, PodRecord]", self.mirror.objects("pods"))
         # A placement under way whose child is here already is one promise, not two.
-        promises = {(p.job_uid, p.attempt, p.node): p for p in promised}
+        promises = {p.key: p for p in promised}
         for children in self._children.values():
-            promises.update({(p.job_uid, p.attempt, p.node): p for c in children.values() for p in c.promises()})
+            promises.update({p.key: p for c in children.values() for p in c.promises()})
         return read_fleet(
             nodes.values(),
             (pod.use for pod in pods.values()),

@@ -26,7 +26,7 @@ from gpujob.cluster.kinds import JOBS, SERVICES
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.errors import BadInput
 from gpujob.fleet.pools import Fleet
-from gpujob.fleet.usage import Promise
+from gpujob.fleet.usage import Promise, promises_of
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand, demand_of
 from gpujob.render.children import render
@@ -330,10 +330,10 @@ class Reconciler:
     def _promise(self, job: JobRecord, decision: Decision) -> None:
         choice = decision.choice
         if choice is not None:
-            resource, gpus = choice.candidate.pool.resource, choice.candidate.gang.gpus_per_node
+            pool, gpus = choice.candidate.pool, choice.candidate.gang.gpus_per_node
             attempt = _next_attempt(job)
-            self._promised[job.uid] = tuple(
-                Promise(job.uid, node, resource, gpus, choice.needs, attempt, job.namespace) for node in choice.nodes
+            self._promised[job.uid] = promises_of(
+                job.uid, attempt, job.namespace, choice.nodes, pool.name, pool.resource, gpus, choice.needs
             )
 
     # --- Render, create

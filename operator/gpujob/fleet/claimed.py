@@ -12,6 +12,7 @@ from gpujob.fleet import pricing
 from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.facts import DeviceFacts, named
+from gpujob.fleet.growth import doubts_of, growth_of, node_pool_of
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Pool
 from gpujob.fleet.usage import Usage
@@ -24,27 +25,36 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
     origins = [group.origin for group in groups]
     capacity = admin.capacity_type or _capacity_type(groups)
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog)
+    nodes = pool_nodes(groups, usage)
+    growth = growth_of(admin, nodes)
     return Pool(
         name=admin.name,
         discovered=False,
         vendor=facts.vendor,
-        resource=admin.resource or (groups[0].resource if groups else ""),
+        resource=admin.resource or (groups[0].resource if groups else facts.vendor.resource),
         accelerator=facts.accelerator,
         memory=facts.memory,
         driver=facts.driver,
-        cpu_architecture=origins[0].cpu_architecture if origins else "amd64",
+        cpu_architecture=origins[0].cpu_architecture if origins else _new_architecture(admin),
         instance_type=origins[0].instance_type if origins else "",
         region=origins[0].region if origins else "",
         capacity_type=capacity,
         price=price,
-        nodes=pool_nodes(groups, usage),
+        nodes=nodes,
         problem=problem,
-        doubts=facts.doubts + doubts,
+        doubts=facts.doubts + doubts + doubts_of(growth),
         tolerated=admin.tolerated,
         supplemental_groups=admin.supplemental_groups,
         runtime_class=admin.runtime_class,
         env=admin.env,
+        selector=admin.terms,
+        growth=growth,
+        node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
+
+
+def _new_architecture(admin: AdminPool) -> str:
+    return (admin.provision and admin.provision.cpu_architecture) or "amd64"
 
 
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
@@ -55,6 +65,8 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         near = nearest(catalog.nearest_accelerator(admin.accelerator))
         sentence = "spec.accelerator {} is in no catalog row{}"
         return fallback, Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, near))
+    if not groups and admin.provision:
+        return replace(fallback, driver=admin.provision.driver), None
     if not groups:
         return fallback, Finding(Reason.NO_POOL, "spec.nodeSelector of GPUPool {} matches no GPU node", (admin.name,))
     if len({group.resource for group in groups}) > 1:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpujob.fleet.objects import Labels, Node
+from gpujob.fleet.objects import Labels, Node, Selector, Taint
 from gpujob.fleet.ownership import Ownership, ownership_of
-from gpujob.quantity import parse_dollars
+from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
 from gpujob.vocabulary import CapacityType
 
 if TYPE_CHECKING:  # the models cost a plan without any GPUPool a sixth of its start
-    from gpujob.api.gpupool import GPUPool, NodeSelector, Price
+    from gpujob.api.gpupool import GPUPool, NodeSelector, Price, ProvisionSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,19 @@ class AdminPrice:
     per_gpu_hour: int | None = None
     per_node_hour: int | None = None
     owned: Ownership | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """Nodes that an autoscaler can add: sizes in millicores and bytes, None where the admin does not say."""
+
+    max_nodes: int
+    gpus_per_node: int
+    driver: str | None = None
+    cpu_architecture: str | None = None
+    millicores: int | None = None
+    memory: int | None = None
+    taints: tuple[Taint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,13 @@ class AdminPool:
     supplemental_groups: tuple[int, ...] = ()
     runtime_class: str | None = None
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    provision: Provision | None = None
+
+    @property
+    def terms(self) -> Selector:
+        """The selector as terms that a pod's affinity can hold."""
+        labels = tuple((key, "In", (value,)) for key, value in sorted(self.selector.match_labels.items()))
+        return labels + tuple((each.key, each.operator, each.values) for each in self.selector.match_expressions)
 
 
 def admin_pool(pool: GPUPool) -> AdminPool:
@@ -56,6 +76,19 @@ def admin_pool(pool: GPUPool) -> AdminPool:
         supplemental_groups=spec.supplemental_groups,
         runtime_class=spec.runtime_class_name,
         env=tuple(entry.model_dump(by_alias=True, exclude_none=True) for entry in spec.env),
+        provision=_provision(spec.provision) if spec.provision else None,
+    )
+
+
+def _provision(spec: ProvisionSpec) -> Provision:
+    return Provision(
+        max_nodes=spec.max_nodes,
+        gpus_per_node=spec.gpus_per_node,
+        driver=spec.driver_version,
+        cpu_architecture=spec.cpu_architecture,
+        millicores=parse_millicores(spec.cpu) if spec.cpu is not None else None,
+        memory=parse_bytes(spec.memory) if spec.memory is not None else None,
+        taints=tuple(Taint(each.key, each.value or "", each.effect) for each in spec.taints),
     )
 
 

@@ -25,6 +25,10 @@ MOST_DEVICES: Final = 10_000
 """Devices of a node that are believed."""
 
 
+Selector = tuple[tuple[str, str, tuple[str, ...]], ...]
+"""Node labels as terms that all hold: key, operator (In, NotIn, Exists, DoesNotExist), values."""
+
+
 @dataclass(frozen=True, slots=True)
 class Taint:
     """A node's taint."""

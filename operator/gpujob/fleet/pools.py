@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gpujob.catalog.records import Accelerator
 from gpujob.finding import Finding
-from gpujob.fleet.objects import Resources, Taint
+from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.fleet.taints import TOLERATED_KEYS
 from gpujob.vocabulary import CapacityType, Vendor
@@ -30,6 +30,16 @@ class PoolNode:
     unready: Finding | None = None
     beside: int = 0
     """Usable devices of the node's other resources."""
+    coming: bool = False
+    """Whether an autoscaler would have to add the node first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What an autoscaler can add to a pool: nodes like this one, at most so many."""
+
+    template: PoolNode
+    count: int
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,11 @@ class Pool:
     supplemental_groups: tuple[int, ...] = ()
     runtime_class: str | None = None
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    selector: Selector = ()
+    """How a pod finds the nodes of an admin's pool that are not there yet."""
+    growth: Growth | None = None
+    node_pool: str = ""
+    """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
 
     @property
     def accelerator_id(self) -> str:
@@ -98,18 +113,23 @@ class Fleet:
     def reserve(self, chosen: Pool, gpus: int, needs: Resources, nodes: Sequence[str]) -> Fleet:
         """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
         if not all(nodes):
-            unnamed = _unnamed_reserved(chosen, gpus, len(nodes))
-            return replace(self, pools=tuple(unnamed if pool.name == chosen.name else pool for pool in self.pools))
+            return replace(self, pools=tuple(
+                unnamed_reserved(pool, gpus, len(nodes)) if pool.name == chosen.name else pool for pool in self.pools
+            ))  # fmt: skip
         taken = frozenset(nodes)
         return replace(self, pools=tuple(_reserved(pool, chosen.resource, gpus, needs, taken) for pool in self.pools))
 
 
-def _unnamed_reserved(pool: Pool, gpus: int, count: int) -> Pool:
-    """A published pool, whose nodes have no names, after devices of the fullest nodes with room were taken."""
+def unnamed_reserved(pool: Pool, gpus: int, count: int) -> Pool:
+    """A pool after so many pods were promised to it, but to no node by name: published pools and those that grow.
+
+    Devices of the fullest nodes with room are taken first, the others are of nodes to be added.
+    """
     with_room = [index for index, node in enumerate(pool.nodes) if node.free >= gpus]
     taken = sorted(with_room, key=lambda index: pool.nodes[index].free)[:count]
     nodes = [replace(node, free=node.free - gpus) if i in taken else node for i, node in enumerate(pool.nodes)]
-    return replace(pool, nodes=tuple(nodes))
+    growth = pool.growth and replace(pool.growth, count=max(0, pool.growth.count - (count - len(taken))))
+    return replace(pool, nodes=tuple(nodes), growth=growth)
 
 
 def _reserved(pool: Pool, resource: str, gpus: int, needs: Resources, taken: frozenset[str]) -> Pool:

@@ -7,13 +7,14 @@ node has besides GPUs is not known and not counted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gpujob.catalog.records import Catalog
 from gpujob.errors import BadQuantity
 from gpujob.finding import Finding
 from gpujob.fleet.claims import admin_pool
-from gpujob.fleet.objects import Resources, vendor_of
+from gpujob.fleet.growth import UNCOUNTED, growth_of
+from gpujob.fleet.objects import vendor_of
 from gpujob.fleet.pools import Fleet, Pool, PoolNode
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.quantity import parse_bytes, parse_dollars
@@ -21,9 +22,6 @@ from gpujob.vocabulary import CapacityType, ConditionType, Reason, Vendor
 
 if TYPE_CHECKING:
     from gpujob.api.gpupool import GPUPool, GPUPoolStatus
-
-UNCOUNTED: Final = Resources(millicores=10**9, memory=2**60, storage=2**60, pods=10**6)
-"""What a node has besides GPUs, where nobody says it: never the reason of a refusal."""
 
 
 def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Iterable[str]) -> Fleet:
@@ -37,6 +35,7 @@ def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Iterab
 def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
     admin = admin_pool(pool)
     accelerator = catalog.accelerator(status.accelerator or "")
+    nodes = tuple(_nodes(status))
     vendor = Vendor(status.vendor) if status.vendor in set(Vendor) else vendor_of(status.resource_name or "")
     return Pool(
         name=admin.name,
@@ -51,12 +50,14 @@ def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
         region="",
         capacity_type=_capacity_type(status.capacity_type),
         price=_price(status),
-        nodes=tuple(_nodes(status)),
+        nodes=nodes,
         problem=_problem(status, known=accelerator is not None),
         tolerated=admin.tolerated,
         supplemental_groups=admin.supplemental_groups,
         runtime_class=admin.runtime_class,
         env=admin.env,
+        selector=admin.terms,
+        growth=growth_of(admin, nodes),
     )
 
 

@@ -15,10 +15,11 @@ from gpujob.fleet import pricing
 from gpujob.fleet.claimed import claimed_pool
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
+from gpujob.fleet.growth import node_pool_of
 from gpujob.fleet.naming import identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pool_nodes import pool_nodes
-from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.pools import Fleet, Pool, unnamed_reserved
 from gpujob.fleet.usage import Promise, Usage
 
 
@@ -51,8 +52,15 @@ def read_fleet(
     pools = [claimed_pool(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
     names = names_of(discovered, {pool.name for pool in admin_pools})
     pools += [_discovered_pool(names[key], groups, catalog, usage) for key, groups in discovered.items()]
-    ordered = tuple(sorted(pools, key=lambda pool: pool.name))
+    ordered = tuple(sorted((_with_awaited(pool, usage) for pool in pools), key=lambda pool: pool.name))
     return Fleet(ordered, frozenset(runtime_classes), claims.overlaps)
+
+
+def _with_awaited(pool: Pool, usage: Usage) -> Pool:
+    """The pool after pods that wait for its nodes, by its selector alone, got theirs."""
+    for gpus, count in sorted(usage.awaited.get(pool.name, {}).items()):
+        pool = unnamed_reserved(pool, gpus, count)
+    return pool
 
 
 def _discovered_pool(name: str, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
@@ -74,5 +82,6 @@ def _discovered_pool(name: str, groups: list[DeviceGroup], catalog: Catalog, usa
         price=price,
         nodes=pool_nodes(groups, usage),
         problem=first.facts.problem,
+        node_pool=node_pool_of(first.node.labels),
         doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpujob.fleet.objects import Pod, Resources
@@ -15,17 +15,43 @@ class Promise:
 
     job_uid: str
     node: str
+    """The node; empty for a pod that waits for any node of `pool`."""
     resource: str
     gpus: int
     needs: Resources
     attempt: int = 0
     namespace: str = ""
     """Where the pod will be; empty: not compared."""
+    pool: str = ""
+    index: int = 0
+    """Which pod of its gang it is, for pods that wait for any node."""
+
+    @property
+    def key(self) -> tuple[str, int, str, int]:
+        """What only this promise has, however often it is told."""
+        return (self.job_uid, self.attempt, self.node, self.index)
 
     def kept_by(self, pod: Pod) -> bool:
         """Whether a bound pod is the promised one: labels are anybody's, so namespace and devices must fit as well."""
         at_home = self.namespace in ("", pod.namespace)
         return at_home and pod.devices.get(self.resource, 0) >= self.gpus
+
+
+def promises_of(
+    job_uid: str,
+    attempt: int,
+    namespace: str,
+    nodes: Sequence[str],
+    pool: str,
+    resource: str,
+    gpus: int,
+    needs: Resources,
+) -> tuple[Promise, ...]:
+    """A promise for each pod of a gang; nodes without names are any nodes of the pool."""
+    return tuple(
+        Promise(job_uid, node, resource, gpus, needs, attempt, namespace, pool, 0 if node else index)
+        for index, node in enumerate(nodes)
+    )
 
 
 class Usage:
@@ -36,13 +62,21 @@ class Usage:
         self.devices: dict[tuple[str, str], int] = defaultdict(int)
         self.others: dict[tuple[str, str], Resources] = defaultdict(Resources)
         self.plain: dict[str, Resources] = defaultdict(Resources)
+        self.awaited: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        """Pods that wait for any node of a pool: pool -> GPUs of a pod -> pods."""
         arrived: dict[tuple[str, int, str], list[Pod]] = defaultdict(list)
+        anywhere: dict[tuple[str, int], list[Pod]] = defaultdict(list)
         for pod in pods:
             if pod.node and not pod.terminal:
                 self._take(pod.node, pod.devices, pod.needs)
                 if pod.job_uid:
                     arrived[pod.job_uid, pod.attempt, pod.node].append(pod)
+                    anywhere[pod.job_uid, pod.attempt].append(pod)
         for promise in promises:
+            if not promise.node:
+                came = sum(promise.kept_by(pod) for pod in anywhere.get((promise.job_uid, promise.attempt), ()))
+                self.awaited[promise.pool][promise.gpus] += promise.index >= came
+                continue
             pods_there = arrived.get((promise.job_uid, promise.attempt, promise.node), ())
             if not any(promise.kept_by(pod) for pod in pods_there):
                 self._take(promise.node, {promise.resource: promise.gpus}, promise.needs)

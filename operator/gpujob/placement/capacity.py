@@ -30,19 +30,46 @@ class Room:
     never: tuple[Finding, ...] = ()
     busy: tuple[Finding, ...] = ()
 
+    @property
+    def coming(self) -> bool:
+        """Whether nodes must be added first: then the pods go to any nodes of the pool."""
+        return any(node.coming for node in self.nodes)
+
 
 def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
     """The nodes for a demand: of those with room the ones that the job leaves fullest, ties by name."""
     if pool.problem is not None and not pool.nodes:
         return Room()
-    able = [node for node in pool.nodes if not _refusals(demand, pool, node, image_size)]
+    nodes = _with_coming(demand, pool)
+    able = [node for node in nodes if not _refusals(demand, pool, node, image_size)]
     if len(able) < demand.nodes:
-        return Room(never=tuple(_why_never(demand, pool, image_size, len(able))))
+        never = tuple(_why_never(demand, pool, nodes, image_size))
+        grown = _may_grow(demand, pool, never)
+        return Room(busy=(grown,)) if grown else Room(never=never)
     free = [node for node in able if _has_room(demand, node)]
     if len(free) < demand.nodes:
         return Room(busy=tuple(_why_busy(demand, able, len(free))))
-    chosen = sorted(free, key=lambda node: (_discouraged(node), node.free, node.left.memory, node.name))[: demand.nodes]
+    chosen = sorted(free, key=lambda n: (n.coming, _discouraged(n), n.free, n.left.memory, n.name))[: demand.nodes]
     return Room(tuple(sorted(chosen, key=lambda node: node.name)), _smallest(node_needs(demand, n) for n in chosen))
+
+
+def _with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
+    """The pool's nodes and as many of those to be added as the job can use."""
+    if pool.growth is None:
+        return pool.nodes
+    return (*pool.nodes, *(pool.growth.template,) * min(pool.growth.count, demand.nodes))
+
+
+def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding | None:
+    """More nodes of a kind that is there would do, and something that nobody told us about may add them."""
+    enough = sum((node.total or node.healthy) >= demand.gpus_per_node for node in pool.nodes)
+    if not pool.node_pool or not enough or any(finding.reason is not Reason.POOL_TOO_SMALL for finding in never):
+        return None
+    sentence = "needs {}, the pool has {}; {} may grow: {}"
+    remedy = "add a GPUPool with spec.provision" if pool.discovered else "set spec.provision in its GPUPool"
+    numbers = (f"{counted(demand.nodes, 'node')} with {counted(demand.gpus_per_node, 'GPU')} each", enough,
+               pool.node_pool, remedy)  # fmt: skip
+    return Finding(Reason.MAY_GROW, sentence, numbers)
 
 
 def node_needs(demand: Demand, node: PoolNode) -> Resources:
@@ -130,26 +157,26 @@ def _has_room(demand: Demand, node: PoolNode) -> bool:
     return node.unready is None and node.free >= demand.gpus_per_node and node.left.covers(node_needs(demand, node))
 
 
-def _why_never(demand: Demand, pool: Pool, image_size: int | None, able: int) -> Iterable[Finding]:
-    reasons = [_refusals(demand, pool, node, image_size) for node in pool.nodes]
+def _why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
+    reasons = [_refusals(demand, pool, node, image_size) for node in nodes]
     if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
-        yield _pool_too_small(demand, pool)
-    tainted = [node for node, r in zip(pool.nodes, reasons, strict=True) if Reason.TAINT_NOT_TOLERATED in r]
+        yield _pool_too_small(demand, nodes)
+    tainted = [node for node, r in zip(nodes, reasons, strict=True) if Reason.TAINT_NOT_TOLERATED in r]
     if tainted:
         taint = next(t for t in tainted[0].taints if not pool.tolerates(t))
         sentence = "{} of {} nodes have taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
-        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (len(tainted), len(pool.nodes), taint))
+        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (len(tainted), len(nodes), taint))
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):
-        yield _node_too_small(demand, pool.nodes)
+        yield _node_too_small(demand, nodes)
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
-        most = Size(max(node.allocatable.storage or 0 for node in pool.nodes))
+        most = Size(max(node.allocatable.storage or 0 for node in nodes))
         sentence = "needs {} of disk for image and job, the largest node has {}"
         yield Finding(Reason.DISK_TOO_SMALL, sentence, (Size(_disk_needed(demand, image_size)), most))
 
 
-def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
-    gpus, total = demand.gpus_per_node, len(pool.nodes)
-    sizes = [gpus if node.total is None else node.total for node in pool.nodes]
+def _pool_too_small(demand: Demand, nodes: tuple[PoolNode, ...]) -> Finding:
+    gpus, total = demand.gpus_per_node, len(nodes)
+    sizes = [gpus if node.total is None else node.total for node in nodes]
     largest = max(sizes, default=0)
     if largest < gpus:
         sentence = "needs {} on one node, the largest node has {}"

@@ -79,7 +79,8 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
     chosen = replace(best.candidate, outcome=Outcome.CHOSEN)
     choice = Choice(
         candidate=chosen,
-        nodes=tuple(node.name for node in best.room.nodes),
+        # A pod that waits for a node to be added goes to any node of the pool, and so do the others of its gang.
+        nodes=tuple("" if best.room.coming else node.name for node in best.room.nodes),
         needs=best.room.needs,
         shared_memory=shared_memory(demand, best.room.needs),
         tolerations=_tolerations(best.room, chosen.pool),
@@ -116,6 +117,7 @@ def _try_pool(
             refusals if refusals else room.busy,
             tuple(_doubts(demand, pool, image.facts, room)),
             price,
+            room.coming,
         )  # fmt: skip
         yield _Trial(candidate, room, image.rank)
 
@@ -211,14 +213,17 @@ def _place(trial: _Trial) -> tuple[str, Gang]:
 def _in_pool(trial: _Trial) -> tuple[object, ...]:
     candidate = trial.candidate
     refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
+    if any(finding.reason is Reason.MAY_GROW for finding in candidate.reasons):
+        refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
     return (_ORDER.index(candidate.outcome), refused, trial.rank)
 
 
 def _pool_rank(candidate: Candidate) -> tuple[object, ...]:
     price, pool, gang = candidate.price_per_hour, candidate.pool, candidate.gang
     doubts = sum(doubt.reason not in SILENT_DOUBTS for doubt in candidate.doubts)
-    return (price is None, price or 0, doubts, pool.memory is None, pool.memory or 0, pool.name, gang.gpus, gang.nodes,
-            gang.entry or 0)  # fmt: skip
+    memory = (pool.memory is None, pool.memory or 0)
+    gang_order = (gang.gpus, gang.nodes, gang.entry or 0)
+    return (price is None, price or 0, candidate.provision, doubts, *memory, pool.name, *gang_order)
 
 
 def _tolerations(room: Room, pool: Pool) -> tuple[tuple[str, str], ...]:

@@ -33,6 +33,8 @@ class Candidate:
     doubts: tuple[Finding, ...] = ()
     price_per_hour: int | None = None
     """Micro-dollars an hour for the whole job; None when no price is known."""
+    provision: bool = False
+    """Whether an autoscaler must add nodes first."""
 
 
 @dataclass(frozen=True, slots=True)

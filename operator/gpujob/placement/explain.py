@@ -24,6 +24,8 @@ def summary(decision: Decision) -> str:
         return "no node of this cluster offers GPUs that are known; kubectl gpujob pools shows what was found"
     nearest = _nearest(decision)
     why = nearest.reasons[0].message if nearest.reasons else ""
+    if decision.verdict is Verdict.WAITING and nearest.reasons[:1] and nearest.reasons[0].reason is Reason.MAY_GROW:
+        return f"pool {nearest.pool.name} has too few nodes: {why}"
     if decision.verdict is Verdict.WAITING:
         return f"fits pool {nearest.pool.name}, which is busy: {why}"
     if decision.verdict is Verdict.MISCONFIGURED:
@@ -51,7 +53,8 @@ def _placed(decision: Decision) -> str:
     else:
         rank = f"cheapest of {len(fitting)} pools with room"
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
-    return f"{chosen.pool.name} is {rank}{price}"[:SENTENCE_LENGTH]
+    added = "; an autoscaler must add nodes first" if chosen.provision else ""
+    return f"{chosen.pool.name} is {rank}{price}{added}"[:SENTENCE_LENGTH]
 
 
 def reason(decision: Decision) -> Reason:
@@ -101,7 +104,8 @@ def chosen(decision: Decision) -> dict[str, Any] | None:
         "accelerator": candidate.pool.accelerator_id,
         "nodes": candidate.gang.nodes,
         "gpusPerNode": candidate.gang.gpus_per_node,
-        "nodeNames": list(decision.choice.nodes),
+        "nodeNames": list(filter(None, decision.choice.nodes)),
+        "provision": candidate.provision,
         "image": candidate.runtime.image,
         "runtime": candidate.runtime.name,
         "pricePerHour": _price(candidate.price_per_hour),

@@ -9,7 +9,8 @@ def affinity(attempt: Attempt) -> Manifest:
     """One term for each node, and for a gang never two pods on one.
 
     Terms are alternatives, and `metadata.name` takes exactly one value in each. A selector of the pool would not do:
-    the scheduler then spreads small jobs over nodes that a gang needs, and puts two pods of a gang on one node.
+    the scheduler then spreads small jobs over nodes that a gang needs, and puts two pods of a gang on one node. Only
+    where nodes must be added first it is all that can be said.
     """
     architecture = {"key": "kubernetes.io/arch", "operator": "In", "values": [attempt.pool.cpu_architecture]}
     terms = [
@@ -17,13 +18,21 @@ def affinity(attempt: Attempt) -> Manifest:
             "matchExpressions": [architecture],
             "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}],
         }
-        for node in attempt.choice.nodes
-    ]
+        for node in filter(None, attempt.choice.nodes)
+    ] or [{"matchExpressions": [architecture, *_any_of_the_pool(attempt)]}]
     rules: Manifest = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     if attempt.gang:
         apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": attempt.selector}}
         rules["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
     return rules
+
+
+def _any_of_the_pool(attempt: Attempt) -> list[Manifest]:
+    """The pool's selector: an autoscaler sees what kind of node the waiting pod needs."""
+    return [
+        {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+        for key, operator, values in attempt.pool.selector
+    ]
 
 
 def tolerations(attempt: Attempt) -> list[Manifest]:

@@ -9,11 +9,14 @@ from typing import Any, Final
 
 from gpujob.api.gpujob import GPUJobStatus
 from gpujob.fleet.objects import Pod, Resources, read_pod
-from gpujob.fleet.usage import Promise
+from gpujob.fleet.usage import Promise, promises_of
 from gpujob.untrusted import table, tables, whole_number
 from gpujob.vocabulary import Annotation, Label
 
 NODE_NAME_FIELD: Final = "metadata.name"
+MOST_PODS: Final = 1024
+"""Pods of the largest gang (spec.nodes)."""
+
 TRAIN: Final = "train"
 """The name of the container that decides how a job ends."""
 
@@ -68,9 +71,11 @@ class ChildRecord:
         """What its pods will take of their nodes; nothing once it has ended."""
         if self.ended or not self.resource:
             return ()
-        return tuple(
-            Promise(self.owner_uid, node, self.resource, self.gpus, self.needs, self.attempt, self.namespace)
-            for node in self.nodes
+        pool = str(self.hint.placement.get("pool", ""))
+        # Pods that wait for nodes to be added are pinned to none.
+        nodes = self.nodes or ("",) * min(self.pods, MOST_PODS)
+        return promises_of(
+            self.owner_uid, self.attempt, self.namespace, nodes, pool, self.resource, self.gpus, self.needs
         )
 
 

@@ -149,6 +149,7 @@ def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reaso
 def _placement(decision: Decision) -> dict[str, Any]:
     chosen = explain.chosen(decision) or {}
     chosen.pop("memoryPerGPU", None)
+    chosen["provision"] = chosen.get("provision") or None
     return _without_blanks(chosen | {"message": explain.summary(decision), "digest": decision.digest})
 
 

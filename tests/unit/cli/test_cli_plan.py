@@ -22,7 +22,7 @@ CANDIDATE = {"pool", "runtime", "shape", "outcome", "reasons", "doubts", "priceP
         ("placed.txt", manifest(gpusPerNode=2), []),
         ("placed-wide.txt", manifest(gpusPerNode=2), ["-o", "wide"]),
         ("waiting.txt", manifest(nodes=2, gpusPerNode=8, gpuMemory="80G"), []),
-        ("impossible.txt", manifest(nodes=3, gpusPerNode=8), []),
+        ("impossible.txt", manifest(gpusPerNode=16), []),
         ("misconfigured.txt", manifest(requires=["FlashAtention"]), []),
         ("own-image.txt", manifest(images={"rocm": {"image": "registry.example/mine:1"}}), []),
         ("two-jobs.txt", manifest("first", gpuMemory="100G", gpusPerNode=8) * 2, []),
@@ -56,14 +56,14 @@ def test_json_has_the_members_of_the_reference(plan: Command) -> None:
 
 
 def test_json_of_an_impossible_job_has_null_for_the_choice_and_the_nearest_fix(plan: Command) -> None:
-    found = json.loads(plan(manifest(nodes=3, gpusPerNode=8), "-o", "json").out)
+    found = json.loads(plan(manifest(gpusPerNode=16), "-o", "json").out)
     assert found["chosen"] is None
-    assert found["nearestFix"]["change"] == {"field": "spec.nodes", "from": 3, "to": 2}
+    assert found["nearestFix"]["change"] == {"field": "spec.gpusPerNode", "from": 16, "to": 8}
     assert set(found["nearestFix"]) == {"message", "change"}
 
 
 def test_yaml_says_the_same_as_json(plan: Command) -> None:
-    job = manifest(nodes=3, gpusPerNode=8)
+    job = manifest(gpusPerNode=16)
     assert yaml.safe_load(plan(job, "-o", "yaml").out) == json.loads(plan(job, "-o", "json").out)
 
 

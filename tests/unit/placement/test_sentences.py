@@ -249,6 +249,7 @@ def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
         "nodes": 1,
         "gpusPerNode": 2,
         "nodeNames": ["h"],
+        "provision": False,
         "image": "reg.example/cuda:1",
         "runtime": "cuda",
         "pricePerHour": "4.00",

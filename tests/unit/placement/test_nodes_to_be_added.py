@@ -1,0 +1,146 @@
+"""Nodes that an autoscaler can add: after those that are there at equal cost, and never more than the admin says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import ANY_IMAGES, H100, MI300X, Object, decision, demand, fleet, gpupool, images, manifest, node, pod
+
+from gpujob.api.manifest import read_gpujob
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Decision
+from gpujob.placement.explain import plan, summary
+from gpujob.render.children import render
+from gpujob.vocabulary import Outcome, Reason, Verdict
+
+NEW = {"maxNodes": 2, "gpusPerNode": 8, "cpu": "96", "memory": "1000Gi"}
+
+
+def growing(name: str = "new", accelerator: str = "MI300X", **spec: Any) -> Object:
+    """A GPUPool without nodes that an autoscaler can add two to."""
+    given = {"accelerator": accelerator, "price": {"perGPUHour": "2"}, "provision": NEW, **spec}
+    return gpupool(name, {"karpenter.sh/nodepool": name}, **given)
+
+
+def decided(*objects: Object, **spec: Any) -> Decision:
+    return decision(*objects, catalog=ANY_IMAGES, **spec)
+
+
+def test_a_pool_without_nodes_is_placed_on() -> None:
+    found = decided(growing(), nodes=2, gpusPerNode=8)
+    assert found.verdict is Verdict.PLACED
+    chosen = plan(found)["chosen"]
+    assert (chosen["pool"], chosen["provision"], chosen["nodeNames"]) == ("new", True, [])
+    assert summary(found) == "new is the only pool with room at $32.00 an hour; an autoscaler must add nodes first"
+
+
+def test_nodes_that_are_there_come_first_at_equal_cost() -> None:
+    there = node("there", MI300X, price="2")
+    assert plan(decided(growing(), there))["chosen"]["nodeNames"] == ["there"]
+    dearer = node("there", MI300X, price="2.01")
+    assert plan(decided(growing(), dearer))["chosen"]["pool"] == "new"
+
+
+def test_never_more_nodes_than_the_admin_says() -> None:
+    found = decided(growing(), nodes=3, gpusPerNode=8)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert (
+        found.candidates[0].reasons[0].message
+        == "needs 3 nodes with 8 GPUs each, the pool has 2 of 2 nodes with that many"
+    )
+
+
+def test_nodes_that_are_there_count_in_the_most() -> None:
+    labels = {"karpenter.sh/nodepool": "new"}
+    nodes = [node(name, MI300X, labels=labels) for name in ("a", "b")]
+    found = decided(growing(), *nodes, *(pod(f"p-{n}", n, {"amd.com/gpu": 8}) for n in ("a", "b")))
+    assert found.verdict is Verdict.WAITING
+    assert found.candidates[0].reasons[0].reason is Reason.NOT_ENOUGH_FREE
+
+
+def test_a_gang_may_take_a_node_that_is_there_and_one_to_be_added() -> None:
+    found = decided(growing(), node("a", MI300X, labels={"karpenter.sh/nodepool": "new"}), nodes=2, gpusPerNode=8)
+    assert found.choice is not None
+    assert found.choice.nodes == ("", "")
+    rest = fleet(growing(), node("a", MI300X, labels={"karpenter.sh/nodepool": "new"})).reserve(
+        found.choice.candidate.pool, 8, found.choice.needs, found.choice.nodes
+    )
+    pool = rest.pool("new")
+    assert pool is not None
+    assert pool.growth is not None
+    assert (pool.free, pool.growth.count) == (0, 0)
+
+
+def test_a_pod_that_waits_for_a_node_is_pinned_to_the_pools_selector() -> None:
+    job = read_gpujob(manifest(nodes=2, gpusPerNode=8) | {"metadata": {"name": "train", "uid": "u", "namespace": "n"}})
+    found = decided(
+        growing(provision={**NEW, "taints": [{"key": "amd.com/gpu", "effect": "NoSchedule"}]}), nodes=2, gpusPerNode=8
+    )
+    assert found.choice is not None
+    pods = render(job, found.choice, 1).job["spec"]["template"]["spec"]
+    assert pods["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == [
+        {
+            "matchExpressions": [
+                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["new"]},
+            ]
+        }
+    ]
+    assert "podAntiAffinity" in pods["affinity"]
+    assert pods["tolerations"] == [{"key": "amd.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_a_taint_of_new_nodes_that_is_not_tolerated() -> None:
+    found = decided(growing(provision={**NEW, "taints": [{"key": "team", "effect": "NoSchedule"}]}))
+    assert [f.reason for f in found.candidates[0].reasons] == [Reason.TAINT_NOT_TOLERATED]
+
+
+def test_unknown_sizes_of_new_nodes_are_a_doubt() -> None:
+    found = decided(growing(provision={"maxNodes": 1, "gpusPerNode": 8}), gpusPerNode=2)
+    assert found.choice is not None
+    doubts = [doubt.message for doubt in found.choice.candidate.doubts]
+    assert "CPU and memory of nodes to be added are unknown; set spec.provision.cpu and spec.provision.memory" in doubts
+    assert (found.choice.needs.millicores, found.choice.needs.memory) == (8_000, 32 * 2**30)
+
+
+def test_a_driver_of_new_nodes_that_is_too_old() -> None:
+    new = images({"name": "cu130", "backend": "CUDA", "architectures": ["9.0"], "minDriver": "580.65"})
+    pool = growing(accelerator="H100-SXM", provision={**NEW, "driverVersion": "470.10"})
+    found = decision(pool, catalog=new)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert [f.message for f in found.candidates[0].reasons] == ["has driver 470.10, needs 580.65"]
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("karpenter.sh/nodepool", "Karpenter node pool gpu"),
+        ("eks.amazonaws.com/nodegroup", "EKS node group gpu"),
+        ("cloud.google.com/gke-nodepool", "GKE node pool gpu"),
+        ("kubernetes.azure.com/agentpool", "AKS node pool gpu"),
+    ],
+)
+def test_a_node_pool_that_nobody_described_may_grow(label: str, words: str) -> None:
+    found = decided(node("n", H100, labels={label: "gpu"}), nodes=2, gpusPerNode=8)
+    assert found.verdict is Verdict.WAITING
+    assert summary(found) == (
+        f"pool {found.candidates[0].pool.name} has too few nodes: needs 2 nodes with 8 GPUs each, the pool has 1; "
+        f"{words} may grow: add a GPUPool with spec.provision"
+    )
+
+
+def test_more_gpus_than_a_node_has_do_not_come_by_growing() -> None:
+    found = decided(node("n", H100, labels={"karpenter.sh/nodepool": "gpu"}), gpusPerNode=16)
+    assert found.verdict is Verdict.IMPOSSIBLE
+
+
+def test_what_only_has_to_become_free_is_nearer_than_what_may_grow() -> None:
+    busy = [node(n, MI300X, price="9", allocatable={"amd.com/gpu": "0"}) for n in ("a", "b")]
+    found = decided(node("n", H100, price="1", labels={"karpenter.sh/nodepool": "g"}), *busy, nodes=2, gpusPerNode=8)
+    assert [c.pool.accelerator_id for c in found.candidates if c.outcome is Outcome.BUSY] == ["MI300X", "H100-SXM"]
+
+
+def test_the_same_pool_twice_decides_the_same() -> None:
+    found = fleet(growing("b"), growing("a"))
+    assert decide(demand(), found, ANY_IMAGES).candidates[0].pool.name == "a"
