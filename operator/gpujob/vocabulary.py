@@ -50,6 +50,54 @@ class CapacityType(StrEnum):
 
 
 @unique
+class Objective(StrEnum):
+    """What the choice of a pool optimises."""
+
+    VALUE = "Value"
+    """The price of the work: what the job costs an hour divided by how fast it is."""
+    COST = "Cost"
+    """The price of the whole job for an hour."""
+    SPEED = "Speed"
+    """How fast the whole job is."""
+
+
+@unique
+class WorkKind(StrEnum):
+    """What a job does with its GPUs."""
+
+    TRAINING = "Training"
+    """Training of all weights."""
+    FINE_TUNING = "FineTuning"
+    """Training of adapters on frozen weights."""
+    INFERENCE = "Inference"
+    """Forward passes only."""
+
+
+@unique
+class Precision(StrEnum):
+    """The number format of a job's matrix products."""
+
+    FP8 = "FP8"
+    BF16 = "BF16"
+    FP16 = "FP16"
+    FP32 = "FP32"
+    MIXED = "Mixed"
+    """16 bits in the format that the device has: BF16, or FP16 on what came before it."""
+
+
+@unique
+class Evidence(StrEnum):
+    """Who stands for a measured throughput, the most trusted first."""
+
+    AUDITED = "Audited"
+    """Peers audited it (MLCommons)."""
+    MEASURED = "Measured"
+    """Somebody measured it who sells none of the devices."""
+    CLAIMED = "Claimed"
+    """A vendor says so of its own devices."""
+
+
+@unique
 class Outcome(StrEnum):
     """What became of a candidate (pool × runtime × shape)."""
 

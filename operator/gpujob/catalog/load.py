@@ -17,12 +17,13 @@ import yaml
 
 from gpujob.catalog import identity, rows, runtimes
 from gpujob.catalog.records import Accelerator, Catalog, InstanceType, Price
+from gpujob.catalog.throughput import Throughput
 from gpujob.errors import BadInput, CatalogInvalid
 
-SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "prices")
+SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "prices", "throughputs")
 SUPPORTING: Final = ("sources", "architectures", "shared")
 """Sections that the rows of others refer to; `shared` holds YAML anchors."""
-SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "prices")
+SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "prices", "throughputs")
 
 _SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _KEPT_TAGS: Final = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
@@ -53,7 +54,7 @@ def load_catalog() -> Catalog:
 def read_catalog(text: str) -> Catalog:
     """The shipped catalog with what a file says instead; raises BadInput when it cannot be read at all.
 
-    The file has sections (accelerators, features, instanceTypes, runtimes, prices), each of which replaces the shipped
+    The file has sections (accelerators, features, instanceTypes, runtimes, prices, throughputs), each of which replaces the shipped
     one; or GPURuntime objects, several documents or a List; or a plain list of runtime rows. The latter two replace the
     shipped runtimes.
     """
@@ -87,6 +88,7 @@ class _Draft:
             "instanceTypes": lambda raw: rows.instance_types(raw, sources),
             "prices": lambda raw: rows.list_prices(raw, self._machines(), sources),
             "runtimes": lambda raw: [read_runtime(raw, sources)],
+            "throughputs": lambda raw: rows.throughputs(raw, sources),
         }
         if "accelerators" in document:
             architectures = rows.Architectures(document.get("architectures") or _shipped_architectures())
@@ -103,6 +105,7 @@ class _Draft:
             instance_types=self._sections.get("instanceTypes", base.instance_types),
             prices=found.get("prices", base.prices),
             runtimes=found.get("runtimes", base.runtimes),
+            throughputs=found.get("throughputs", base.throughputs),
             refused=(*base.refused, *self._refused),
         )
 
@@ -130,6 +133,8 @@ def _key(row: Any) -> Any:
     """What makes a row unique in its section."""
     if isinstance(row, Price):
         return (row.cloud, row.instance_type, row.accelerator, row.region, row.capacity_type)
+    if isinstance(row, Throughput):
+        return (row.work, row.benchmark, row.accelerator)
     return row.id if isinstance(row, Accelerator) else row.name
 
 

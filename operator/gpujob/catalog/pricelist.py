@@ -16,25 +16,29 @@ ANYWHERE: Final = "any"
 
 
 class PriceList:
-    """The price rows by instance type."""
+    """The price rows by instance type, and by model where a cloud sells GPUs."""
 
-    __slots__ = ("_by_instance_type", "_rows")
+    __slots__ = ("_by_instance_type", "_by_model", "_rows")
 
     def __init__(self, rows: Sequence[Price]) -> None:
         self._rows = rows
         self._by_instance_type: dict[tuple[str, CapacityType], list[Price]] = {}
+        self._by_model: dict[tuple[str, str, CapacityType], list[Price]] = {}
         for row in rows:
             if row.instance_type is not None:
                 self._by_instance_type.setdefault((row.instance_type, row.capacity_type), []).append(row)
+            else:
+                self._by_model.setdefault((row.cloud, row.accelerator, row.capacity_type), []).append(row)
 
     def listed(self, cloud: str | None, instance_type: str, region: str, capacity: CapacityType) -> Price | None:
         """The row of this region, else of the nearest name in the same cloud."""
         rows = self._by_instance_type.get((instance_type, capacity), ())
-        candidates = [row for row in rows if cloud is None or row.cloud == cloud]
-        if not candidates:
-            return None
-        best = min(candidates, key=lambda row: (row.region != region, -_shared_start(row.region, region), row.region))
-        return replace(best, region=region) if best.region == ANYWHERE and region else best
+        return _nearest([row for row in rows if cloud is None or row.cloud == cloud], region)
+
+    def of_model(self, cloud: str, accelerator: str, region: str, capacity: CapacityType) -> Price | None:
+        """The row of a cloud that sells this model by the GPU, whatever the machine; of this region, else the nearest."""
+        rows = self._by_model.get((cloud, accelerator, capacity), [])
+        return _nearest(rows, region)
 
     def median(self, accelerator: str, capacity: CapacityType) -> Price | None:
         """What a model costs at the cloud in the middle, each cloud standing for the median of its own rows.
@@ -58,6 +62,14 @@ class PriceList:
             source=f"indicative: {whose} {first if first == last else f'{first} to {last}'}",
             checked_on=last,
         )
+
+
+def _nearest(rows: Sequence[Price], region: str) -> Price | None:
+    """The row of this region, else of the region whose name is nearest; one of all regions as if it were of this."""
+    if not rows:
+        return None
+    best = min(rows, key=lambda row: (row.region != region, -_shared_start(row.region, region), row.region))
+    return replace(best, region=region) if best.region == ANYWHERE and region else best
 
 
 def _middle(amounts: Sequence[int]) -> int:

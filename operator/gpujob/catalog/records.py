@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from gpujob.catalog import consistency, identity, pricelist
+from gpujob.catalog.throughput import Speed, Speeds, Throughput, Work
 from gpujob.catalog.versions import Release, release
 from gpujob.quantity import parse_bytes
 from gpujob.vocabulary import Backend, CapacityType, Reason, Vendor
@@ -185,16 +186,19 @@ class Catalog:
     prices: tuple[Price, ...] = ()
     runtimes: tuple[Runtime, ...] = ()
     """In the order of `in_order`."""
+    throughputs: tuple[Throughput, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     """Rows that contradict themselves: name and sentence."""
 
     _identities: identity.Identities = field(init=False, repr=False)
     _price_list: pricelist.PriceList = field(init=False, repr=False)
+    _speeds: Speeds = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runtimes", in_order(self.runtimes))
         object.__setattr__(self, "_identities", identity.Identities(self.accelerators))
         object.__setattr__(self, "_price_list", pricelist.PriceList(self.prices))
+        object.__setattr__(self, "_speeds", Speeds(self.throughputs, self.accelerators))
 
     def accelerator(self, word: str) -> Accelerator | None:
         """The accelerator of this id."""
@@ -250,6 +254,14 @@ class Catalog:
         """
         return self._price_list.listed(cloud, instance_type, region, capacity_type)
 
+    def price_of_model(self, cloud: str, accelerator_id: str, region: str, capacity_type: CapacityType) -> Price | None:
+        """The list price of a model at a cloud that sells it by the GPU, whatever the machine."""
+        return self._price_list.of_model(cloud, accelerator_id, region, capacity_type)
+
     def indicative_price(self, accelerator_id: str, capacity_type: CapacityType) -> Price | None:
         """The median of the clouds' list prices of a model, for devices whose own price nobody knows."""
         return self._price_list.median(accelerator_id, capacity_type)
+
+    def speed(self, accelerator_id: str, work: Work) -> Speed | None:
+        """How fast a model is on this work, compared with a B200; None where nothing is known."""
+        return self._speeds.of(accelerator_id, work)

@@ -10,9 +10,10 @@ from typing import Any, Final, TypeVar, cast, get_args
 
 from gpujob.catalog import identity
 from gpujob.catalog.records import Accelerator, Feature, InstanceType, Level, Price, Support
+from gpujob.catalog.throughput import Throughput
 from gpujob.errors import BadQuantity, CatalogInvalid
 from gpujob.quantity import parse_bytes, parse_dollars
-from gpujob.vocabulary import CapacityType, Reason, Vendor
+from gpujob.vocabulary import CapacityType, Evidence, Precision, Reason, Vendor, WorkKind
 
 T = TypeVar("T")
 
@@ -215,6 +216,21 @@ def list_prices(raw: Any, known: Mapping[str, InstanceType], sources: Sources) -
         yield Price(cloud, name, machine.accelerator, region, capacity, amount, source, checked_on)
     for name, text in row.table("perGPUHour").items():
         yield Price(cloud, None, name, region, capacity, _dollars(row, name, text), source, checked_on)
+
+
+def throughputs(raw: Any, sources: Sources) -> Iterator[Throughput]:
+    """The rows of one group: what accelerators did on one benchmark."""
+    row = Row(f"throughputs of {_name_in(raw, 'benchmark')}", raw)
+    row.only("benchmark", "work", "precision", "evidence", "unit", "perGPU", *SOURCE_FIELDS)
+    source, checked_on = sources.of(row)
+    benchmark, unit = row.text("benchmark"), row.text("unit")
+    work = WorkKind(row.one_of("work", tuple(WorkKind)))
+    precision = Precision(row.one_of("precision", tuple(Precision)))
+    evidence = Evidence(row.one_of("evidence", tuple(Evidence)))
+    figures = Row(row.label, row.table("perGPU"))
+    for name in row.table("perGPU"):
+        figure = figures.number(name) or 0.0
+        yield Throughput(benchmark, work, precision, evidence, name, figure, unit, source, checked_on)
 
 
 def _dollars(row: Row, name: str, text: Any) -> int:
