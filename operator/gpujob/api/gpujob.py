@@ -137,7 +137,7 @@ class AllowDenyPools(Shape):
 
 
 class Placement(Shape):
-    """What the choice of a pool may depend on. Unset: every pool of both vendors that is not spot, the cheapest first."""
+    """What the choice of a pool may depend on. Unset: every pool of both vendors that is not spot, the best value first."""
 
     vendors: Annotated[tuple[Literal["AMD", "NVIDIA"], ...], a_set(items=2)] = ()
     """Vendors that may be chosen; both when empty."""
@@ -147,8 +147,9 @@ class Placement(Shape):
     """Pools that may be chosen."""
     capacity_types: Annotated[tuple[Literal["OnDemand", "Reserved", "Spot"], ...], a_set(items=3)] = ()
     """Ways of paying that are accepted; OnDemand and Reserved when empty, Spot only if listed."""
-    objective: Literal["Cost"] | None = None
-    """What to optimise: Cost, the price of the whole job for an hour."""
+    objective: Literal["Value", "Cost", "Speed"] | None = None
+    """What to optimise: Value, the price of the work (of the hour where no speed is known); Cost, the price of the whole
+    job for an hour; Speed, how fast the whole job is. Value when absent."""
     max_price_per_hour: Money | None = None
     """The most that the whole job may cost an hour, in US dollars; pools without a known price are then refused."""
 

@@ -42,8 +42,8 @@ OUTCOME_STYLES: Final = {
     Outcome.MISCONFIGURED: "red",
     Outcome.REJECTED: "dim",
 }
-NUMBERS: Final = frozenset({"FREE/TOTAL", "NODES", "MEMORY", "$/H", "$/GPU-H"})
-WRAPPED: Final = {"POOL": 20, "IMAGE": 30, "WHY": 28, "DOUBTS": 28, "PRICE FROM": 24, "NOTE": 28}
+NUMBERS: Final = frozenset({"FREE/TOTAL", "NODES", "MEMORY", "$/H", "$/GPU-H", "SPEED", "$/WORK"})
+WRAPPED: Final = {"POOL": 20, "IMAGE": 30, "WHY": 28, "DOUBTS": 28, "PRICE FROM": 24, "SPEED FROM": 28, "NOTE": 28}
 """Columns that wrap on a terminal, and what they get at least: a terminal narrower than all that wraps the lines."""
 
 
@@ -109,7 +109,8 @@ def _print_candidates(
     headers = ["POOL", "ACCELERATOR", "GPUS", "FREE/TOTAL", "MEMORY", "$/H", "IMAGE", "OUTCOME", "WHY"]
     if wide:
         headers[6:7] = ["RUNTIME", "IMAGE"]
-        headers += ["DOUBTS", "PRICE FROM"]
+        headers[headers.index("RUNTIME") : headers.index("RUNTIME")] = ["SPEED", "$/WORK"]
+        headers += ["DOUBTS", "PRICE FROM", "SPEED FROM"]
     # What is wrong with the job itself stands above the table, not in each of its rows.
     general = frozenset(decision.problems)
     rows = [_candidate_row(candidate, general, wide=wide) for candidate in candidates]
@@ -133,9 +134,10 @@ def _candidate_row(candidate: Candidate, general: frozenset[Finding], *, wide: b
     ]
     if not wide:
         return [*row, _short(candidate.runtime.image), _outcome(candidate), _sentences(reasons[:1])]
-    price = pool.price.source if pool.price else UNKNOWN
+    price, speed = pool.price.source if pool.price else UNKNOWN, candidate.speed.source if candidate.speed else UNKNOWN
     runtime, image = candidate.runtime.name, candidate.runtime.image or UNKNOWN
-    return [*row, runtime, image, _outcome(candidate), _sentences(reasons), _sentences(candidate.doubts), price]
+    row += [_speed(candidate), _money(candidate.price_of_work)]
+    return [*row, runtime, image, _outcome(candidate), _sentences(reasons), _sentences(candidate.doubts), price, speed]
 
 
 def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
@@ -180,6 +182,13 @@ def _size(amount: int | None) -> str:
 
 def _money(micro: int | None) -> str:
     return UNKNOWN if micro is None else str(Dollars(micro)).removeprefix("$")
+
+
+def _speed(candidate: Candidate) -> str:
+    """How fast the whole job is in B200s; ~ where it is an estimate."""
+    if candidate.speed is None:
+        return UNKNOWN
+    return ("~" if candidate.speed.estimate else "") + explain.speed_text(candidate.speed_of_job or 0)
 
 
 def _short(image: str) -> str:

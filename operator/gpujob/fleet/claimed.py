@@ -24,7 +24,8 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
     facts, problem = _common_facts(admin, groups, catalog)
     origins = [group.origin for group in groups]
     capacity = admin.capacity_type or _capacity_type(groups)
-    price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog)
+    coming = admin.provision.gpus_per_node if admin.provision else None
+    price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming)
     nodes = pool_nodes(groups, usage)
     growth = growth_of(admin, nodes)
     return Pool(

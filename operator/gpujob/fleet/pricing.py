@@ -32,10 +32,11 @@ def of_nodes(
     accelerator: Accelerator | None,
     capacity: CapacityType,
     catalog: Catalog,
+    coming: int | None = None,
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
-    """The price of a pool's devices and the doubts about it."""
+    """The price of a pool's devices and the doubts about it; `coming` is the GPUs of a node that can be added."""
     if admin is not None:
-        return _admin_price(admin, groups)
+        return _admin_price(admin, [count for count in (*(group.total for group in groups), coming) if count])
     annotated, doubts = _annotated(groups)
     if annotated is not None:
         return annotated, doubts
@@ -43,10 +44,9 @@ def of_nodes(
     return listed, doubts + more
 
 
-def _admin_price(admin: AdminPrice, groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
+def _admin_price(admin: AdminPrice, counts: Sequence[int]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     if admin.per_gpu_hour is not None:
         return PoolPrice(admin.per_gpu_hour, "GPUPool spec.price.perGPUHour"), ()
-    counts = [group.total for group in groups if group.total]
     if not counts:
         return None, ()
     # A pool of unequal nodes is priced by its smallest one: too dear is safer than too cheap.
@@ -88,13 +88,35 @@ def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[F
 def _listed(
     groups: Sequence[DeviceGroup], accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
+    """The list price for this way of paying; where none is known the one on demand, which is no lower."""
+    price, doubts = _listed_for(groups, accelerator, capacity, catalog)
+    if price is not None or capacity is CapacityType.ON_DEMAND:
+        return price, doubts
+    price, doubts = _listed_for(groups, accelerator, CapacityType.ON_DEMAND, catalog)
+    if price is None:
+        return None, ()
+    sentence = "no {} price is known, the price on demand stands for it; set one in a GPUPool"
+    bound = Finding(Reason.PRICE_INDICATIVE, sentence, (capacity,))
+    return PoolPrice(price.per_gpu_hour, f"{price.source} (on demand)"), (bound, *doubts)
+
+
+def _listed_for(
+    groups: Sequence[DeviceGroup], accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
+) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
+    """By cloud and instance type, by cloud and model, then by model alone."""
     origin = groups[0].origin if groups else None
     if origin and origin.instance_type:
         row = catalog.price_of(origin.cloud or None, origin.instance_type, origin.region, capacity)
         if row is not None:
             source = f"list price {row.cloud} {origin.instance_type} {row.region}, {row.checked_on}"
             return PoolPrice(row.per_gpu_hour, source), _other_region(row.region, origin.region)
-    row = catalog.indicative_price(accelerator.id, capacity) if accelerator else None
+    if accelerator is None:
+        return None, ()
+    row = catalog.price_of_model(origin.cloud, accelerator.id, origin.region, capacity) if origin else None
+    if row is not None and origin:
+        source = f"list price {row.cloud} {accelerator.id} {row.region}, {row.checked_on}"
+        return PoolPrice(row.per_gpu_hour, source), _other_region(row.region, origin.region)
+    row = catalog.indicative_price(accelerator.id, capacity)
     if row is None:
         return None, ()
     doubt = Finding(Reason.PRICE_INDICATIVE, "price is {}; set one in a GPUPool", (row.source,))

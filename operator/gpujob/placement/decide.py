@@ -12,10 +12,11 @@ from typing import Final
 from gpujob.catalog.records import Catalog, Runtime
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement import rules
+from gpujob.placement import ranking, rules
 from gpujob.placement.capacity import Room, find_room, shared_memory
 from gpujob.placement.decision import Candidate, Choice, Decision, ImageChoice
-from gpujob.placement.demand import Demand, Gang, OwnRuntime
+from gpujob.placement.demand import Demand, OwnRuntime
+from gpujob.placement.ranking import Trial
 from gpujob.vocabulary import Backend, Outcome, Reason, Vendor, Verdict
 
 MISCONFIGURING: Final = frozenset(
@@ -35,13 +36,8 @@ MISCONFIGURING: Final = frozenset(
 )
 """Reasons that somebody can mend; every other reason of a rule refuses for good."""
 
-SILENT_DOUBTS: Final = frozenset({Reason.RUNS_AS_ROOT, Reason.BF16_EMULATED})
-"""Doubts that are shown but do not rank a candidate lower."""
-
 NO_IMAGE: Final = "none"
 """The runtime's name where the catalog has no image for a pool's stack."""
-
-_ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +49,6 @@ class _Image:
     rank: tuple[object, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """A candidate with what is needed to choose it."""
-
-    candidate: Candidate
-    room: Room
-    rank: tuple[object, ...]
-
-
 def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
     """The decision for one demand; `fix` is left to `fixes.nearest_fix`, since only impossible jobs need it."""
     problems = rules.job_problems(demand, fleet, catalog)
@@ -71,7 +58,7 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
         for gang in demand.gangs
         for trial in _try_pool(demand.only(gang), pool, fleet, catalog, problems)
     ]
-    ranked = _ranked(trials)
+    ranked = ranking.ranked(trials, demand.objective)
     best = ranked[0] if ranked and ranked[0].candidate.outcome is Outcome.FITS else None
     candidates = tuple(trial.candidate for trial in ranked)
     if best is None:
@@ -99,18 +86,22 @@ def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> 
 
 def _try_pool(
     demand: Demand, pool: Pool, fleet: Fleet, catalog: Catalog, problems: tuple[Finding, ...]
-) -> Iterator[_Trial]:
+) -> Iterator[Trial]:
     """Every image on one pool for a demand of one gang; what does not depend on the image is worked out once."""
     of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.POOL_RULES)))
     of_pool = (*of_pool, *rules.features_missing_on_device(demand, pool, catalog))
-    price = pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None
+    speed = catalog.speed(pool.accelerator.id, demand.work) if pool.accelerator else None
     rooms: dict[int | None, Room] = {}
     for image in _images(demand, pool, catalog) or (_no_image(pool),):
         size = image.facts.size_bytes if image.facts else None
         if size not in rooms:
             rooms[size] = find_room(demand, pool, size)
         room = rooms[size]
+        price = ranking.job_price(demand, pool, room)
         refusals = (*of_pool, *_image_refusals(demand, pool, image, catalog), *room.never)
+        if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in refusals):
+            # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.
+            refusals = (*refusals, *filter(None, (rules.over_cap(demand, price),)))
         outcome = _outcome(refusals, room)
         candidate = Candidate(
             pool, image.choice, demand.gang, outcome,
@@ -118,8 +109,9 @@ def _try_pool(
             tuple(_doubts(demand, pool, image.facts, room)),
             price,
             room.coming,
+            speed,
         )  # fmt: skip
-        yield _Trial(candidate, room, image.rank)
+        yield Trial(candidate, room, image.rank)
 
 
 def _outcome(refusals: tuple[Finding, ...], room: Room) -> Outcome:
@@ -193,37 +185,6 @@ def _doubts(demand: Demand, pool: Pool, facts: Runtime | None, room: Room) -> It
         yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')
     if pool.accelerator and "BF16" not in pool.accelerator.features and pool.accelerator.support != "unsupported":
         yield Finding(Reason.BF16_EMULATED, "{} has no native BF16", (pool.accelerator.id,))
-
-
-def _ranked(trials: Iterable[_Trial]) -> list[_Trial]:
-    """Best first: outcome, then the pool and the gang (price, doubts, memory, name), then the image."""
-    trials = list(trials)
-    best: dict[tuple[str, Gang], _Trial] = {}
-    for trial in trials:
-        place = _place(trial)
-        if place not in best or _in_pool(trial) < _in_pool(best[place]):
-            best[place] = trial
-    return sorted(trials, key=lambda t: (*_in_pool(t)[:2], _pool_rank(best[_place(t)].candidate), t.rank))
-
-
-def _place(trial: _Trial) -> tuple[str, Gang]:
-    return trial.candidate.pool.name, trial.candidate.gang
-
-
-def _in_pool(trial: _Trial) -> tuple[object, ...]:
-    candidate = trial.candidate
-    refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
-    if any(finding.reason is Reason.MAY_GROW for finding in candidate.reasons):
-        refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
-    return (_ORDER.index(candidate.outcome), refused, trial.rank)
-
-
-def _pool_rank(candidate: Candidate) -> tuple[object, ...]:
-    price, pool, gang = candidate.price_per_hour, candidate.pool, candidate.gang
-    doubts = sum(doubt.reason not in SILENT_DOUBTS for doubt in candidate.doubts)
-    memory = (pool.memory is None, pool.memory or 0)
-    gang_order = (gang.gpus, gang.nodes, gang.entry or 0)
-    return (price is None, price or 0, candidate.provision, doubts, *memory, pool.name, *gang_order)
 
 
 def _tolerations(room: Room, pool: Pool) -> tuple[tuple[str, str], ...]:

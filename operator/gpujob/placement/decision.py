@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from gpujob.catalog.throughput import MILLION, Speed
 from gpujob.finding import Finding
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool
@@ -35,6 +36,19 @@ class Candidate:
     """Micro-dollars an hour for the whole job; None when no price is known."""
     provision: bool = False
     """Whether an autoscaler must add nodes first."""
+    speed: Speed | None = None
+    """How fast one of its devices is on the job's work, compared with a B200; None when nothing is known."""
+
+    @property
+    def speed_of_job(self) -> int | None:
+        """Millionths of a B200 that the whole gang is worth; None when no speed is known."""
+        return None if self.speed is None else self.speed.millionths * self.gang.gpus
+
+    @property
+    def price_of_work(self) -> int | None:
+        """Micro-dollars for what a B200 does in an hour, rounded down; None when price or speed is not known."""
+        price, speed = self.price_per_hour, self.speed_of_job
+        return None if price is None or not speed else price * MILLION // speed
 
 
 @dataclass(frozen=True, slots=True)

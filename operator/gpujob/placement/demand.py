@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
+from gpujob.catalog.throughput import TRAINING, Work
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
-from gpujob.vocabulary import Backend, CapacityType, Vendor
+from gpujob.vocabulary import Backend, CapacityType, Objective, Vendor
 
 DEFAULT_CAPACITY_TYPES = (CapacityType.ON_DEMAND, CapacityType.RESERVED)
 
@@ -62,6 +63,8 @@ class Demand:
     pools_denied: tuple[str, ...] = ()
     capacity_types: tuple[CapacityType, ...] = DEFAULT_CAPACITY_TYPES
     max_price: int | None = None
+    objective: Objective = Objective.VALUE
+    work: Work = TRAINING
     framework: str = "pytorch"
     framework_version: str | None = None
     python: str | None = None
@@ -116,6 +119,7 @@ def demand_of(job: GPUJob) -> Demand:
         pools_denied=pools.deny if pools else (),
         capacity_types=tuple(sorted(CapacityType(t) for t in types)) if types else DEFAULT_CAPACITY_TYPES,
         max_price=parse_dollars(placement.max_price_per_hour) if placement and placement.max_price_per_hour else None,
+        objective=Objective(placement.objective) if placement and placement.objective else Objective.VALUE,
         framework=framework.name if framework else "pytorch",
         framework_version=framework.version if framework else None,
         python=framework.python if framework else None,

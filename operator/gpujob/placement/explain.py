@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gpujob.catalog.throughput import MILLION, REFERENCE
 from gpujob.finding import Dollars, Finding, Size
 from gpujob.placement.decision import Candidate, Decision
+from gpujob.placement.ranking import objective_used
 from gpujob.quantity import format_dollars
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.vocabulary import Objective, Outcome, Reason, Verdict
 
 SENTENCE_LENGTH = 160
 """The most characters of status.placement.message."""
@@ -45,16 +47,37 @@ def _nearest(decision: Decision) -> Candidate:
 
 def _placed(decision: Decision) -> str:
     chosen = decision.candidates[0]
-    fitting = {c.pool.name for c in decision.candidates if c.outcome in (Outcome.CHOSEN, Outcome.FITS)}
-    if len(fitting) == 1:
-        rank = "the only pool with room"
-    elif chosen.price_per_hour is None:
-        rank = f"best of {len(fitting)} pools with room, none with a known price"
-    else:
-        rank = f"cheapest of {len(fitting)} pools with room"
+    fitting = [c for c in best_per_pool(decision) if c.outcome in (Outcome.CHOSEN, Outcome.FITS)]
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
-    return f"{chosen.pool.name} is {rank}{price}{added}"[:SENTENCE_LENGTH]
+    if len(fitting) == 1:
+        return f"{chosen.pool.name} is the only pool with room{price}{added}"[:SENTENCE_LENGTH]
+    rank, why = _rank(objective_used(decision.demand.objective, decision.candidates), chosen, fitting)
+    return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}"[:SENTENCE_LENGTH]
+
+
+def _rank(objective: Objective, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
+    """What the chosen candidate is among those with room, and what it has over the cheapest."""
+    if objective is Objective.SPEED and chosen.speed is not None:
+        return "fastest of {} pools with room", ""
+    if chosen.price_per_hour is None:
+        return "best of {} pools with room, none with a known price", ""
+    if objective is not Objective.VALUE:
+        return "cheapest of {} pools with room", ""
+    priced = [candidate for candidate in fitting if candidate.price_per_hour is not None]
+    cheapest = min(priced, key=lambda candidate: candidate.price_per_hour or 0)
+    if cheapest.price_per_hour == chosen.price_per_hour:
+        return "best value and cheapest of {} pools with room", ""
+    faster = _times(chosen, cheapest)
+    return "best value of {} pools with room", f", {faster} the speed of {cheapest.pool.name}" if faster else ""
+
+
+def _times(one: Candidate, other: Candidate) -> str:
+    """How many times as fast one is; empty where a speed is not known."""
+    if one.speed is None or other.speed is None:
+        return ""
+    about = "about " if one.speed.estimate or other.speed.estimate else ""
+    return f"{about}{(one.speed_of_job or 0) / max(1, other.speed_of_job or 0):.3g} times"
 
 
 def reason(decision: Decision) -> Reason:
@@ -85,7 +108,9 @@ def plan(decision: Decision) -> dict[str, Any]:
     return {
         "verdict": decision.verdict.value,
         "message": summary(decision),
-        "chosen": chosen(decision),
+        "objective": objective_used(decision.demand.objective, decision.candidates).value,
+        "work": {"kind": decision.demand.work.kind.value, "precision": decision.demand.work.precision.value},
+        "chosen": _chosen_in_full(decision),
         "candidates": [_candidate(candidate) for candidate in decision.candidates],
         "nearestFix": fix
         and {"message": fix.message, "change": {"field": fix.field, "from": fix.before, "to": fix.after}},
@@ -114,6 +139,12 @@ def chosen(decision: Decision) -> dict[str, Any] | None:
     }
 
 
+def _chosen_in_full(decision: Decision) -> dict[str, Any] | None:
+    """The choice and how fast it is, which a status has no place for."""
+    found = chosen(decision)
+    return found and {**found, **_worth(decision.candidates[0])}
+
+
 def _candidate(candidate: Candidate) -> dict[str, Any]:
     return {
         "pool": candidate.pool.name,
@@ -123,10 +154,30 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "reasons": _findings(candidate.reasons),
         "doubts": _findings(candidate.doubts),
         "pricePerHour": _price(candidate.price_per_hour),
+        "priceSource": candidate.pool.price.source if candidate.pool.price else None,
+        **_worth(candidate),
         "image": candidate.runtime.image,
         "vendor": candidate.pool.vendor.value,
         "accelerator": candidate.pool.accelerator_id,
     }
+
+
+def speed_text(millionths: int) -> str:
+    """A relative speed with three digits: "0.344", "2.67"."""
+    return f"{millionths / MILLION:#.3g}".rstrip(".")
+
+
+def _worth(candidate: Candidate) -> dict[str, Any]:
+    """How fast the job and one GPU are in B200s, where that comes from, and the price of what a B200 does in an hour."""
+    speed = candidate.speed
+    told = speed and {
+        "comparedWith": REFERENCE,
+        "perGPU": speed_text(speed.millionths),
+        "job": speed_text(candidate.speed_of_job or 0),
+        "estimate": speed.estimate,
+        "source": speed.source,
+    }
+    return {"speed": told, "pricePerWork": _price(candidate.price_of_work)}
 
 
 def _findings(findings: Iterable[Finding]) -> list[Mapping[str, str]]:

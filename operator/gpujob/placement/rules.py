@@ -107,11 +107,13 @@ def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding
 
 
 def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """The whole job costs more an hour than placement.maxPricePerHour."""
-    if demand.max_price is None or pool.price is None:
-        return None
-    price = pool.price.per_gpu_hour * demand.gang.gpus
-    if price <= demand.max_price:
+    """The GPUs of the whole job cost more an hour than placement.maxPricePerHour."""
+    return over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None)
+
+
+def over_cap(demand: Demand, price: int | None) -> Finding | None:
+    """A price for the whole job is above placement.maxPricePerHour."""
+    if demand.max_price is None or price is None or price <= demand.max_price:
         return None
     sentence = "costs {} an hour, placement.maxPricePerHour is {}"
     return Finding(Reason.PRICE_CAP, sentence, (Dollars(price), Dollars(demand.max_price)))

@@ -37,9 +37,20 @@ def test_a_pool_without_nodes_is_placed_on() -> None:
 
 def test_nodes_that_are_there_come_first_at_equal_cost() -> None:
     there = node("there", MI300X, price="2")
-    assert plan(decided(growing(), there))["chosen"]["nodeNames"] == ["there"]
+    assert plan(decided(growing(), there, gpusPerNode=8))["chosen"]["nodeNames"] == ["there"]
     dearer = node("there", MI300X, price="2.01")
-    assert plan(decided(growing(), dearer))["chosen"]["pool"] == "new"
+    assert plan(decided(growing(), dearer, gpusPerNode=8))["chosen"]["pool"] == "new"
+
+
+def test_a_node_that_is_started_for_a_job_is_paid_whole() -> None:
+    found = decided(growing(), node("there", MI300X, price="15.99"), gpusPerNode=1)
+    assert [(c.pool.name, c.price_per_hour) for c in found.candidates[:2]] == [
+        ("mi300x-ondemand", 15_990_000), ("new", 16_000_000)
+    ]  # fmt: skip
+    capped = decided(growing(), placement={"maxPricePerHour": "15.99"})
+    assert [f.message for f in capped.candidates[0].reasons] == [
+        "costs $16.00 an hour, placement.maxPricePerHour is $15.99"
+    ]
 
 
 def test_never_more_nodes_than_the_admin_says() -> None:

@@ -35,7 +35,7 @@ def test_at_one_price_fewer_doubts_then_less_memory_then_the_name() -> None:
         node("c", A100, price="1", labels=doubtful),
         node("d", MI300X, price="1"),
     ]
-    assert order(*nodes) == ["MI210", "MI300X", "MI355X", "A100-80GB"]
+    assert order(*nodes, placement={"objective": "Cost"}) == ["MI210", "MI300X", "MI355X", "A100-80GB"]
     same = [node("a", L4, 1, price="1", labels={"kubernetes.io/arch": "amd64"}), node("b", L4, 1, price="1.0")]
     found = decision(*same)
     assert [c.pool.name for c in found.candidates] == sorted(c.pool.name for c in found.candidates)

@@ -36,7 +36,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             [A, H],
             {"gpusPerNode": 8},
             Reason.PLACED,
-            "mi300x-ondemand is cheapest of 2 pools with room at $8.00 an hour",
+            "mi300x-ondemand is best value and cheapest of 2 pools with room at $8.00 an hour",
         ),
         (
             [node("m", labels={"amd.com/gpu.device-id": "738c"}, devices={"amd.com/gpu": "1"})],
@@ -255,7 +255,17 @@ def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
         "pricePerHour": "4.00",
         "priceSource": "node annotation gpujob.dev/price-per-gpu-hour",
         "memoryPerGPU": "79.09Gi",
+        "speed": {
+            "comparedWith": "B200",
+            "perGPU": "0.507",
+            "job": "1.01",
+            "estimate": False,
+            "source": "llama3.1-8b pretraining, 64 GPUs, FP8 (MLPerf Training v5.1 result logs, "
+            "mlcommons/training_results_v5.1, median over systems, 2025-11-12)",
+        },
+        "pricePerWork": "3.94",
     }
+    assert (told["objective"], told["work"]) == ("Value", {"kind": "Training", "precision": "Mixed"})
     assert [(c["pool"], c["outcome"], c["pricePerHour"]) for c in told["candidates"]] == [
         ("h100-sxm-ondemand", "Chosen", "4.00"),
         ("l4-ondemand", "Fits", "6.00"),

@@ -23,10 +23,11 @@ def chosen(found: Decision) -> tuple[str, str]:
 
 
 def test_the_cheaper_shape_wins_at_its_own_price() -> None:
+    cost = {"objective": "Cost"}
     nodes = (node("a", MI300X, price="3.00"), node("n", H100, price="1.60"))
-    assert chosen(decision(*nodes, shapes=ONE_OR_TWO)) == ("1x1", "MI300X")
+    assert chosen(decision(*nodes, shapes=ONE_OR_TWO, placement=cost)) == ("1x1", "MI300X")
     dear = (node("a", MI300X, price="3.30"), node("n", H100, price="1.60"))
-    found = decision(*dear, shapes=ONE_OR_TWO)
+    found = decision(*dear, shapes=ONE_OR_TWO, placement=cost)
     assert chosen(found) == ("1x2", "H100-SXM")
     assert found.choice is not None
     assert found.choice.candidate.price_per_hour == 3_200_000

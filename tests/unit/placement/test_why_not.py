@@ -18,7 +18,7 @@ def answer(pool: str, *objects: Object, **spec: object) -> WhyNot:
 
 
 def test_the_chosen_pool() -> None:
-    assert answer("mi300x-ondemand", CHEAP, DEAR).change == "it was chosen"
+    assert answer("mi300x-ondemand", CHEAP, DEAR, placement={"objective": "Cost"}).change == "it was chosen"
 
 
 def test_a_dearer_pool_would_win_at_a_lower_price() -> None:
