@@ -19,12 +19,13 @@ from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.pools import Fleet
-from gpujob.placement import explain
+from gpujob.placement import explain, ranking
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import demand_of
 from gpujob.placement.fixes import nearest_fix
-from gpujob.vocabulary import Outcome, Verdict
+from gpujob.placement.ranking import objective_used
+from gpujob.vocabulary import Objective, Outcome, Verdict
 
 FITTING = {Verdict.PLACED, Verdict.WAITING}
 catalogs = st.sampled_from([ANY_IMAGES, load_catalog()])
@@ -131,11 +132,46 @@ def test_another_node_takes_no_place_away(objects: list[Object], spec: Object, m
     before, after = (decide(wish, fleet_from(some, ANY_IMAGES), ANY_IMAGES) for some in (objects, [*objects, more]))
     if before.verdict is Verdict.PLACED:
         assert after.verdict is Verdict.PLACED
-        cheapest = before.candidates[0].price_per_hour
-        if cheapest is not None:
-            assert (after.candidates[0].price_per_hour or 0) <= cheapest
+        best = (before.candidates[0], after.candidates[0])
+        assert objective_used(wish.objective, before.candidates) is wish.objective
+        first, second = (ranking.wish(candidate, wish.objective) for candidate in best)
+        assert second <= first
     if before.verdict is Verdict.WAITING:
         assert after.verdict in FITTING
+
+
+@given(objects=clusters(odd=False, admin=False), more=good_nodes("another"))
+def test_under_cost_another_node_never_makes_the_job_dearer(objects: list[Object], more: Object) -> None:
+    wish = demand(placement={"objective": "Cost"})
+    before, after = (decide(wish, fleet_from(some, ANY_IMAGES), ANY_IMAGES) for some in (objects, [*objects, more]))
+    if before.choice and (price := before.choice.candidate.price_per_hour) is not None:
+        assert after.choice is not None
+        assert after.choice.candidate.price_per_hour is not None
+        assert after.choice.candidate.price_per_hour <= price
+
+
+@given(objects=clusters(), spec=specs(), catalog=catalogs)
+def test_the_choice_is_the_best_of_all_that_fit(objects: list[Object], spec: Object, catalog: Catalog) -> None:
+    asked = demand(**spec)
+    found = decide(asked, fleet_from(objects, catalog), catalog)
+    fitting = [c for c in found.candidates if c.outcome in (Outcome.CHOSEN, Outcome.FITS)]
+    used = objective_used(asked.objective, found.candidates)
+    if not fitting:
+        return
+    # By hand, in whole numbers: price a / speed b is less than price c / speed d where a x d is less than c x b.
+    chosen, priced = fitting[0], [c for c in fitting if c.price_per_hour is not None]
+    if used is Objective.SPEED:
+        assert (chosen.speed_of_job or 0) == max(c.speed_of_job or 0 for c in fitting)
+    elif not priced:
+        assert chosen.price_per_hour is None
+    elif used is Objective.COST:
+        assert chosen.price_per_hour == min(c.price_per_hour or 0 for c in priced)
+    else:
+        assert all(
+            (chosen.price_per_hour or 0) * (c.speed_of_job or 0) - (c.price_per_hour or 0) * (chosen.speed_of_job or 0)
+            <= (c.speed_of_job or 0) * (chosen.speed_of_job or 0) / 10**12
+            for c in priced
+        )
 
 
 @given(objects=clusters(odd=False, admin=False), spec=specs(pools=False))

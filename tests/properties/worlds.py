@@ -98,7 +98,16 @@ def admin_pools(draw: st.DrawFn) -> Object:
     if draw(st.booleans()):
         spec["resourceName"] = draw(st.sampled_from(RESOURCES[:3]))
     if draw(st.booleans()):
-        spec["price"] = draw(st.sampled_from([{"perGPUHour": "3"}, {"perNodeHour": "16"}, {"perGPUHour": 0}]))
+        spec["price"] = draw(
+            st.sampled_from(
+                [
+                    {"perGPUHour": "3"},
+                    {"perNodeHour": "16"},
+                    {"perGPUHour": 0},
+                    {"ownership": {"gpuPurchase": 9000, "years": 3}},
+                ]
+            )
+        )
     if draw(st.booleans()):
         spec["tolerations"] = [{"key": "team"}]
     if draw(st.booleans()):
@@ -117,6 +126,7 @@ def specs(draw: st.DrawFn, pools: bool = True) -> Object:
         accelerators=st.sampled_from([{"allow": ["MI300X"]}, {"deny": ["L4", "T4"]}, {"allow": ["H100-SXM", "MI210"]}]),
         maxPricePerHour=st.sampled_from(["0", "1", "2.5", "20", 40]),
         capacityTypes=st.sampled_from([["Spot"], ["OnDemand"]]),
+        objective=st.sampled_from(["Value", "Cost", "Speed"]),
     )
     if pools and draw(st.integers(0, 9)) == 0:
         placement["pools"] = draw(st.sampled_from([{"allow": ["mi300x-ondemand"]}, {"deny": ["l4-ondemand"]}]))

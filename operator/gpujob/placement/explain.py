@@ -177,7 +177,13 @@ def _worth(candidate: Candidate) -> dict[str, Any]:
         "estimate": speed.estimate,
         "source": speed.source,
     }
-    return {"speed": told, "pricePerWork": _price(candidate.price_of_work)}
+    price = candidate.pool.price
+    return {
+        # Without what a host that is started for the job costs besides its GPUs.
+        "marginalPricePerHour": _price(price.per_gpu_hour * candidate.gang.gpus if price else None),
+        "speed": told,
+        "pricePerWork": _price(candidate.price_of_work),
+    }
 
 
 def _findings(findings: Iterable[Finding]) -> list[Mapping[str, str]]:

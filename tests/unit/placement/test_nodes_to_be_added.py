@@ -47,6 +47,9 @@ def test_a_node_that_is_started_for_a_job_is_paid_whole() -> None:
     assert [(c.pool.name, c.price_per_hour) for c in found.candidates[:2]] == [
         ("mi300x-ondemand", 15_990_000), ("new", 16_000_000)
     ]  # fmt: skip
+    assert [(c["pricePerHour"], c["marginalPricePerHour"]) for c in plan(found)["candidates"][:2]] == [
+        ("15.99", "15.99"), ("16.00", "2.00")
+    ]  # fmt: skip
     capped = decided(growing(), placement={"maxPricePerHour": "15.99"})
     assert [f.message for f in capped.candidates[0].reasons] == [
         "costs $16.00 an hour, placement.maxPricePerHour is $15.99"

@@ -255,6 +255,7 @@ def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
         "pricePerHour": "4.00",
         "priceSource": "node annotation gpujob.dev/price-per-gpu-hour",
         "memoryPerGPU": "79.09Gi",
+        "marginalPricePerHour": "4.00",
         "speed": {
             "comparedWith": "B200",
             "perGPU": "0.507",

@@ -1,0 +1,137 @@
+"""Decisions that public figures make: throughput of audited runs by list prices, cloud by cloud.
+
+Work per dollar (millions of tokens for a US dollar) of llama2-70b LoRA in MLPerf Training v5.1: at Oracle MI355X 2.22,
+GB300 1.83, B200 1.43, MI300X 1.14, H200 0.83; at Azure MI300X 1.14, H200 0.79; at Verda, which has no AMD parts, B200 5.27,
+B300 4.16, H200 3.21; at Crusoe MI300X 1.99 and H200 1.94. The same GPUs, another order in each cloud.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from builders import ANY_IMAGES, H100, H200, MI300X, MI355X, Object, demand, fleet, node
+
+from gpujob.catalog.throughput import Work
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Candidate, Decision
+from gpujob.placement.explain import best_per_pool
+from gpujob.vocabulary import WorkKind
+from tests.e2e.cluster.nodes import Amd, Nvidia
+
+B200: Final = Nvidia("NVIDIA-B200", 183359, "blackwell", (10, 0), mig=True)
+B300: Final = Nvidia("NVIDIA-B300-SXM6-AC", 275040, "blackwell", (10, 3), mig=True)
+
+ORACLE: Final = [
+    ("BM.GPU.MI355X.8", MI355X), ("BM.GPU.MI300X.8", MI300X), ("BM.GPU.B200.8", B200), ("BM.GPU.B300.8", B300),
+    ("BM.GPU.H200.8", H200), ("BM.GPU.H100.8", H100),
+]  # fmt: skip
+AZURE: Final = [
+    ("Standard_ND96isr_MI300X_v5", MI300X), ("Standard_ND96isr_H200_v5", H200), ("Standard_ND96isr_H100_v5", H100),
+]  # fmt: skip
+BY_THE_GPU: Final = {"MI300X": MI300X, "H200": H200, "H100-SXM": H100, "B200": B200, "B300": B300}
+
+
+def cloud(provider: str, region: str, machines: list[tuple[str, Amd | Nvidia]], **labels: str) -> list[Object]:
+    """A node of eight devices for each machine of a cloud."""
+    nodes = []
+    for number, (name, gpu) in enumerate(machines):
+        known = {"node.kubernetes.io/instance-type": name, "topology.kubernetes.io/region": region, **labels}
+        made = node(f"n{number}", gpu, labels=known)
+        made["spec"]["providerID"] = f"{provider}://{region}/n{number}"
+        nodes.append(made)
+    return nodes
+
+
+def by_the_gpu(provider: str, region: str, *models: str, **labels: str) -> list[Object]:
+    """The same at a cloud whose list is by the GPU, whatever its machines are called."""
+    return cloud(provider, region, [(f"gpu.{name}.x8", BY_THE_GPU[name]) for name in models], **labels)
+
+
+def decided(nodes: list[Object], kind: WorkKind, **spec: Any) -> Decision:
+    asked = replace(demand(gpusPerNode=8, **spec), work=Work(kind))
+    return decide(asked, fleet(*nodes, catalog=ANY_IMAGES), ANY_IMAGES)
+
+
+def order(found: Decision) -> list[str]:
+    return [candidate.pool.accelerator_id for candidate in best_per_pool(found)]
+
+
+def work_for_a_dollar(found: Decision, accelerator: str) -> float:
+    """What a B200 does in an hour, for a dollar."""
+    candidate: Candidate = next(c for c in found.candidates if c.pool.accelerator_id == accelerator)
+    assert candidate.price_of_work is not None
+    return 10**6 / candidate.price_of_work
+
+
+every_work = pytest.mark.parametrize("kind", list(WorkKind))
+
+
+@every_work
+def test_at_oracle_the_mi355x_beats_the_b200(kind: WorkKind) -> None:
+    found = decided(cloud("oci", "us-ashburn-1", ORACLE), kind)
+    assert order(found)[0] == "MI355X"
+    assert work_for_a_dollar(found, "MI355X") > 1.3 * work_for_a_dollar(found, "B200")
+    source = found.candidates[0].pool.price
+    assert source is not None
+    assert source.source == "list price oci BM.GPU.MI355X.8 us-ashburn-1, 2026-11-27"
+
+
+@every_work
+def test_at_azure_the_mi300x_beats_the_h200(kind: WorkKind) -> None:
+    found = decided(cloud("azure", "eastus2", AZURE), kind)
+    assert order(found)[0] == "MI300X"
+    assert work_for_a_dollar(found, "MI300X") > 1.3 * work_for_a_dollar(found, "H200")
+
+
+@pytest.mark.parametrize(
+    ("provider", "region", "models"),
+    [("verda", "FIN", ["H200", "H100-SXM", "B300", "B200"]), ("nebius", "eu-north1", ["H100-SXM", "H200", "B200"])],
+)
+@every_work
+def test_a_cloud_of_nvidia_alone_picks_the_b200(provider: str, region: str, models: list[str], kind: WorkKind) -> None:
+    found = decided(by_the_gpu(provider, region, *models), kind)
+    assert order(found)[0] == "B200"
+    assert (
+        decided(by_the_gpu(provider, region, *models), kind, placement={"objective": "Cost"})
+        .candidates[0]
+        .pool.accelerator_id.startswith("H")
+    )
+
+
+def test_at_crusoe_two_are_nearly_equal_and_spot_turns_it() -> None:
+    found = decided(by_the_gpu("crusoe", "us-east1", "MI300X", "H200"), WorkKind.FINE_TUNING)
+    assert order(found) == ["MI300X", "H200"]
+    assert work_for_a_dollar(found, "MI300X") / work_for_a_dollar(found, "H200") == pytest.approx(1.99 / 1.94, rel=0.01)
+    serving = decided(by_the_gpu("crusoe", "us-east1", "MI300X", "H200"), WorkKind.INFERENCE)
+    assert work_for_a_dollar(serving, "MI300X") / work_for_a_dollar(serving, "H200") == pytest.approx(
+        3.61 / 3.652, rel=0.01
+    )
+    spot = [
+        *by_the_gpu("crusoe", "us-east1", "H200"),
+        *by_the_gpu("crusoe", "us-east1", "MI300X", **{"karpenter.sh/capacity-type": "spot"}),
+    ]
+    spot[1]["metadata"]["name"] = "spot"
+    accepted = {"capacityTypes": ["OnDemand", "Spot"]}
+    assert order(decided(spot, WorkKind.INFERENCE, placement=accepted)) == ["MI300X", "H200"]
+    assert work_for_a_dollar(decided(spot, WorkKind.INFERENCE, placement=accepted), "MI300X") == pytest.approx(
+        0.2726 / 0.95, rel=0.001
+    )
+
+
+@pytest.mark.parametrize(
+    ("machines", "tokens"),
+    [
+        (ORACLE, {"MI355X": 2.216, "B200": 1.425, "B300": 1.374, "MI300X": 1.144, "H200": 0.832}),
+        (AZURE, {"MI300X": 1.144, "H200": 0.785}),
+    ],
+)
+def test_millions_of_tokens_for_a_dollar_are_those_of_the_audited_runs(
+    machines: list[tuple[str, Amd | Nvidia]], tokens: dict[str, float]
+) -> None:
+    """A B200 did 5543 tokens a second in llama2-70b LoRA, so 19.95 million an hour."""
+    provider, region = ("oci", "us-ashburn-1") if machines is ORACLE else ("azure", "eastus2")
+    found = decided(cloud(provider, region, machines), WorkKind.FINE_TUNING)
+    for accelerator, millions in tokens.items():
+        assert work_for_a_dollar(found, accelerator) * 5543 * 3600 / 10**6 == pytest.approx(millions, rel=0.005)
