@@ -40,6 +40,8 @@ class OperatorProcess:
         self.name = name
         self._cluster, self._api, self._kubeconfig = cluster, api, kubeconfig
         self._process: Process | None = None
+        self.settings: dict[str, str] = {}
+        """Further variables of its environment."""
         self.may_fail_on = ""
         """The beginning of the names of jobs that a test means to fail in it."""
         self.log = cluster.dir / "logs" / f"operator-{name}.log"
@@ -54,6 +56,7 @@ class OperatorProcess:
             "GPUJOB_LOG_FORMAT": "json",
             "GPUJOB_METRICS_PORT": "0",
             "GPUJOB_HEALTH_PORT": "0",
+            **self.settings,
         }
         command = [sys.executable, "-m", "gpujob.cluster"]
         self._process = start(f"operator-{self.name}", command, log=self.log, env=environment)

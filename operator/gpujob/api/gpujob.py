@@ -152,6 +152,8 @@ class Placement(Shape):
     job for an hour; Speed, how fast the whole job is. Value when absent."""
     max_price_per_hour: Money | None = None
     """The most that the whole job may cost an hour, in US dollars; pools without a known price are then refused."""
+    wait_seconds: Annotated[int, Field(ge=0, le=604800)] | None = None
+    """Seconds from its creation that the job waits for a better pool before it takes the next best; 0 when absent."""
 
 
 class ShapeChoice(Shape):
@@ -268,6 +270,15 @@ class CandidateStatus(Shape):
     """The first reason with its numbers."""
 
 
+class ExcludedPool(Shape):
+    """A pool that is not waited for, since its nodes did not come."""
+
+    name: DnsName
+    """The pool."""
+    until: Annotated[str, Field(max_length=32)]
+    """When it is tried again."""
+
+
 class Display(Shape):
     """Texts for `kubectl get`, which cannot compute."""
 
@@ -298,6 +309,8 @@ class GPUJobStatus(Shape):
     """The child Job of the current attempt."""
     attempt: int | None = None
     """The number of the current attempt, from 1."""
+    excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
+    """Pools whose nodes did not come, and when they are tried again."""
     display: Display | None = None
     """Texts for kubectl get."""
 

@@ -52,7 +52,9 @@ class Operator:
         self._client.may_write = self.leadership.is_leader
         book = Book(self.mirror, load_catalog())
         writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name)
-        self.reconciler = Reconciler(book, writer, self.leadership.is_leader)
+        self.reconciler = Reconciler(
+            book, writer, self.leadership.is_leader, provision_seconds=settings.provision_seconds
+        )
         self._publisher = PoolPublisher(book, writer, self.leadership.is_leader)
         registry = CollectorRegistry()
         registry.register(FleetCollector(lambda: snapshot(self, book, self._client)))

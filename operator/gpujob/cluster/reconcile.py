@@ -31,7 +31,7 @@ from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand, demand_of
 from gpujob.render.children import render
 from gpujob.schedule.queue import Waiting, place_all
-from gpujob.status import report
+from gpujob.status import patience, report
 from gpujob.status.observe import Observation, observe
 from gpujob.status.records import ChildRecord, JobRecord, read_child
 from gpujob.untrusted import whole_number
@@ -105,10 +105,11 @@ class Reconciler:
         is_leader: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        provision_seconds: float = 900.0,
     ) -> None:
         self.tally = Tally()
         self.book, self._writer, self._is_leader = book, writer, is_leader
-        self._clock, self._wall = clock, wall
+        self._clock, self._wall, self._provision_seconds = clock, wall, provision_seconds
         self._wishes: dict[str, Wish] = {}
         self._memory: dict[str, Memory] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -237,8 +238,22 @@ class Reconciler:
         elif job.spec.get("suspend") is True:
             # Recorded before it is done: a crash, or a resume meanwhile, must not take the child's end for a loss.
             self._report(job, report.suspending(job, child, self._now()))
+        elif self._waited_too_long(job, child):
+            self._report(job, report.gave_up(job, child, self._provision_seconds, self._wall()))
         else:
             self._report_child(job, child)
+
+    def _waited_too_long(self, job: JobRecord, child: ChildRecord) -> bool:
+        """Whether pods that wait for nodes to be added have waited for them in vain."""
+        if child.nodes or not child.hint.placement.get("provision") or job.status.get("startTime"):
+            return False
+        pods, begun = self.book.pods(child), patience.read_time(child.created)
+        if begun is None or (len(pods) >= child.pods and all(pod.node for pod in pods)):
+            return False
+        left = self._provision_seconds - (self._wall() - begun).total_seconds()
+        if left > 0:
+            self._due[job.uid] = self._clock() + left
+        return left <= 0
 
     def _report_child(self, job: JobRecord, child: ChildRecord) -> None:
         seen = observe(child, self.book.pods(child), ran=bool(job.status.get("startTime")))
@@ -302,12 +317,20 @@ class Reconciler:
         self._passed_over = self._queue & self._tasks.keys()
         jobs = [self.book.jobs[uid] for uid in self._queue - self._passed_over if uid in self.book.jobs]
         waiting = [
-            Waiting(job.uid, job.created, demand, job.spec.get("suspend") is True)
+            Waiting(job.uid, job.created, self._timely(job, demand), job.spec.get("suspend") is True)
             for job in jobs
             if (demand := self._wish(job).demand) is not None
         ]
         for placing in place_all(waiting, fleet, self.book.catalog, self._not_decided):
             yield self.book.jobs[placing.job.uid], placing.decision
+
+    def _timely(self, job: JobRecord, demand: Demand) -> Demand:
+        """What a job asks for now; it is looked at again when time alone changes that."""
+        now = self._wall()
+        seconds = patience.next_change(demand, job.created, job.status, now)
+        if seconds is not None:
+            self._due[job.uid] = self._clock() + seconds
+        return patience.timely(demand, job.created, job.status, now)
 
     def _not_decided(self, waiting: Waiting, error: Exception) -> None:
         job = self.book.jobs[waiting.uid]

@@ -25,6 +25,8 @@ class Settings:
     log_format: str = "json"
     write_rate: float = 200.0
     """Writes a second that this process allows itself."""
+    provision_seconds: float = 900.0
+    """Seconds that a job waits for nodes that an autoscaler must add, before another pool is tried."""
 
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
@@ -39,6 +41,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         log_level=_one_of(env, "GPUJOB_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR")),
         log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
         write_rate=float(_port(env, "GPUJOB_WRITE_RATE", 200)),
+        provision_seconds=float(_port(env, "GPUJOB_PROVISION_SECONDS", 900)),
     )
 
 

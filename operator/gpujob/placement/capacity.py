@@ -43,6 +43,9 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
     nodes = _with_coming(demand, pool)
     able = [node for node in nodes if not _refusals(demand, pool, node, image_size)]
     if len(able) < demand.nodes:
+        late = _did_not_come(demand, pool)
+        if late:
+            return Room(busy=(late,))
         never = tuple(_why_never(demand, pool, nodes, image_size))
         grown = _may_grow(demand, pool, never)
         return Room(busy=(grown,)) if grown else Room(never=never)
@@ -55,9 +58,17 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
 
 def _with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
     """The pool's nodes and as many of those to be added as the job can use."""
-    if pool.growth is None:
+    if pool.growth is None or _did_not_come(demand, pool):
         return pool.nodes
     return (*pool.nodes, *(pool.growth.template,) * min(pool.growth.count, demand.nodes))
+
+
+def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
+    """An autoscaler that did not bring the pool's nodes in time is given a rest."""
+    until = dict(demand.pools_away).get(pool.name)
+    if until is None or pool.growth is None:
+        return None
+    return Finding(Reason.NODES_DID_NOT_COME, "nodes that were to be added did not come; tried again at {}", (until,))
 
 
 def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding | None:

@@ -75,6 +75,10 @@ class Demand:
     storage: int | None = None
     shared_memory: int | None = None
     as_root: bool = False
+    wait_seconds: int = 0
+    """Seconds that the job still waits for a better pool than those with room; 0 takes what is free now."""
+    pools_away: tuple[tuple[str, str], ...] = ()
+    """Pools whose nodes did not come lately, and until when (RFC 3339) they are not waited for."""
 
     @property
     def gang(self) -> Gang:
@@ -129,6 +133,7 @@ def demand_of(job: GPUJob) -> Demand:
         memory=_bytes(resources.memory) if resources else None,
         storage=_bytes(resources.ephemeral_storage) if resources else None,
         shared_memory=_bytes(resources.shared_memory) if resources else None,
+        wait_seconds=(placement and placement.wait_seconds) or 0,
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )
 

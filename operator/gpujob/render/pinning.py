@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpujob.render.attempt import Attempt, Manifest
 
 
@@ -37,4 +39,21 @@ def _any_of_the_pool(attempt: Attempt) -> list[Manifest]:
 
 def tolerations(attempt: Attempt) -> list[Manifest]:
     """The taints of the chosen nodes that placement found tolerable: well-known keys and the admin's."""
-    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in attempt.choice.tolerations]
+    found = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in attempt.choice.tolerations]
+    if not attempt.choice.candidate.provision:
+        return found
+    more = (each for each in _of_new_nodes(attempt) if each not in found)
+    return [*found, *more]
+
+
+def _of_new_nodes(attempt: Attempt) -> Iterator[Manifest]:
+    """What nodes that are to be added may be tainted with: the device's key, and what the admin tolerates."""
+    yield {"key": attempt.pool.vendor.resource, "operator": "Exists", "effect": "NoSchedule"}
+    for key, value, effect in attempt.pool.tolerated:
+        entry: Manifest = {
+            "key": key,
+            "operator": "Exists" if value is None else "Equal",
+            "value": value,
+            "effect": effect,
+        }
+        yield {name: part for name, part in entry.items() if part is not None}

@@ -61,6 +61,7 @@ class ChildRecord:
     gpus: int
     needs: Resources
     hint: Hint
+    created: str = ""
     ended: str = ""
     """Complete, Failed or nothing."""
     ended_at: str = ""
@@ -144,6 +145,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         gpus=device[1],
         needs=use.needs,
         hint=_hint(annotations.get(Annotation.PLACEMENT)),
+        created=str(metadata.get("creationTimestamp", "")),
         ended=str(end.get("type", "")),
         ended_at=str(end.get("lastTransitionTime", "")),
         reason=str(end.get("reason", "")),

@@ -7,6 +7,7 @@ written again while its reason and its nearest pool stay.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from gpujob.placement import explain
@@ -14,6 +15,7 @@ from gpujob.placement.decision import Candidate, Decision
 from gpujob.status import conditions
 from gpujob.status.conditions import Claim
 from gpujob.status.observe import Observation
+from gpujob.status.patience import with_pool_away, write_time
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.vocabulary import Reason, State, Verdict
 
@@ -85,6 +87,16 @@ def suspending(job: JobRecord, child: ChildRecord, now: str) -> dict[str, Any]:
     return _without_blanks(status | {"attempt": child.attempt})
 
 
+def gave_up(job: JobRecord, child: ChildRecord, seconds: float, now: datetime) -> dict[str, Any]:
+    """The status of a job whose nodes did not come: written before the child is deleted, which it no longer names."""
+    pool = str((job.status.get("placement") or child.hint.placement).get("pool", ""))
+    away = with_pool_away(job.status, pool, now, seconds)
+    sentence = f"no nodes came to pool {pool} within {seconds:g} seconds; other pools are tried, this one at {away[-1]['until']}"
+    reason = Reason.NODES_DID_NOT_COME
+    status = _status(job, State.QUEUED, conditions.of_refusal(reason, sentence), reason, write_time(now))
+    return _without_blanks(status | {"attempt": child.attempt, "excludedPools": away})
+
+
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
     """The status of a job that must be mended before anything can be decided or created."""
     status = _status(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
@@ -142,6 +154,7 @@ def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reaso
         "state": state.value,
         "observedGeneration": job.generation,
         "conditions": conditions.merged(job.status.get("conditions") or (), claims, job.generation, now),
+        "excludedPools": list(job.status.get("excludedPools") or []),
         "display": {"reason": reason.value},
     }
 
@@ -188,4 +201,4 @@ def _without_blanks(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if value not in (None, "", [], {})}
 
 
-__all__ = ["hint", "lost", "patch", "placed", "planned", "refused", "suspending", "unreadable"]
+__all__ = ["gave_up", "hint", "lost", "patch", "placed", "planned", "refused", "suspending", "unreadable"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -158,3 +159,26 @@ def test_what_only_has_to_become_free_is_nearer_than_what_may_grow() -> None:
 def test_the_same_pool_twice_decides_the_same() -> None:
     found = fleet(growing("b"), growing("a"))
     assert decide(demand(), found, ANY_IMAGES).candidates[0].pool.name == "a"
+
+
+def test_a_pool_whose_nodes_did_not_come_is_left_for_the_next() -> None:
+    late = replace(demand(), pools_away=(("new", "2026-11-28T12:00:00Z"),))
+    dear = node("there", MI300X, price="9")
+    found = decide(late, fleet(growing(), dear, catalog=ANY_IMAGES), ANY_IMAGES)
+    assert plan(found)["chosen"]["nodeNames"] == ["there"]
+    alone = decide(late, fleet(growing(), catalog=ANY_IMAGES), ANY_IMAGES)
+    assert alone.verdict is Verdict.WAITING
+    assert alone.candidates[0].reasons[0].message == (
+        "nodes that were to be added did not come; tried again at 2026-11-28T12:00:00Z"
+    )
+
+
+def test_new_nodes_may_have_the_devices_taint_and_those_that_the_admin_tolerates() -> None:
+    found = decided(growing(tolerations=[{"key": "team", "operator": "Equal", "value": "a"}, {"key": "soon"}]))
+    assert found.choice is not None
+    job = read_gpujob(manifest() | {"metadata": {"name": "train", "uid": "u", "namespace": "n"}})
+    assert render(job, found.choice, 1).job["spec"]["template"]["spec"]["tolerations"] == [
+        {"key": "amd.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "team", "operator": "Equal", "value": "a"},
+        {"key": "soon", "operator": "Exists"},
+    ]

@@ -1,0 +1,63 @@
+"""What time does to a waiting job: pools whose nodes did not come, and how long it waits for a better pool.
+
+Times are datetimes in UTC; what a status says is hostile input, and what cannot be read as a time is no wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from gpujob.placement.demand import Demand
+from gpujob.untrusted import tables
+
+REMEMBERED: Final = 16
+"""Pools that a status remembers at most; the oldest go first."""
+
+
+def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> Demand:
+    """What the job asks for at this moment: no pool that let it down lately, no waiting that is over."""
+    away = tuple(sorted(pools_away(status, now)))
+    begun = read_time(created)
+    over = begun is None or now >= begun + timedelta(seconds=demand.wait_seconds)
+    return replace(demand, pools_away=away, wait_seconds=0 if over else demand.wait_seconds)
+
+
+def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> float | None:
+    """Seconds until `timely` gives another answer; None when it never will by time alone."""
+    moments = [until for _, until in pools_away(status, now)]
+    ends = [time for text in moments if (time := read_time(text))]
+    begun = read_time(created)
+    if begun is not None and demand.wait_seconds:
+        ends.append(begun + timedelta(seconds=demand.wait_seconds))
+    waits = [(end - now).total_seconds() for end in ends if end > now]
+    return min(waits) if waits else None
+
+
+def pools_away(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
+    """The pools whose nodes did not come, with the time until which they are not waited for."""
+    for entry in tables(status, "excludedPools")[:REMEMBERED]:
+        name, until = entry.get("name"), read_time(entry.get("until"))
+        if isinstance(name, str) and until is not None and until > now:
+            yield name, write_time(until)
+
+
+def with_pool_away(status: Mapping[str, Any], pool: str, now: datetime, seconds: float) -> list[dict[str, str]]:
+    """status.excludedPools after one more pool let the job down."""
+    others = [{"name": name, "until": until} for name, until in pools_away(status, now) if name != pool]
+    return [*others, {"name": pool, "until": write_time(now + timedelta(seconds=seconds))}][-REMEMBERED:]
+
+
+def read_time(text: Any) -> datetime | None:
+    """An RFC 3339 time in UTC; None when it is none."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        return None
+
+
+def write_time(time: datetime) -> str:
+    """The time as Kubernetes writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

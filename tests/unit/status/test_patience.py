@@ -1,0 +1,48 @@
+"""What time does to a waiting job."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gpujob.placement.demand import Demand
+from gpujob.status.patience import next_change, pools_away, timely, with_pool_away
+
+NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
+LATER, BEFORE = "2026-11-28T12:10:00Z", "2026-11-28T11:59:59Z"
+
+
+def away(*pairs: tuple[Any, Any]) -> dict[str, Any]:
+    return {"excludedPools": [{"name": name, "until": until} for name, until in pairs]}
+
+
+def test_a_pool_is_away_until_its_time() -> None:
+    status = away(("a", LATER), ("b", BEFORE))
+    assert timely(Demand(), BEFORE, status, NOW).pools_away == (("a", LATER),)
+    assert next_change(Demand(), BEFORE, status, NOW) == 600
+
+
+@pytest.mark.parametrize(
+    "entry", [("a", "soon"), ("a", 7), (None, LATER), (["a"], LATER), ("a", "9999-99-99T00:00:00Z")]
+)
+def test_what_is_no_time_or_no_name_keeps_nobody_away(entry: tuple[Any, Any]) -> None:
+    assert list(pools_away(away(entry), NOW)) == []
+    assert next_change(Demand(), "", away(entry), NOW) is None
+
+
+def test_waiting_for_a_better_pool_ends_by_the_jobs_age() -> None:
+    patient = Demand(wait_seconds=900)
+    assert timely(patient, "2026-11-28T11:50:00Z", {}, NOW).wait_seconds == 900
+    assert next_change(patient, "2026-11-28T11:50:00Z", {}, NOW) == 300
+    assert timely(patient, "2026-11-28T11:45:00Z", {}, NOW).wait_seconds == 0
+    assert timely(patient, "whenever", {}, NOW).wait_seconds == 0
+
+
+def test_a_status_remembers_each_pool_once_and_sixteen_at_most() -> None:
+    status = away(*((f"p{number}", LATER) for number in range(16)))
+    remembered = with_pool_away(status, "p3", NOW, 60)
+    assert [entry["name"] for entry in remembered].count("p3") == 1
+    assert remembered[-1] == {"name": "p3", "until": "2026-11-28T12:01:00Z"}
+    assert len(with_pool_away(status, "new", NOW, 60)) == 16
