@@ -63,6 +63,10 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
     candidates = tuple(trial.candidate for trial in ranked)
     if best is None:
         return Decision(demand, _verdict(candidates, problems), candidates, problems=problems)
+    better = ranking.worth_waiting_for(best.candidate, candidates, demand) if demand.wait_seconds else None
+    if better is not None:
+        others = (candidate for candidate in candidates if candidate is not better)
+        return Decision(demand, Verdict.WAITING, (better, *others))
     chosen = replace(best.candidate, outcome=Outcome.CHOSEN)
     choice = Choice(
         candidate=chosen,

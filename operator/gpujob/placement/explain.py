@@ -28,6 +28,10 @@ def summary(decision: Decision) -> str:
     why = nearest.reasons[0].message if nearest.reasons else ""
     if decision.verdict is Verdict.WAITING and nearest.reasons[:1] and nearest.reasons[0].reason is Reason.MAY_GROW:
         return f"pool {nearest.pool.name} has too few nodes: {why}"
+    room = next((each.pool.name for each in decision.candidates if each.outcome is Outcome.FITS), None)
+    if decision.verdict is Verdict.WAITING and room is not None:
+        seconds = decision.demand.wait_seconds
+        return f"waits up to {seconds} seconds for pool {nearest.pool.name}, which is busy: {why}; pool {room} has room now"
     if decision.verdict is Verdict.WAITING:
         return f"fits pool {nearest.pool.name}, which is busy: {why}"
     if decision.verdict is Verdict.MISCONFIGURED:

@@ -7,7 +7,7 @@ decisions on every machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.catalog.throughput import MILLION
@@ -21,6 +21,8 @@ ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURE
 
 SILENT_DOUBTS: Final = frozenset({Reason.RUNS_AS_ROOT, Reason.BF16_EMULATED})
 """Doubts that are shown but do not rank a candidate lower."""
+
+_IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME})
 
 Rank = tuple[object, ...]
 
@@ -87,6 +89,19 @@ def wish(candidate: Candidate, objective: Objective) -> tuple[int, ...]:
     if objective is Objective.SPEED:
         return (not speed, -(speed or 0), *cost)
     return (price is None, not speed, (price or 0) * MILLION**2 // speed if speed else 0, *cost)
+
+
+def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: Demand) -> Candidate | None:
+    """The best busy candidate that the objective prefers to the best one with room; None when there is none.
+
+    A pool that may only grow, or whose nodes did not come, is not waited for: nobody says that its GPUs become free.
+    """
+    busy = [
+        each for each in candidates if each.outcome is Outcome.BUSY and not _IN_VAIN & {f.reason for f in each.reasons}
+    ]
+    objective = objective_used(demand.objective, [replace(each, outcome=Outcome.FITS) for each in (best, *busy)])
+    better = [each for each in busy if wish(each, objective) < wish(best, objective)]
+    return min(better, key=lambda each: (*wish(each, objective), *_ties(each)), default=None)
 
 
 def _ties(candidate: Candidate) -> Rank:
