@@ -70,6 +70,8 @@ class Speed:
     millionths: int
     estimate: bool
     source: str
+    checked_on: str
+    """The day of the measurement behind it."""
 
 
 class Speeds:
@@ -92,10 +94,11 @@ class Speeds:
     def _find(self, accelerator: str, work: Work) -> Speed | None:
         own = self._measured[work.kind].get(accelerator)
         if own is not None:
-            return Speed(round(own.speed * MILLION), False, own.source)
+            return Speed(round(own.speed * MILLION), False, own.source, own.checked_on)
         sibling = self._measured.get(SIBLING.get(work.kind, work.kind), {}).get(accelerator)
         if sibling is not None:
-            return Speed(round(sibling.speed * MILLION), True, f"estimate: as in {sibling.source}")
+            source = f"estimate: as in {sibling.source}"
+            return Speed(round(sibling.speed * MILLION), True, source, sibling.checked_on)
         row = self._accelerators.get(accelerator)
         return None if row is None else self.estimated(row, work)
 
@@ -115,8 +118,8 @@ class Speeds:
         if not scaled:
             return None
         _, anchor, ratio, measured = min(scaled, key=lambda found: found[:2])
-        source = f"estimate: {ratio:.2f} of a {anchor} by TFLOPS and bandwidth; {anchor}: {measured.source}"
-        return Speed(round(measured.speed * ratio * MILLION), True, source)
+        source = f"estimate: {ratio:.2f} × {anchor} by dense TFLOPS and bandwidth; {anchor}: {measured.source}"
+        return Speed(round(measured.speed * ratio * MILLION), True, source, measured.checked_on)
 
 
 def peak(accelerator: Accelerator, precision: Precision) -> float | None:
@@ -162,6 +165,13 @@ class _Placed:
 
     speed: float
     source: str
+    checked_on: str
+
+    @classmethod
+    def by(cls, row: Throughput, speed: float) -> _Placed:
+        """An accelerator as one row places it."""
+        source = f"{row.benchmark}, {row.precision} ({row.source}, {row.checked_on})"
+        return cls(speed, source, row.checked_on)
 
 
 def _placed(rows: Sequence[Throughput]) -> dict[str, _Placed]:
@@ -170,9 +180,10 @@ def _placed(rows: Sequence[Throughput]) -> dict[str, _Placed]:
     Benchmark by benchmark, the best evidence first: a new accelerator's figure counts against those of the same
     benchmark that are placed already, the median of what they say.
     """
-    placed = {row.accelerator: _Placed(1.0, _source(row)) for row in rows if row.accelerator == REFERENCE}
     order = list(Evidence)
     waiting = sorted(_groups(rows), key=lambda group: order.index(group[0].evidence))
+    first = next((row for group in waiting for row in group if row.accelerator == REFERENCE), None)
+    placed = {} if first is None else {REFERENCE: _Placed.by(first, 1.0)}
     while True:
         group = next((g for g in waiting if any(row.accelerator in placed for row in g)), None)
         if group is None:
@@ -180,7 +191,7 @@ def _placed(rows: Sequence[Throughput]) -> dict[str, _Placed]:
         waiting.remove(group)
         scale = _middle([placed[r.accelerator].speed / r.per_gpu for r in group if r.accelerator in placed])
         for row in group:
-            placed.setdefault(row.accelerator, _Placed(row.per_gpu * scale, _source(row)))
+            placed.setdefault(row.accelerator, _Placed.by(row, row.per_gpu * scale))
 
 
 def _middle(scales: Sequence[float]) -> float:
@@ -194,7 +205,3 @@ def _groups(rows: Iterable[Throughput]) -> list[list[Throughput]]:
     for row in rows:
         groups.setdefault(row.benchmark, []).append(row)
     return list(groups.values())
-
-
-def _source(row: Throughput) -> str:
-    return f"{row.benchmark}, {row.precision} ({row.source}, {row.checked_on})"

@@ -151,6 +151,31 @@ def pools(
 
 
 @app.command()
+def catalog(
+    section: Annotated[
+        list[str] | None,
+        typer.Argument(help="accelerators, runtimes, prices, features, throughputs or speeds; all when absent."),
+    ] = None,
+    catalog: CatalogFile = None,
+    output: Shown = Output.TABLE,
+    no_color: NoColor = False,
+) -> None:
+    """Show what the catalog knows of accelerators, images, prices, features and speeds: each row with source and date."""
+    from gpujob.cli import catalog as known
+    from gpujob.cli import sources
+
+    rows = sources.read_catalog(catalog)
+    if output in (Output.TABLE, Output.WIDE):
+        from gpujob.cli.tables import print_sections
+
+        wide = output is Output.WIDE
+        tables = {name: found.table(rows, wide=wide) for name, found in known.sections(section or ()).items()}
+        print_sections(tables, color=_wants_color(no_color))
+    else:
+        _print(known.documents(rows, section or ()), as_json=output is Output.JSON)
+
+
+@app.command()
 def capture(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; .json writes JSON, - is stdout.")

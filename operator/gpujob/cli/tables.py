@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -42,8 +42,35 @@ OUTCOME_STYLES: Final = {
     Outcome.MISCONFIGURED: "red",
     Outcome.REJECTED: "dim",
 }
-NUMBERS: Final = frozenset({"FREE/TOTAL", "NODES", "MEMORY", "$/H", "$/GPU-H", "SPEED", "$/WORK"})
-WRAPPED: Final = {"POOL": 20, "IMAGE": 30, "WHY": 28, "DOUBTS": 28, "PRICE FROM": 24, "SPEED FROM": 28, "NOTE": 28}
+NUMBERS: Final = frozenset(
+    {
+        "FREE/TOTAL",
+        "NODES",
+        "MEMORY",
+        "$/H",
+        "$/GPU-H",
+        "SPEED",
+        "$/WORK",
+        "GB/S",
+        "BF16",
+        "FP16",
+        "FP8",
+        "WATTS",
+        "PER GPU",
+    }
+)
+WRAPPED: Final = {
+    "POOL": 20,
+    "IMAGE": 30,
+    "WHY": 28,
+    "DOUBTS": 28,
+    "PRICE FROM": 24,
+    "SPEED FROM": 28,
+    "NOTE": 28,
+    "SOURCE": 28,
+    "FEATURES": 24,
+    "DESCRIPTION": 28,
+}
 """Columns that wrap on a terminal, and what they get at least: a terminal narrower than all that wraps the lines."""
 
 
@@ -67,6 +94,19 @@ def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
     console = _console(color)
     with console.capture() as shown:
         _print_table(console, [*headers, "NOTE"], rows, [""] * len(rows))
+    print(shown.get(), end="")
+
+
+def print_sections(tables: Mapping[str, tuple[list[str], list[list[str]]]], *, color: bool) -> None:
+    """Tables one after the other, each under its name where there are several."""
+    console = _console(color)
+    with console.capture() as shown:
+        for number, (name, (headers, rows)) in enumerate(tables.items()):
+            if number:
+                console.print()
+            if len(tables) > 1:
+                _print(console, Text(name, style="bold"))
+            _print_table(console, headers, rows, [""] * len(rows))
     print(shown.get(), end="")
 
 

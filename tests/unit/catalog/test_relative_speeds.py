@@ -81,7 +81,7 @@ def test_a_source_says_what_ran_in_which_format_who_says_so_and_when() -> None:
         "median over systems, 2025-11-12)"
     )
     assert speed("A100-80GB").source.startswith(
-        "estimate: 0.69 of a RTX-PRO-6000 by TFLOPS and bandwidth; RTX-PRO-6000: "
+        "estimate: 0.69 × RTX-PRO-6000 by dense TFLOPS and bandwidth; RTX-PRO-6000: "
     )
 
 
@@ -140,10 +140,10 @@ def test_a_file_can_say_what_was_measured_here() -> None:
         ("throughputs row 2", "throughputs of bad: work is 'Sleep'; one of Training, FineTuning, Inference is wanted"),
     )
     found = own.speed("W7800", TRAINING)
-    assert found == Speed(50_000, False, "ours, BF16 (our runs, 2026-11-01)")
+    assert found == Speed(50_000, False, "ours, BF16 (our runs, 2026-11-01)", "2026-11-01")
     scaled = own.speed("MI250", TRAINING)
     assert scaled is not None
-    assert scaled.source.startswith("estimate: 1.00 of a MI210 by TFLOPS and bandwidth")
+    assert scaled.source.startswith("estimate: 1.00 × MI210 by dense TFLOPS and bandwidth")
 
 
 def test_better_evidence_places_an_accelerator_whatever_the_order_of_the_file() -> None:

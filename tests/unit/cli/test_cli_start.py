@@ -37,6 +37,7 @@ def modules(*arguments: str | Path) -> set[str]:
         ("plan", "-f", HELLO, "--cluster", MIXED),
         ("render", "-f", HELLO, "--cluster", MIXED),
         ("pools", "--cluster", MIXED),
+        ("catalog",),
         ("capture", "--cluster", MIXED),
     ],
 )
