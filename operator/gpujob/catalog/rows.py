@@ -235,9 +235,12 @@ def throughputs(raw: Any, sources: Sources) -> Iterator[Throughput]:
 
 def _dollars(row: Row, name: str, text: Any) -> int:
     try:
-        return parse_dollars(text)
+        price = parse_dollars(text)
     except BadQuantity as error:
         raise CatalogInvalid(f"{row.label}: the price of {name} is wrong: {error}") from error
+    if price == 0:
+        raise CatalogInvalid(f"{row.label}: the price of {name} is 0; leave out what is not known")
+    return price
 
 
 def _mapping(label: str, value: Any) -> Mapping[str, Any]:

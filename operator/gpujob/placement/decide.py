@@ -95,13 +95,13 @@ def _try_pool(
     of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.POOL_RULES)))
     of_pool = (*of_pool, *rules.features_missing_on_device(demand, pool, catalog))
     speed = catalog.speed(pool.accelerator.id, demand.work) if pool.accelerator else None
-    rooms: dict[int | None, Room] = {}
+    rooms: dict[int | None, tuple[Room, int | None]] = {}
     for image in _images(demand, pool, catalog) or (_no_image(pool),):
         size = image.facts.size_bytes if image.facts else None
         if size not in rooms:
-            rooms[size] = find_room(demand, pool, size)
-        room = rooms[size]
-        price = ranking.job_price(demand, pool, room)
+            room = find_room(demand, pool, size)
+            rooms[size] = room, ranking.job_price(demand, pool, room)
+        room, price = rooms[size]
         refusals = (*of_pool, *_image_refusals(demand, pool, image, catalog), *room.never)
         if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in refusals):
             # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpujob.catalog.throughput import MILLION, REFERENCE
-from gpujob.finding import Dollars, Finding, Size
+from gpujob.finding import Dollars, Finding, Size, listed
 from gpujob.placement.decision import Candidate, Decision
-from gpujob.placement.ranking import objective_used
+from gpujob.placement.ranking import objective_used, without_speed
 from gpujob.quantity import format_dollars
 from gpujob.vocabulary import Objective, Outcome, Reason, Verdict
 
@@ -56,18 +56,20 @@ def _placed(decision: Decision) -> str:
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
     if len(fitting) == 1:
         return f"{chosen.pool.name} is the only pool with room{price}{added}"[:SENTENCE_LENGTH]
-    rank, why = _rank(objective_used(decision.demand.objective, decision.candidates), chosen, fitting)
+    rank, why = _rank(decision.demand.objective, chosen, fitting)
     return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}"[:SENTENCE_LENGTH]
 
 
-def _rank(objective: Objective, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
+def _rank(asked: Objective, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
     """What the chosen candidate is among those with room, and what it has over the cheapest."""
+    objective = objective_used(asked, fitting)
     if objective is Objective.SPEED and chosen.speed is not None:
         return "fastest of {} pools with room", ""
     if chosen.price_per_hour is None:
         return "best of {} pools with room, none with a known price", ""
     if objective is not Objective.VALUE:
-        return "cheapest of {} pools with room", ""
+        unknown = without_speed(fitting) if asked is Objective.VALUE else []
+        return "cheapest of {} pools with room", f", since no speed of {listed(unknown)} is known" if unknown else ""
     priced = [candidate for candidate in fitting if candidate.price_per_hour is not None]
     cheapest = min(priced, key=lambda candidate: candidate.price_per_hour or 0)
     if cheapest.price_per_hour == chosen.price_per_hour:

@@ -64,23 +64,26 @@ def ranked(trials: Iterable[Trial], objective: Objective) -> list[Trial]:
 def objective_used(objective: Objective, candidates: Sequence[Candidate]) -> Objective:
     """The objective that decides: Value needs the speed of every pool that it is about, else Cost decides.
 
-    It is about the pools with room, else the busy ones, else all. Where one of them has a price but no known speed,
-    nobody can say what is the better value.
+    Where a pool that it is about has a price but no known speed, nobody can say what is the better value.
     """
-    if objective is not Objective.VALUE:
-        return objective
+    return Objective.COST if objective is Objective.VALUE and without_speed(candidates) else objective
+
+
+def without_speed(candidates: Sequence[Candidate]) -> list[str]:
+    """The accelerators whose value nobody knows though they have a price, of the pools with room, else of the busy ones,
+    else of all."""
     with_room = [candidate for candidate in candidates if candidate.outcome in (Outcome.CHOSEN, Outcome.FITS)]
     busy = [candidate for candidate in candidates if candidate.outcome is Outcome.BUSY]
     asked = with_room or busy or candidates
-    unknown = any(candidate.price_per_hour is not None and not candidate.speed_of_job for candidate in asked)
-    return Objective.COST if unknown else Objective.VALUE
+    return sorted({c.pool.accelerator_id for c in asked if c.price_per_hour is not None and not c.speed_of_job})
 
 
 def wish(candidate: Candidate, objective: Objective) -> tuple[int, ...]:
     """What an objective makes of a candidate, less is better: numbers that compare with those of the same objective.
 
     Value is the price of the work, in millionths of a micro-dollar for what a B200 does in an hour; of equal values
-    the cheaper gang is first. Speed puts an unknown speed last, as Cost and Value do an unknown price.
+    the cheaper gang is first, and of those that cost nothing the fastest. Speed puts an unknown speed last, as Cost
+    and Value do an unknown price.
     """
     price, speed = candidate.price_per_hour, candidate.speed_of_job
     cost = (price is None, price or 0)
@@ -88,7 +91,7 @@ def wish(candidate: Candidate, objective: Objective) -> tuple[int, ...]:
         return cost
     if objective is Objective.SPEED:
         return (not speed, -(speed or 0), *cost)
-    return (price is None, not speed, (price or 0) * MILLION**2 // speed if speed else 0, *cost)
+    return (price is None, not speed, (price or 0) * MILLION**2 // speed if speed else 0, *cost, -(speed or 0))
 
 
 def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: Demand) -> Candidate | None:

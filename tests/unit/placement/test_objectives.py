@@ -61,6 +61,7 @@ def test_an_unknown_price_ranks_last_however_fast(objective: str) -> None:
 
 def test_a_price_of_nothing_is_a_price() -> None:
     assert order(node("o", L4, price="0"), node("h", H100, price="2")) == ["L4", "H100-SXM"]
+    assert order(node("o", L4, price="0"), node("h", H100, price="0")) == ["H100-SXM", "L4"]
 
 
 def test_speed_takes_an_unknown_price_and_of_equal_speeds_the_cheaper() -> None:
@@ -74,7 +75,12 @@ def test_where_a_speed_is_unknown_cost_decides_and_the_plan_says_so() -> None:
     assert order(*NODES, W7800) == ["L4", "W7800", "MI300X", "H100-SXM", "B200"]
     told = explain.plan(decided(*NODES, W7800))
     assert told["objective"] == "Cost"
-    assert told["message"] == "l4-ondemand is cheapest of 5 pools with room at $0.70 an hour"
+    assert told["message"] == (
+        "l4-ondemand is cheapest of 5 pools with room at $0.70 an hour, since no speed of W7800 is known"
+    )
+    assert explain.plan(decided(*NODES, W7800, objective="Cost"))["message"] == (
+        "l4-ondemand is cheapest of 5 pools with room at $0.70 an hour"
+    )
     assert order(*NODES, W7800, objective="Speed")[-1] == "W7800"
 
 
