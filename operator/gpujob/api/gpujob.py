@@ -320,8 +320,8 @@ class GPUJob(Shape):
 
     api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["GPUJob"] = "GPUJob"
-    metadata: ObjectMeta = ObjectMeta()
-    spec: GPUJobSpec = GPUJobSpec()
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)  # an instance here would build its validator at import
+    spec: GPUJobSpec = Field(default_factory=GPUJobSpec)
     """What to run and what it needs."""
     status: GPUJobStatus | None = None
     """What became of it."""

@@ -202,7 +202,7 @@ class GPUPool(Shape):
 
     api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["GPUPool"] = "GPUPool"
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)  # an instance here would build its validator at import
     spec: GPUPoolSpec
     """Which nodes, and what is said about them."""
     status: GPUPoolStatus | None = None

@@ -58,6 +58,6 @@ class GPURuntime(Shape):
 
     api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["GPURuntime"] = "GPURuntime"
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)  # an instance here would build its validator at import
     spec: GPURuntimeSpec
     """The image and its facts."""

@@ -3,81 +3,64 @@
 from __future__ import annotations
 
 import os
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
-import typer
-
-from gpujob import __version__
+from gpujob.cli.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
 
 if TYPE_CHECKING:
     from gpujob.cli.planning import Plan
 
-app = typer.Typer(
-    add_completion=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+ABOUT: Final = "Where would this GPU job run, why there, and for how much? Decides as the operator does."
+TABLES: Final = ("table", "wide")
+
+MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs; - reads stdin.", metavar="JOB", required=True)
+CLUSTER: Final = Option(("--cluster",), "Kubernetes objects instead of a live cluster; - reads stdin.", metavar="FILE")
+CATALOG: Final = Option(("--catalog",), "A catalog in place of the shipped one.", metavar="FILE")
+KUBECONFIG: Final = Option(("--kubeconfig",), "The kubeconfig, without --cluster.", metavar="FILE")
+CONTEXT: Final = Option(("--context",), "The kubeconfig's context, without --cluster.", metavar="NAME")
+NAMESPACE: Final = Option(("--namespace", "-n"), "The namespace of jobs that name none.", metavar="NAME")
+SHOWN: Final = Option(
+    ("--output", "-o"), "How the answer is shown.", choices=(*TABLES, "json", "yaml"), default="table"
 )
+OBJECTS: Final = Option(("--output", "-o"), "How objects are shown.", choices=("yaml", "json"), default="yaml")
+NO_COLOR: Final = Option(("--no-color",), "No colours; the variable NO_COLOR does the same.")
+WRITTEN: Final = Option(
+    ("--output", "-o"), "Where to write; .json writes JSON, - is stdout.", metavar="FILE", default="-"
+)
+SECTIONS: Final = Option(
+    ("sections",),
+    "accelerators, runtimes, prices, features, throughputs or speeds; all when absent.",
+    metavar="SECTION",
+    repeated=True,
+)
+REDACTED: Final = Option(("--cluster",), "Redact this description instead of a live cluster.", metavar="FILE")
 
 
-class Output(StrEnum):
-    """How a plan or the pools are shown."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-
-
-class ObjectOutput(StrEnum):
-    """How objects are shown."""
-
-    YAML = "yaml"
-    JSON = "json"
+def run_verb(arguments: list[str], program: str) -> int:
+    """Runs one command; gives its exit code. Raises BadInput for a command line that cannot be read."""
+    if not arguments or arguments[0] in HELP:
+        print(overview(VERBS, program, ABOUT))
+        return 0
+    word, *rest = arguments
+    verb, name = verb_of(VERBS, word, program), f"{program} {word}"
+    if HELP.intersection(rest):
+        print(parser_of(verb, name).format_help(), end="")
+        return 0
+    values = values_of(verb, rest, name)
+    return verb.act(**{option.name: values[option.name] for option in verb.options})
 
 
-Manifest = Annotated[str, typer.Option("--filename", "-f", metavar="JOB", help="A file with GPUJobs; - reads stdin.")]
-ClusterFile = Annotated[
-    str | None,
-    typer.Option("--cluster", metavar="FILE", help="Kubernetes objects instead of a live cluster; - reads stdin."),
-]
-CatalogFile = Annotated[
-    str | None, typer.Option("--catalog", metavar="FILE", help="A catalog in place of the shipped one.")
-]
-Kubeconfig = Annotated[str | None, typer.Option(metavar="FILE", help="The kubeconfig, without --cluster.")]
-Context = Annotated[str | None, typer.Option(metavar="NAME", help="The kubeconfig's context, without --cluster.")]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of jobs that name none.")
-]
-Shown = Annotated[Output, typer.Option("--output", "-o", help="How the answer is shown.")]
-NoColor = Annotated[bool, typer.Option("--no-color", help="No colours; the variable NO_COLOR does the same.")]
-
-
-@app.callback(invoke_without_command=True)
-def overview(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-) -> None:
-    """Where would this GPU job run, why there, and for how much? Decides as the operator does."""
-    if version:
-        print(f"gpujob {__version__}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-
-
-@app.command()
 def plan(
-    filename: Manifest,
-    cluster: ClusterFile = None,
-    catalog: CatalogFile = None,
-    output: Shown = Output.TABLE,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    no_color: NoColor = False,
-) -> None:
+    filename: str,
+    cluster: str | None,
+    catalog: str | None,
+    output: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    no_color: bool,
+) -> int:
     """Decide where jobs would run, without touching anything.
 
     Exit code: 0 Placed, 3 Waiting, 4 Impossible, 5 Misconfigured, 2 bad input; of several jobs the worst.
@@ -85,26 +68,25 @@ def plan(
     plans, _ = _plans(filename, cluster, catalog, namespace, kubeconfig, context)
     from gpujob.cli import planning
 
-    if output in (Output.TABLE, Output.WIDE):
+    if output in TABLES:
         from gpujob.cli.tables import print_plans
 
-        print_plans(plans, wide=output is Output.WIDE, color=_wants_color(no_color))
+        print_plans(plans, wide=output == "wide", color=_wants_color(no_color))
     else:
         documents = [planning.document(made) for made in plans]
-        _print(documents[0] if len(documents) == 1 else documents, as_json=output is Output.JSON)
-    raise typer.Exit(planning.exit_code(plans))
+        _print(documents[0] if len(documents) == 1 else documents, as_json=output == "json")
+    return planning.exit_code(plans)
 
 
-@app.command()
 def render(
-    filename: Manifest,
-    cluster: ClusterFile = None,
-    catalog: CatalogFile = None,
-    output: Annotated[ObjectOutput, typer.Option("--output", "-o", help="How objects are shown.")] = ObjectOutput.YAML,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+    filename: str,
+    cluster: str | None,
+    catalog: str | None,
+    output: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> int:
     """Show the Kubernetes objects that the operator would create for jobs.
 
     For a job that is not placed there are none: the plan's sentence goes to stderr, with the plan's exit code.
@@ -114,24 +96,23 @@ def render(
 
     plans, runtime_classes = _plans(filename, cluster, catalog, namespace, kubeconfig, context)
     objects = [child for made in plans for child in children_of(made, runtime_classes)]
-    if objects and output is ObjectOutput.JSON:
+    if objects and output == "json":
         _print({"apiVersion": "v1", "kind": "List", "items": objects}, as_json=True)
     elif objects:
         from gpujob.cli.printing import print_yaml
 
         print_yaml(*objects)
-    raise typer.Exit(planning.exit_code(plans))
+    return planning.exit_code(plans)
 
 
-@app.command()
 def pools(
-    cluster: ClusterFile = None,
-    catalog: CatalogFile = None,
-    output: Shown = Output.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    no_color: NoColor = False,
-) -> None:
+    cluster: str | None,
+    catalog: str | None,
+    output: str,
+    kubeconfig: str | None,
+    context: str | None,
+    no_color: bool,
+) -> int:
     """Show the GPU pools: what is free, what it costs, and what is wrong or doubtful."""
     from gpujob.cli import sources
     from gpujob.fleet.cluster_file import fleet_of
@@ -140,57 +121,49 @@ def pools(
     fleet, _ = fleet_of(objects, sources.read_catalog(catalog))
     if not fleet.pools:
         sources.tell([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
-    if output in (Output.TABLE, Output.WIDE):
+    if output in TABLES:
         from gpujob.cli.tables import print_pools
 
-        print_pools(fleet, wide=output is Output.WIDE, color=_wants_color(no_color))
+        print_pools(fleet, wide=output == "wide", color=_wants_color(no_color))
     else:
         from gpujob.cli.pools import documents
 
-        _print(documents(fleet), as_json=output is Output.JSON)
+        _print(documents(fleet), as_json=output == "json")
+    return 0
 
 
-@app.command()
-def catalog(
-    section: Annotated[
-        list[str] | None,
-        typer.Argument(help="accelerators, runtimes, prices, features, throughputs or speeds; all when absent."),
-    ] = None,
-    catalog: CatalogFile = None,
-    output: Shown = Output.TABLE,
-    no_color: NoColor = False,
-) -> None:
+def catalog(sections: list[str], catalog: str | None, output: str, no_color: bool) -> int:
     """Show what the catalog knows of accelerators, images, prices, features and speeds: each row with source and date."""
     from gpujob.cli import catalog as known
     from gpujob.cli import sources
 
     rows = sources.read_catalog(catalog)
-    if output in (Output.TABLE, Output.WIDE):
+    if output in TABLES:
         from gpujob.cli.tables import print_sections
 
-        wide = output is Output.WIDE
-        tables = {name: found.table(rows, wide=wide) for name, found in known.sections(section or ()).items()}
+        tables = {name: found.table(rows, wide=output == "wide") for name, found in known.sections(sections).items()}
         print_sections(tables, color=_wants_color(no_color))
     else:
-        _print(known.documents(rows, section or ()), as_json=output is Output.JSON)
+        _print(known.documents(rows, sections), as_json=output == "json")
+    return 0
 
 
-@app.command()
-def capture(
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; .json writes JSON, - is stdout.")
-    ] = "-",
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="FILE", help="Redact this description instead of a live cluster.")
-    ] = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+def capture(output: str, cluster: str | None, kubeconfig: str | None, context: str | None) -> int:
     """Write the cluster to a file that plans as the cluster does, redacted: only what the planner reads."""
     from gpujob.cli import sources
     from gpujob.cli.capture import redacted, write
 
     write(redacted(sources.read_raw(cluster, kubeconfig, context, whole=True)), output)
+    return 0
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "render": Verb(render, (MANIFEST, CLUSTER, CATALOG, OBJECTS, NAMESPACE, KUBECONFIG, CONTEXT)),
+    "pools": Verb(pools, (CLUSTER, CATALOG, SHOWN, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
+    "capture": Verb(capture, (WRITTEN, REDACTED, KUBECONFIG, CONTEXT)),
+}
 
 
 def _plans(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
 from gpujob.catalog.throughput import TRAINING, Work
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
 from gpujob.vocabulary import Backend, CapacityType, Objective, Vendor
+
+if TYPE_CHECKING:  # the models would be half of the start of commands that read no job
+    from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
 
 DEFAULT_CAPACITY_TYPES = (CapacityType.ON_DEMAND, CapacityType.RESERVED)
 

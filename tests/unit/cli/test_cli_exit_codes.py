@@ -74,13 +74,14 @@ def test_each_problem_of_a_manifest_is_a_sentence_of_its_own(plan: Command) -> N
 
 
 BAD_OPTIONS = {
-    ("plan",): "error: missing option '--filename' / '-f'; see gpujob --help",
-    ("plan", "-f"): "error: option '-f' requires an argument; see gpujob --help",
+    ("plan",): "error: option -f JOB is missing; see gpujob plan --help",
+    ("plan", "-f"): "error: --filename/-f: expected one argument; see gpujob plan --help",
     ("plan", "-f", "x", "--clustr", "y"): "error: no such option: --clustr; did you mean --cluster?",
-    ("pln",): "error: no such command 'pln'; did you mean 'plan'?",
+    ("plan", "-f", "x", "y"): "error: unexpected argument 'y'; see gpujob plan --help",
+    ("--verson",): "error: no such option: --verson; did you mean --version?",
+    ("pln",): "error: no such command 'pln'; did you mean plan?",
     ("plan", "-f", "x", "-o", "xml"): (
-        "error: invalid value for '--output' / '-o': 'xml' is not one of 'table', 'wide', 'json', 'yaml'; "
-        "see gpujob --help"
+        "error: --output/-o: 'xml' is not one of table, wide, json, yaml; see gpujob plan --help"
     ),
     ("plan", "-f", "-", "--cluster", "-"): (
         "error: -f and --cluster cannot both read stdin; name a file for one of them"

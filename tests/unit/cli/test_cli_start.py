@@ -46,11 +46,24 @@ def test_files_need_no_client_of_a_cluster(arguments: tuple[str | Path, ...]) ->
 
 
 def test_json_needs_no_tables() -> None:
-    assert "rich" not in modules("plan", "-f", HELLO, "--cluster", MIXED, "-o", "json")
+    for arguments in (("plan", "-f", HELLO), ("render", "-f", HELLO), ("pools",)):
+        assert "rich" not in modules(*arguments, "--cluster", MIXED, "-o", "json")
+
+
+def test_what_reads_no_job_needs_no_models() -> None:
+    """The models are half of the start of a plan; a cluster without GPUPools is read without them."""
+    assert "pydantic" not in modules("pools", "--cluster", MIXED, "-o", "json")
+    assert "pydantic" not in modules("capture", "--cluster", MIXED)
+
+
+def test_a_plan_imports_no_more_than_it_did() -> None:
+    """A count of modules is what time depends on, and is the same on every machine."""
+    assert len(modules("plan", "-f", HELLO, "--cluster", MIXED, "-o", "json")) <= 340
+    assert len(modules("pools", "--cluster", MIXED, "-o", "json")) <= 200
 
 
 def test_the_version_needs_nothing_and_help_no_models() -> None:
-    assert not modules("--version") & {"typer", "pydantic", "yaml", "rich", *CLUSTER_CLIENTS}
+    assert not modules("--version") & {"argparse", "pydantic", "yaml", "rich", *CLUSTER_CLIENTS}
     assert not modules("--help") & {"pydantic", "yaml", "rich", *CLUSTER_CLIENTS}
 
 
