@@ -10,6 +10,7 @@ from gpujob.catalog.versions import release
 from gpujob.finding import Finding, distinct, nearest
 from gpujob.fleet import pricing
 from gpujob.fleet.claims import AdminPool
+from gpujob.fleet.cloud import Origin, origin_of_labels
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.facts import DeviceFacts, named
 from gpujob.fleet.growth import doubts_of, growth_of, node_pool_of
@@ -22,9 +23,9 @@ from gpujob.vocabulary import CapacityType, Reason, Vendor
 def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A pool as an admin's GPUPool says; what it leaves open comes from its nodes, the worst of them counting."""
     facts, problem = _common_facts(admin, groups, catalog)
-    origins = [group.origin for group in groups]
-    capacity = admin.capacity_type or _capacity_type(groups)
-    coming = admin.provision.gpus_per_node if admin.provision else None
+    origins = [group.origin for group in groups] or _new_origins(admin)
+    capacity = admin.capacity_type or _capacity_type(origins)
+    coming = pricing.Coming(admin.provision.gpus_per_node, origins[0]) if admin.provision else None
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming)
     nodes = pool_nodes(groups, usage)
     growth = growth_of(admin, nodes)
@@ -36,7 +37,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         accelerator=facts.accelerator,
         memory=facts.memory,
         driver=facts.driver,
-        cpu_architecture=origins[0].cpu_architecture if origins else _new_architecture(admin),
+        cpu_architecture=origins[0].cpu_architecture if origins else "amd64",
         instance_type=origins[0].instance_type if origins else "",
         region=origins[0].region if origins else "",
         capacity_type=capacity,
@@ -54,8 +55,13 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
     )
 
 
-def _new_architecture(admin: AdminPool) -> str:
-    return (admin.provision and admin.provision.cpu_architecture) or "amd64"
+def _new_origins(admin: AdminPool) -> list[Origin]:
+    """Where nodes to be added come from, by what the pool's selector demands of their labels; none where none can be."""
+    if admin.provision is None:
+        return []
+    demanded = {key: values[0] for key, operator, values in admin.terms if operator == "In" and len(values) == 1}
+    origin = origin_of_labels(demanded)
+    return [replace(origin, cpu_architecture=admin.provision.cpu_architecture or origin.cpu_architecture)]
 
 
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
@@ -105,9 +111,9 @@ def _lacks_plugin(facts: DeviceFacts) -> bool:
     return facts.problem is not None and facts.problem.reason is Reason.NO_DEVICE_PLUGIN
 
 
-def _capacity_type(groups: Iterable[DeviceGroup]) -> CapacityType:
+def _capacity_type(origins: Iterable[Origin]) -> CapacityType:
     """How nodes are paid for; Spot as soon as one of them can be taken away."""
-    types = {group.origin.capacity_type for group in groups}
+    types = {origin.capacity_type for origin in origins}
     if CapacityType.SPOT in types:
         return CapacityType.SPOT
     return CapacityType.RESERVED if types == {CapacityType.RESERVED} else CapacityType.ON_DEMAND

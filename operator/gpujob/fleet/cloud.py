@@ -56,9 +56,13 @@ def machine_maker(labels: Labels) -> str:
 
 def origin_of(node: Node) -> Origin:
     """Where a node comes from, by its labels and provider id; on demand unless a label says otherwise."""
-    labels = node.labels
+    return origin_of_labels(node.labels, node.provider)
+
+
+def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
+    """Where a node with these labels comes from; a node pool's selector says as much of nodes that are not there yet."""
     return Origin(
-        cloud=PROVIDERS.get(node.provider, node.provider),
+        cloud=PROVIDERS.get(provider, provider),
         instance_type=_first(labels, "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
         region=_first(labels, "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
         capacity_type=_capacity_type(labels),

@@ -12,6 +12,7 @@ from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.errors import BadQuantity
 from gpujob.finding import Dollars, Finding
 from gpujob.fleet.claims import AdminPrice
+from gpujob.fleet.cloud import Origin
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.ownership import Ownership
 from gpujob.quantity import MAX_PRICE, parse_dollars
@@ -26,21 +27,31 @@ class PoolPrice:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A node that can be added: how many GPUs it has, and where it comes from."""
+
+    gpus: int
+    origin: Origin
+
+
 def of_nodes(
     groups: Sequence[DeviceGroup],
     admin: AdminPrice | None,
     accelerator: Accelerator | None,
     capacity: CapacityType,
     catalog: Catalog,
-    coming: int | None = None,
+    coming: Coming | None = None,
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
-    """The price of a pool's devices and the doubts about it; `coming` is the GPUs of a node that can be added."""
+    """The price of a pool's devices and the doubts about it, of those that can be added too."""
     if admin is not None:
-        return _admin_price(admin, [count for count in (*(group.total for group in groups), coming) if count])
+        counts = [*(group.total for group in groups), coming.gpus if coming else None]
+        return _admin_price(admin, [count for count in counts if count])
     annotated, doubts = _annotated(groups)
     if annotated is not None:
         return annotated, doubts
-    listed, more = _listed(groups, accelerator, capacity, catalog)
+    origin = groups[0].origin if groups else coming.origin if coming else None
+    listed, more = _listed(origin, accelerator, capacity, catalog)
     return listed, doubts + more
 
 
@@ -86,13 +97,13 @@ def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[F
 
 
 def _listed(
-    groups: Sequence[DeviceGroup], accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
+    origin: Origin | None, accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     """The list price for this way of paying; where none is known the one on demand, which is no lower."""
-    price, doubts = _listed_for(groups, accelerator, capacity, catalog)
+    price, doubts = _listed_for(origin, accelerator, capacity, catalog)
     if price is not None or capacity is CapacityType.ON_DEMAND:
         return price, doubts
-    price, doubts = _listed_for(groups, accelerator, CapacityType.ON_DEMAND, catalog)
+    price, doubts = _listed_for(origin, accelerator, CapacityType.ON_DEMAND, catalog)
     if price is None:
         return None, ()
     sentence = "no {} price is known, the price on demand stands for it; set one in a GPUPool"
@@ -101,10 +112,9 @@ def _listed(
 
 
 def _listed_for(
-    groups: Sequence[DeviceGroup], accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
+    origin: Origin | None, accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     """By cloud and instance type, by cloud and model, then by model alone."""
-    origin = groups[0].origin if groups else None
     if origin and origin.instance_type:
         row = catalog.price_of(origin.cloud or None, origin.instance_type, origin.region, capacity)
         if row is not None:

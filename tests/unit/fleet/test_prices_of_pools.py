@@ -78,6 +78,67 @@ def test_the_pool_s_price_is_before_the_node_s_and_that_before_the_list() -> Non
     ]
 
 
+NEW = {"maxNodes": 2, "gpusPerNode": 8}
+
+
+def test_nodes_to_be_added_have_the_price_that_the_pool_says_of_them() -> None:
+    per_node = gpupool("new", {"a": "b"}, accelerator="MI300X", price={"perNodeHour": "12"}, provision=NEW)
+    bought = gpupool("own", {"a": "c"}, accelerator="MI300X", price={"ownership": SHOP}, provision=NEW)
+    found = {pool.name: pool.price and pool.price.per_gpu_hour for pool in fleet(per_node, bought).pools}
+    assert found == {"new": 1_500_000, "own": 1_598_967}
+
+
+@pytest.mark.parametrize(
+    ("labels", "source", "micro", "doubts"),
+    [
+        ({"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.kubernetes.io/region": "us-east-1"},
+         "list price aws p5.48xlarge us-east-1, 2026-07-20", 6_880_000, []),
+        ({"node.kubernetes.io/instance-type": "a3-highgpu-8g", "topology.kubernetes.io/region": "us-central1",
+          "karpenter.sh/capacity-type": "spot"},
+         "list price gcp a3-highgpu-8g us-central1, 2026-08-03", 6_326_187, []),
+        ({"karpenter.sh/nodepool": "gpu"}, "indicative: median of", None, ["PriceIndicative"]),
+    ],
+)  # fmt: skip
+def test_nodes_to_be_added_have_the_list_price_of_what_the_selector_demands(
+    labels: dict[str, str], source: str, micro: int | None, doubts: list[str]
+) -> None:
+    pool = fleet(gpupool("new", labels, accelerator="H100-SXM", provision=NEW)).pools[0]
+    assert pool.price is not None
+    assert pool.price.source.startswith(source)
+    assert micro is None or pool.price.per_gpu_hour == micro
+    assert [doubt.reason for doubt in pool.doubts if doubt.reason.startswith("Price")] == doubts
+    assert (pool.capacity_type == "Spot") is (labels.get("karpenter.sh/capacity-type") == "spot")
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "capacity", "source", "micro"),
+    [
+        ("a3-highgpu-8g", "spot", "list price gcp a3-highgpu-8g us-central1, 2026-08-03", 6_326_187),
+        ("a3-highgpu-8g", "reserved", "list price gcp a3-highgpu-8g us-central1, 2026-08-03 (on demand)", 11_061_250),
+        ("unknown", "spot", "indicative: median of 4 clouds' list prices 2026-03-03 to 2026-11-27", None),
+    ],
+)
+def test_spot_has_its_own_price_and_on_demand_stands_for_what_nobody_lists(
+    instance_type: str, capacity: str, source: str, micro: int | None
+) -> None:
+    labels = {"node.kubernetes.io/instance-type": instance_type, "topology.kubernetes.io/region": "us-central1"}
+    pool = fleet(node("n", H100, labels={**labels, "karpenter.sh/capacity-type": capacity})).pools[0]
+    assert pool.price is not None
+    assert pool.price.source == source
+    assert micro is None or pool.price.per_gpu_hour == micro
+    said = [doubt.message for doubt in pool.doubts]
+    stands = "no Reserved price is known, the price on demand stands for it; set one in a GPUPool"
+    assert (stands in said) is (capacity == "reserved")
+
+
+def test_a_cloud_that_sells_by_the_gpu_has_its_own_price_for_a_model() -> None:
+    made = node("n", MI300X, labels={"node.kubernetes.io/instance-type": "mi300x-192gb-ib.8x"})
+    made["spec"]["providerID"] = "crusoe://n"
+    price = fleet(made).pools[0].price
+    assert price is not None
+    assert (price.per_gpu_hour, price.source) == (3_450_000, "list price crusoe MI300X any, 2026-03-03")
+
+
 def shop() -> Ownership:
     return Ownership(*(Fraction(SHOP[name]) for name in (
         "gpuPurchase", "years", "hostPurchase", "watts", "pricePerKWh", "pue", "utilization", "yearlyOperations",
