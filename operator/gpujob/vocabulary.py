@@ -41,6 +41,20 @@ class Backend(StrEnum):
 
 
 @unique
+class DeviceKind(StrEnum):
+    """What one Kubernetes device is; a job takes whole ones unless placement.devices lists more."""
+
+    WHOLE = "Whole"
+    """A whole device, or a GCD of an MI250X card."""
+    PARTITION = "Partition"
+    """A part with memory of its own: a MIG slice, an AMD partition (DPX, QPX, CPX), a virtual fraction."""
+    SHARED = "Shared"
+    """A place on a device that other pods use at the same time: time-slicing, MPS."""
+    INTEGRATED = "Integrated"
+    """A device that shares its memory with the host: an APU, GB10."""
+
+
+@unique
 class CapacityType(StrEnum):
     """How a node is paid for, and so whether it can be taken away."""
 
@@ -167,6 +181,8 @@ class Reason(StrEnum):
     ACCELERATOR_EXCLUDED = "AcceleratorExcluded"
     POOL_EXCLUDED = "PoolExcluded"
     CAPACITY_TYPE_EXCLUDED = "CapacityTypeExcluded"
+    DEVICE_EXCLUDED = "DeviceExcluded"
+    SHARED_DEVICE = "SharedDevice"
     MEM_TOO_SMALL = "MemTooSmall"
     ARCH_UNSUPPORTED = "ArchUnsupported"
     CPU_ARCH_MISMATCH = "CpuArchMismatch"
@@ -213,6 +229,7 @@ class Reason(StrEnum):
     PRICE_INVALID = "PriceInvalid"
     RUNS_AS_ROOT = "RunsAsRoot"
     BF16_EMULATED = "BF16Emulated"
+    INTEGRATED_MEMORY = "IntegratedMemory"
     TAINT_PREFERRED_AGAINST = "TaintPreferredAgainst"
 
     # What a job's conditions and events say.

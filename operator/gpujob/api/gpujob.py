@@ -145,6 +145,9 @@ class Placement(Shape):
     """Accelerators that may be chosen."""
     pools: AllowDenyPools | None = None
     """Pools that may be chosen."""
+    devices: Annotated[tuple[Literal["Whole", "Partition", "Shared", "Integrated"], ...], a_set(items=4)] = ()
+    """Kinds of devices that are accepted; Whole when empty. Partition: MIG slices and AMD partitions. Shared: time-slicing
+    and MPS, without isolation of memory. Integrated: devices that share the host's memory."""
     capacity_types: Annotated[tuple[Literal["OnDemand", "Reserved", "Spot"], ...], a_set(items=3)] = ()
     """Ways of paying that are accepted; OnDemand and Reserved when empty, Spot only if listed."""
     objective: Literal["Value", "Cost", "Speed"] | None = None

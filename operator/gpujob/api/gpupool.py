@@ -145,6 +145,8 @@ class GPUPoolSpec(Shape):
     """What the devices cost; before annotations and the catalog."""
     capacity_type: Literal["OnDemand", "Reserved", "Spot"] | None = None
     """How the nodes are paid for; the nodes' labels when absent, else OnDemand."""
+    memory_per_gpu: Memory | None = Field(default=None, alias="memoryPerGPU")
+    """Usable memory of each device that Kubernetes counts, in place of what labels and catalog say."""
     supplemental_groups: Annotated[tuple[Gid, ...], a_set(items=16)] = ()
     """Group ids that own /dev/kfd and /dev/dri/renderD* on these hosts, for AMD."""
     runtime_class_name: DnsName | None = None
@@ -179,6 +181,10 @@ class GPUPoolStatus(Shape):
     """The accelerator's catalog id."""
     resource_name: Annotated[str, Field(max_length=253)] | None = None
     """The device plugin's resource."""
+    device_kind: Annotated[str, Field(max_length=16)] | None = None
+    """What the devices are: Whole, Partition, Shared or Integrated."""
+    profile: Annotated[str, Field(max_length=64)] | None = None
+    """Into what the devices are cut, for example 1g.5gb or cpx_nps4."""
     memory: Annotated[str, Field(max_length=24)] | None = None
     """Usable memory of a device."""
     driver: Annotated[str, Field(max_length=64)] | None = None

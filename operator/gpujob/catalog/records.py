@@ -52,6 +52,10 @@ class Accelerator:
     integrated: bool = False
     """Whether it shares its memory with the host, so that no figure is its own."""
     devices_per_card: int = 1
+    partitions: int | None = None
+    """The most partitions that a device can be cut into (AMD's CPX mode: one for each compute die)."""
+    slices: tuple[tuple[str, int], ...] = ()
+    """MIG profiles with the bytes that the driver reports for such a slice."""
     compute_units: int | None = None
     """AMD compute units of the device, the labeller's cu-count; tells models of one device id apart."""
     device_ids: tuple[str, ...] = ()

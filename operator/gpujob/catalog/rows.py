@@ -130,8 +130,8 @@ class Architectures:
 
 ACCELERATOR_FIELDS: Final = (
     "id", "name", "architecture", "memory", "driverMemory", "torchMemory", "bandwidth", "bf16", "fp16", "fp8",
-    "features", "minDriver", "support", "integrated", "devicesPerCard", "computeUnits", "deviceIds", "products", "gke",
-    "cloudNames", "watts", *SOURCE_FIELDS, "note",
+    "features", "minDriver", "support", "integrated", "devicesPerCard", "partitions", "slices", "computeUnits", "deviceIds",
+    "products", "gke", "cloudNames", "watts", *SOURCE_FIELDS, "note",
 )  # fmt: skip
 
 
@@ -159,6 +159,8 @@ def accelerator(raw: Any, architectures: Architectures, sources: Sources) -> Acc
         support=cast(Support, row.one_of("support", get_args(Support), "production")),
         integrated=row.one_of("integrated", ("true", "false"), "false") == "true",
         devices_per_card=row.whole("devicesPerCard") or 1,
+        partitions=row.whole("partitions"),
+        slices=_slices(row),
         compute_units=row.whole("computeUnits"),
         device_ids=row.words("deviceIds"),
         products=row.words("products"),
@@ -169,6 +171,12 @@ def accelerator(raw: Any, architectures: Architectures, sources: Sources) -> Acc
         checked_on=checked_on,
         note=row.text("note", ""),
     )
+
+
+def _slices(row: Row) -> tuple[tuple[str, int], ...]:
+    """MIG profiles of a row with their memory."""
+    sizes = Row(f"{row.label}: slices", row.table("slices"))
+    return tuple((profile, sizes.memory(profile) or 0) for profile in row.table("slices"))
 
 
 def feature(raw: Any, sources: Sources) -> Feature:

@@ -1,38 +1,63 @@
 """AMD devices from the labels of AMD's node labeller, else from the instance type.
 
 Label forms: ROCm/k8s-device-plugin cmd/k8s-node-labeller (2026-08). `vram` is whole GiB for each Kubernetes device; there
-is no label for the gfx architecture, so the device id and the catalog say it. One model a node; partitions (CPX, NPS4)
-and nodes with two models are said to be unknown here: a partition is never taken for a whole device.
+is no label for the gfx architecture, so the device id and the catalog say it. Labels are made once, when the labeller
+starts: the resource's name and its count are younger, and say of a partition what stale labels do not.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
-from gpujob.finding import Finding
+from gpujob.finding import Finding, listed
 from gpujob.fleet.cloud import machine_device, machine_maker
-from gpujob.fleet.facts import GIB, DeviceFacts, by_instance_type, devices_of_machine, of_whole, readable
+from gpujob.fleet.facts import GIB, PARTS, DeviceFacts, by_instance_type, devices_of_machine, identified, readable
 from gpujob.fleet.objects import Labels, Node
+from gpujob.fleet.portion import Portion
 from gpujob.untrusted import whole_number
-from gpujob.vocabulary import Reason, Vendor
+from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
-WHOLE_GPU: Final = frozenset({"amd.com/gpu", "amd.com/spx_nps1"})
-_VRAM: Final = re.compile(r"([0-9]{1,5})G")
+PLAIN: Final = "amd.com/gpu"
 PREFIXES: Final = ("amd.com/gpu.", "beta.amd.com/gpu.")
+MODE_LABELS: Final = ("amd.com/gpu.compute-memory-partition", "amd.com/compute-memory-partition")
+"""What the labeller writes, and what its documentation says."""
+
+NFD_MODELS: Final = {
+    "feature.node.kubernetes.io/amd-gpu-mi300x": "MI300X",
+    "feature.node.kubernetes.io/amd-gpu-mi210": "MI210",
+}
+"""Labels of the rule that the GPU operator gives to Node Feature Discovery."""
+
+MOST_OF_PROCESSOR_GRAPHICS: Final = 4 * GIB
+"""Graphics inside a processor have no more memory of their own."""
+
+_VRAM: Final = re.compile(r"([0-9]{1,5})G")
+_MODE: Final = re.compile(r"(spx|dpx|tpx|qpx|cpx)_nps[1248]")
+_PIECES: Final = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4}
+_PROCESSOR: Final = re.compile(r"ryzen|processor|athlon|epyc", re.IGNORECASE)
 
 
 def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> DeviceFacts:
     """The facts of an AMD resource of a node."""
-    labels, offered = node.labels, max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
-    driver = readable(value(labels, "driver-version"))
-    physical = count(labels) or devices_of_machine(labels, instance_type, catalog)
-    problem = _partitioned(labels, resource) or _mixed(labels) or _too_many(resource, offered, physical)
-    if problem:
-        return DeviceFacts(Vendor.AMD, driver=driver, problem=problem)
-    accelerator = _accelerator(labels, instance_type, catalog)
-    return of_whole(Vendor.AMD, resource, accelerator, reported_memory(labels), driver)
+    labels = node.labels
+    models, problem = _models(labels, instance_type, catalog)
+    accelerator = _worst(models)
+    portion, doubts, wrong = _portion(node, resource, instance_type, accelerator, catalog)
+    reported = _reported(labels, portion, accelerator)
+    if accelerator is None and _in_processor(labels, reported):
+        portion = Portion(DeviceKind.INTEGRATED)
+    facts = DeviceFacts(
+        Vendor.AMD,
+        driver=readable(value(labels, "driver-version")),
+        problem=problem or wrong,
+        doubts=doubts,
+        reported=reported,
+        portion=portion,
+    )
+    return facts if facts.problem else identified(facts, resource, accelerator)
 
 
 def value(labels: Labels, kind: str) -> str | None:
@@ -40,6 +65,12 @@ def value(labels: Labels, kind: str) -> str | None:
     plain = labels.get(PREFIXES[0] + kind) or labels.get(PREFIXES[1] + kind)
     values = () if plain else tuple(counted(labels, kind))
     return values[0] if len(values) == 1 else plain
+
+
+def values(labels: Labels, kind: str) -> tuple[str, ...]:
+    """All values of a kind in any form, sorted: a node of several models or partition styles has several."""
+    plain = (labels.get(prefix + kind) for prefix in PREFIXES)
+    return tuple(sorted({text.lower(): text for text in (*counted(labels, kind), *plain) if text}.values()))
 
 
 def counted(labels: Labels, kind: str) -> dict[str, int]:
@@ -50,14 +81,8 @@ def counted(labels: Labels, kind: str) -> dict[str, int]:
         for key, text in labels.items():
             number = whole_number(text)
             if key.startswith(start) and number:
-                found[key[len(start) :]] = number
+                found[key[len(start) :]] = max(number, found.get(key[len(start) :], 0))
     return found
-
-
-def reported_memory(labels: Labels) -> int | None:
-    """Bytes of a device by the vram label, None where it is not said."""
-    match = _VRAM.fullmatch(value(labels, "vram") or "")
-    return int(match[1]) * GIB if match and int(match[1]) else None
 
 
 def labelled(labels: Labels) -> bool:
@@ -71,40 +96,198 @@ def count(labels: Labels) -> int | None:
     return max(totals) or None
 
 
+def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
+    """Whole devices by label: the memory of all labelled ones over that of a whole one; None where it is not said."""
+    whole = accelerator and (accelerator.driver_bytes or accelerator.nominal_bytes)
+    sizes = {text: _bytes(text) for text in counted(labels, "vram")}
+    if not whole or not sizes or not all(sizes.values()):
+        return None
+    memory = sum((sizes[text] or 0) * number for text, number in counted(labels, "vram").items())
+    return (2 * memory + whole) // (2 * whole)
+
+
+# --- which models
+
+
+def _models(labels: Labels, instance_type: str, catalog: Catalog) -> tuple[tuple[Accelerator, ...], Finding | None]:
+    """Every model that the node holds, and the problem that a job could not be ready for each of them.
+
+    Of a node with several models the labeller writes counts, and which memory belongs to which id is lost; the device
+    plugin hands out any of them.
+    """
+    ids, products = values(labels, "device-id"), values(labels, "product-name")
+    named = ids if len(ids) > 1 else products if len(products) > 1 and not ids else ()
+    if not named:
+        one = _accelerator(labels, instance_type, catalog)
+        return ((one,) if one else ()), None
+    rows = {word: tuple(_rows(word, labels, catalog, is_id=named is ids)) for word in named}
+    unknown = [word for word, found in rows.items() if not found]
+    models = {row.id: row for found in rows.values() for row in found}
+    ordered = tuple(models[key] for key in sorted(models))
+    if unknown:
+        sentence = "labels name several models on one node, of which {} is in no catalog row"
+        return ordered, Finding(Reason.MODELS_DIFFER, sentence, (listed(unknown),))
+    if len({row.architecture for row in ordered}) > 1:
+        sentence = "the node holds {} and its device plugin hands out either; give each model nodes of its own"
+        return ordered, Finding(Reason.MODELS_DIFFER, sentence, (listed(models),))
+    return ordered, None
+
+
+def _rows(word: str, labels: Labels, catalog: Catalog, *, is_id: bool) -> Iterator[Accelerator]:
+    """The rows that a device id or product may mean, with any of the node's memories and compute units."""
+    sizes: list[int | None] = [size // GIB for size in map(_bytes, values(labels, "vram")) if size] or [None]
+    units = [whole_number(text) for text in values(labels, "cu-count")] or [None]
+    for size in sizes:
+        for cu_count in units:
+            row = catalog.by_device_id(word, size, cu_count) if is_id else catalog.by_product(word, size)
+            if row:
+                yield row
+
+
+def _worst(models: tuple[Accelerator, ...]) -> Accelerator | None:
+    """Of several models the one with the least memory; unknown memory is the least."""
+    return min(models, key=lambda row: (row.usable_bytes or 0, row.bf16_tflops or 0, row.id), default=None)
+
+
 def _accelerator(labels: Labels, instance_type: str, catalog: Catalog) -> Accelerator | None:
-    vram = reported_memory(labels)
-    gib, units = vram // GIB if vram else None, whole_number(value(labels, "cu-count"))
+    sizes = tuple(filter(None, map(_bytes, values(labels, "vram"))))
+    gib = max(sizes) // GIB if sizes else None
+    units = max((whole_number(text) or 0 for text in values(labels, "cu-count")), default=0) or None
     device, product = value(labels, "device-id"), value(labels, "product-name")
+    nfd = next((model for label, model in NFD_MODELS.items() if labels.get(label) == "true"), None)
     return (
         (catalog.by_device_id(device, gib, units) if device else None)
         or (catalog.by_product(product, gib) if product else None)
-        or catalog.by_cloud_name(*machine_device(labels))
+        or _of_amd(catalog.by_cloud_name(*machine_device(labels)))
         or by_instance_type(catalog, instance_type, Vendor.AMD)
+        or (catalog.accelerator(nfd) if nfd else None)
     )
 
 
-def _partitioned(labels: Labels, resource: str) -> Finding | None:
-    mode = value(labels, "compute-memory-partition") or labels.get("amd.com/compute-memory-partition") or "spx_nps1"
-    if resource not in WHOLE_GPU or mode.lower() != "spx_nps1":
-        sentence = "{} on this node is a partition ({}), which is not read yet; whole devices only"
-        name = resource.partition("/")[2] if resource not in WHOLE_GPU else mode.lower()[:32]
-        return Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, name))
-    return None
+def _of_amd(found: Accelerator | None) -> Accelerator | None:
+    return found if found and found.vendor is Vendor.AMD else None
 
 
-def _mixed(labels: Labels) -> Finding | None:
-    for kind in ("device-id", "vram", "product-name", "cu-count"):
-        plain = (labels.get(prefix + kind) for prefix in PREFIXES)
-        values = {text.lower() for text in (*counted(labels, kind), *plain) if text}
-        if len(values) > 1:
-            sentence = "labels name several kinds of devices on one node ({}), which is not read yet"
-            return Finding(Reason.MODELS_DIFFER, sentence, (", ".join(sorted(values)),))
-    return None
+def _in_processor(labels: Labels, reported: int | None) -> bool:
+    """Whether an unknown device is the graphics part of a processor, which nobody trains on."""
+    named = any(_PROCESSOR.search(name) for name in values(labels, "product-name"))
+    return named and reported is not None and reported <= MOST_OF_PROCESSOR_GRAPHICS
 
 
-def _too_many(resource: str, offered: int, physical: int | None) -> Finding | None:
-    """More devices than the labeller or the cloud counts: the node was partitioned after it was labelled, or unseen."""
-    if physical and offered > physical:
-        sentence = "{} shows {} devices where labels or instance type say {}: partitions are not read yet"
-        return Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, offered, physical))
-    return None
+# --- what was made of a card
+
+_Found = tuple[Portion, tuple[Finding, ...], Finding | None]
+
+
+def _portion(
+    node: Node, resource: str, instance_type: str, accelerator: Accelerator | None, catalog: Catalog
+) -> _Found:
+    """What each device is: by its resource's name, the partition label, the numbers; with doubts and a problem."""
+    labels, offered = node.labels, max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
+    by_name = None if resource == PLAIN else resource.partition("/")[2].lower()
+    by_label = _mode(labels)
+    mode = by_name or by_label
+    doubts = [] if len(values(labels, "device-id")) < 2 else [_several(labels)]
+    if mode is None:
+        portion, problem = _by_number(labels, resource, offered, instance_type, catalog)
+        if portion.pieces != 1:
+            doubts.append(_stale(labels, resource, offered))
+        return portion, tuple(filter(None, doubts)), problem
+    if not _MODE.fullmatch(mode):
+        return (
+            Portion(DeviceKind.PARTITION, mode[:32], None),
+            (),
+            Finding(
+                Reason.DEVICE_UNKNOWN, "{} on this node is a partition of an unknown mode ({})", (resource, mode[:32])
+            ),
+        )
+    pieces = _pieces(mode, accelerator)
+    if by_name and by_label and by_name != by_label:
+        sentence = "resource {} and label {} contradict each other; the smaller memory is used"
+        doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (resource, by_label[:32])))
+    if by_label and not by_name and pieces and pieces > 1 and 0 < offered <= pieces:
+        sentence = (
+            "labels say {}, so {} devices of each card, and the device plugin offers {} in all: it may count cards"
+        )
+        doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (mode, pieces, offered)))
+    whole = mode.startswith("spx") and not (by_label or "").startswith(("dpx", "tpx", "qpx", "cpx"))
+    if whole:
+        return _whole(labels, resource, offered, instance_type, catalog, tuple(filter(None, doubts)))
+    if mode.startswith("spx") and by_label:
+        # The labels still tell of partitions: until they are renewed, the smaller of the two.
+        mode, pieces = by_label, _pieces(by_label, accelerator)
+    return Portion(DeviceKind.PARTITION, mode, pieces), tuple(filter(None, doubts)), None
+
+
+def _whole(
+    labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog, doubts: tuple[Finding, ...]
+) -> _Found:
+    """Devices that a label or name calls whole; the plugin may offer more than that leaves room for."""
+    if resource != PLAIN:
+        return Portion(stated=True), doubts, None
+    portion, problem = _by_number(labels, resource, offered, instance_type, catalog)
+    if portion.pieces == 1:
+        return Portion(stated=True), doubts, problem
+    return portion, (*doubts, *filter(None, (_stale(labels, resource, offered),))), problem
+
+
+def _by_number(
+    labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog
+) -> tuple[Portion, Finding | None]:
+    """More devices than the labels or the cloud count are partitions: made after the labels, or never labelled."""
+    machine = devices_of_machine(labels, instance_type, catalog)
+    sized = machine if machine and not count(labels) else count(labels)
+    if not sized or offered <= sized:
+        return Portion(), None
+    pieces, rest = divmod(offered, sized)
+    if rest or pieces not in PARTS:
+        sentence = "{} shows {} devices where labels or instance type say {}; restart AMD's node labeller"
+        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, offered, sized))
+        return Portion(DeviceKind.PARTITION, "", None), problem
+    return Portion(DeviceKind.PARTITION, "", pieces), None
+
+
+def _stale(labels: Labels, resource: str, offered: int) -> Finding | None:
+    """The doubt that labels are older than the partitions; without labels there is nothing to contradict."""
+    labelled = count(labels)
+    if not labelled or labelled >= offered:
+        return None
+    sentence = "labels count {} devices and {} shows {}: partitions newer than the labels; restart AMD's node labeller"
+    return Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, resource, offered))
+
+
+def _several(labels: Labels) -> Finding | None:
+    ids = values(labels, "device-id")
+    sentence = "the node holds several models (device ids {}) and a pod gets any of them; the smallest one counts"
+    return Finding(Reason.MODELS_DIFFER, sentence, (listed(ids),)) if len(ids) > 1 else None
+
+
+def _mode(labels: Labels) -> str | None:
+    found = next((labels[key] for key in MODE_LABELS if labels.get(key)), None) or value(
+        labels, "compute-memory-partition"
+    )
+    return found.lower() if found else None
+
+
+def _pieces(mode: str, accelerator: Accelerator | None) -> int | None:
+    """Devices that a card becomes; CPX makes one of each compute die."""
+    return _PIECES.get(mode[:3]) or (accelerator.partitions if accelerator else None)
+
+
+def _reported(labels: Labels, portion: Portion, accelerator: Accelerator | None) -> int | None:
+    """Bytes of a device by the vram label: of several, the one that is nearest to what the device should have.
+
+    Where nothing is expected, the smallest.
+    """
+    sizes = tuple(filter(None, map(_bytes, values(labels, "vram"))))
+    whole = accelerator and (accelerator.driver_bytes or accelerator.nominal_bytes)
+    if len(sizes) < 2 or not whole or not portion.pieces or len(values(labels, "device-id")) > 1:
+        return min(sizes, default=None)
+    expected = whole // portion.pieces
+    return min(sizes, key=lambda size: (abs(size - expected), size))
+
+
+def _bytes(text: str) -> int | None:
+    """Bytes of a vram label, whose G is GiB; None for anything else and for 0."""
+    match = _VRAM.fullmatch(text)
+    return int(match[1]) * GIB if match and int(match[1]) else None

@@ -26,7 +26,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
     origins = [group.origin for group in groups] or _new_origins(admin)
     capacity = admin.capacity_type or _capacity_type(origins)
     coming = pricing.Coming(admin.provision.gpus_per_node, origins[0]) if admin.provision else None
-    price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming)
+    price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
     nodes = pool_nodes(groups, usage)
     growth = growth_of(admin, nodes)
     return Pool(
@@ -35,7 +35,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         vendor=facts.vendor,
         resource=admin.resource or (groups[0].resource if groups else facts.vendor.resource),
         accelerator=facts.accelerator,
-        memory=facts.memory,
+        memory=admin.memory or facts.memory,
         driver=facts.driver,
         cpu_architecture=origins[0].cpu_architecture if origins else "amd64",
         instance_type=origins[0].instance_type if origins else "",
@@ -43,6 +43,8 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         capacity_type=capacity,
         price=price,
         nodes=nodes,
+        portion=facts.portion,
+        share=facts.share,
         problem=problem,
         doubts=facts.doubts + doubts + doubts_of(growth),
         tolerated=admin.tolerated,
@@ -85,7 +87,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     # A node whose plugin is down offers nothing; the others say what the pool is.
     facts = [f for f in all_facts if not _lacks_plugin(f)] or all_facts
     problem = next((f.problem for f in facts if f.problem and not _lacks_plugin(f)), None)
-    names = sorted({f.name for f in facts})
+    names = sorted({f.text for f in facts})
     if problem is None and len(names) > 1:
         problem = Finding(Reason.MODELS_DIFFER, "its nodes hold {}; narrow spec.nodeSelector", (", ".join(names),))
     if problem is None and len({group.origin.cpu_architecture for group in groups}) > 1:

@@ -49,6 +49,8 @@ class AdminPool:
     price: AdminPrice | None = None
     capacity_type: CapacityType | None = None
     tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
+    memory: int | None = None
+    """Usable bytes of each device, whatever labels and catalog say."""
     supplemental_groups: tuple[int, ...] = ()
     runtime_class: str | None = None
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
@@ -73,6 +75,7 @@ def admin_pool(pool: GPUPool) -> AdminPool:
         price=_price(spec.price) if spec.price else None,
         capacity_type=CapacityType(spec.capacity_type) if spec.capacity_type else None,
         tolerated=tuple((t.key, t.value or "" if t.operator == "Equal" else None, t.effect) for t in spec.tolerations),
+        memory=parse_bytes(spec.memory_per_gpu) if spec.memory_per_gpu else None,
         supplemental_groups=spec.supplemental_groups,
         runtime_class=spec.runtime_class_name,
         env=tuple(entry.model_dump(by_alias=True, exclude_none=True) for entry in spec.env),

@@ -45,7 +45,7 @@ def machine_device(labels: Labels) -> tuple[str, int | None]:
         name = labels.get(f"{prefix}/instance-gpu-name")
         if name:
             return name, whole_number(labels.get(f"{prefix}/instance-gpu-memory"))
-    return "", None
+    return labels.get("karpenter.azure.com/sku-gpu-name", "").lower(), None
 
 
 def machine_maker(labels: Labels) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gpujob.catalog.records import Catalog
@@ -11,6 +11,7 @@ from gpujob.fleet import amd, nvidia
 from gpujob.fleet.cloud import Origin, origin_of
 from gpujob.fleet.facts import DeviceFacts, devices_of_machine
 from gpujob.fleet.objects import Node, vendor_of
+from gpujob.fleet.silicon import Silicon
 from gpujob.vocabulary import Reason, Vendor
 
 
@@ -28,7 +29,9 @@ class DeviceGroup:
     total: int | None
     healthy: int
     beside: int = 0
-    """Usable devices of the node's other resources, which have a share in its CPU and memory too."""
+    """Usable devices of the node's other resources, which have a share in its CPU and memory too; in devices like these."""
+    silicon: Silicon | None = None
+    """Where other resources of the node offer the same cards: what a pod takes of one is gone from the others."""
 
 
 def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
@@ -36,9 +39,9 @@ def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
     origin = origin_of(node)
     offered = sorted({**node.capacity, **node.devices})
     groups = [_group(node, origin, resource, catalog) for resource in offered if not _former(node, resource)]
+    groups = [_with_silicon(group, groups, catalog) for group in groups]
+    groups = [replace(group, beside=_beside(group, groups)) for group in groups]
     vendors = {group.facts.vendor for group in groups}
-    usable = sum(group.total or 0 for group in groups if group.facts.problem is None)
-    groups = [replace(g, beside=usable - (0 if g.facts.problem else g.total or 0)) for g in groups]
     return (*groups, *(group for group in _without_plugin(node, origin, catalog) if group.facts.vendor not in vendors))
 
 
@@ -54,7 +57,7 @@ def _group(node: Node, origin: Origin, resource: str, catalog: Catalog) -> Devic
     vendor = vendor_of(resource)
     reader = nvidia if vendor is Vendor.NVIDIA else amd
     facts = reader.read(node, resource, origin.instance_type, catalog)
-    healthy, labelled = node.devices.get(resource, 0), reader.count(node.labels)
+    healthy, labelled = node.devices.get(resource, 0), _labelled(facts, resource, node)
     capacity = max(node.capacity.get(resource, 0), healthy)
     if labelled and 0 < capacity < labelled and facts.problem is None:
         # For example two models of which the device plugin offers one.
@@ -64,8 +67,51 @@ def _group(node: Node, origin: Origin, resource: str, catalog: Catalog) -> Devic
     return DeviceGroup(node, origin, resource, facts, capacity or labelled, healthy)
 
 
+def _labelled(facts: DeviceFacts, resource: str, node: Node) -> int | None:
+    """Devices of this very resource by label, None where labels count something else: all resources, or whole cards."""
+    if facts.vendor is Vendor.AMD:
+        others = any(other != resource and vendor_of(other) is Vendor.AMD for other in node.devices)
+        return None if others else amd.count(node.labels)
+    return nvidia.count(node.labels) if resource == nvidia.PLAIN else None
+
+
+def _with_silicon(group: DeviceGroup, groups: Sequence[DeviceGroup], catalog: Catalog) -> DeviceGroup:
+    """The group with what its cards are shared with, where the vendor's resources offer more than the node has.
+
+    So it is with two device plugins at once, or while one is being replaced by another.
+    """
+    of_vendor = [other for other in groups if other.facts.vendor is group.facts.vendor and other.facts.share]
+    if len(of_vendor) < 2 or not any(other is group for other in of_vendor):
+        return group
+    reader = nvidia if group.facts.vendor is Vendor.NVIDIA else amd
+    machine = devices_of_machine(group.node.labels, group.origin.instance_type, catalog)
+    physical = machine or reader.cards(group.node.labels, group.facts.accelerator)
+    shares = tuple((other.resource, other.facts.share or (1, 1)) for other in of_vendor)
+    silicon = Silicon(physical or 0, shares)
+    offered = sum(silicon.cards(other.resource, other.total or 0) for other in of_vendor)
+    if not physical or offered <= physical:
+        return group
+    sentence = (
+        "the resources of node {} offer {} cards together and it has {}: what a pod takes of one is counted for all"
+    )
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name, offered, physical))
+    return replace(group, silicon=silicon, facts=replace(group.facts, doubts=(*group.facts.doubts, doubt)))
+
+
+def _beside(group: DeviceGroup, groups: Sequence[DeviceGroup]) -> int:
+    """The node's other usable devices, as so many of this group's: seven slices of one card weigh as much as one card."""
+    mine = group.facts.share or (1, 1)
+    count = 0
+    for other in groups:
+        if other is group or other.facts.problem or (group.silicon and group.silicon.holds(other.resource)):
+            continue
+        numerator, denominator = other.facts.share or mine
+        count += -(-(other.total or 0) * numerator * mine[1] // (denominator * mine[0]))
+    return count
+
+
 def _without_plugin(node: Node, origin: Origin, catalog: Catalog) -> Iterator[DeviceGroup]:
-    for reader, resource in ((nvidia, nvidia.WHOLE_GPU), (amd, "amd.com/gpu")):
+    for reader, resource in ((nvidia, nvidia.PLAIN), (amd, amd.PLAIN)):
         if reader.labelled(node.labels):
             known = reader.read(node, resource, origin.instance_type, catalog)
             sentence = "labels of node {} show {} devices but no device plugin offers {}; install or restart the plugin"

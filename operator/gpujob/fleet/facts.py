@@ -10,8 +10,9 @@ from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.catalog.versions import release
 from gpujob.finding import Finding, Size
 from gpujob.fleet.objects import Labels
+from gpujob.fleet.portion import WHOLE, Portion, Share, plain_profile, share_of, slice_estimate
 from gpujob.untrusted import whole_number
-from gpujob.vocabulary import Reason, Vendor
+from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 MIB = 1024**2
 GIB = 1024**3
@@ -20,6 +21,9 @@ TOLERANCE = 0.03
 
 LEAST_OF_WHOLE: Final = (3, 4)
 """The share of a model's memory below which a device is a part of it: a partition, a slice, a fraction."""
+
+PARTS: Final = (2, 3, 4, 6, 8)
+"""Into how many equal parts devices are cut."""
 
 MACHINE_COUNTS: Final = (
     "karpenter.k8s.aws/instance-gpu-count",
@@ -41,40 +45,61 @@ class DeviceFacts:
     problem: Finding | None = None
     doubts: tuple[Finding, ...] = ()
     reported: int | None = None
-    """Bytes of a device by the labels."""
+    """Bytes of a device by the labels; of the whole or sliced one where it is shared."""
     unnamed: bool = False
     """Whether an admin's word for the model mends the problem; it does not make a slice a whole device."""
+    portion: Portion = WHOLE
+    share: Share | None = (1, 1)
+    """The part of a whole device; None where nobody says."""
 
     @property
     def name(self) -> str:
         """The accelerator's id, or `unknown`."""
         return self.accelerator.id if self.accelerator else "unknown"
 
+    @property
+    def text(self) -> str:
+        """The accelerator's id and what was made of it: MI300X cpx_nps4."""
+        return f"{self.name} {self.portion}".strip()
 
-def of_whole(
-    vendor: Vendor, resource: str, accelerator: Accelerator | None, reported: int | None, driver: str | None
-) -> DeviceFacts:
-    """The facts of devices that no label calls sliced or shared: their size may still say so."""
+
+def identified(facts: DeviceFacts, resource: str, accelerator: Accelerator | None) -> DeviceFacts:
+    """The facts once the labels were asked for the model: sized, or the problem that nobody knows it."""
     if accelerator is None:
         sentence = "no label or catalog row identifies the devices of {}; set spec.accelerator in a GPUPool for them"
         problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource,))
-        return DeviceFacts(vendor, driver=driver, problem=problem, reported=reported, unnamed=True)
-    if accelerator.integrated:
-        sentence = "{} shares its memory with the host; set spec.accelerator in a GPUPool to use it all the same"
-        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (accelerator.id,))
-        return DeviceFacts(vendor, driver=driver, problem=problem, reported=reported, unnamed=True)
-    return named(DeviceFacts(vendor, driver=driver, reported=reported), accelerator)
+        return replace(facts, problem=problem, unnamed=True, share=None)
+    return named(facts, accelerator)
 
 
 def named(facts: DeviceFacts, accelerator: Accelerator) -> DeviceFacts:
-    """The facts of a device whose model is known: the problem that it is no whole one, else its memory."""
+    """The facts of devices whose model is known: what they are, their memory, and the doubts about it."""
+    portion = _by_size(facts.portion, facts.reported, accelerator)
+    memory, doubts = usable(accelerator, portion, facts.reported)
+    return replace(
+        facts,
+        accelerator=accelerator,
+        memory=memory,
+        problem=None,
+        doubts=(*facts.doubts, *doubts),
+        unnamed=False,
+        portion=portion,
+        share=share_of(portion, accelerator, facts.reported),
+    )
+
+
+def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -> Portion:
+    """What the model and the size of a device say where no label says that it is whole, or a part."""
+    if portion.kind is not DeviceKind.WHOLE:
+        return portion
+    if accelerator.integrated:
+        return replace(portion, kind=DeviceKind.INTEGRATED)
     whole = accelerator.driver_bytes or accelerator.nominal_bytes
-    if facts.reported and whole and facts.reported < whole * LEAST_OF_WHOLE[0] // LEAST_OF_WHOLE[1]:
-        sentence = "labels report {} for each device where a whole {} has {}: parts of a device are not read yet"
-        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (Size(facts.reported), accelerator.id, Size(whole)))
-        return replace(facts, accelerator=None, memory=None, problem=problem, unnamed=False)
-    memory, doubts = usable(accelerator, facts.reported)
-    return replace(facts, accelerator=accelerator, memory=memory, problem=None, doubts=doubts, unnamed=False)
+    if portion.stated or not reported or not whole or reported >= whole * LEAST_OF_WHOLE[0] // LEAST_OF_WHOLE[1]:
+        return portion
+    pieces = (2 * whole + reported) // (2 * reported)
+    even = pieces in PARTS and abs(pieces * reported - whole) <= whole * TOLERANCE
+    return replace(portion, kind=DeviceKind.PARTITION, pieces=pieces if even else None)
 
 
 def devices_of_machine(labels: Labels, instance_type: str, catalog: Catalog) -> int | None:
@@ -87,21 +112,61 @@ def devices_of_machine(labels: Labels, instance_type: str, catalog: Catalog) -> 
     return known.devices if known else None
 
 
-def usable(accelerator: Accelerator, reported: int | None) -> tuple[int | None, tuple[Finding, ...]]:
-    """Usable bytes: what the framework sees by the catalog, never above what the driver reports; with the doubts.
+def usable(accelerator: Accelerator, portion: Portion, reported: int | None) -> tuple[int | None, tuple[Finding, ...]]:
+    """Usable bytes of one Kubernetes device, None where nobody says, with the doubts.
 
-    Where nothing was seen by a framework, the driver's figure less 1 %.
+    They are what a framework sees by the catalog, in equal parts where the device was cut, never above what the driver
+    reports; the driver's figure less 1 % where no framework was seen. Of a shared device it is the pod's even share,
+    which nothing guards.
     """
+    memory, doubts = _of_piece(accelerator, portion, reported)
+    if portion.kind is DeviceKind.INTEGRATED:
+        sentence = "{} shares its memory with the host, whose programs take of it too"
+        doubts = (*doubts, Finding(Reason.INTEGRATED_MEMORY, sentence, (accelerator.id,)))
+    if portion.kind is not DeviceKind.SHARED:
+        return memory, doubts
+    each = None if memory is None or portion.replicas is None else memory // portion.replicas
+    return each, (*doubts, _no_isolation(portion.replicas, each))
+
+
+def _of_piece(
+    accelerator: Accelerator, portion: Portion, reported: int | None
+) -> tuple[int | None, tuple[Finding, ...]]:
+    """Usable bytes of one piece that no other pod uses."""
+    by_driver, by_framework = _by_catalog(accelerator, portion)
+    expected = by_driver or (
+        accelerator.nominal_bytes and portion.pieces and accelerator.nominal_bytes // portion.pieces
+    )
     if reported is None:
-        return accelerator.usable_bytes, ()
+        estimate = None if by_driver else slice_estimate(portion.profile, accelerator)
+        if estimate:
+            sentence = "neither labels nor catalog say the memory of a {} slice of {}; {} is the least that it can be"
+            doubt = Finding(Reason.MEM_UNKNOWN, sentence, (portion.profile, accelerator.id, Size(estimate)))
+            return estimate, (doubt,)
+        return by_framework or (by_driver and by_driver * 99 // 100), ()
     doubts: tuple[Finding, ...] = ()
-    expected = accelerator.driver_bytes or accelerator.nominal_bytes
     if expected and abs(reported - expected) > expected * TOLERANCE:
         sentence = "labels report {} for each device where the catalog has {} for {}; the smaller is used"
-        doubts = (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(reported), Size(expected), accelerator.id)),)
-    if accelerator.torch_bytes:
-        return min(accelerator.torch_bytes, reported), doubts
-    return min(accelerator.driver_bytes or reported, reported) * 99 // 100, doubts
+        what = f"{accelerator.id} {portion.profile}".strip()
+        doubts = (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(reported), Size(expected), what)),)
+    if by_framework:
+        return min(by_framework, reported), doubts
+    return min(by_driver or reported, reported) * 99 // 100, doubts
+
+
+def _by_catalog(accelerator: Accelerator, portion: Portion) -> tuple[int | None, int | None]:
+    """Bytes of one piece as the driver reports them, and as a framework was seen to get them."""
+    if not portion.pieces:
+        return dict(accelerator.slices).get(plain_profile(portion.profile)), None
+    driver, framework = accelerator.driver_bytes, accelerator.torch_bytes
+    return driver and driver // portion.pieces, framework and framework // portion.pieces
+
+
+def _no_isolation(replicas: int | None, each: int | None) -> Finding:
+    if replicas is None or each is None:
+        return Finding(Reason.SHARED_DEVICE, "each device is shared by several pods, with no isolation of memory")
+    sentence = "each device is shared by {} pods, with no isolation of memory: {} is a pod's even share"
+    return Finding(Reason.SHARED_DEVICE, sentence, (replicas, Size(each)))
 
 
 def readable(version: str | None) -> str | None:

@@ -18,14 +18,15 @@ def identity_of(group: DeviceGroup) -> tuple[object, ...]:
     problem = "" if facts.problem is None else facts.problem.reason.value
     accelerator = facts.accelerator.id if facts.accelerator else ""
     instance = (origin.cloud, origin.instance_type, origin.region, origin.capacity_type, origin.cpu_architecture)
-    return (facts.vendor, accelerator, group.resource, facts.memory or 0, facts.driver or "", problem, *instance, taints,
+    portion = (facts.portion.kind, facts.portion.profile, facts.portion.pieces, facts.portion.replicas)
+    return (facts.vendor, accelerator, group.resource, *portion, facts.memory or 0, facts.driver or "", problem, *instance, taints,
             group.node.price or "")  # fmt: skip
 
 
 def names_of(
     identities: Mapping[tuple[object, ...], list[DeviceGroup]], taken: set[str]
 ) -> dict[tuple[object, ...], str]:
-    """A name for each discovered pool: accelerator-instancetype-capacity, with a short hash where that is not unique."""
+    """A name for each discovered pool: accelerator-part-instancetype-capacity, with a short hash where that is not unique."""
     plain = {key: plain_name(groups[0]) for key, groups in identities.items()}
     often: dict[str, int] = defaultdict(int)
     for name in plain.values():
@@ -37,7 +38,7 @@ def names_of(
 
 def plain_name(group: DeviceGroup) -> str:
     device = group.facts.accelerator.id if group.facts.accelerator else f"unknown-{group.facts.vendor}"
-    parts = [device, group.origin.instance_type, group.origin.capacity_type]
+    parts = [device, str(group.facts.portion), group.origin.instance_type, group.origin.capacity_type]
     return "-".join(filter(None, (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts)))[:200]
 
 

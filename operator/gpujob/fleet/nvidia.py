@@ -1,11 +1,14 @@
 """NVIDIA devices from the labels of GPU Feature Discovery, GKE, Karpenter and instance types.
 
-Label forms: NVIDIA/k8s-device-plugin docs/gpu-feature-discovery (2026-08). `gpu.memory` is MiB of the whole device.
-MIG slices, time-slicing and MPS are said to be unknown here: a slice is never taken for a whole device.
+Label forms: NVIDIA/k8s-device-plugin docs/gpu-feature-discovery (2026-08). `gpu.memory` is MiB of the whole device, also
+where it is shared; with MIG strategy `single` the labels of the whole device describe the slices, with `mixed` each
+profile has a resource and a set of labels of its own.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from functools import reduce
 from itertools import takewhile
 from typing import Final
@@ -13,25 +16,36 @@ from typing import Final
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding
 from gpujob.fleet.cloud import machine_device, machine_maker
-from gpujob.fleet.facts import GIB, MIB, DeviceFacts, by_instance_type, devices_of_machine, of_whole, readable
+from gpujob.fleet.facts import GIB, MIB, DeviceFacts, by_instance_type, devices_of_machine, identified, readable
 from gpujob.fleet.objects import Labels, Node
+from gpujob.fleet.portion import Portion
 from gpujob.untrusted import whole_number
-from gpujob.vocabulary import Reason, Vendor
+from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
-WHOLE_GPU: Final = "nvidia.com/gpu"
+PLAIN: Final = "nvidia.com/gpu"
+SHARED_SUFFIX: Final = ".shared"
+UNSHARED: Final = ("", "none")
+
+_MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-([0-9a-z.+-]{1,40})", re.ASCII)
+_MIG_PRODUCT: Final = re.compile(r"-MIG-([0-9A-Za-z.+-]{1,40})$", re.ASCII)
+_PROFILE: Final = re.compile(r"[1-9]g\.[0-9]{1,3}gb([.+-][a-z.+-]*)?", re.ASCII)
 
 
 def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> DeviceFacts:
     """The facts of an NVIDIA resource of a node."""
     labels = node.labels
-    driver = readable(_driver(labels))
     offered = max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
-    physical = count(labels) or devices_of_machine(labels, instance_type, catalog)
-    problem = _not_whole(labels, resource, offered, physical)
-    if problem:
-        return DeviceFacts(Vendor.NVIDIA, driver=driver, problem=problem)
-    accelerator = _accelerator(labels, instance_type, catalog)
-    return of_whole(Vendor.NVIDIA, resource, accelerator, _memory(labels), driver)
+    facts = DeviceFacts(Vendor.NVIDIA, driver=readable(_driver(labels)), reported=_memory(labels, resource))
+    plain = resource.removesuffix(SHARED_SUFFIX)
+    profile, problem = _profile(labels, plain)
+    portion = Portion(DeviceKind.PARTITION, profile, None) if profile else Portion()
+    if problem is None and plain != PLAIN and not profile:
+        problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
+    portion, doubts, unclear = _shared(portion, labels, resource, offered, instance_type, catalog)
+    facts = replace(facts, portion=portion, doubts=doubts, problem=problem or unclear)
+    if facts.problem:
+        return facts
+    return identified(facts, resource, _accelerator(labels, instance_type, catalog))
 
 
 def reported_memory(labels: Labels) -> int | None:
@@ -48,8 +62,16 @@ def labelled(labels: Labels) -> bool:
 
 
 def count(labels: Labels) -> int | None:
-    """Physical devices by label, None where it is not said."""
+    """Physical devices by label, None where it is not said; slices where MIG has the name of whole devices."""
     return whole_number(labels.get("nvidia.com/gpu.count"))
+
+
+def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
+    """Whole devices by label, None where it is not said: the count of a node with MIG leaves sliced ones out."""
+    sliced = (
+        any(key.startswith("nvidia.com/mig-") for key in labels) or labels.get("nvidia.com/mig.strategy") == "mixed"
+    )
+    return None if sliced or "-MIG-" in labels.get("nvidia.com/gpu.product", "") else count(labels)
 
 
 def unsettled(labels: Labels) -> str | None:
@@ -63,42 +85,108 @@ def unsettled(labels: Labels) -> str | None:
     return None
 
 
-def _memory(labels: Labels) -> int | None:
-    """Bytes of a device by the driver, else by the cloud where this tells of a fraction of a device."""
-    reported = reported_memory(labels)
-    mebibytes = None if reported else machine_device(labels)[1]
-    return mebibytes * MIB if mebibytes else reported
+# --- what was made of a card
 
 
-def _not_whole(labels: Labels, resource: str, offered: int, physical: int | None) -> Finding | None:
-    product = labels.get("nvidia.com/gpu.product", "")
-    replicas = whole_number(labels.get("nvidia.com/gpu.replicas")) or 1
-    sharing = labels.get("nvidia.com/gpu.sharing-strategy", "none")
-    gke_sharing = labels.get("cloud.google.com/gke-gpu-sharing-strategy")
-    if "mig-" in resource or "-MIG-" in product or labels.get("cloud.google.com/gke-gpu-partition-size"):
-        sentence = "{} on this node is a MIG slice, which is not read yet; whole devices only"
-        return Finding(Reason.DEVICE_UNKNOWN, sentence, (resource,))
-    shared = resource.endswith(".shared") or product.endswith("-SHARED") or replicas > 1 or sharing != "none"
-    if shared or gke_sharing or (physical and offered > physical):
-        sentence = "{} on this node is shared by several pods (no memory isolation), which is not read yet"
-        return Finding(Reason.DEVICE_UNKNOWN, sentence, (resource,))
-    if resource != WHOLE_GPU:
-        return Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
-    return None
+def _profile(labels: Labels, plain: str) -> tuple[str, Finding | None]:
+    """The MIG profile of the slices behind a resource, empty for whole devices; the problem that it is none."""
+    named = _MIG_RESOURCE.fullmatch(plain)
+    sliced = _MIG_PRODUCT.search(labels.get("nvidia.com/gpu.product", "").removesuffix("-SHARED"))
+    gke = labels.get("cloud.google.com/gke-gpu-partition-size", "")
+    word = named[1] if named else sliced[1] if sliced and plain == PLAIN else gke if plain == PLAIN else ""
+    if not word or _PROFILE.fullmatch(word):
+        return word, None
+    sentence = "{} on this node is a MIG slice without a usable profile ({}); mend the MIG layout of the node"
+    return "", Finding(Reason.DEVICE_UNKNOWN, sentence, (plain, word[:32]))
+
+
+def _shared(
+    portion: Portion, labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog
+) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
+    """The portion where several pods use one device at a time: said by labels, the resource's name, or the numbers."""
+    prefix = _label_prefix(resource)
+    replicas = whole_number(labels.get(f"{prefix}.replicas"))
+    clients = whole_number(labels.get("cloud.google.com/gke-max-shared-clients-per-gpu"))
+    told = (
+        resource.endswith(SHARED_SUFFIX)
+        or labels.get(f"{prefix}.product", "").endswith("-SHARED")
+        or (replicas or 0) > 1
+        or labels.get(f"{prefix}.sharing-strategy", "none") not in UNSHARED
+        or labels.get("cloud.google.com/gke-gpu-sharing-strategy", "none") not in UNSHARED
+    )
+    by_label = count(labels) if prefix == PLAIN and "cloud.google.com/gke-gpu-partition-size" not in labels else None
+    if portion.profile:
+        physical = by_label or whole_number(labels.get(f"{prefix}.count"))
+    else:
+        physical = by_label or devices_of_machine(labels, instance_type, catalog)
+    each = -(-offered // physical) if physical else None
+    if told:
+        # A replica less than the truth would promise memory that another pod has.
+        known = [number for number in (replicas, clients, each) if number and number > 1]
+        return replace(portion, kind=DeviceKind.SHARED, replicas=max(known, default=None)), (), None
+    if each is None or each <= 1:
+        return portion, (), None
+    return _unexplained(portion, resource, offered, physical or 0, labelled=by_label is not None)
+
+
+def _unexplained(
+    portion: Portion, resource: str, offered: int, physical: int, *, labelled: bool
+) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
+    """More devices than there are: shared, or of several models of which labels show one, or sliced."""
+    replicas, rest = divmod(offered, physical)
+    if not labelled or rest:
+        sentence = (
+            "{} shows {} devices where labels or instance type say {}: shared, sliced, or of several models; "
+            "run GPU Feature Discovery, or name them in a GPUPool (spec.accelerator and spec.memoryPerGPU)"
+        )
+        problem = Finding(
+            Reason.LABELS_CONTRADICT if labelled else Reason.DEVICE_UNKNOWN, sentence, (resource, offered, physical)
+        )
+        return (portion if labelled else replace(portion, kind=DeviceKind.SHARED, replicas=None)), (), problem
+    sentence = "labels count {} devices and say that none is shared, {} shows {}: taken as shared by {} pods each"
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (physical, resource, offered, replicas))
+    return replace(portion, kind=DeviceKind.SHARED, replicas=replicas), (doubt,), None
+
+
+def _label_prefix(resource: str) -> str:
+    """What the labels of a resource begin with: each MIG profile of strategy mixed has its own."""
+    return resource.removesuffix(SHARED_SUFFIX) if _MIG_RESOURCE.fullmatch(resource) else PLAIN
+
+
+def _memory(labels: Labels, resource: str) -> int | None:
+    """Bytes of a device or slice by the driver, else by the cloud where this tells of a fraction of a device."""
+    prefix = _label_prefix(resource)
+    mebibytes = whole_number(labels.get(f"{prefix}.memory"))
+    if not mebibytes and prefix == PLAIN:
+        mebibytes = machine_device(labels)[1]
+    return mebibytes * MIB if mebibytes else None
+
+
+# --- which model
 
 
 def _accelerator(labels: Labels, instance_type: str, catalog: Catalog) -> Accelerator | None:
-    product, memory = labels.get("nvidia.com/gpu.product", ""), reported_memory(labels)
+    product = labels.get("nvidia.com/gpu.product", "")
+    memory = None if "-MIG-" in product else reported_memory(labels)
     found = catalog.by_product(product, memory / GIB if memory else None) if product else None
     if product and found is None:
         found = _by_architecture(product, labels, catalog)
+    cloud = (catalog.by_gke(labels.get(key, "")) for key in ACCELERATOR_LABELS)
     return (
         found
-        or catalog.by_gke(labels.get("cloud.google.com/gke-accelerator", ""))
-        or catalog.by_cloud_name(*machine_device(labels))
+        or next(filter(None, cloud), None)
+        or _of_nvidia(catalog.by_cloud_name(*machine_device(labels)))
         or by_instance_type(catalog, instance_type, Vendor.NVIDIA)
         or _by_architecture(product, labels, catalog)
     )
+
+
+ACCELERATOR_LABELS: Final = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
+"""Labels with GKE's names of devices; on AWS the cluster autoscaler's."""
+
+
+def _of_nvidia(found: Accelerator | None) -> Accelerator | None:
+    return found if found and found.vendor is Vendor.NVIDIA else None
 
 
 def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelerator | None:
@@ -112,13 +200,14 @@ def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelera
     if major is None or minor is None or memory is None:
         return None
     architecture = f"{major}.{minor}"
+    product = product.removesuffix("-SHARED").removeprefix("NVIDIA-")
     kin = [a.features for a in catalog.accelerators if a.vendor is Vendor.NVIDIA and a.architecture == architecture]
     return Accelerator(
-        id=product.removeprefix("NVIDIA-")[:63] or f"NVIDIA-sm{major}{minor}",
+        id=product[:63] or f"NVIDIA-sm{major}{minor}",
         name=product.replace("-", " ") or f"NVIDIA device of compute capability {architecture}",
         vendor=Vendor.NVIDIA,
         architecture=architecture,
-        driver_bytes=memory,
+        driver_bytes=None if "-MIG-" in product else memory,
         features=reduce(frozenset.intersection, kin) if kin else frozenset(),
         support="limited",
         source="labels of GPU Feature Discovery",

@@ -24,14 +24,25 @@ def _pool_node(group: DeviceGroup, usage: Usage) -> PoolNode:
         name=node.name,
         total=group.total,
         healthy=group.healthy,
-        free=group.healthy - usage.devices.get((node.name, group.resource), 0),
+        free=_free(group, usage),
         allocatable=node.allocatable,
         share_base=node.allocatable.minus(usage.plain.get(node.name, Resources())),
         left=node.allocatable.minus(usage.resources.get(node.name, Resources())),
         taints=tuple(taint for taint in node.taints if not is_passing(taint)),
         unready=_unready(group),
         beside=group.beside,
+        silicon=group.silicon,
     )
+
+
+def _free(group: DeviceGroup, usage: Usage) -> int:
+    """Devices that no pod holds, be it under this resource or under another one of the same cards."""
+    node = group.node.name
+    free = group.healthy - usage.devices.get((node, group.resource), 0)
+    if group.silicon is None:
+        return free
+    taken = {resource: usage.devices.get((node, resource), 0) for resource, _ in group.silicon.shares}
+    return min(free, group.silicon.left(group.resource, taken))
 
 
 def _unready(group: DeviceGroup) -> Finding | None:

@@ -9,9 +9,11 @@ from functools import cached_property
 from gpujob.catalog.records import Accelerator
 from gpujob.finding import Finding
 from gpujob.fleet.objects import Resources, Selector, Taint
+from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
+from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.taints import TOLERATED_KEYS
-from gpujob.vocabulary import CapacityType, Vendor
+from gpujob.vocabulary import CapacityType, DeviceKind, Vendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +31,11 @@ class PoolNode:
     taints: tuple[Taint, ...] = ()
     unready: Finding | None = None
     beside: int = 0
-    """Usable devices of the node's other resources."""
+    """Usable devices of the node's other resources, as so many of this one."""
     coming: bool = False
     """Whether an autoscaler would have to add the node first."""
+    silicon: Silicon | None = None
+    """Where other resources of the node offer the same cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,10 @@ class Pool:
     capacity_type: CapacityType
     price: PoolPrice | None
     nodes: tuple[PoolNode, ...]
+    portion: Portion = WHOLE
+    """What was made of a whole device."""
+    share: Share | None = (1, 1)
+    """The part of a whole device that one is; None where nobody says."""
     problem: Finding | None = None
     doubts: tuple[Finding, ...] = ()
     tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
@@ -76,6 +84,16 @@ class Pool:
     def accelerator_id(self) -> str:
         """The accelerator's id, or `unknown`."""
         return self.accelerator.id if self.accelerator else "unknown"
+
+    @property
+    def kind(self) -> DeviceKind:
+        """What its devices are: whole, parts, shared or integrated."""
+        return self.portion.kind
+
+    @property
+    def device(self) -> str:
+        """The accelerator and what was made of it, for people: MI300X cpx_nps4."""
+        return f"{self.accelerator_id} {self.portion}".strip()
 
     @cached_property
     def free(self) -> int:
@@ -138,7 +156,9 @@ def _reserved(pool: Pool, resource: str, gpus: int, needs: Resources, taken: fro
     nodes = []
     for node in pool.nodes:
         if node.name in taken:
-            free = node.free - gpus if pool.resource == resource else node.free
-            node = replace(node, free=free, left=node.left.minus(needs))
+            gone = gpus if pool.resource == resource else 0
+            if node.silicon and node.silicon.holds(resource):
+                gone = node.silicon.as_many(pool.resource, resource, gpus)
+            node = replace(node, free=node.free - gone, left=node.left.minus(needs))
         nodes.append(node)
     return replace(pool, nodes=tuple(nodes))

@@ -15,6 +15,7 @@ from gpujob.fleet.claims import AdminPrice
 from gpujob.fleet.cloud import Origin
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.ownership import Ownership
+from gpujob.fleet.portion import Share
 from gpujob.quantity import MAX_PRICE, parse_dollars
 from gpujob.vocabulary import Annotation, CapacityType, Reason
 
@@ -42,8 +43,13 @@ def of_nodes(
     capacity: CapacityType,
     catalog: Catalog,
     coming: Coming | None = None,
+    share: Share | None = (1, 1),
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
-    """The price of a pool's devices and the doubts about it, of those that can be added too."""
+    """The price of a pool's devices and the doubts about it, of those that can be added too.
+
+    What admins write is for each device that Kubernetes counts; list prices are for whole ones, of which a device is
+    `share` (None: nobody knows, and so no list price).
+    """
     if admin is not None:
         counts = [*(group.total for group in groups), coming.gpus if coming else None]
         return _admin_price(admin, [count for count in counts if count])
@@ -51,8 +57,17 @@ def of_nodes(
     if annotated is not None:
         return annotated, doubts
     origin = groups[0].origin if groups else coming.origin if coming else None
-    listed, more = _listed(origin, accelerator, capacity, catalog)
-    return listed, doubts + more
+    listed, more = _listed(origin, accelerator, capacity, catalog) if share else (None, ())
+    return (_part(listed, share) if listed and share else listed), doubts + more
+
+
+def _part(price: PoolPrice, share: Share) -> PoolPrice:
+    """The price of a part of a device."""
+    if share == (1, 1):
+        return price
+    numerator, denominator = share
+    per_gpu = (2 * price.per_gpu_hour * numerator + denominator) // (2 * denominator)
+    return PoolPrice(per_gpu, f"{price.source}, {numerator}/{denominator} of a device")
 
 
 def _admin_price(admin: AdminPrice, counts: Sequence[int]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:

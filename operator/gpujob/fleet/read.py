@@ -66,7 +66,9 @@ def _with_awaited(pool: Pool, usage: Usage) -> Pool:
 def _discovered_pool(name: str, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A discovered pool: all groups share one identity."""
     first = groups[0]
-    price, doubts = pricing.of_nodes(groups, None, first.facts.accelerator, first.origin.capacity_type, catalog)
+    price, doubts = pricing.of_nodes(
+        groups, None, first.facts.accelerator, first.origin.capacity_type, catalog, share=first.facts.share
+    )
     return Pool(
         name=name,
         discovered=True,
@@ -81,6 +83,8 @@ def _discovered_pool(name: str, groups: list[DeviceGroup], catalog: Catalog, usa
         capacity_type=first.origin.capacity_type,
         price=price,
         nodes=pool_nodes(groups, usage),
+        portion=first.facts.portion,
+        share=first.facts.share,
         problem=first.facts.problem,
         node_pool=node_pool_of(first.node.labels),
         doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from gpujob.catalog.throughput import TRAINING, Work
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
-from gpujob.vocabulary import Backend, CapacityType, Objective, Vendor
+from gpujob.vocabulary import Backend, CapacityType, DeviceKind, Objective, Vendor
 
 if TYPE_CHECKING:  # the models would be half of the start of commands that read no job
     from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
 
+DEFAULT_DEVICES = (DeviceKind.WHOLE,)
 DEFAULT_CAPACITY_TYPES = (CapacityType.ON_DEMAND, CapacityType.RESERVED)
 
 
@@ -65,6 +66,7 @@ class Demand:
     pools_allowed: tuple[str, ...] = ()
     pools_denied: tuple[str, ...] = ()
     capacity_types: tuple[CapacityType, ...] = DEFAULT_CAPACITY_TYPES
+    devices: tuple[DeviceKind, ...] = DEFAULT_DEVICES
     max_price: int | None = None
     objective: Objective = Objective.VALUE
     work: Work = TRAINING
@@ -125,6 +127,7 @@ def demand_of(job: GPUJob) -> Demand:
         pools_allowed=pools.allow if pools else (),
         pools_denied=pools.deny if pools else (),
         capacity_types=tuple(sorted(CapacityType(t) for t in types)) if types else DEFAULT_CAPACITY_TYPES,
+        devices=_devices(spec),
         max_price=parse_dollars(placement.max_price_per_hour) if placement and placement.max_price_per_hour else None,
         objective=Objective(placement.objective) if placement and placement.objective else Objective.VALUE,
         framework=framework.name if framework else "pytorch",
@@ -146,6 +149,11 @@ def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:
         return (Gang(spec.nodes or 1, spec.gpus_per_node or 1),)
     shapes = enumerate(spec.shapes)
     return tuple(Gang(each.nodes or 1, each.gpus_per_node or 1, each.accelerator, index) for index, each in shapes)
+
+
+def _devices(spec: GPUJobSpec) -> tuple[DeviceKind, ...]:
+    kinds = spec.placement.devices if spec.placement else ()
+    return tuple(sorted(DeviceKind(kind) for kind in kinds)) if kinds else DEFAULT_DEVICES
 
 
 def _bytes(text: str | None) -> int | None:

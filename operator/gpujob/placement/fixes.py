@@ -13,7 +13,7 @@ from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Decision, Fix
-from gpujob.placement.demand import Demand
+from gpujob.placement.demand import DEFAULT_DEVICES, Demand
 from gpujob.quantity import GI, MI, MICRO, format_dollars, format_millicores, shortest_quantity
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
@@ -227,11 +227,24 @@ def _any_version(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
         yield Proposal(0.5, "spec.framework.python", demand.python, None, replace(demand, python=None))
 
 
+def _more_devices(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    kind, gang = candidate.pool.kind, candidate.gang
+    if kind not in demand.devices:
+        wider = tuple(sorted((*demand.devices, kind)))
+        before = None if demand.devices == DEFAULT_DEVICES else list(demand.devices)
+        yield Proposal(0.4, "spec.placement.devices", before, list(wider), replace(demand, devices=wider))
+    elif gang.gpus_per_node > 1:
+        single = demand.changed(gang, replace(gang, gpus_per_node=1))
+        yield Proposal(0.9, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
+
+
 REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.MEM_TOO_SMALL: (_less_memory,),
     Reason.VENDOR_EXCLUDED: (_more_vendors,),
     Reason.ACCELERATOR_EXCLUDED: (_other_accelerators,),
     Reason.POOL_EXCLUDED: (_other_pools,),
+    Reason.DEVICE_EXCLUDED: (_more_devices,),
+    Reason.SHARED_DEVICE: (_more_devices,),
     Reason.CAPACITY_TYPE_EXCLUDED: (_more_capacity_types,),
     Reason.PRICE_CAP: (_higher_price,),
     Reason.PRICE_UNKNOWN: (_higher_price,),

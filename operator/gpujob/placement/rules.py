@@ -16,7 +16,7 @@ from gpujob.finding import Dollars, Finding, Size, listed, nearest
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand
 from gpujob.quantity import GI
-from gpujob.vocabulary import Reason, Vendor
+from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
 ImageRule = Callable[[Demand, Pool, Runtime], Finding | None]
@@ -68,6 +68,36 @@ def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding 
     return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (pool.capacity_type, listed(demand.capacity_types)))
 
 
+def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.devices leaves out what the pool's devices are: parts, shared or integrated unless they are listed."""
+    kind, name = pool.kind, pool.accelerator_id
+    if kind in demand.devices:
+        return None
+    add = "; add {0} to placement.devices to use them"
+    if kind is DeviceKind.SHARED:
+        sentence = "its devices are shared by {1} pods each, with no isolation of memory" + add
+        return Finding(Reason.SHARED_DEVICE, sentence, (kind, pool.portion.replicas or "several"))
+    if kind is DeviceKind.PARTITION:
+        return Finding(Reason.DEVICE_EXCLUDED, "its devices are parts ({1}) of {2}" + add, (kind, pool.portion, name))
+    if kind is DeviceKind.INTEGRATED:
+        return Finding(Reason.DEVICE_EXCLUDED, "its devices ({1}) share their memory with the host" + add, (kind, name))
+    return Finding(Reason.DEVICE_EXCLUDED, "its devices are whole" + add, (kind,))
+
+
+def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A group of GPUs on parts of one card: NCCL refuses two ranks on one device, and takes slices for one too."""
+    gang = demand.gang
+    if pool.kind is DeviceKind.SHARED and gang.gpus > 1:
+        sentence = (
+            "needs {} GPUs, and two places may be on one card, where NCCL refuses a group; ask one GPU on one node"
+        )
+        return Finding(Reason.SHARED_DEVICE, sentence, (gang.gpus,))
+    if pool.kind is DeviceKind.PARTITION and pool.vendor is Vendor.NVIDIA and gang.gpus_per_node > 1:
+        sentence = "needs {} GPUs on one node, and slices of one card ({}) form no group in NCCL; ask one GPU a node"
+        return Finding(Reason.SHARED_DEVICE, sentence, (gang.gpus_per_node, pool.portion))
+    return None
+
+
 def unread(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The pool's devices are not known: never "fits"."""
     return pool.problem
@@ -79,9 +109,7 @@ def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None
         return None
     sentence = "needs {} usable per GPU, {} has {} (short by {})" + _unit_hint(demand.gpu_memory, pool.memory)
     short = Size(demand.gpu_memory - pool.memory)
-    return Finding(
-        Reason.MEM_TOO_SMALL, sentence, (Size(demand.gpu_memory), pool.accelerator_id, Size(pool.memory), short)
-    )
+    return Finding(Reason.MEM_TOO_SMALL, sentence, (Size(demand.gpu_memory), pool.device, Size(pool.memory), short))
 
 
 def _unit_hint(wanted: int, usable: int) -> str:
@@ -92,10 +120,12 @@ def _unit_hint(wanted: int, usable: int) -> str:
 
 def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """gpuMemory is asked and nobody knows what a device has."""
-    if demand.gpu_memory is None or pool.memory is not None or pool.problem is not None:
+    if demand.gpu_memory is None or pool.memory is not None:
         return None
-    sentence = "neither labels nor catalog say how much memory {} has; set it in the catalog or ask no gpuMemory"
-    return Finding(Reason.MEM_UNKNOWN, sentence, (pool.accelerator_id,))
+    if pool.problem is not None and (pool.accelerator is not None or pool.problem.reason is not Reason.DEVICE_UNKNOWN):
+        return None
+    sentence = "neither labels nor catalog say how much memory {} has; set spec.memoryPerGPU in a GPUPool for it"
+    return Finding(Reason.MEM_UNKNOWN, sentence, (pool.device,))
 
 
 def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
@@ -141,6 +171,8 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     other_shape,
     pool_excluded,
     capacity_type_excluded,
+    device_excluded,
+    parts_in_group,
     unread,
     memory_too_small,
     memory_unknown,
