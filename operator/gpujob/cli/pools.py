@@ -23,6 +23,11 @@ def _pool(pool: Pool, fleet: Fleet) -> dict[str, Any]:
         "discovered": pool.discovered,
         "vendor": pool.vendor.value,
         "accelerator": pool.accelerator_id,
+        "devices": {
+            "kind": pool.kind.value,
+            "profile": pool.portion.profile or None,
+            "resource": pool.resource or None,
+        },
         "nodes": len(pool.nodes),
         "gpus": {"free": pool.free, "total": pool.total},
         "memoryPerGPU": None if pool.memory is None else str(Size(pool.memory)),

@@ -16,9 +16,10 @@ from gpujob.fleet.claims import admin_pool
 from gpujob.fleet.growth import UNCOUNTED, growth_of
 from gpujob.fleet.objects import vendor_of
 from gpujob.fleet.pools import Fleet, Pool, PoolNode
+from gpujob.fleet.portion import Portion
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.quantity import parse_bytes, parse_dollars
-from gpujob.vocabulary import CapacityType, ConditionType, Reason, Vendor
+from gpujob.vocabulary import CapacityType, ConditionType, DeviceKind, Reason, Vendor
 
 if TYPE_CHECKING:
     from gpujob.api.gpupool import GPUPool, GPUPoolStatus
@@ -51,6 +52,8 @@ def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
         capacity_type=_capacity_type(status.capacity_type),
         price=_price(status),
         nodes=nodes,
+        portion=_portion(status),
+        share=(1, 1) if _portion(status).pieces else None,
         problem=_problem(status, known=accelerator is not None),
         tolerated=admin.tolerated,
         supplemental_groups=admin.supplemental_groups,
@@ -70,6 +73,13 @@ def _nodes(status: GPUPoolStatus) -> Iterable[PoolNode]:
         devices = max(0, min(each, total - index * each))
         left = max(0, min(devices, free - index * each))
         yield PoolNode("", devices, devices, left, UNCOUNTED, UNCOUNTED, UNCOUNTED)
+
+
+def _portion(status: GPUPoolStatus) -> Portion:
+    """What was made of a whole device; how many share one is in the memory already, which is a pod's."""
+    kind = DeviceKind(status.device_kind) if status.device_kind in set(DeviceKind) else DeviceKind.WHOLE
+    unknown = None if kind in (DeviceKind.PARTITION, DeviceKind.SHARED) else 1
+    return Portion(kind, status.profile or "", unknown, unknown)
 
 
 def _problem(status: GPUPoolStatus, *, known: bool) -> Finding | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.catalog.records import Catalog, Runtime
+from gpujob.catalog.throughput import Speed
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import ranking, rules
@@ -94,7 +95,7 @@ def _try_pool(
     """Every image on one pool for a demand of one gang; what does not depend on the image is worked out once."""
     of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.POOL_RULES)))
     of_pool = (*of_pool, *rules.features_missing_on_device(demand, pool, catalog))
-    speed = catalog.speed(pool.accelerator.id, demand.work) if pool.accelerator else None
+    speed = _speed(demand, pool, catalog)
     rooms: dict[int | None, tuple[Room, int | None]] = {}
     for image in _images(demand, pool, catalog) or (_no_image(pool),):
         size = image.facts.size_bytes if image.facts else None
@@ -116,6 +117,18 @@ def _try_pool(
             speed,
         )  # fmt: skip
         yield Trial(candidate, room, image.rank)
+
+
+def _speed(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
+    """The relative speed of one device; of a part of a device the same part of its speed, as an estimate."""
+    speed = catalog.speed(pool.accelerator.id, demand.work) if pool.accelerator else None
+    if speed is None or pool.share is None:
+        return None
+    numerator, denominator = pool.share
+    if pool.share == (1, 1):
+        return speed
+    source = f"{numerator}/{denominator} of {speed.source}"
+    return replace(speed, millionths=speed.millionths * numerator // denominator, estimate=True, source=source)
 
 
 def _outcome(refusals: tuple[Finding, ...], room: Room) -> Outcome:

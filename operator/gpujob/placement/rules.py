@@ -125,7 +125,8 @@ def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     if pool.problem is not None and (pool.accelerator is not None or pool.problem.reason is not Reason.DEVICE_UNKNOWN):
         return None
     sentence = "neither labels nor catalog say how much memory {} has; set spec.memoryPerGPU in a GPUPool for it"
-    return Finding(Reason.MEM_UNKNOWN, sentence, (pool.device,))
+    what = pool.device if pool.accelerator else f"a device of {pool.resource}"
+    return Finding(Reason.MEM_UNKNOWN, sentence, (what,))
 
 
 def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:

@@ -38,6 +38,8 @@ def status(pool: Pool, fleet: Fleet, held: Mapping[str, Any], now: str, generati
         "vendor": pool.vendor.value if pool.nodes else None,
         "accelerator": pool.accelerator.id if pool.accelerator else None,
         "resourceName": pool.resource or None,
+        "deviceKind": pool.kind.value if pool.nodes else None,
+        "profile": pool.portion.profile or None,
         "memory": format_bytes(pool.memory) if pool.memory else None,
         "driver": pool.driver,
         "cpuArchitecture": pool.cpu_architecture,

@@ -18,6 +18,7 @@ from builders import (
     T4,
     V100,
     fleet,
+    gpupool,
     node,
     pool_of,
 )
@@ -98,28 +99,88 @@ def test_amd_labels_in_any_form_name_an_mi300x(labels: dict[str, str | None]) ->
 
 
 @pytest.mark.parametrize(
-    ("labels", "kind"),
+    "labels",
     [
-        ({"amd.com/gpu.device-id.740f": "4", "amd.com/gpu.device-id.74a1": "4"}, Reason.MODELS_DIFFER),
-        ({"beta.amd.com/gpu.vram.64G": "4"}, Reason.MODELS_DIFFER),
-        ({"beta.amd.com/gpu.product-name.AMD_Instinct_MI210": "1"}, Reason.MODELS_DIFFER),
-        ({"beta.amd.com/gpu.device-id": "740f"}, Reason.MODELS_DIFFER),
-        ({"amd.com/gpu.compute-memory-partition": "cpx_nps4"}, Reason.DEVICE_UNKNOWN),
-        ({"amd.com/gpu.compute-memory-partition": "spx_nps4"}, Reason.DEVICE_UNKNOWN),
-        ({"amd.com/compute-memory-partition": "dpx_nps1"}, Reason.DEVICE_UNKNOWN),
+        {"amd.com/gpu.device-id.740f": "4", "amd.com/gpu.device-id.74a1": "4"},
+        {"beta.amd.com/gpu.device-id": "740f"},
+        {"amd.com/gpu.device-id.ffff": "4"},
     ],
 )
-def test_what_is_no_whole_amd_device_of_one_model_is_a_problem(labels: dict[str, str], kind: Reason) -> None:
-    found = facts(MI300X, 8, labels=labels)
-    assert found.problem is not None
-    assert (found.problem.reason, found.memory) == (kind, None)
+def test_models_of_different_architectures_on_one_node_are_a_problem(labels: dict[str, str]) -> None:
+    assert problem(MI300X, 8, labels=labels) is Reason.MODELS_DIFFER
+
+
+def counted(**kinds: dict[str, int]) -> dict[str, str]:
+    """The labels of a node with several values of a kind: no plain key, both prefixes."""
+    return {
+        f"{prefix}amd.com/gpu.{kind.replace('_', '-')}.{value}": str(number)
+        for kind, values in kinds.items()
+        for value, number in values.items()
+        for prefix in ("", "beta.")
+    }
+
+
+def test_of_two_models_of_one_architecture_the_smaller_counts() -> None:
+    labels = counted(device_id={"74a1": 4, "74a5": 4}, vram={"192G": 4, "256G": 4}, cu_count={"304": 8})
+    found = facts(labels=labels, devices={"amd.com/gpu": "8"})
+    assert (found.name, found.problem) == ("MI300X", None)
+    assert [doubt.reason for doubt in found.doubts] == [Reason.MODELS_DIFFER]
+    assert found.memory == facts(MI300X).memory
+
+
+def test_a_node_of_whole_cards_and_partitions_has_a_group_for_each() -> None:
+    labels = counted(device_id={"74a1": 36}, vram={"192G": 4, "24G": 32}, cu_count={"304": 4, "38": 32})
+    raw = node("n", labels=labels, devices={"amd.com/spx_nps1": "4", "amd.com/cpx_nps4": "32"})
+    whole, part = {g.resource: g for g in groups_of(read_node(raw), load_catalog())}.values()
+    if whole.resource != "amd.com/spx_nps1":
+        whole, part = part, whole
+    assert (whole.facts.portion.kind, whole.facts.memory, whole.facts.doubts) == ("Whole", facts(MI300X).memory, ())
+    assert (part.facts.portion.kind, part.facts.share, part.facts.doubts) == ("Partition", (1, 8), ())
+    assert part.facts.memory == (facts(MI300X).memory or 0) // 8
+    assert (whole.silicon, part.silicon) == (None, None)
+    assert (whole.beside, part.beside) == (4, 32)
 
 
 @pytest.mark.parametrize(
-    "resource", ["amd.com/cpx_nps4", "amd.com/cpx_nps1", "amd.com/dpx_nps2", "amd.com/qpx_nps1", "amd.com/spx_nps4"]
+    ("labels", "devices", "kind", "share", "gib", "doubted"),
+    [
+        # What the labeller writes for a partitioned node, with and without the partition label.
+        ({"amd.com/gpu.compute-memory-partition": "cpx_nps4"}, {"amd.com/gpu": "64"}, "Partition", (1, 8), 23.96, True),
+        ({"amd.com/compute-memory-partition": "DPX_NPS1"}, {"amd.com/gpu": "16"}, "Partition", (1, 2), 95.8, True),
+        ({"amd.com/gpu.vram": "24G"}, {"amd.com/gpu": "64"}, "Partition", (1, 8), 23.96, False),
+        ({"amd.com/gpu.vram": "48G"}, {"amd.com/gpu": "32"}, "Partition", (1, 4), 47.9, False),
+        # Strategy mixed, whose labels are older than the partitions.
+        ({}, {"amd.com/cpx_nps4": "64"}, "Partition", (1, 8), 23.96, True),
+        ({}, {"amd.com/cpx_nps1": "64"}, "Partition", (1, 8), 23.96, True),
+        ({}, {"amd.com/qpx_nps2": "32"}, "Partition", (1, 4), 47.9, True),
+        ({}, {"amd.com/dpx_nps2": "16"}, "Partition", (1, 2), 95.8, True),
+        ({}, {"amd.com/spx_nps1": "8"}, "Whole", (1, 1), 191.69, False),
+        ({}, {"amd.com/spx_nps4": "8"}, "Whole", (1, 1), 191.69, False),
+        # Whole again, and the labels still say 24G: the smaller.
+        ({"amd.com/gpu.vram": "24G"}, {"amd.com/spx_nps1": "8"}, "Whole", (1, 1), 24, True),
+        # Partitions that only their number shows.
+        ({"beta.amd.com/gpu.device-id.74a1": "8"}, {"amd.com/gpu": "64"}, "Partition", (1, 8), 23.96, True),
+    ],
 )
-def test_resources_of_partitions_are_a_problem(resource: str) -> None:
-    assert problem(MI300X, 8, devices={resource: "8"}) is Reason.DEVICE_UNKNOWN
+def test_partitions_in_any_form(
+    labels: dict[str, str], devices: dict[str, str], kind: str, share: Any, gib: float, doubted: bool
+) -> None:
+    whole = {key: None for key in MI300X.labels(8, "") if ".vram" in key}
+    own = {**whole, "amd.com/gpu.vram": "192G"} if ".vram" not in str(labels) else whole
+    own |= {key: None for key in MI300X.labels(8, "") if key.endswith((".74a1", ".AI", ".304", ".1216", "_OAM"))}
+    found = facts(MI300X, labels={**own, **labels}, devices=devices)
+    assert (found.portion.kind, found.share, found.problem) == (kind, share, None)
+    assert found.memory == pytest.approx(gib * GIB, rel=1e-3)
+    assert (Reason.LABELS_CONTRADICT in {doubt.reason for doubt in found.doubts}) is doubted
+
+
+def test_an_unknown_mode_or_an_odd_number_is_a_problem() -> None:
+    assert problem(MI300X, devices={"amd.com/xpx_nps9": "8"}) is Reason.DEVICE_UNKNOWN
+    assert problem(MI300X, devices={"amd.com/gpu": "60"}) is Reason.DEVICE_UNKNOWN
+
+
+def test_partitions_of_an_unknown_device_stay_unknown() -> None:
+    assert problem(devices={"amd.com/cpx_nps4": "64"}) is Reason.DEVICE_UNKNOWN
 
 
 def test_the_whole_card_of_a_mixed_plugin_is_whole() -> None:
@@ -149,29 +210,78 @@ def test_figures_that_differ_are_a_doubt() -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
+    ("labels", "kind", "share", "gib"),
     [
-        {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.replicas": "4"},
-        {"nvidia.com/gpu.replicas": "2"},
-        {"nvidia.com/gpu.sharing-strategy": "mps"},
-        {"nvidia.com/gpu.sharing-strategy": "time-slicing"},
-        {"nvidia.com/gpu.count": "4"},
-        {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "nvidia.com/gpu.memory": "9856"},
-        {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-INVALID", "nvidia.com/gpu.count": "0"},
-        {"cloud.google.com/gke-gpu-partition-size": "1g.10gb"},
-        {"cloud.google.com/gke-gpu-sharing-strategy": "time-sharing"},
-        {"nvidia.com/gpu.memory": "9856"},
+        (
+            {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.replicas": "4",
+             "nvidia.com/gpu.count": "2"}, "Shared", (1, 4), 19.77,
+        ),
+        ({"nvidia.com/gpu.replicas": "2", "nvidia.com/gpu.count": "4"}, "Shared", (1, 2), 39.55),
+        ({"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.count": "1"}, "Shared", (1, 8), 9.88),
+        ({"nvidia.com/gpu.sharing-strategy": "time-slicing"}, "Shared", None, None),
+        ({"nvidia.com/gpu.count": "4"}, "Shared", (1, 2), 39.55),
+        # What labels say and what the numbers say: the more pods on a card.
+        ({"nvidia.com/gpu.replicas": "2", "nvidia.com/gpu.count": "1"}, "Shared", (1, 8), 9.88),
+        (
+            {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "nvidia.com/gpu.memory": "9984"},
+            "Partition", (1, 7), 9.65,
+        ),
+        (
+            {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb", "nvidia.com/gpu.memory": None},
+            "Partition", (1, 2), 39.1,
+        ),
+        (
+            {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED", "nvidia.com/gpu.replicas": "2",
+             "nvidia.com/gpu.count": "4", "nvidia.com/gpu.memory": "9984"}, "Shared", (1, 14), 4.82,
+        ),
+        ({"cloud.google.com/gke-gpu-partition-size": "1g.10gb", "nvidia.com/gpu.memory": None}, "Partition", (1, 7), 9.65),
+        ({"cloud.google.com/gke-gpu-sharing-strategy": "time-sharing"}, "Shared", None, None),
+        ({"nvidia.com/gpu.memory": "20390"}, "Partition", (1, 4), 19.77),
     ],
-)
-def test_shared_and_sliced_nvidia_devices_are_a_problem(labels: dict[str, str]) -> None:
+)  # fmt: skip
+def test_slices_and_shared_devices(labels: dict[str, str | None], kind: str, share: Any, gib: float | None) -> None:
+    found = facts(H100, 8, labels=labels)
+    assert (found.name, found.portion.kind, found.share, found.problem) == ("H100-SXM", kind, share, None)
+    assert found.memory == (None if gib is None else pytest.approx(gib * GIB, rel=2e-3))
+
+
+def test_a_broken_mig_layout_is_a_problem() -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-INVALID", "nvidia.com/gpu.count": "0"}
     assert problem(H100, 8, labels=labels) is Reason.DEVICE_UNKNOWN
 
 
+def test_more_devices_than_cards_in_no_even_number_are_a_contradiction() -> None:
+    assert problem(H100, 6, labels={"nvidia.com/gpu.count": "4"}) is Reason.LABELS_CONTRADICT
+
+
 @pytest.mark.parametrize(
-    "resource", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb", "nvidia.com/mig-1g.10gb.me", "nvidia.com/gpu-a"]
+    ("resource", "share", "gib"),
+    [
+        ("nvidia.com/mig-1g.10gb", (1, 7), 9.65),
+        ("nvidia.com/mig-1g.10gb.me", (1, 7), 9.65),
+        ("nvidia.com/mig-2g.20gb", (2, 7), 19.42),
+        ("nvidia.com/mig-3g.40gb", (1, 2), 39.1),
+        ("nvidia.com/mig-7g.80gb", (1, 1), 78.45),
+        ("nvidia.com/mig-1g.20gb", (1, 4), 17.92),
+    ],
 )
-def test_resources_of_slices_are_a_problem(resource: str) -> None:
-    assert problem(H100, 8, devices={resource: "8"}) is Reason.DEVICE_UNKNOWN
+def test_mig_resources_are_sized_by_the_catalog_or_by_their_eighths(resource: str, share: Any, gib: float) -> None:
+    found = facts(H100, devices={resource: "8"})
+    assert (found.portion.kind, found.share, found.problem) == ("Partition", share, None)
+    assert found.memory == pytest.approx(gib * GIB, rel=2e-3)
+    told = {doubt.reason for doubt in found.doubts}
+    assert told == ({Reason.MEM_UNKNOWN} if resource.endswith("1g.20gb") else set())
+
+
+def test_mig_labels_of_strategy_mixed_belong_to_their_profile() -> None:
+    labels = {"nvidia.com/mig-1g.10gb.memory": "9000", "nvidia.com/mig-1g.10gb.replicas": "3"}
+    found = facts(H100, labels=labels, devices={"nvidia.com/mig-1g.10gb.shared": "21"})
+    assert (found.portion.kind, found.portion.profile, found.share) == ("Shared", "1g.10gb", (1, 21))
+    assert found.memory == 9000 * MIB * 99 // 100 // 3
+
+
+def test_a_resource_that_somebody_made_up_is_a_problem() -> None:
+    assert problem(H100, devices={"nvidia.com/gpu-a": "8"}) is Reason.DEVICE_UNKNOWN
 
 
 def test_replicas_of_zero_and_one_are_whole_devices() -> None:
@@ -260,7 +370,7 @@ def test_clouds_name_amd_devices(labels: dict[str, str], name: str) -> None:
     ],
 )
 def test_more_devices_than_the_machine_has_are_slices(labels: dict[str, str], resource: str) -> None:
-    assert problem(labels=labels, devices={resource: "56"}) is Reason.DEVICE_UNKNOWN
+    assert problem(labels=labels, devices={resource: "60"}) is Reason.DEVICE_UNKNOWN
 
 
 def test_a_device_without_a_row_is_read_from_compute_capability_and_memory() -> None:
@@ -324,13 +434,35 @@ def test_a_former_name_at_zero_is_passed_over_and_zero_alone_is_not() -> None:
 
 
 @pytest.mark.parametrize("name", ["AMD_Radeon_8060S_Graphics", "AMD_Instinct_MI300A"])
-def test_a_part_with_the_host_s_memory_needs_an_admin_s_word(name: str) -> None:
+def test_a_part_with_the_host_s_memory_is_integrated_whatever_an_admin_says(name: str) -> None:
     labels = {"amd.com/gpu.product-name": name, "pool": "x"}
-    assert problem(labels=labels, devices={"amd.com/gpu": "4"}) is Reason.DEVICE_UNKNOWN
-    from builders import gpupool
+    found = facts(labels=labels, devices={"amd.com/gpu": "4"})
+    assert (found.portion.kind, found.problem, found.memory) == ("Integrated", None, None)
+    admin = gpupool("x", {"pool": "x"}, accelerator="MI300A", memoryPerGPU="100Gi")
+    pool = pool_of(fleet(node("n", labels=labels, devices={"amd.com/gpu": "4"}), admin), "n")
+    assert (pool.problem, pool.kind, pool.memory) == (None, "Integrated", 100 * GIB)
 
-    admin = gpupool("x", {"pool": "x"}, accelerator="MI300A")
-    assert pool_of(fleet(node("n", labels=labels, devices={"amd.com/gpu": "4"}), admin), "n").problem is None
+
+def test_graphics_inside_a_processor_are_integrated_and_unknown() -> None:
+    labels = {"amd.com/gpu.product-name": "AMD_Ryzen_9_Processor_Graphics", "amd.com/gpu.vram": "2G"}
+    found = facts(labels=labels, devices={"amd.com/gpu": "1"})
+    assert found.portion.kind == "Integrated"
+    assert found.problem is not None
+
+
+@pytest.mark.parametrize(
+    ("labels", "devices", "name"),
+    [
+        ({"feature.node.kubernetes.io/amd-gpu-mi300x": "true"}, {"amd.com/gpu": "8"}, "MI300X"),
+        ({"feature.node.kubernetes.io/amd-gpu-mi210": "true"}, {"amd.com/gpu": "4"}, "MI210"),
+        ({"feature.node.kubernetes.io/amd-gpu-mi300x": "false"}, {"amd.com/gpu": "8"}, "unknown"),
+        ({"k8s.amazonaws.com/accelerator": "nvidia-tesla-t4"}, {"nvidia.com/gpu": "1"}, "T4"),
+        ({"karpenter.azure.com/sku-gpu-name": "T4"}, {"nvidia.com/gpu": "1"}, "T4"),
+        ({"kubernetes.azure.com/accelerator": "nvidia"}, {"nvidia.com/gpu": "1"}, "unknown"),
+    ],
+)
+def test_last_words_about_a_model(labels: dict[str, str], devices: dict[str, str], name: str) -> None:
+    assert facts(labels=labels, devices=devices).name == name
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from gpujob.fleet.objects import Resources, Taint, read_node, read_pod
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.read import read_fleet
 from gpujob.fleet.usage import Promise
-from gpujob.vocabulary import Annotation, CapacityType, Label, Reason
+from gpujob.vocabulary import Annotation, CapacityType, DeviceKind, Label, Reason
 
 GPU = "nvidia.com/gpu"
 X = {"pool": "x"}
@@ -257,8 +257,8 @@ def test_what_an_admin_must_mend(nodes: list[Object], spec: Object, reason: Reas
 def test_an_admin_s_accelerator_makes_no_slice_a_whole_device(labels: dict[str, str]) -> None:
     pool = fleet(node("n", H100, labels={**X, **labels}), gpupool("mine", X, accelerator="H100-SXM")).pool("mine")
     assert pool is not None
-    assert pool.problem is not None
-    assert pool.problem.reason is Reason.DEVICE_UNKNOWN
+    assert pool.kind is not DeviceKind.WHOLE
+    assert (pool.memory or 0) < 25 * 1024**3
 
 
 def test_the_worst_node_says_what_an_admin_s_pool_can_do() -> None:

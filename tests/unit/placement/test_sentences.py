@@ -131,7 +131,7 @@ def test_the_sentence_of_a_decision(objects: list[Object], spec: Object, reason:
         (
             [node("m", labels={"amd.com/gpu.device-id": "74a2"}, devices={"amd.com/gpu": "1"})],
             {"gpuMemory": "16G"},
-            ["neither labels nor catalog say how much memory MI308X has; set it in the catalog or ask no gpuMemory"],
+            ["neither labels nor catalog say how much memory MI308X has; set spec.memoryPerGPU in a GPUPool for it"],
         ),
         ([A], {"requires": ["FP8OCP"]}, ["requires FP8OCP, which MI300X does not have"]),
         ([A], {"requires": ["Apex"]}, ["requires Apex, which image reg.example/rocm:1 does not have"]),
@@ -148,23 +148,26 @@ def test_the_sentence_of_a_decision(objects: list[Object], spec: Object, reason:
             [node("p", H100, devices={"nvidia.com/gpu.shared": "8"})],
             {},
             [
-                "nvidia.com/gpu.shared on this node is shared by several pods (no memory isolation), which is not read yet"
+                "its devices are shared by several pods each, with no isolation of memory; "
+                "add Shared to placement.devices to use them"
             ],
         ),
         (
             [node("p", H100, devices={"nvidia.com/mig-1g.10gb": "8"})],
             {},
-            ["nvidia.com/mig-1g.10gb on this node is a MIG slice, which is not read yet; whole devices only"],
+            ["its devices are parts (1g.10gb) of H100-SXM; add Partition to placement.devices to use them"],
         ),
         (
             [node("p", MI300X, devices={"amd.com/cpx_nps4": "64"})],
             {},
-            ["amd.com/cpx_nps4 on this node is a partition (cpx_nps4), which is not read yet; whole devices only"],
+            ["its devices are parts (cpx_nps4) of MI300X; add Partition to placement.devices to use them"],
         ),
         (
             [node("p", MI300X, labels={"beta.amd.com/gpu.device-id.740f": "1"})],
             {},
-            ["labels name several kinds of devices on one node (740f, 74a1), which is not read yet"],
+            [
+                "the node holds MI210 and MI300X and its device plugin hands out either; give each model nodes of its own"
+            ],
         ),
     ],
 )
