@@ -17,7 +17,7 @@ from typing import Self
 import aiohttp
 from aiohttp import web
 
-from gpujob.cluster.client import Connection
+from gpujob.cluster.connection import Connection
 
 OWN_RULES = ("/leases", "/gpupools")
 """Writes that no job needs: the election and what pools show."""

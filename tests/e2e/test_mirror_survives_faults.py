@@ -16,18 +16,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gpujob.cluster.client import (
-    AlreadyExists,
-    ApiClient,
-    Conflict,
-    Connection,
-    NotFound,
-    Patience,
-    Resource,
-    connection_from_kubeconfig,
-)
+from gpujob.cluster.api_errors import AlreadyExists, Conflict, NotFound
+from gpujob.cluster.client import ApiClient
+from gpujob.cluster.connection import Connection, connection_from_kubeconfig
 from gpujob.cluster.leader import LEASES, Leadership, LeaseTimings
 from gpujob.cluster.mirror import Key, Kind, Mirror
+from gpujob.cluster.pace import Patience
+from gpujob.cluster.resources import Resource
 from gpujob.cluster.watch import DEAD_AFTER, Timings, WatchHealth, mirror_all
 from tests.e2e.cluster import Cluster, down, pretended_nodes, restart_component, up
 from tests.e2e.tcp_proxy import TcpProxy

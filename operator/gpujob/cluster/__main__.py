@@ -9,7 +9,7 @@ import sys
 import structlog
 
 from gpujob.cluster import shell
-from gpujob.cluster.client import UnusableConnection
+from gpujob.cluster.connection import UnusableConnection
 from gpujob.cluster.operator import Operator, find_connection
 from gpujob.cluster.settings import Settings, read_settings
 from gpujob.errors import BadInput

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from gpujob.api.manifest import read_gpupool, read_gpuruntime
 from gpujob.catalog.records import Runtime, runtime_of
-from gpujob.cluster.client import Resource
 from gpujob.cluster.mirror import Kind
+from gpujob.cluster.resources import Resource
 from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.objects import read_node
 from gpujob.status.records import read_child, read_job, read_pod_record

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import structlog
 
-from gpujob.cluster.client import JsonObject, Resource
+from gpujob.cluster.api_errors import JsonObject
+from gpujob.cluster.resources import Resource
 
 Key = tuple[str, str]  # (namespace, or "" for a cluster's own objects; name)
 Slim = Callable[[JsonObject], JsonObject]

@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from gpujob.catalog.load import load_catalog
 from gpujob.cluster.book import Book
-from gpujob.cluster.client import ApiClient, Connection, connection_from_kubeconfig, connection_in_cluster
+from gpujob.cluster.client import ApiClient
+from gpujob.cluster.connection import Connection, connection_from_kubeconfig, connection_in_cluster
 from gpujob.cluster.endpoints import Endpoints
 from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.leader import Leadership

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import structlog
 
+from gpujob.cluster.api_errors import ApiError
 from gpujob.cluster.book import Book
-from gpujob.cluster.client import ApiError
 from gpujob.cluster.kinds import PoolRecord
 from gpujob.cluster.writer import NotLeader, Writer
 from gpujob.fleet.pools import Fleet, Pool

@@ -20,8 +20,8 @@ import structlog
 
 from gpujob.api.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
+from gpujob.cluster.api_errors import ApiError, Fenced
 from gpujob.cluster.book import Book
-from gpujob.cluster.client import ApiError, Fenced
 from gpujob.cluster.kinds import JOBS, SERVICES
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.errors import BadInput

@@ -13,7 +13,7 @@ from typing import Any
 import kopf
 import structlog
 
-from gpujob.cluster.client import Connection
+from gpujob.cluster.connection import Connection
 from gpujob.cluster.operator import Operator
 
 log = structlog.get_logger(__name__)

@@ -18,13 +18,9 @@ from dataclasses import dataclass
 import orjson
 import structlog
 
-from gpujob.cluster.client import (
-    CONNECT_TIMEOUT,
-    SILENT_AFTER,
-    ApiClient,
+from gpujob.cluster.api_errors import (
     ApiError,
     BrokenStream,
-    Clock,
     Forbidden,
     Gone,
     JsonObject,
@@ -34,7 +30,10 @@ from gpujob.cluster.client import (
     Unreachable,
     error_from_status,
 )
+from gpujob.cluster.client import SILENT_AFTER, ApiClient
+from gpujob.cluster.credentials import Clock
 from gpujob.cluster.mirror import Kind, MalformedObject, Mirror
+from gpujob.cluster.transport import CONNECT_TIMEOUT
 
 DEAD_AFTER = 180.0
 

@@ -12,19 +12,11 @@ from typing import Any
 
 import structlog
 
-from gpujob.cluster.client import (
-    AlreadyExists,
-    ApiClient,
-    ApiError,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    Resource,
-)
+from gpujob.cluster.api_errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, OutcomeUnknown
+from gpujob.cluster.client import ApiClient
 from gpujob.cluster.kinds import EVENTS, GPUJOBS, GPUPOOLS, JOBS
 from gpujob.cluster.mirror import Mirror
+from gpujob.cluster.resources import Resource
 from gpujob.status.events import event_of
 from gpujob.status.records import ChildRecord, JobRecord, owner_uid
 

@@ -15,33 +15,28 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster import client as under_test
-from gpujob.cluster.client import (
+from gpujob.cluster import client, lines, pace, transport
+from gpujob.cluster.api_errors import (
     AlreadyExists,
-    ApiClient,
     ApiError,
     BrokenStream,
     Conflict,
-    Connection,
     Forbidden,
     Gone,
     Invalid,
-    LineSplitter,
     NotFound,
     OutcomeUnknown,
-    Patience,
-    Resource,
     Silent,
-    TokenBucket,
     TooManyRequests,
     Unauthorized,
     Unreachable,
-    UnusableConnection,
-    connection_from_kubeconfig,
-    connection_in_cluster,
     error_from_status,
-    resource_of,
 )
+from gpujob.cluster.client import ApiClient
+from gpujob.cluster.connection import Connection, UnusableConnection, connection_from_kubeconfig, connection_in_cluster
+from gpujob.cluster.lines import LineSplitter
+from gpujob.cluster.pace import Patience, TokenBucket
+from gpujob.cluster.resources import Resource, resource_of
 
 PODS = Resource("", "v1", "pods")
 JOBS = Resource("batch", "v1", "jobs")
@@ -539,5 +534,5 @@ async def test_certificates_that_cannot_be_loaded_are_told_before_any_call() -> 
 
 
 def test_the_defaults_are_those_that_were_promised() -> None:
-    promised = (under_test.REQUEST_TIMEOUT, under_test.CONNECT_TIMEOUT, under_test.SILENT_AFTER, under_test.LINE_LIMIT)
+    promised = (pace.REQUEST_TIMEOUT, transport.CONNECT_TIMEOUT, client.SILENT_AFTER, lines.LINE_LIMIT)
     assert promised == (30, 10, 65, 16 * 1024 * 1024)

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.client import AlreadyExists, ApiError, Conflict, JsonObject, NotFound, OutcomeUnknown, Unreachable
+from gpujob.cluster.api_errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    JsonObject,
+    NotFound,
+    OutcomeUnknown,
+    Unreachable,
+)
 from gpujob.cluster.leader import (
     Acquire,
     Leadership,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.client import Resource
 from gpujob.cluster.mirror import Kind, MalformedObject, Mirror, version_number
+from gpujob.cluster.resources import Resource
 
 PODS = Kind("pods", Resource("", "v1", "pods"))
 NODES = Kind("nodes", Resource("", "v1", "nodes", namespaced=False))

@@ -13,8 +13,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster.client import ApiClient, Connection, Gone, Resource, Silent, TooManyRequests, Unreachable
+from gpujob.cluster.api_errors import Gone, Silent, TooManyRequests, Unreachable
+from gpujob.cluster.client import ApiClient
+from gpujob.cluster.connection import Connection
 from gpujob.cluster.mirror import Kind, Mirror
+from gpujob.cluster.resources import Resource
 from gpujob.cluster.watch import Timings, WatchHealth, _Follower, keep_mirrored, mirror_all
 
 PODS = Kind("pods", Resource("", "v1", "pods"), {"labelSelector": "app=x"})

@@ -9,7 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster.client import AlreadyExists, ApiClient, Connection, Fenced, Invalid, NotFound, OutcomeUnknown
+from gpujob.cluster.api_errors import AlreadyExists, Fenced, Invalid, NotFound, OutcomeUnknown
+from gpujob.cluster.client import ApiClient
+from gpujob.cluster.connection import Connection
 from gpujob.cluster.kinds import JOBS, mirrored
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
