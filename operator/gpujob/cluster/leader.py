@@ -21,8 +21,7 @@ import structlog
 
 from gpujob.cluster.api_errors import AlreadyExists, ApiError, Conflict, JsonObject, NotFound
 from gpujob.cluster.client import MERGE_PATCH
-from gpujob.cluster.credentials import Clock
-from gpujob.cluster.pace import Patience
+from gpujob.cluster.pace import Clock, Patience
 from gpujob.cluster.resources import Resource
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")

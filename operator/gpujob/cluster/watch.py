@@ -31,8 +31,8 @@ from gpujob.cluster.api_errors import (
     error_from_status,
 )
 from gpujob.cluster.client import SILENT_AFTER, ApiClient
-from gpujob.cluster.credentials import Clock
 from gpujob.cluster.mirror import Kind, MalformedObject, Mirror
+from gpujob.cluster.pace import Clock
 from gpujob.cluster.transport import CONNECT_TIMEOUT
 
 DEAD_AFTER = 180.0
