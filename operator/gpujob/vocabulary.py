@@ -89,7 +89,7 @@ class WorkKind(StrEnum):
 
 @unique
 class Precision(StrEnum):
-    """The number format of a job's matrix products."""
+    """The number format of a job's matrix products; weights have the same, or 32 bits under Mixed and FP8."""
 
     FP8 = "FP8"
     BF16 = "BF16"
@@ -170,6 +170,49 @@ class ConditionType(StrEnum):
     """Whether an older GPUPool claims nodes that this one selects too."""
     READ = "Read"
     """Whether the devices of a GPUPool are known; its message says what is doubtful."""
+
+
+@unique
+class Method(StrEnum):
+    """What is done with a model."""
+
+    FULL = "Full"
+    LORA = "LoRA"
+    QLORA = "QLoRA"
+    INFERENCE = "Inference"
+
+
+@unique
+class Optimizer(StrEnum):
+    """What updates the weights, by the states that it keeps."""
+
+    ADAMW = "AdamW"
+    ADAMW_8BIT = "AdamW8Bit"
+    PAGED_ADAMW_8BIT = "PagedAdamW8Bit"
+    ADAFACTOR = "Adafactor"
+    LION = "Lion"
+    SGD = "SGD"
+    SGD_MOMENTUM = "SGDMomentum"
+
+
+@unique
+class Checkpointing(StrEnum):
+    """Which activations are recomputed in the backward pass instead of kept."""
+
+    NONE = "None"
+    LAYERS = "Layers"
+    SELECTIVE = "Selective"
+
+
+@unique
+class Sharding(StrEnum):
+    """What is spread over the GPUs of a gang."""
+
+    NONE = "None"
+    ZERO1 = "ZeRO1"
+    ZERO2 = "ZeRO2"
+    ZERO3 = "ZeRO3"
+    FSDP = "FSDP"
 
 
 @unique

@@ -17,6 +17,7 @@ MOST_SHARE: Final = 1.005
 """The rounding of labels to whole GiB, and of 141 GB to 144384 MiB, may exceed it a little."""
 
 _SHARED: Final = re.compile(r"-SHARED$|-MIG-.*$", re.IGNORECASE)
+_VARIANT: Final = re.compile(r"(-hf|-instruct|-chat|-it|-cased|-uncased|-v[0-9][0-9.]*)+$")
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
 
@@ -64,6 +65,18 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     similar = get_close_matches(wanted, plain, n=1, cutoff=0.6)
     contains = [name for key, name in plain.items() if len(wanted) > 2 and wanted in key]
     return next(iter([*begins, *(plain[key] for key in similar), *contains]), None)
+
+
+def plain_model(name: str) -> str:
+    """A model's name without its owner, case and the endings that do not change its shape."""
+    return _VARIANT.sub("", _plain(name.rpartition("/")[2]))
+
+
+def nearest_models(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Up to three known models of similar letters, the likeliest first."""
+    from difflib import get_close_matches
+
+    return tuple(get_close_matches(plain_model(name)[:256], list(known), n=3, cutoff=0.5))
 
 
 def _index(pairs: Iterable[tuple[str, Accelerator]]) -> dict[str, tuple[Accelerator, ...]]:

@@ -20,10 +20,10 @@ from gpujob.catalog.records import Accelerator, Catalog, InstanceType, Price
 from gpujob.catalog.throughput import Throughput
 from gpujob.errors import BadInput, CatalogInvalid
 
-SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "prices", "throughputs")
+SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "prices", "throughputs", "models")
 SUPPORTING: Final = ("sources", "architectures", "shared")
 """Sections that the rows of others refer to; `shared` holds YAML anchors."""
-SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "prices", "throughputs")
+SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "prices", "throughputs", "models")
 
 _SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _KEPT_TAGS: Final = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
@@ -88,6 +88,7 @@ class _Draft:
             "instanceTypes": lambda raw: rows.instance_types(raw, sources),
             "prices": lambda raw: rows.list_prices(raw, self._machines(), sources),
             "runtimes": lambda raw: [read_runtime(raw, sources)],
+            "models": lambda raw: [rows.model(raw, sources)],
             "throughputs": lambda raw: rows.throughputs(raw, sources),
         }
         if "accelerators" in document:
@@ -105,6 +106,7 @@ class _Draft:
             instance_types=self._sections.get("instanceTypes", base.instance_types),
             prices=found.get("prices", base.prices),
             runtimes=found.get("runtimes", base.runtimes),
+            models=self._sections.get("models", base.models),
             throughputs=found.get("throughputs", base.throughputs),
             refused=(*base.refused, *self._refused),
         )

@@ -123,6 +123,63 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelShape:
+    """A transformer's published sizes, as far as memory depends on them; widths are in elements."""
+
+    name: str
+    parameters: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    """Width of the MLP, of one expert where there are several."""
+    vocabulary: int
+    tied: bool = False
+    """Whether the head shares the embedding's weights."""
+    gated: bool = True
+    """Whether the MLP is gated and the norm is RMSNorm (Llama's kind); else plain, with LayerNorm (GPT's kind)."""
+    stepwise: bool = False
+    """Whether a plain MLP's activation is a formula of several steps (gelu_new), each of which keeps its input."""
+    experts: int = 1
+    active_experts: int = 1
+    """Experts that one token passes."""
+    source: str = ""
+    checked_on: str = ""
+
+    @property
+    def query_width(self) -> int:
+        """Width of all heads together."""
+        return self.heads * self.head_dim
+
+    @property
+    def key_width(self) -> int:
+        """Width of the keys, and of the values, that a token leaves in the cache of one layer."""
+        return self.kv_heads * self.head_dim
+
+    @property
+    def active_ffn(self) -> int:
+        """Width of the MLP that one token passes."""
+        return self.ffn * self.active_experts
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Parameters of the embedding."""
+        return min(self.vocabulary * self.hidden, self.parameters)
+
+    @property
+    def root_parameters(self) -> int:
+        """Parameters outside the layers: the embedding, and the head unless it is tied."""
+        return min(self.embedding_parameters * (1 if self.tied else 2), self.parameters)
+
+    @property
+    def layer_parameters(self) -> int:
+        """Parameters of one layer."""
+        return (self.parameters - self.root_parameters) // self.layers
+
+
+@dataclass(frozen=True, slots=True)
 class Runtime:
     """A container image and what it can do."""
 
@@ -191,6 +248,7 @@ class Catalog:
     runtimes: tuple[Runtime, ...] = ()
     """In the order of `in_order`."""
     throughputs: tuple[Throughput, ...] = ()
+    models: Mapping[str, ModelShape] = field(default_factory=dict)
     refused: tuple[tuple[str, str], ...] = ()
     """Rows that contradict themselves: name and sentence."""
 
@@ -245,6 +303,14 @@ class Catalog:
     def nearest_feature(self, word: str) -> str | None:
         """The feature that a mistyped word most likely means."""
         return identity.nearest(word, self.features)
+
+    def model(self, name: str) -> ModelShape | None:
+        """The shape of a model; case, an owner ("meta-llama/") and endings such as -instruct do not matter."""
+        return self.models.get(identity.plain_model(name))
+
+    def nearest_models(self, name: str) -> tuple[str, ...]:
+        """Up to three models that a mistyped name may mean, the likeliest first."""
+        return identity.nearest_models(name, self.models)
 
     def with_runtimes(self, extra: Iterable[Runtime]) -> Catalog:
         """This catalog and an admin's runtimes; one of the same name replaces the row."""

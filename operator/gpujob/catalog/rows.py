@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast, get_args
 
 from gpujob.catalog import identity
-from gpujob.catalog.records import Accelerator, Feature, InstanceType, Level, Price, Support
+from gpujob.catalog.records import Accelerator, Feature, InstanceType, Level, ModelShape, Price, Support
 from gpujob.catalog.throughput import Throughput
 from gpujob.errors import BadQuantity, CatalogInvalid
 from gpujob.quantity import parse_bytes, parse_dollars
@@ -86,6 +86,17 @@ class Row:
     def whole(self, name: str) -> int | None:
         """A positive whole number."""
         return self._typed(name, _positive_whole, "a positive whole number")
+
+    def needed(self, name: str, most: int = 10**9) -> int:
+        """A positive whole number that must be there."""
+        text = self.text(name)
+        if not text.isascii() or not text.isdecimal() or len(text) > 16 or not 0 < int(text) <= most:
+            raise CatalogInvalid(f"{self.label}: {name} is {text!r}; a positive whole number is wanted")
+        return int(text)
+
+    def truth(self, name: str) -> bool:
+        """true or false; false when absent."""
+        return self.one_of(name, ("true", "false"), "false") == "true"
 
     def memory(self, name: str) -> int | None:
         """Bytes of a quantity such as 81559Mi."""
@@ -193,6 +204,38 @@ def feature(raw: Any, sources: Sources) -> Feature:
         levels=cast(tuple[Level, ...], levels),
         reason=Reason(row.one_of("reason", reasons, Reason.FRAMEWORK_UNSUPPORTED)),
         description=row.text("description", ""),
+        source=source,
+        checked_on=checked_on,
+    )
+
+
+MODEL_FIELDS: Final = (
+    "name", "parameters", "layers", "hidden", "heads", "kvHeads", "headDim", "ffn", "vocabulary", "tied", "plain",
+    "stepwise", "experts", "activeExperts", *SOURCE_FIELDS,
+)  # fmt: skip
+
+
+def model(raw: Any, sources: Sources) -> ModelShape:
+    """A model's row."""
+    row = Row(f"model {_name_in(raw, 'name')}", raw)
+    row.only(*MODEL_FIELDS)
+    source, checked_on = sources.of(row)
+    hidden, heads = row.needed("hidden"), row.needed("heads")
+    return ModelShape(
+        name=identity.plain_model(row.text("name")),
+        parameters=row.needed("parameters", most=10**13),
+        layers=row.needed("layers"),
+        hidden=hidden,
+        heads=heads,
+        kv_heads=row.whole("kvHeads") or heads,
+        head_dim=row.whole("headDim") or max(hidden // heads, 1),
+        ffn=row.needed("ffn"),
+        vocabulary=row.needed("vocabulary"),
+        tied=row.truth("tied"),
+        gated=not row.truth("plain"),
+        stepwise=row.truth("stepwise"),
+        experts=row.whole("experts") or 1,
+        active_experts=row.whole("activeExperts") or 1,
         source=source,
         checked_on=checked_on,
     )

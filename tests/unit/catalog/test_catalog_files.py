@@ -249,7 +249,7 @@ def test_wrong_rows_of_other_sections(text: str, sentence: str) -> None:
         ("{a: [", "the catalog is neither YAML nor JSON at line "),
         ("a: b: c", "the catalog is neither YAML nor JSON at line 1: "),
         ("runtime: []", "the catalog has no section runtime; did you mean runtimes?"),
-        ("nodes: []", "the catalog has no section nodes; the sections are accelerators, "),
+        ("xyz: []", "the catalog has no section xyz; the sections are accelerators, "),
         ("runtimes: {a: b}", "section runtimes of the catalog is no list of rows"),
     ],
 )

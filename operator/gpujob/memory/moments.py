@@ -1,0 +1,25 @@
+"""The components of memory at one moment, and the sum that makes a moment the peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Bytes on one GPU by what they hold; the words of `plan` and of its JSON."""
+
+    weights: int = 0
+    gradients: int = 0
+    optimizer: int = 0
+    activations: int = 0
+    logits: int = 0
+    kv_cache: int = 0
+    adapters: int = 0
+    overhead: int = 0
+    """Copies that the method needs: weights cast or gathered, gradients on their way between GPUs."""
+
+    @property
+    def total(self) -> int:
+        """All together."""
+        return sum(getattr(self, item.name) for item in fields(self))

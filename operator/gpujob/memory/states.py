@@ -1,0 +1,122 @@
+"""Weights, gradients, optimizer states and adapters: what stays for a whole training, in bytes on one GPU.
+
+The bytes per parameter are those of Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
+Parameter Models" (arXiv 1910.02054, section 3.1), for PyTorch's own precision schemes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.catalog.records import ModelShape
+from gpujob.memory.workload import Workload
+from gpujob.vocabulary import Method, Optimizer, Precision, Sharding
+
+_STORED: Final = {
+    Precision.BF16: 2,
+    Precision.FP16: 2,
+    Precision.MIXED: 4,
+    Precision.FP32: 4,
+    Precision.FP8: 4,
+}
+"""Bytes of a trained parameter: Mixed and FP8 keep 32-bit weights and compute in less."""
+
+NF4: Final = (9, 16)
+"""Bytes of a 4-bit parameter: 4 bits and a 32-bit scale for each block of 64 (QLoRA, arXiv 2305.14314, section 3)."""
+
+_MOMENTS: Final = {
+    Optimizer.ADAMW: 2,
+    Optimizer.LION: 1,
+    Optimizer.SGD_MOMENTUM: 1,
+    Optimizer.SGD: 0,
+    Optimizer.ADAFACTOR: 0,
+    Optimizer.PAGED_ADAMW_8BIT: 0,
+}
+"""States of a parameter's own size. Adafactor keeps a row and a column of each matrix; paged states wait in the host."""
+
+ADAPTER_BYTES: Final = 4
+"""PEFT keeps adapters in 32 bits over 16-bit models (autocast_adapter_dtype)."""
+
+
+def stored_bytes(work: Workload) -> int:
+    """Bytes of one weight that is trained, or read at its full width."""
+    if work.sharding is Sharding.ZERO1 and work.gpus > 1 and work.method is Method.FULL:
+        return work.compute_bytes
+    return _STORED[work.precision]
+
+
+def weights(work: Workload) -> int:
+    """The model's weights. Quantised models keep embedding and head in 16 bits (bitsandbytes, torchao, vLLM)."""
+    shape, total = work.shape, work.shape.parameters
+    inner = max(total - shape.root_parameters, 0)
+    if work.quantised:
+        whole = inner * NF4[0] // NF4[1] + 2 * (total - inner)
+    elif work.method is not Method.FULL and work.precision is Precision.FP8:
+        whole = inner + 2 * (total - inner)
+    else:
+        whole = total * stored_bytes(work)
+    return whole // work.gpus if work.gathers else whole
+
+
+def dequantised(work: Workload) -> int:
+    """A quantised layer computes with 16-bit copies of its weights."""
+    return work.compute_bytes * work.shape.layer_parameters if work.quantised else 0
+
+
+def gradient_bytes(work: Workload) -> int:
+    """Bytes of one trained parameter's gradient: that of the weight it belongs to."""
+    return stored_bytes(work)
+
+
+def gradients(work: Workload, parameters: int) -> int:
+    """The gradients of so many parameters, as they wait for the optimizer."""
+    return parameters * gradient_bytes(work) // (work.gpus if work.gathers else 1)
+
+
+def optimizer(work: Workload) -> int:
+    """The optimizer's states under Full: for AdamW two moments; ZeRO-1 adds the 32-bit weights (4P + 12P/n)."""
+    if work.method is not Method.FULL:
+        return 0
+    total, stored = work.shape.parameters, _STORED[work.precision]
+    master = stored if stored_bytes(work) != stored else 0
+    return total * (_state_bytes(work.optimizer, stored) + master) // work.shards
+
+
+def adapters(work: Workload, learning: bool = True) -> int:
+    """Adapters with their states and, while they learn, gradients: 16 B for each parameter under AdamW
+    (LoRA, arXiv 2106.09685, section 4.2).
+    """
+    if not work.adapts:
+        return 0
+    each = ADAPTER_BYTES * (2 if learning else 1) + _state_bytes(work.optimizer, ADAPTER_BYTES)
+    return adapter_parameters(work.shape, work.rank, work.targets) * each
+
+
+def adapter_parameters(shape: ModelShape, rank: int, targets: tuple[str, ...]) -> int:
+    """Parameters of two low-rank factors (rank × in, out × rank) on each target of each layer."""
+    per_layer = sum(rank * (_widths(shape, name)[0] + _widths(shape, name)[1]) for name in targets)
+    return per_layer * shape.layers
+
+
+def input_width(shape: ModelShape, target: str) -> int:
+    """Width of what a module reads."""
+    return _widths(shape, target)[0]
+
+
+def _widths(shape: ModelShape, target: str) -> tuple[int, int]:
+    """Input and output width of a linear module by its usual name; a plain MLP has no gate."""
+    hidden, query, key, ffn = shape.hidden, shape.query_width, shape.key_width, shape.ffn * shape.experts
+    known = {
+        "q_proj": (hidden, query),
+        "k_proj": (hidden, key),
+        "v_proj": (hidden, key),
+        "o_proj": (query, hidden),
+        "gate_proj": (hidden, ffn) if shape.gated else (0, 0),
+        "up_proj": (hidden, ffn),
+        "down_proj": (ffn, hidden),
+    }
+    return known[target]
+
+
+def _state_bytes(kind: Optimizer, stored: int) -> int:
+    return 2 if kind is Optimizer.ADAMW_8BIT else _MOMENTS[kind] * stored

@@ -1,0 +1,157 @@
+"""The moments of a training step that can be its peak, each in bytes on one GPU.
+
+A step with PyTorch goes through: the forward pass, the loss (logits and every kept activation), the backward pass
+(activations shrink while gradients grow: its first and its last layer are the extremes), the gradient of the
+embedding, and the optimizer (fused, so without a copy of its own).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gpujob.memory import activations, states
+from gpujob.memory.moments import Components
+from gpujob.memory.workload import Workload
+from gpujob.vocabulary import Checkpointing, Method, Precision, Sharding
+
+LOSS_BYTES: Final = 12
+"""For each logit when the loss turns backward: log-softmax, its gradient and the loss's, in 32 bits."""
+FORWARD_LOSS_BYTES: Final = 10
+"""For each logit at the loss: 16-bit logits, their 32-bit copy and the log-softmax."""
+CHUNKS: Final = 8
+"""Pieces in which a chunked loss takes the tokens (torchtune's default)."""
+
+
+def moments(work: Workload) -> Iterator[Components]:
+    """Every moment that can be the peak."""
+    yield _at_loss(work)
+    if work.autocasts:
+        yield _at_forward_end(work)
+    yield _at_first_layer_back(work)
+    yield _at_last_layer_back(work)
+    if work.method is Method.FULL:
+        yield _at_embedding(work)
+        yield _moment(work, gradients=states.gradients(work, work.shape.parameters))
+
+
+def logits(work: Workload, each: int) -> int:
+    """Bytes of the loss over the vocabulary: tokens × vocabulary × bytes."""
+    whole = work.tokens * work.shape.vocabulary * each
+    return whole // CHUNKS if work.chunked_loss else whole
+
+
+def gathered(work: Workload, layers: int) -> int:
+    """Weights that are whole on this GPU for computing: embedding and head always, and so many layers.
+
+    FSDP2 keeps its root (embedding, last norm, head) gathered from forward to backward. ZeRO-2 gathers all weights
+    once a step (reshard_after_forward=False). Quantised layers are gathered as they are.
+    """
+    if not work.gathers:
+        return 0
+    if work.sharding is Sharding.ZERO2:
+        return work.compute_bytes * work.shape.parameters
+    each = states.NF4[0] / states.NF4[1] if work.quantised else work.compute_bytes
+    return work.compute_bytes * work.shape.root_parameters + int(layers * work.shape.layer_parameters * each)
+
+
+def _moment(
+    work: Workload, *, gradients: int = 0, kept: int = 0, logit_bytes: int = 0, overhead: int = 0
+) -> Components:
+    """A moment: what always stays, and what is there just now; DDP keeps gradients and buckets of their size."""
+    trained = states.gradients(work, work.shape.parameters) if work.method is Method.FULL else 0
+    buckets = trained if work.replicates else 0
+    return Components(
+        weights=states.weights(work),
+        gradients=max(gradients, buckets),
+        optimizer=states.optimizer(work),
+        activations=kept,
+        logits=logit_bytes,
+        adapters=states.adapters(work, learning=logit_bytes == 0 or work.replicates),
+        overhead=overhead + buckets + states.dequantised(work),
+    )
+
+
+def _kept(work: Workload) -> int:
+    each = activations.kept_by_layer(work) * work.shape.layers + activations.last_norm(work)
+    return each * work.tokens
+
+
+def _at_loss(work: Workload) -> Components:
+    """The turn from forward to backward. Autocast keeps 16-bit copies of all weights that it used in layers that are
+    not checkpointed, else of the head alone.
+    """
+    copies = 0
+    if work.autocasts:
+        whole = work.checkpointing is Checkpointing.NONE
+        copies = work.compute_bytes * (work.shape.parameters if whole else work.shape.embedding_parameters)
+    return _moment(
+        work, kept=_kept(work), logit_bytes=logits(work, LOSS_BYTES), overhead=copies + gathered(work, layers=1)
+    )
+
+
+def _at_forward_end(work: Workload) -> Components:
+    """The loss inside torch.autocast, whose cache holds a 16-bit copy of every weight until it ends."""
+    copies = work.compute_bytes * work.shape.parameters
+    return _moment(work, kept=_kept(work), logit_bytes=logits(work, FORWARD_LOSS_BYTES), overhead=copies)
+
+
+def _at_first_layer_back(work: Workload) -> Components:
+    """The last layer is recomputed while every checkpoint still waits; the head has its gradient."""
+    head = states.gradients(work, work.shape.embedding_parameters) if work.method is Method.FULL else 0
+    kept = _kept(work) + _recomputed(work)
+    return _moment(work, gradients=head, kept=kept, overhead=gathered(work, layers=2))
+
+
+def _at_last_layer_back(work: Workload) -> Components:
+    """The first layer is computed backward: every gradient is there but its own and the embedding's."""
+    shape = work.shape
+    others = max(shape.parameters - shape.embedding_parameters - shape.layer_parameters, 0)
+    full = work.method is Method.FULL
+    head = work.compute_bytes * shape.embedding_parameters if work.gathers and full else 0
+    return _moment(
+        work,
+        gradients=states.gradients(work, others) if full else 0,
+        kept=activations.at_work(work) * work.tokens,
+        overhead=head + gathered(work, layers=2) + (reduced(work, shape.layer_parameters) if full else 0),
+    )
+
+
+def _recomputed(work: Workload) -> int:
+    if work.checkpointing is Checkpointing.NONE:
+        return 0
+    return activations.at_work(work) * work.tokens
+
+
+def _at_embedding(work: Workload) -> Components:
+    """The embedding's gradient, as large as the embedding. Where the head is tied to it, the two gradients are added
+    into a third, except in 32 bits under autocast, where the head's is added to in place.
+    """
+    shape = work.shape
+    tied = shape.embedding_parameters if shape.tied else 0
+    if not work.gathers:
+        extra = states.gradient_bytes(work) * tied * (1 if work.autocasts else 2)
+        return _moment(work, gradients=states.gradients(work, shape.parameters), overhead=extra)
+    inner = max(shape.parameters - shape.root_parameters, 0)
+    return _moment(work, gradients=states.gradients(work, inner), overhead=_root_gradients(work))
+
+
+def _root_gradients(work: Workload) -> int:
+    """What FSDP2 holds to reduce the gradients of embedding and head, its last group.
+
+    Either the gathered weights with their gradients (three copies where tied), or, weights freed, the gradients and
+    the reduction's input; beside them the input of the first layer's reduction, still on its way.
+    """
+    shape, narrow = work.shape, work.compute_bytes
+    copies = 3 * shape.embedding_parameters if shape.tied else shape.root_parameters
+    backward = narrow * (shape.root_parameters + copies)
+    reduction = narrow * shape.root_parameters + reduced(work, shape.root_parameters)
+    return max(backward, reduction) + reduced(work, shape.layer_parameters)
+
+
+def reduced(work: Workload, parameters: int) -> int:
+    """The input of a reduction: 32 bits wide under Mixed, as FSDP2's reduce_dtype and Megatron's gradients are."""
+    if not work.gathers:
+        return 0
+    narrow = work.precision in (Precision.BF16, Precision.FP16)
+    return parameters * (work.compute_bytes if narrow else 4)

@@ -1,0 +1,85 @@
+"""What is to be done with a model, with every default explicit; the words are those of GPUJob's `model`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpujob.catalog.records import ModelShape
+from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+
+ATTENTION_TARGETS: Final = ("q_proj", "v_proj")
+"""PEFT's own targets for models of the Llama kind."""
+LINEAR_TARGETS: Final = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One model under one method; sizes are for each GPU."""
+
+    shape: ModelShape
+    method: Method = Method.FULL
+    precision: Precision = Precision.BF16
+    optimizer: Optimizer = Optimizer.ADAMW
+    batch: int = 1
+    """Sequences that one GPU handles at once (a micro-batch)."""
+    sequence: int = 2048
+    """Tokens of each sequence; of each prompt under Inference."""
+    checkpointing: Checkpointing = Checkpointing.NONE
+    sharding: Sharding = Sharding.NONE
+    gpus: int = 1
+    """GPUs of the whole gang; more than one without sharding is DistributedDataParallel."""
+    rank: int = 16
+    targets: tuple[str, ...] = ATTENTION_TARGETS
+    """Modules with an adapter under LoRA and QLoRA."""
+    cached_tokens: int | None = None
+    """Tokens that the KV cache holds for each sequence under Inference; the prompt's when None."""
+    concurrency: int | None = None
+    """Sequences in the KV cache under Inference; the batch when None."""
+    four_bit: bool = False
+    """Whether Inference reads weights of 4 bits, as QLoRA always does."""
+    inferred: bool = False
+    """Whether the shape is a usual one, not the model's own: the band is then wider."""
+    chunked_loss: bool = False
+    """Whether the loss takes the vocabulary in pieces, so that the logits never exist at once."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that one GPU handles at once; activations depend on nothing else of batch and sequence."""
+        return self.batch * self.sequence
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the model is frozen and only adapters learn."""
+        return self.method in (Method.LORA, Method.QLORA)
+
+    @property
+    def quantised(self) -> bool:
+        """Whether the layers' weights have 4 bits."""
+        return self.four_bit or self.method is Method.QLORA
+
+    @property
+    def gathers(self) -> bool:
+        """Whether each GPU keeps a part of the weights and gathers the rest when it computes."""
+        return self.gpus > 1 and self.sharding in (Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP)
+
+    @property
+    def replicates(self) -> bool:
+        """Whether every GPU holds the whole model and they only exchange gradients."""
+        return self.gpus > 1 and self.sharding is Sharding.NONE
+
+    @property
+    def autocasts(self) -> bool:
+        """Whether 32-bit weights are cast to 16 bits for each product (torch.autocast), not once when gathered."""
+        mixed = self.precision in (Precision.MIXED, Precision.FP8)
+        return mixed and self.method is Method.FULL and (self.gpus == 1 or self.sharding is Sharding.NONE)
+
+    @property
+    def shards(self) -> int:
+        """GPUs over which the optimizer's states are spread."""
+        return self.gpus if self.sharding is not Sharding.NONE else 1
+
+    @property
+    def compute_bytes(self) -> int:
+        """Bytes of one element of the products' inputs and outputs."""
+        return 4 if self.precision is Precision.FP32 else 2

@@ -1,0 +1,122 @@
+"""The formulas of memory, each against a figure that can be checked by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpujob.catalog.load import load_catalog
+from gpujob.catalog.records import ModelShape
+from gpujob.memory import serving, states
+from gpujob.memory.estimate import estimate
+from gpujob.memory.shapes import usual_shape
+from gpujob.memory.workload import Workload
+from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+
+
+def model(name: str) -> ModelShape:
+    shape = load_catalog().model(name)
+    assert shape is not None
+    return shape
+
+
+LLAMA = model("llama-3.1-8b")
+P = LLAMA.parameters
+
+
+@pytest.mark.parametrize(
+    ("precision", "optimizer", "bytes_per_parameter"),
+    [
+        (Precision.BF16, Optimizer.ADAMW, 8),
+        (Precision.MIXED, Optimizer.ADAMW, 16),
+        (Precision.FP32, Optimizer.ADAMW, 16),
+        (Precision.FP32, Optimizer.SGD_MOMENTUM, 12),
+        (Precision.BF16, Optimizer.ADAMW_8BIT, 6),
+        (Precision.BF16, Optimizer.PAGED_ADAMW_8BIT, 4),
+    ],
+)
+def test_states_of_a_training_by_precision_and_optimizer(
+    precision: Precision, optimizer: Optimizer, bytes_per_parameter: int
+) -> None:
+    work = Workload(LLAMA, precision=precision, optimizer=optimizer)
+    assert states.weights(work) + states.gradients(work, P) + states.optimizer(work) == bytes_per_parameter * P
+
+
+@pytest.mark.parametrize(
+    ("sharding", "expected"),
+    [
+        (Sharding.NONE, 16 * P),
+        (Sharding.ZERO1, 4 * P + 12 * P // 8),
+        (Sharding.ZERO3, 16 * P // 8),
+        (Sharding.FSDP, 16 * P // 8),
+    ],
+)
+def test_sharding_divides_what_its_stage_says(sharding: Sharding, expected: int) -> None:
+    work = Workload(LLAMA, precision=Precision.MIXED, sharding=sharding, gpus=8)
+    assert states.weights(work) + states.gradients(work, P) + states.optimizer(work) == pytest.approx(expected, abs=8)
+
+
+@pytest.mark.parametrize(
+    ("name", "each", "precision"),
+    [
+        ("llama-3.1-8b", 131_072, Precision.BF16),
+        ("llama-3.3-70b", 163_840, Precision.FP8),
+        ("qwen3-0.6b", 114_688, Precision.BF16),
+    ],
+)
+def test_the_cache_of_a_token_is_what_vllm_counts(name: str, each: int, precision: Precision) -> None:
+    work = Workload(model(name), Method.INFERENCE, precision, cached_tokens=1000, concurrency=3)
+    assert serving.kv_cache(work) == each * 3000
+
+
+def test_quantised_models_keep_embedding_and_head_in_16_bits() -> None:
+    inner = P - 2 * 128256 * 4096
+    assert states.weights(Workload(LLAMA, Method.QLORA)) == inner * 9 // 16 + 4 * 128256 * 4096
+
+
+def test_activations_depend_on_tokens_not_on_how_they_are_batched() -> None:
+    long = estimate(Workload(LLAMA, Method.LORA, batch=1, sequence=8192))
+    wide = estimate(Workload(LLAMA, Method.LORA, batch=16, sequence=512))
+    assert long.components.activations == wide.components.activations
+
+
+def test_a_loss_in_pieces_is_the_low_end() -> None:
+    found = estimate(Workload(LLAMA, Method.LORA, checkpointing=Checkpointing.LAYERS, batch=4))
+    chunked = estimate(Workload(LLAMA, Method.LORA, checkpointing=Checkpointing.LAYERS, batch=4, chunked_loss=True))
+    assert found.low == chunked.expected < found.expected
+
+
+def test_more_gpus_need_less_on_each_when_sharded() -> None:
+    needs = [estimate(Workload(LLAMA, precision=Precision.MIXED, sharding=Sharding.FSDP, gpus=n)) for n in (2, 4, 8)]
+    assert [n.high for n in needs] == sorted((n.high for n in needs), reverse=True)
+
+
+def test_only_the_active_experts_of_a_mixture_have_activations() -> None:
+    mixture = model("mixtral-8x7b")
+    sparse, dense = (Workload(replace(mixture, active_experts=n), Method.LORA, batch=8) for n in (2, 8))
+    assert estimate(dense).components.activations > 2 * estimate(sparse).components.activations
+
+
+def test_a_size_alone_makes_a_usual_shape_with_a_wider_band() -> None:
+    shape = usual_shape(P)
+    assert (shape.layers, shape.hidden, shape.parameters) == (34, 3968, P)
+    exact, guessed = estimate(Workload(LLAMA)), estimate(Workload(shape, inferred=True))
+    assert guessed.expected == pytest.approx(exact.expected, rel=0.05)
+    assert guessed.high - guessed.expected > exact.high - exact.expected
+    assert guessed.low < guessed.expected
+
+
+def test_nine_of_ten_usual_shapes_are_within_the_wider_band() -> None:
+    ratios = []
+    for shape in load_catalog().models.values():
+        if shape.gated and shape.experts == 1:
+            for method in (Method.FULL, Method.LORA, Method.INFERENCE):
+                work = Workload(shape, method, checkpointing=Checkpointing.LAYERS)
+                usual = replace(work, shape=usual_shape(shape.parameters))
+                ratios.append(estimate(usual).expected / estimate(work).expected)
+    assert sum(abs(ratio - 1) <= 0.15 for ratio in ratios) / len(ratios) >= 0.90
+
+
+def test_parameters_of_the_smallest_shape_are_no_trap() -> None:
+    assert estimate(Workload(usual_shape(1))).expected > 0
