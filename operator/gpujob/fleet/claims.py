@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpujob.fleet.objects import Labels, Node, Selector, Taint
-from gpujob.fleet.ownership import Ownership, ownership_of
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
 from gpujob.vocabulary import CapacityType
 
 if TYPE_CHECKING:  # the models cost a plan without any GPUPool a sixth of its start
     from gpujob.api.gpupool import GPUPool, NodeSelector, Price, ProvisionSpec
+    from gpujob.fleet.ownership import Ownership
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,14 @@ def _provision(spec: ProvisionSpec) -> Provision:
 
 
 def _price(price: Price) -> AdminPrice:
-    per_gpu, per_node, owned = price.per_gpu_hour, price.per_node_hour, price.ownership
+    per_gpu, per_node = price.per_gpu_hour, price.per_node_hour
+    if price.ownership is not None:
+        from gpujob.fleet.ownership import ownership_of  # Fractions cost a plan without such a price a millisecond.
+
+        return AdminPrice(owned=ownership_of(price.ownership))
     return AdminPrice(
         parse_dollars(per_gpu) if per_gpu is not None else None,
         parse_dollars(per_node) if per_node is not None else None,
-        ownership_of(owned) if owned is not None else None,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.errors import BadQuantity
@@ -14,10 +15,12 @@ from gpujob.finding import Dollars, Finding
 from gpujob.fleet.claims import AdminPrice
 from gpujob.fleet.cloud import Origin
 from gpujob.fleet.devices import DeviceGroup
-from gpujob.fleet.ownership import Ownership
 from gpujob.fleet.portion import Share
 from gpujob.quantity import MAX_PRICE, parse_dollars
 from gpujob.vocabulary import Annotation, CapacityType, Reason
+
+if TYPE_CHECKING:
+    from gpujob.fleet.ownership import Ownership
 
 
 @dataclass(frozen=True, slots=True)
