@@ -61,7 +61,7 @@ class Ownership(Shape):
     yearlyOperations / 8760) / GPUs / utilization, with the GPUs of one node, gives US dollars an hour for each GPU."""
 
     gpu_purchase: Dollars
-    """US dollars that one GPU cost, as Kubernetes counts GPUs (an MI250X card is two)."""
+    """US dollars that one GPU cost, as Kubernetes counts whole ones (an MI250X card is two)."""
     host_purchase: Dollars | None = None
     """US dollars that a node cost besides its GPUs; 0 when absent."""
     years: Years

@@ -33,8 +33,8 @@ class Ownership:
     utilization: Fraction = _WHOLE
     yearly_operations: Fraction = _NONE
 
-    def per_gpu_hour(self, gpus: int) -> int:
-        """Micro-dollars an hour for each of a node's GPUs, halves rounded up.
+    def per_gpu_hour(self, gpus: int, devices: int | None = None) -> int:
+        """Micro-dollars an hour for each of a node's GPUs, or of the `devices` that they are cut into, halves rounded up.
 
         ((gpuPurchase × g + hostPurchase) / (years × 8760) + watts / 1000 × pue × pricePerKWh
         + yearlyOperations / 8760) / g / utilization, with g GPUs in a node.
@@ -42,7 +42,7 @@ class Ownership:
         purchase = (self.gpu_purchase * gpus + self.host_purchase) / (self.years * HOURS_A_YEAR)
         power = self.watts / 1000 * self.pue * self.price_per_kwh
         operations = self.yearly_operations / HOURS_A_YEAR
-        exact = (purchase + power + operations) / gpus / self.utilization * MICRO
+        exact = (purchase + power + operations) / (devices or gpus) / self.utilization * MICRO
         return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
 
 

@@ -50,12 +50,12 @@ def of_nodes(
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     """The price of a pool's devices and the doubts about it, of those that can be added too.
 
-    What admins write is for each device that Kubernetes counts; list prices are for whole ones, of which a device is
-    `share` (None: nobody knows, and so no list price).
+    What admins write an hour is for each device that Kubernetes counts. What they bought and what lists say is for
+    whole ones, of which a device is `share` (None: nobody knows, and so no list price).
     """
     if admin is not None:
         counts = [*(group.total for group in groups), coming.gpus if coming else None]
-        return _admin_price(admin, [count for count in counts if count])
+        return _admin_price(admin, [count for count in counts if count], share or (1, 1))
     annotated, doubts = _annotated(groups)
     if annotated is not None:
         return annotated, doubts
@@ -73,7 +73,9 @@ def _part(price: PoolPrice, share: Share) -> PoolPrice:
     return PoolPrice(per_gpu, f"{price.source}, {numerator}/{denominator} of a device")
 
 
-def _admin_price(admin: AdminPrice, counts: Sequence[int]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
+def _admin_price(
+    admin: AdminPrice, counts: Sequence[int], share: Share
+) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     if admin.per_gpu_hour is not None:
         return PoolPrice(admin.per_gpu_hour, "GPUPool spec.price.perGPUHour"), ()
     if not counts:
@@ -81,22 +83,23 @@ def _admin_price(admin: AdminPrice, counts: Sequence[int]) -> tuple[PoolPrice | 
     # A pool of unequal nodes is priced by its smallest one: too dear is safer than too cheap.
     devices = min(counts)
     if admin.owned is not None:
-        return _owned(admin.owned, devices)
+        return _owned(admin.owned, devices, share)
     if admin.per_node_hour is None:
         return None, ()
     per_gpu = (2 * admin.per_node_hour + devices) // (2 * devices)
     return PoolPrice(per_gpu, f"GPUPool spec.price.perNodeHour / {devices} GPUs"), ()
 
 
-def _owned(owned: Ownership, devices: int) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
-    price = owned.per_gpu_hour(devices)
+def _owned(owned: Ownership, devices: int, share: Share) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
+    """What admins bought are whole GPUs, into however many devices the node cuts them."""
+    gpus = max(1, devices * share[0] // share[1])
+    price = owned.per_gpu_hour(gpus, devices)
     if price > MAX_PRICE:
         sentence = "spec.price.ownership comes to {} an hour for a GPU, above {}; correct it"
         return None, (Finding(Reason.PRICE_INVALID, sentence, (Dollars(price), Dollars(MAX_PRICE))),)
     years, used = float(owned.years), float(owned.utilization)
-    return PoolPrice(
-        price, f"GPUPool spec.price.ownership over {years:g} years, {used:.4g} used, {devices} GPUs a node"
-    ), ()
+    node = f"{gpus} GPUs a node" if gpus == devices else f"{gpus} GPUs a node in {devices} devices"
+    return PoolPrice(price, f"GPUPool spec.price.ownership over {years:g} years, {used:.4g} used, {node}"), ()
 
 
 def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:

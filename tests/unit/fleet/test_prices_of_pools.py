@@ -57,6 +57,15 @@ def test_a_pool_of_unequal_nodes_is_priced_by_its_smallest(counts: tuple[int, in
     assert price.per_gpu_hour == shop().per_gpu_hour(smallest)
 
 
+def test_a_partition_of_an_owned_gpu_costs_its_part() -> None:
+    cut = node("n", MI300X, labels={"rack": "a", "amd.com/gpu.compute-memory-partition": "cpx_nps4"},
+               devices={"amd.com/gpu": "64"})  # fmt: skip
+    price = priced({"ownership": SHOP}, cut).price
+    assert price is not None
+    assert price.per_gpu_hour == 199_871  # an eighth of 1.598967
+    assert price.source == "GPUPool spec.price.ownership over 4 years, 0.7 used, 8 GPUs a node in 64 devices"
+
+
 def test_an_absurd_sum_is_no_price() -> None:
     pool = owned(gpuPurchase="10000000", utilization="0.000001")
     assert pool.price is None
