@@ -262,6 +262,7 @@ class Reason(StrEnum):
     NOT_ENOUGH_FREE = "NotEnoughFree"
     FRAGMENTED = "Fragmented"
     MAY_GROW = "MayGrow"
+    QUOTA_EXCEEDED = "QuotaExceeded"
     NODES_DID_NOT_COME = "NodesDidNotCome"
 
     # A doubt: an unknown fact that does not refuse.

@@ -239,7 +239,7 @@ def as_operator(cluster: Cluster, installed: None, tmp_path_factory: pytest.Temp
 
 @pytest.mark.parametrize(
     "kind",
-    ["nodes", "pods", "jobs.batch", "runtimeclasses.node.k8s.io", *sorted(CRDS)],
+    ["nodes", "pods", "resourcequotas", "jobs.batch", "runtimeclasses.node.k8s.io", *sorted(CRDS)],
 )
 def test_the_operators_token_lists_what_it_watches(cluster: Cluster, as_operator: Path, kind: str) -> None:
     kubectl(cluster, f"--kubeconfig={as_operator}", "get", kind, "--all-namespaces")

@@ -292,6 +292,7 @@ def test_a_disruption_budget_exists_only_for_several_operators(replicas: int, bu
 OPERATOR_MAY = {
     ("", "nodes"): {"list", "watch"},
     ("", "pods"): {"list", "watch"},
+    ("", "resourcequotas"): {"list", "watch"},
     ("", "services"): {"create", "get"},
     ("batch", "jobs"): {"create", "delete", "get", "list", "watch"},
     ("events.k8s.io", "events"): {"create"},

@@ -143,12 +143,23 @@ def _runtime_class(raw: Table, selected: set[str]) -> dict[str, Any]:
     return {**_object(raw, {}), "handler": raw.get("handler")}
 
 
+def _quota(raw: Table, selected: set[str]) -> dict[str, Any]:
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    return _object(
+        raw,
+        _filled(namespace=metadata.get("namespace")),
+        spec=_present(spec, "hard", "scopes", "scopeSelector"),
+        status=_present(status, "hard", "used"),
+    )
+
+
 _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] = {
     "RuntimeClass": _runtime_class,
     "GPURuntime": _gpuruntime,
     "GPUPool": _gpupool,
     "Node": _node,
     "Pod": _pod,
+    "ResourceQuota": _quota,
 }
 """How each kind is redacted, in the order in which they are written; other kinds are left out."""
 

@@ -24,7 +24,7 @@ def children_of(plan: Plan, runtime_classes: frozenset[str]) -> list[Mapping[str
     if decision.choice is None:
         say(f"{decision.verdict} {plan.name}: {explain.summary(decision)}")
         return []
-    if not all(decision.choice.nodes):
+    if not all(decision.choice.nodes) and not decision.choice.candidate.provision:
         raise BadInput("published GPUPools name no nodes; pass --cluster FILE from an admin's `kubectl gpujob capture`")
     job = plan.job
     if metadata.uid is None:

@@ -12,7 +12,9 @@ from gpujob.vocabulary import GROUP
 if TYPE_CHECKING:
     from gpujob.api.gpujob import GPUJob
 
-CLUSTER_KINDS: Final = frozenset({"Node", "Pod", "GPUPool", "GPURuntime", "RuntimeClass", "ResourceSlice"})
+CLUSTER_KINDS: Final = frozenset(
+    {"Node", "Pod", "GPUPool", "GPURuntime", "RuntimeClass", "ResourceSlice", "ResourceQuota"}
+)
 """What belongs in a cluster description; in a manifest it would be passed over in silence."""
 
 

@@ -25,7 +25,11 @@ EXPIRED: Final = 410
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
 GPUPOOLS: Final = f"/apis/{GROUP}/{VERSION}/gpupools"
-EXTRAS: Final = (f"/apis/{GROUP}/{VERSION}/gpuruntimes", "/apis/node.k8s.io/v1/runtimeclasses")
+EXTRAS: Final = (
+    f"/apis/{GROUP}/{VERSION}/gpuruntimes",
+    "/apis/node.k8s.io/v1/runtimeclasses",
+    "/api/v1/resourcequotas",
+)
 HOLDING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Pods that take something from a node."""
 

@@ -37,7 +37,10 @@ class Plan:
 def plan_jobs(jobs: Iterable[GPUJob], fleet: Fleet, catalog: Catalog) -> list[Plan]:
     """A plan for each job, in their order; suspended ones take nothing from those after them."""
     numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
-    waiting = [Waiting(uid, "", demand_of(job), bool(job.spec.suspend)) for uid, job in numbered.items()]
+    waiting = [
+        Waiting(uid, "", demand_of(job), bool(job.spec.suspend), job.metadata.namespace or "default")
+        for uid, job in numbered.items()
+    ]
     return [Plan(numbered[placing.job.uid], placing.decision) for placing in place_all(waiting, fleet, catalog)]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import structlog
@@ -15,13 +16,14 @@ from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet
+from gpujob.fleet.quota import Quota, Quotas, quotas_after, quotas_of, taken_by
 from gpujob.fleet.read import read_fleet
 from gpujob.fleet.usage import Promise
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState
 
 log = structlog.get_logger(__name__)
 
-FLEET_KINDS = ("nodes", "pods", "jobs", "gpupools", "gpuruntimes", "runtimeclasses")
+FLEET_KINDS = ("nodes", "pods", "jobs", "gpupools", "gpuruntimes", "runtimeclasses", "resourcequotas")
 """Kinds whose change can change a decision."""
 
 
@@ -79,7 +81,7 @@ class Book:
         promises = {p.key: p for p in promised}
         for children in self._children.values():
             promises.update({p.key: p for c in children.values() for p in c.promises()})
-        return read_fleet(
+        fleet = read_fleet(
             nodes.values(),
             (pod.use for pod in pods.values()),
             self.catalog,
@@ -88,6 +90,23 @@ class Book:
             promises.values(),
             self._groups,
         )
+        return replace(fleet, quotas=self._quotas(promises.values()))
+
+    def _quotas(self, promises: Iterable[Promise]) -> Quotas:
+        """What namespaces may still take, after pods that are promised and that no quota has counted yet."""
+        held = cast("Mapping[Key, Quota]", self.mirror.objects("resourcequotas"))
+        quotas = quotas_of((namespace, quota) for (namespace, _), quota in held.items())
+        if not quotas:
+            return quotas
+        pods = cast("Mapping[Key, PodRecord]", self.mirror.objects("pods"))
+        there = Counter((pod.use.job_uid, pod.use.attempt) for pod in pods.values() if pod.use.job_uid)
+        for promise in promises:
+            if there[promise.job_uid, promise.attempt] > 0:
+                there[promise.job_uid, promise.attempt] -= 1
+            else:
+                needs = taken_by(promise.resource, promise.gpus, promise.needs, 1)
+                quotas = quotas_after(quotas, promise.namespace, needs)
+        return quotas
 
     def _read_groups(self, node: Node) -> tuple[DeviceGroup, ...]:
         try:

@@ -11,6 +11,7 @@ from gpujob.cluster.mirror import Kind
 from gpujob.cluster.resources import Resource
 from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.objects import read_node
+from gpujob.fleet.quota import read_quota
 from gpujob.status.records import read_child, read_job, read_pod_record
 from gpujob.vocabulary import GROUP, VERSION, Label
 
@@ -18,6 +19,7 @@ NODES: Final = Resource("", "v1", "nodes", namespaced=False)
 PODS: Final = Resource("", "v1", "pods")
 JOBS: Final = Resource("batch", "v1", "jobs")
 SERVICES: Final = Resource("", "v1", "services")
+QUOTAS: Final = Resource("", "v1", "resourcequotas")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False)
 GPUJOBS: Final = Resource(GROUP, VERSION, "gpujobs")
@@ -66,6 +68,7 @@ def mirrored() -> tuple[Kind, ...]:
         Kind("gpupools", GPUPOOLS, {}, _any(PoolRecord)),
         Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtime)),
         Kind("runtimeclasses", RUNTIME_CLASSES, {}, _name_of),
+        Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),
     )
 
 

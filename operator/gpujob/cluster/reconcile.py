@@ -317,7 +317,7 @@ class Reconciler:
         self._passed_over = self._queue & self._tasks.keys()
         jobs = [self.book.jobs[uid] for uid in self._queue - self._passed_over if uid in self.book.jobs]
         waiting = [
-            Waiting(job.uid, job.created, self._timely(job, demand), job.spec.get("suspend") is True)
+            Waiting(job.uid, job.created, self._timely(job, demand), job.spec.get("suspend") is True, job.namespace)
             for job in jobs
             if (demand := self._wish(job).demand) is not None
         ]

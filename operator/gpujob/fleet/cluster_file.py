@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import orjson
@@ -22,6 +22,7 @@ from gpujob.fleet import published
 from gpujob.fleet.claims import admin_pool
 from gpujob.fleet.objects import Node, Pod, read_node, read_pod
 from gpujob.fleet.pools import Fleet
+from gpujob.fleet.quota import Quotas, quotas_of, read_quota
 from gpujob.fleet.read import read_fleet
 from gpujob.vocabulary import GROUP, Label
 
@@ -59,8 +60,9 @@ class ClusterObjects:
     """GPUPools that the operator published: they count only where no node is known."""
     runtimes: tuple[Runtime, ...] = ()
     runtime_classes: frozenset[str] = frozenset()
+    quotas: Quotas = field(default_factory=dict, hash=False)
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    """Namespaces, ResourceQuotas and ResourceSlices as they came."""
+    """Namespaces and ResourceSlices as they came."""
     published_at: str | None = None
     """When the operator last wrote the status of a GPUPool (RFC 3339), None where that is not said."""
     unread: tuple[str, ...] = ()
@@ -82,9 +84,11 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
     if objects.runtimes:
         catalog = catalog.with_runtimes(objects.runtimes)
     if objects.published_only:
-        return published.fleet_of(objects.all_pools, catalog, objects.runtime_classes), catalog
-    admin_pools = [admin_pool(pool) for pool in objects.admin_pools]
-    return read_fleet(objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes), catalog
+        fleet = published.fleet_of(objects.all_pools, catalog, objects.runtime_classes)
+    else:
+        admin_pools = [admin_pool(pool) for pool in objects.admin_pools]
+        fleet = read_fleet(objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes)
+    return replace(fleet, quotas=objects.quotas), catalog
 
 
 def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
@@ -198,8 +202,10 @@ class _Reading:
             discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
             runtimes=tuple(self._read("GPURuntime", _runtime)),
             runtime_classes=frozenset(name for _, name in self._found["RuntimeClass"]),
-            others=tuple(
-                item for kind in ("Namespace", "ResourceQuota", "ResourceSlice") for item in self._found[kind].values()
+            others=tuple(item for kind in ("Namespace", "ResourceSlice") for item in self._found[kind].values()),
+            quotas=quotas_of(
+                (namespace or "default", read_quota(item))
+                for (namespace, _), item in self._found["ResourceQuota"].items()
             ),
             published_at=max(filter(None, map(_status_written, self._found["GPUPool"].values())), default=None),
             unread=tuple(self.unread),

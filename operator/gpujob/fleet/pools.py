@@ -11,6 +11,7 @@ from gpujob.finding import Finding
 from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
+from gpujob.fleet.quota import Quotas, quotas_after, taken_by
 from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.taints import TOLERATED_KEYS
 from gpujob.vocabulary import CapacityType, DeviceKind, Vendor
@@ -123,19 +124,25 @@ class Fleet:
     runtime_classes: frozenset[str] = frozenset()
     overlaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Admin pools that lost nodes to an older one: name -> (older pool, node)."""
+    quotas: Quotas = field(default_factory=dict)
+    """What namespaces may still take; a namespace without quotas is not there."""
 
     def pool(self, name: str) -> Pool | None:
         """The pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)
 
-    def reserve(self, chosen: Pool, gpus: int, needs: Resources, nodes: Sequence[str]) -> Fleet:
+    def reserve(self, chosen: Pool, gpus: int, needs: Resources, nodes: Sequence[str], namespace: str = "") -> Fleet:
         """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
+        if namespace in self.quotas:
+            taken = taken_by(chosen.resource, gpus, needs, len(nodes))
+            rest = replace(self, quotas=quotas_after(self.quotas, namespace, taken))
+            return rest.reserve(chosen, gpus, needs, nodes)
         if not all(nodes):
             return replace(self, pools=tuple(
                 unnamed_reserved(pool, gpus, len(nodes)) if pool.name == chosen.name else pool for pool in self.pools
             ))  # fmt: skip
-        taken = frozenset(nodes)
-        return replace(self, pools=tuple(_reserved(pool, chosen.resource, gpus, needs, taken) for pool in self.pools))
+        on = frozenset(nodes)
+        return replace(self, pools=tuple(_reserved(pool, chosen.resource, gpus, needs, on) for pool in self.pools))
 
 
 def unnamed_reserved(pool: Pool, gpus: int, count: int) -> Pool:

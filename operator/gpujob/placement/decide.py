@@ -12,6 +12,7 @@ from typing import Final
 from gpujob.catalog.records import Catalog, Runtime
 from gpujob.catalog.throughput import Speed
 from gpujob.finding import Finding
+from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import ranking, rules
 from gpujob.placement.capacity import Room, find_room, shared_memory
@@ -103,14 +104,16 @@ def _try_pool(
             room = find_room(demand, pool, size)
             rooms[size] = room, ranking.job_price(demand, pool, room)
         room, price = rooms[size]
-        refusals = (*of_pool, *_image_refusals(demand, pool, image, catalog), *room.never)
+        over, forever = _over_quota(demand, pool, room, fleet)
+        refusals = (*of_pool, *_image_refusals(demand, pool, image, catalog), *room.never, *forever)
         if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in refusals):
             # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.
             refusals = (*refusals, *filter(None, (rules.over_cap(demand, price),)))
-        outcome = _outcome(refusals, room)
+        busy = (*room.busy, *over)
+        outcome = _outcome(refusals, busy)
         candidate = Candidate(
             pool, image.choice, demand.gang, outcome,
-            refusals if refusals else room.busy,
+            refusals if refusals else busy,
             tuple(_doubts(demand, pool, image.facts, room)),
             price,
             room.coming,
@@ -131,10 +134,23 @@ def _speed(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
     return replace(speed, millionths=speed.millionths * numerator // denominator, estimate=True, source=source)
 
 
-def _outcome(refusals: tuple[Finding, ...], room: Room) -> Outcome:
+def _over_quota(
+    demand: Demand, pool: Pool, room: Room, fleet: Fleet
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """What the namespace's quotas do not leave now, and what they never allow."""
+    if demand.namespace not in fleet.quotas or room.never:
+        return (), ()
+    needs = quota.taken_by(pool.resource, demand.gpus_per_node, room.needs, demand.nodes)
+    finding, never = quota.refusal(fleet.quotas[demand.namespace], needs)
+    if finding is None:
+        return (), ()
+    return ((), (finding,)) if never else ((finding,), ())
+
+
+def _outcome(refusals: tuple[Finding, ...], busy: tuple[Finding, ...]) -> Outcome:
     """A refusal for good outweighs what could be mended, and this outweighs what only needs time."""
     if not refusals:
-        return Outcome.BUSY if room.busy else Outcome.FITS
+        return Outcome.BUSY if busy else Outcome.FITS
     mendable = all(finding.reason in MISCONFIGURING for finding in refusals)
     return Outcome.MISCONFIGURED if mendable else Outcome.REJECTED
 

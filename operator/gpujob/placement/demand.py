@@ -80,6 +80,8 @@ class Demand:
     storage: int | None = None
     shared_memory: int | None = None
     as_root: bool = False
+    namespace: str = ""
+    """The job's namespace where quotas hold; empty elsewhere, so that equal jobs of many namespaces are one demand."""
     wait_seconds: int = 0
     """Seconds that the job still waits for a better pool than those with room; 0 takes what is free now."""
     pools_away: tuple[tuple[str, str], ...] = ()

@@ -25,6 +25,7 @@ class Waiting:
     created: str
     demand: Demand
     plan_only: bool = False
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,10 @@ def place_all(
     """
     without_room: dict[Demand, Decision] = {}
     for job in sorted(jobs, key=lambda job: (job.created, job.uid)):
+        # Only quotas tell namespaces apart.
+        demand = replace(job.demand, namespace=job.namespace) if job.namespace in fleet.quotas else job.demand
         try:
-            decision = without_room.get(job.demand) or _decided(job.demand, fleet, catalog)
+            decision = without_room.get(demand) or _decided(demand, fleet, catalog)
         except Exception as error:  # whatever one job asks, the others are placed
             if failed is None:
                 raise
@@ -56,10 +59,10 @@ def place_all(
             continue
         choice = decision.choice
         if choice is None:
-            without_room[job.demand] = decision
+            without_room[demand] = decision
         elif not job.plan_only:
             chosen = choice.candidate
-            fleet = fleet.reserve(chosen.pool, chosen.gang.gpus_per_node, choice.needs, choice.nodes)
+            fleet = fleet.reserve(chosen.pool, chosen.gang.gpus_per_node, choice.needs, choice.nodes, job.namespace)
         yield Placing(job, decision)
 
 

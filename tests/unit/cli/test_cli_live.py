@@ -22,6 +22,7 @@ KINDS = {
     "/apis/gpujob.dev/v1alpha1/gpupools": "GPUPool",
     "/apis/gpujob.dev/v1alpha1/gpuruntimes": "GPURuntime",
     "/apis/node.k8s.io/v1/runtimeclasses": "RuntimeClass",
+    "/api/v1/resourcequotas": "ResourceQuota",
 }
 
 

@@ -1,0 +1,115 @@
+"""What a namespace may still take: its ResourceQuotas, read before a job is placed rather than told by pods that never come.
+
+Only quotas that count our pods are read: those without scopes, or with scopes that hold for every pod of a job (a pod
+without a deadline that asks for resources). Figures are counts, millicores and bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from gpujob.errors import BadQuantity
+from gpujob.finding import Cores, Finding, Size
+from gpujob.fleet.objects import Resources
+from gpujob.quantity import parse_bytes, parse_millicores
+from gpujob.untrusted import table
+from gpujob.vocabulary import Reason
+
+SCOPES: Final = frozenset({"NotTerminating", "NotBestEffort"})
+"""Scopes that hold for each pod of a job."""
+
+Quotas = Mapping[str, tuple["Quota", ...]]
+"""The quotas of each namespace that has some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One ResourceQuota: what may be taken at most and what is left, by resource name."""
+
+    name: str
+    hard: Mapping[str, int] = field(hash=False)
+    left: Mapping[str, int] = field(hash=False)
+
+    def after(self, needs: Mapping[str, int]) -> Quota:
+        """The quota after somebody took this much."""
+        return replace(self, left={name: amount - needs.get(name, 0) for name, amount in self.left.items()})
+
+
+def read_quota(raw: Mapping[str, Any]) -> Quota:
+    """The quota of a ResourceQuota object; one that does not count the pods of jobs limits nothing."""
+    spec, status = table(raw, "spec"), table(raw, "status")
+    scopes = spec.get("scopes")
+    if spec.get("scopeSelector") or (isinstance(scopes, list) and not {str(scope) for scope in scopes} <= SCOPES):
+        return Quota(str(table(raw, "metadata").get("name", "")), {}, {})
+    hard = _amounts(table(status, "hard") or table(spec, "hard"))
+    used = _amounts(table(status, "used"))
+    return Quota(
+        str(table(raw, "metadata").get("name", "")),
+        hard,
+        {name: amount - used.get(name, 0) for name, amount in hard.items()},
+    )
+
+
+def quotas_of(found: Iterable[tuple[str, Quota]]) -> Quotas:
+    """Quotas by namespace, in the order of their names."""
+    by_namespace: dict[str, list[Quota]] = {}
+    for namespace, quota in found:
+        if quota.hard:
+            by_namespace.setdefault(namespace, []).append(quota)
+    return {name: tuple(sorted(quotas, key=lambda quota: quota.name)) for name, quotas in by_namespace.items()}
+
+
+def taken_by(resource: str, gpus: int, needs: Resources, pods: int) -> dict[str, int]:
+    """What a gang takes of a quota; requests of its pods equal their limits."""
+    each = {
+        f"requests.{resource}": gpus,
+        **dict.fromkeys(("cpu", "requests.cpu", "limits.cpu"), needs.millicores),
+        **dict.fromkeys(("memory", "requests.memory", "limits.memory"), needs.memory),
+        **dict.fromkeys(("requests.ephemeral-storage", "limits.ephemeral-storage"), needs.storage or 0),
+        **dict.fromkeys(("pods", "count/pods"), 1),
+    }
+    return {key: amount * pods for key, amount in each.items()} | {"count/jobs.batch": 1}
+
+
+def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int]) -> Quotas:
+    """The quotas after a gang of this namespace was promised what it needs."""
+    if namespace not in quotas:
+        return quotas
+    return {**quotas, namespace: tuple(quota.after(needs) for quota in quotas[namespace])}
+
+
+def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding | None, bool]:
+    """The first quota that does not allow it, and whether it never will (more is needed than is allowed at all)."""
+    short = [
+        (needs[name] <= quota.hard[name], quota, name)
+        for quota in quotas
+        for name in sorted(quota.hard)
+        if needs.get(name, 0) > max(quota.left[name], 0) and needs.get(name, 0) > 0
+    ]
+    if not short:
+        return None, False
+    fits_when_empty, quota, name = min(short, key=lambda entry: (entry[0], entry[1].name, entry[2]))
+    show = _shown(name)
+    sentence = "ResourceQuota {}: {} needs {}, {} left of {}"
+    numbers = (quota.name, name, show(needs[name]), show(max(quota.left[name], 0)), show(quota.hard[name]))
+    return Finding(Reason.QUOTA_EXCEEDED, sentence, numbers), not fits_when_empty
+
+
+def _shown(name: str) -> Any:
+    if name.endswith("cpu"):
+        return Cores
+    return Size if name.endswith(("memory", "ephemeral-storage")) else str
+
+
+def _amounts(found: Mapping[str, Any]) -> dict[str, int]:
+    """The figures of the resources that jobs take; what cannot be read is no limit that we could hold."""
+    amounts = {}
+    for name, text in found.items():
+        parse = parse_millicores if name.endswith("cpu") else parse_bytes
+        try:
+            amounts[name] = int(parse(str(text)))
+        except (BadQuantity, ValueError, OverflowError):
+            continue
+    return amounts
