@@ -1,0 +1,171 @@
+"""Measures placement on a fleet of 10,000 nodes, 100 pools and 30 runtimes; prints milliseconds and ratios.
+
+    python -m bench.placement [DECISIONS]
+
+A ratio is to a plain loop of the same run that visits each of the 3,000 pairs of a pool and a runtime once and compares
+two numbers, so that figures of different machines compare. No two demands are alike, no answer is kept, and a pod comes
+or goes before each decision. Times are of the CPU, since others may share the machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+import sys
+import time
+import tracemalloc
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import orjson
+
+from bench.placement import world
+from gpujob.cluster.book import Book
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.mirror import Mirror
+from gpujob.fleet.pools import Fleet
+from gpujob.placement.decide import decide
+
+PAGE = 500
+"""Objects in a page of a list, as the operator asks for them."""
+
+
+class Cluster:
+    """The operator's own path from lists and events to a fleet, without the network."""
+
+    def __init__(self) -> None:
+        self.mirror = Mirror(mirrored())
+        self.book = Book(self.mirror, world.catalog())
+        self._version = 1
+
+    def list_all(self) -> float:
+        """Takes the cold lists; the seconds that reading them and making the first fleet takes."""
+        seconds = 0.0
+        for kind, objects in (("nodes", world.nodes()), ("pods", world.pods())):
+            listing = self.mirror.listing(kind)
+            for page in _pages(objects):
+                began = time.thread_time()
+                listing.add(orjson.loads(page))
+                seconds += time.thread_time() - began
+            began = time.thread_time()
+            listing.commit("1")
+            seconds += time.thread_time() - began
+            del listing
+        began = time.thread_time()
+        self.take()
+        self.book.fleet()
+        return seconds + time.thread_time() - began
+
+    def take(self) -> None:
+        """Brings the book up to date."""
+        self.book.take(self.mirror.take_changes())
+
+    def event(self, kind: str, pod: world.Object) -> None:
+        """One event of the watch of pods."""
+        self._version += 1
+        pod["metadata"]["resourceVersion"] = str(self._version)
+        self.mirror.apply("pods", kind, pod)
+        self.take()
+
+
+def _pages(objects: Iterator[world.Object]) -> Iterator[bytes]:
+    while page := list(islice(objects, PAGE)):
+        yield orjson.dumps(page)
+
+
+def events() -> Iterator[tuple[str, world.Object]]:
+    """Pods that come to nodes and end again."""
+    chance, there = random.Random(3), list[world.Object]()
+    names = [
+        (node["metadata"]["name"], next(k for k in node["status"]["capacity"] if "/gpu" in k)) for node in world.nodes()
+    ]
+    for number in range(10**9):
+        if there and chance.random() < 0.5:
+            yield "DELETED", there.pop(chance.randrange(len(there)))
+        else:
+            node, resource = chance.choice(names)
+            there.append(world.pod(f"new-{number}", node, {"cpu": "8", "memory": "64Gi", resource: "1"}))
+            yield "ADDED", there[-1]
+
+
+def plain_loop() -> float:
+    """Seconds to visit each pair of a pool and a runtime once."""
+    pools, runtimes = range(len(world.DEVICES) * len(world.REGIONS)), range(world.RUNTIMES)
+    times = []
+    for _ in range(50):
+        began, larger = time.thread_time(), 0
+        for pool in pools:
+            for runtime in runtimes:
+                if pool > runtime:
+                    larger += 1
+        times.append(time.thread_time() - began)
+    return statistics.median(times)
+
+
+def memory() -> int:
+    """Bytes that mirror, book and fleet hold after the cold lists."""
+    tracemalloc.start()
+    cluster = Cluster()
+    gc.collect()
+    before = tracemalloc.get_traced_memory()[0]
+    cluster.list_all()
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    return held
+
+
+def told(name: str, seconds: Sequence[float], loop: float) -> None:
+    """One line: median and 99th percentile in milliseconds and as ratios."""
+    ordered = sorted(seconds)
+    middle, late = statistics.median(ordered), ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    print(f"{name:34} {middle * 1e3:10.3f} {late * 1e3:10.3f} {middle / loop:10.2f} {late / loop:10.2f}", flush=True)
+
+
+def timed(calls: Iterable[object]) -> list[float]:
+    """The seconds that each step of an iteration takes."""
+    times, steps = [], iter(calls)
+    while True:
+        began = time.thread_time()
+        try:
+            next(steps)
+        except StopIteration:
+            return times
+        times.append(time.thread_time() - began)
+
+
+def main(decisions: int) -> None:
+    """Prints the table."""
+    loop, cluster = plain_loop(), Cluster()
+    cold = cluster.list_all()
+    fleet: Fleet = cluster.book.fleet()
+    nodes, pods = (len(cluster.mirror.objects(kind)) for kind in ("nodes", "pods"))
+    print(f"{nodes} nodes, {pods} pods, {len(fleet.pools)} pools, {world.RUNTIMES} runtimes; "
+          f"{sum(pool.free for pool in fleet.pools)} of {sum(pool.total for pool in fleet.pools)} GPUs are free")  # fmt: skip
+    print(f"{'':34} {'p50 ms':>10} {'p99 ms':>10} {'p50 ratio':>10} {'p99 ratio':>10}")
+    told("plain loop over 3,000 pairs", [loop], loop)
+    gc.collect()
+    gc.freeze()
+    changes = events()
+    placed, event, snapshot, explained = 0, list[float](), list[float](), list[float]()
+    for demand in world.demands(decisions):
+        kind, pod = next(changes)
+        began = time.thread_time()
+        cluster.event(kind, pod)
+        event.append(time.thread_time() - began)
+        began = time.thread_time()
+        fleet = cluster.book.fleet()
+        snapshot.append(time.thread_time() - began)
+        began = time.thread_time()
+        placed += decide(demand, fleet, cluster.book.catalog).choice is not None
+        explained.append(time.thread_time() - began)
+    told("explanation (decide)", explained, loop)
+    told("pod event", event, loop)
+    told("snapshot after a pod event", snapshot, loop)
+    told("cold lists to the first fleet", [cold], loop)
+    print(f"{placed} of {decisions} jobs have a place; mirror, book and fleet hold {memory() / 2**20:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
