@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpujob.vocabulary import Evidence, Precision, WorkKind
+from gpujob.vocabulary import Evidence, Method, Precision, WorkKind
 
 if TYPE_CHECKING:
     from gpujob.catalog.records import Accelerator
@@ -46,6 +46,18 @@ class Work:
 
 TRAINING: Final = Work()
 """What a job does that says nothing of its model."""
+
+KINDS: Final[Mapping[Method, WorkKind]] = {
+    Method.FULL: WorkKind.TRAINING,
+    Method.LORA: WorkKind.FINE_TUNING,
+    Method.QLORA: WorkKind.FINE_TUNING,
+    Method.INFERENCE: WorkKind.INFERENCE,
+}
+
+
+def work_of(method: Method, precision: Precision) -> Work:
+    """The work of a job that names a method and a number format for its model."""
+    return Work(KINDS[method], precision)
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,27 @@ def _speeds(catalog: Catalog) -> Rows:
     return found
 
 
+def _models(catalog: Catalog) -> Rows:
+    return [
+        {
+            "name": row.name,
+            "parameters": row.parameters,
+            "layers": row.layers,
+            "hidden": row.hidden,
+            "heads": row.heads,
+            "kvHeads": row.kv_heads,
+            "headDim": row.head_dim,
+            "ffn": row.ffn,
+            "vocabulary": row.vocabulary,
+            "tied": row.tied,
+            "experts": row.experts,
+            "activeExperts": row.active_experts,
+            **_source(row),
+        }
+        for row in catalog.models.values()
+    ]
+
+
 def _source(row: Any) -> dict[str, str]:
     return {"source": row.source, "checkedOn": row.checked_on}
 
@@ -180,6 +201,11 @@ SECTIONS: Final[Mapping[str, Section]] = {
         _throughputs,
         {"BENCHMARK": "benchmark", "WORK": "work", "PRECISION": "precision", "ACCELERATOR": "accelerator",
          "PER GPU": "perGPU", "UNIT": "unit", "EVIDENCE": "evidence", **_SOURCE},
+    ),
+    "models": Section(
+        _models,
+        {"MODEL": "name", "PARAMETERS": "parameters", "LAYERS": "layers", "HIDDEN": "hidden", "HEADS": "heads",
+         "KV HEADS": "kvHeads", "FFN": "ffn", "VOCABULARY": "vocabulary", "EXPERTS": "experts", **_SOURCE},
     ),
     "speeds": Section(
         _speeds,

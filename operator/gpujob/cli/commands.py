@@ -30,7 +30,7 @@ WRITTEN: Final = Option(
 )
 SECTIONS: Final = Option(
     ("sections",),
-    "accelerators, runtimes, prices, features, throughputs or speeds; all when absent.",
+    "accelerators, runtimes, prices, features, throughputs, models or speeds; all when absent.",
     metavar="SECTION",
     repeated=True,
 )

@@ -56,6 +56,14 @@ NUMBERS: Final = frozenset(
         "FP16",
         "FP8",
         "WATTS",
+        "PARAMETERS",
+        "LAYERS",
+        "HIDDEN",
+        "HEADS",
+        "KV HEADS",
+        "FFN",
+        "VOCABULARY",
+        "EXPERTS",
         "PER GPU",
     }
 )

@@ -10,8 +10,8 @@ import pytest
 
 from gpujob.catalog.load import load_catalog, read_catalog
 from gpujob.catalog.records import Accelerator
-from gpujob.catalog.throughput import MILLION, REFERENCE, Speed, Speeds, Work, peak, roofline
-from gpujob.vocabulary import Evidence, Precision, WorkKind
+from gpujob.catalog.throughput import MILLION, REFERENCE, Speed, Speeds, Work, peak, roofline, work_of
+from gpujob.vocabulary import Evidence, Method, Precision, WorkKind
 
 CATALOG = load_catalog()
 TRAINING, FINE_TUNING, INFERENCE = (Work(kind) for kind in WorkKind)
@@ -83,6 +83,15 @@ def test_a_source_says_what_ran_in_which_format_who_says_so_and_when() -> None:
     assert speed("A100-80GB").source.startswith(
         "estimate: 0.69 × RTX-PRO-6000 by dense TFLOPS and bandwidth; RTX-PRO-6000: "
     )
+
+
+def test_a_method_is_a_kind_of_work() -> None:
+    found = {method: work_of(method, Precision.BF16) for method in Method}
+    assert [work.kind for work in found.values()] == [
+        WorkKind.TRAINING, WorkKind.FINE_TUNING, WorkKind.FINE_TUNING, WorkKind.INFERENCE
+    ]  # fmt: skip
+    # Asked for by name, BF16 is emulated on a T4; unasked, FP16 does.
+    assert speed("T4", TRAINING).millionths > 5 * speed("T4", found[Method.FULL]).millionths
 
 
 def test_what_has_no_figures_has_no_speed() -> None:
