@@ -100,6 +100,50 @@ def pod(name: str, on: str, gpus: Mapping[str, Any] | None = None, phase: str = 
     }
 
 
+def resource_slice(on: str, driver: str, *devices: Mapping[str, Any], version: str = "v1", **pool: Any) -> Object:
+    """A ResourceSlice of a node; a device is {name, memory, attributes...}, a version attribute is written {"version": x}."""
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{on}-{driver}-{pool.get('generation', 1)}"},
+        "spec": {
+            "driver": driver,
+            "nodeName": on,
+            "pool": {"name": on, "generation": 1, "resourceSliceCount": 1, **pool},
+            "devices": [_slice_device(version, **device) for device in devices],
+        },
+    }
+
+
+def _slice_device(version: str, name: str, memory: str | None = None, **attributes: Any) -> Object:
+    more = {key: attributes.pop(key) for key in ("taints", "consumesCounters") if key in attributes}
+    said = {key: value if isinstance(value, dict) else {"string": value} for key, value in attributes.items()}
+    body = {"attributes": said, "capacity": {"memory": {"value": memory}} if memory else {}, **more}
+    return {"name": name, "basic": body} if version == "v1beta1" else {"name": name, **body}
+
+
+def resource_claim(
+    name: str, driver: str, pool: str, *devices: str, pod_uid: str = "", extended: bool = False
+) -> Object:
+    """A ResourceClaim to which devices are allocated."""
+    results = [{"request": "gpu", "driver": driver, "pool": pool, "device": device} for device in devices]
+    reserved = [{"resource": "pods", "name": "p", "uid": pod_uid}] if pod_uid else []
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"} if extended else {}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+        "status": {"allocation": {"devices": {"results": results}}, "reservedFor": reserved},
+    }
+
+
+def device_class(name: str, expression: str, resource: str | None = None) -> Object:
+    """A DeviceClass, with the resource name by which pods can ask for its devices."""
+    named = {"extendedResourceName": resource} if resource else {}
+    spec = {"selectors": [{"cel": {"expression": expression}}], **named}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
+
+
 def gpupool(name: str, labels: Mapping[str, str], created: str = "2026-01-01T00:00:00Z", **spec: Any) -> Object:
     """An admin's GPUPool that claims the nodes with these labels."""
     return {

@@ -246,6 +246,7 @@ class Reason(StrEnum):
     MODELS_DIFFER = "ModelsDiffer"
     LABELS_CONTRADICT = "LabelsContradict"
     NO_DEVICE_PLUGIN = "NoDevicePlugin"
+    NO_RESOURCE_NAME = "NoResourceName"
     RUNTIME_CLASS_MISSING = "RuntimeClassMissing"
     RUNTIME_UNKNOWN = "RuntimeUnknown"
     POOL_UNKNOWN = "PoolUnknown"

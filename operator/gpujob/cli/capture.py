@@ -13,6 +13,7 @@ from typing import Any, Final
 from gpujob.cli.printing import as_yaml, say
 from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet.objects import TERMINAL_PHASES, vendor_of
+from gpujob.fleet.slices import EXTENDED_CLAIM, KINDS
 from gpujob.untrusted import Table, table, tables
 from gpujob.vocabulary import GROUP, Label
 
@@ -153,6 +154,16 @@ def _quota(raw: Table, selected: set[str]) -> dict[str, Any]:
     )
 
 
+def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """What a DRA driver offers, what a claim holds (not what it asked for), what a class covers."""
+    metadata, status = table(raw, "metadata"), table(raw, "status")
+    extended = _present(table(metadata, "annotations"), EXTENDED_CLAIM)
+    kept = _filled(namespace=metadata.get("namespace"), annotations=extended)
+    if raw["kind"] == "ResourceClaim":
+        return _object(raw, kept, status=_present(status, "allocation", "reservedFor"))
+    return _object(raw, kept, spec=dict(table(raw, "spec")))
+
+
 _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] = {
     "RuntimeClass": _runtime_class,
     "GPURuntime": _gpuruntime,
@@ -160,6 +171,7 @@ _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] =
     "Node": _node,
     "Pod": _pod,
     "ResourceQuota": _quota,
+    **dict.fromkeys(KINDS, _of_dra),
 }
 """How each kind is redacted, in the order in which they are written; other kinds are left out."""
 

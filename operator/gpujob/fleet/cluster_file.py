@@ -18,7 +18,7 @@ import yaml
 
 from gpujob.catalog.records import Catalog, Runtime, runtime_of
 from gpujob.errors import BadClusterFile, BadInput
-from gpujob.fleet import published
+from gpujob.fleet import published, slices
 from gpujob.fleet.claims import admin_pool
 from gpujob.fleet.objects import Node, Pod, read_node, read_pod
 from gpujob.fleet.pools import Fleet
@@ -36,6 +36,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "ResourceQuota": "",
     "RuntimeClass": "node.k8s.io",
     "ResourceSlice": "resource.k8s.io",
+    "ResourceClaim": "resource.k8s.io",
+    "DeviceClass": "resource.k8s.io",
     "GPUPool": GROUP,
     "GPURuntime": GROUP,
 }
@@ -62,7 +64,7 @@ class ClusterObjects:
     runtime_classes: frozenset[str] = frozenset()
     quotas: Quotas = field(default_factory=dict, hash=False)
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    """Namespaces and ResourceSlices as they came."""
+    """Namespaces and the objects of DRA as they came."""
     published_at: str | None = None
     """When the operator last wrote the status of a GPUPool (RFC 3339), None where that is not said."""
     unread: tuple[str, ...] = ()
@@ -87,7 +89,11 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
         fleet = published.fleet_of(objects.all_pools, catalog, objects.runtime_classes)
     else:
         admin_pools = [admin_pool(pool) for pool in objects.admin_pools]
-        fleet = read_fleet(objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes)
+        of_dra = [item for item in objects.others if item.get("kind") in slices.KINDS]
+        inventory = slices.read_inventory(of_dra) if of_dra else None
+        fleet = read_fleet(
+            objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes, inventory=inventory
+        )
     return replace(fleet, quotas=objects.quotas), catalog
 
 
@@ -202,7 +208,7 @@ class _Reading:
             discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
             runtimes=tuple(self._read("GPURuntime", _runtime)),
             runtime_classes=frozenset(name for _, name in self._found["RuntimeClass"]),
-            others=tuple(item for kind in ("Namespace", "ResourceSlice") for item in self._found[kind].values()),
+            others=tuple(item for kind in ("Namespace", *slices.KINDS) for item in self._found[kind].values()),
             quotas=quotas_of(
                 (namespace or "default", read_quota(item))
                 for (namespace, _), item in self._found["ResourceQuota"].items()

@@ -30,6 +30,8 @@ class DeviceGroup:
     healthy: int
     beside: int = 0
     """Usable devices of the node's other resources, which have a share in its CPU and memory too; in devices like these."""
+    held: int = 0
+    """Devices that ResourceClaims hold, beside those of pods that ask for the resource."""
     silicon: Silicon | None = None
     """Where other resources of the node offer the same cards: what a pod takes of one is gone from the others."""
 

@@ -38,7 +38,7 @@ def _pool_node(group: DeviceGroup, usage: Usage) -> PoolNode:
 def _free(group: DeviceGroup, usage: Usage) -> int:
     """Devices that no pod holds, be it under this resource or under another one of the same cards."""
     node = group.node.name
-    free = group.healthy - usage.devices.get((node, group.resource), 0)
+    free = group.healthy - group.held - usage.devices.get((node, group.resource), 0)
     if group.silicon is None:
         return free
     taken = {resource: usage.devices.get((node, resource), 0) for resource, _ in group.silicon.shares}

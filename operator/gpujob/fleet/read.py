@@ -15,11 +15,13 @@ from gpujob.fleet import pricing
 from gpujob.fleet.claimed import claimed_pool
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
+from gpujob.fleet.dra import with_slices
 from gpujob.fleet.growth import node_pool_of
 from gpujob.fleet.naming import identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Fleet, Pool, unnamed_reserved
+from gpujob.fleet.slices import Inventory
 from gpujob.fleet.usage import Promise, Usage
 
 
@@ -31,18 +33,26 @@ def read_fleet(
     runtime_classes: Iterable[str] = (),
     promises: Iterable[Promise] = (),
     known: Mapping[str, tuple[DeviceGroup, ...]] | None = None,
+    inventory: Inventory | None = None,
 ) -> Fleet:
     """The fleet as nodes, pods, admins and promises make it; pools in the order of their names.
 
-    `known` may hold the device groups of nodes already read (by node name), since labels change rarely.
+    `known` may hold the device groups of nodes already read (by node name), since labels change rarely;
+    `inventory` what DRA drivers offer.
     """
+    pods = tuple(pods)
     usage = Usage(pods, promises)
+    asking = (
+        {pod.uid: sum(pod.devices.values()) for pod in pods if pod.devices and not pod.terminal} if inventory else {}
+    )
     claims = Claims(admin_pools)
     claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
     discovered: dict[tuple[object, ...], list[DeviceGroup]] = defaultdict(list)
     # In the order of their names, since of equal things the first is shown.
     for node in sorted(nodes, key=lambda node: node.name):
         groups = known[node.name] if known and node.name in known else groups_of(node, catalog)
+        if inventory and node.name in inventory.devices:
+            groups = with_slices(node, groups, inventory, asking, catalog)
         for group in groups:
             admin = claims.claim(node, group.resource)
             if admin is None:

@@ -422,3 +422,68 @@ def test_in_an_admin_s_pool_the_dearest_annotation_counts_and_all_nodes_need_one
     assert price(fleet(dear, unsaid, gpupool("mine", X)))[1].startswith("indicative")
     for order in ([dear, wrong, unsaid], [unsaid, wrong, dear]):
         assert doubts(fleet(*order, gpupool("mine", X))) == [Reason.PRICE_INVALID, Reason.PRICE_INDICATIVE]
+
+
+# --- Several resources of the same cards
+
+
+def twice() -> Object:
+    """A node on which two device plugins offer the same 8 cards, whole and in partitions."""
+    return node("n", MI300X, 8, devices={"amd.com/gpu": "8", "amd.com/cpx_nps4": "64"})
+
+
+def free_of(found: Fleet) -> dict[str, int]:
+    return {pool.resource: pool.nodes[0].free for pool in found.pools}
+
+
+def test_what_a_pod_takes_of_a_card_is_gone_from_every_resource_of_it() -> None:
+    assert free_of(fleet(twice())) == {"amd.com/gpu": 8, "amd.com/cpx_nps4": 64}
+    assert free_of(fleet(twice(), pod("p", "n", {"amd.com/gpu": 3}))) == {"amd.com/gpu": 5, "amd.com/cpx_nps4": 40}
+    assert free_of(fleet(twice(), pod("p", "n", {"amd.com/cpx_nps4": 9}))) == {"amd.com/gpu": 6, "amd.com/cpx_nps4": 55}
+    for pool in fleet(twice()).pools:
+        assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
+        assert pool.nodes[0].beside == 0
+
+
+def test_a_reservation_on_one_resource_takes_of_the_others_too() -> None:
+    before = fleet(twice())
+    needs = Resources(1000, 1024**3, 0, 1)
+    assert free_of(before.reserve(pool_of(before, "n", "amd.com/gpu"), 2, needs, ["n"])) == {
+        "amd.com/gpu": 6,
+        "amd.com/cpx_nps4": 48,
+    }
+    assert free_of(before.reserve(pool_of(before, "n", "amd.com/cpx_nps4"), 9, needs, ["n"])) == {
+        "amd.com/gpu": 6,
+        "amd.com/cpx_nps4": 55,
+    }
+
+
+def test_memory_per_gpu_is_the_admin_s_last_word() -> None:
+    pool = fleet(node("n", H100, labels=X), gpupool("mine", X, memoryPerGPU="70Gi")).pool("mine")
+    assert pool is not None
+    assert pool.memory == 70 * 1024**3
+
+
+def test_whole_devices_and_parts_are_no_pool() -> None:
+    part = node("m", MI300X, labels=X, devices={"amd.com/gpu": "64"})
+    pool = fleet(node("n", MI300X, labels=X), part, gpupool("mine", X)).pool("mine")
+    assert pool is not None
+    assert pool.problem is not None
+    assert pool.problem.message == "its nodes hold MI300X, MI300X 1/8; narrow spec.nodeSelector"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "devices", "part"),
+    [
+        (MI300X, 8, {"amd.com/cpx_nps4": "64"}, 8),
+        (A100, 8, {"nvidia.com/mig-1g.10gb": "56"}, 7),
+        (H100, 8, {"nvidia.com/mig-3g.40gb": "16"}, 2),
+    ],
+)
+def test_a_part_costs_its_part_of_the_list_price(gpu: Any, count: int, devices: dict[str, str], part: int) -> None:
+    whole = fleet(node("n", gpu, count)).pools[0].price
+    price = fleet(node("n", gpu, count, devices=devices)).pools[0].price
+    assert whole is not None
+    assert price is not None
+    assert abs(price.per_gpu_hour * part - whole.per_gpu_hour) < part
+    assert price.source == f"{whole.source}, 1/{part} of a device"

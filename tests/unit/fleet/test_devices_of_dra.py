@@ -1,0 +1,218 @@
+"""Devices that DRA drivers offer: no node lists a resource, ResourceSlices say what there is and claims what is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import (
+    H100,
+    MI300X,
+    Object,
+    decision,
+    device_class,
+    fleet,
+    node,
+    pod,
+    pool_of,
+    resource_claim,
+    resource_slice,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpujob.fleet.cluster_file import read_cluster
+from gpujob.fleet.slices import read_inventory
+from gpujob.vocabulary import Outcome, Reason, Verdict
+
+GPU = "nvidia.com/gpu"
+NVIDIA = "gpu.nvidia.com"
+AMD = "gpu.amd.com"
+WHOLE = f"device.driver == '{NVIDIA}' && device.attributes['{NVIDIA}'].type == 'gpu'"
+NVIDIA_CLASS = device_class(NVIDIA, WHOLE, GPU)
+AMD_CLASS = device_class(AMD, f'device.driver == "{AMD}"', "amd.com/gpu")
+
+
+def h100(name: str, **more: Any) -> Object:
+    """A device as NVIDIA's driver v0.5 writes it."""
+    said = {
+        "type": "gpu",
+        "productName": "NVIDIA H100 80GB HBM3",
+        "architecture": "Hopper",
+        "cudaComputeCapability": {"version": "9.0.0"},
+        "driverVersion": {"version": "580.126.20"},
+    }
+    return {"name": name, "memory": "81559Mi", **said, **more}
+
+
+def mi300x(name: str, **more: Any) -> Object:
+    """A device as AMD's driver v1.0 writes it."""
+    said = {
+        "type": "amdgpu",
+        "productName": "AMD_Instinct_MI300X_OAM",
+        "deviceID": "0x74a1",
+        "driverVersion": {"version": "6.16.13"},
+    }
+    return {"name": name, "memory": "196592Mi", **said, **more}
+
+
+def h100s(count: int = 8, **more: Any) -> Object:
+    return resource_slice("n", NVIDIA, *(h100(f"gpu-{index}", **more) for index in range(count)))
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1"])
+def test_slices_of_every_version_are_read(version: str) -> None:
+    devices = [h100(f"gpu-{index}") for index in range(8)]
+    pool = pool_of(fleet(node("n"), resource_slice("n", NVIDIA, *devices, version=version), NVIDIA_CLASS), "n")
+    assert (pool.accelerator_id, pool.resource, pool.problem, pool.doubts[:0]) == ("H100-SXM", GPU, None, ())
+    assert (pool.total, pool.free, pool.driver, pool.kind) == (8, 8, "580.126.20", "Whole")
+    assert pool.memory == pool_of(fleet(node("m", H100)), "m").memory
+
+
+def test_a_job_asks_for_them_by_the_resource_name_of_the_class() -> None:
+    found = decision(node("n"), h100s(), NVIDIA_CLASS, gpusPerNode=8)
+    assert (found.verdict, found.choice and found.choice.candidate.pool.resource) == (Verdict.PLACED, GPU)
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        mi300x("gpu-0"),
+        # v0.1: the id is KFD's, and pciAddr and family are there.
+        mi300x("gpu-0", deviceID="7469273492742", pciAddr="0000:1b:00.0", family="AI", partitionProfile="spx_nps1"),
+        mi300x("gpu-0", productName="AMD Instinct MI300X OAM", deviceID="", driverVersionFull="6.16.13"),
+        mi300x("gpu-0", computePartition="SPX", memoryPartition="NPS1"),
+    ],
+)
+def test_both_generations_of_amd_attributes_name_an_mi300x(device: Object) -> None:
+    pool = pool_of(fleet(node("n"), resource_slice("n", AMD, device), AMD_CLASS), "n")
+    assert (pool.accelerator_id, pool.resource, pool.kind, pool.driver) == ("MI300X", "amd.com/gpu", "Whole", "6.16.13")
+    assert pool.memory == pool_of(fleet(node("m", MI300X)), "m").memory
+    assert pool.problem is None
+
+
+def test_partitions_of_amd_are_parts() -> None:
+    parts = [
+        mi300x(f"p-{index}", type="amdgpu-partition", partitionProfile="cpx_nps4", memory="24574Mi")
+        for index in range(64)
+    ]
+    pool = pool_of(fleet(node("n"), resource_slice("n", AMD, *parts), AMD_CLASS), "n")
+    assert (pool.kind, pool.portion.profile, pool.share, pool.total) == ("Partition", "cpx_nps4", (1, 8), 64)
+
+
+def test_the_size_that_amd_s_driver_falls_back_to_is_a_contradiction_and_the_smaller_counts() -> None:
+    pool = pool_of(fleet(node("n"), resource_slice("n", AMD, mi300x("gpu-0", memory="80Gi")), AMD_CLASS), "n")
+    assert pool.memory == 80 * 1024**3
+    assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
+
+
+@pytest.mark.parametrize(
+    ("classes", "says"),
+    [
+        ([], "driver gpu.nvidia.com offers its devices by DRA, and no DeviceClass is known; "
+             "add deviceclasses to the description"),
+        ([device_class(NVIDIA, WHOLE)], "driver gpu.nvidia.com offers gpu devices by DRA, and no DeviceClass gives them a "
+                                        "spec.extendedResourceName nvidia.com/gpu"),
+        ([device_class("mine", WHOLE + " && device.capacity['x'].memory > quantity('1Gi')", GPU)], "no DeviceClass gives"),
+        ([device_class("other", f"device.driver == '{AMD}'", GPU)], "no DeviceClass gives"),
+        ([device_class("mine", WHOLE, "example.com/gpu")], "no DeviceClass gives"),
+    ],
+)  # fmt: skip
+def test_without_a_resource_name_nothing_is_placed(classes: list[Object], says: str) -> None:
+    found = decision(node("n", labels=H100.labels(8, "")), h100s(), *classes)
+    assert found.verdict is Verdict.MISCONFIGURED
+    best = found.candidates[0]
+    assert (best.outcome, best.reasons[0].reason) == (Outcome.MISCONFIGURED, Reason.NO_RESOURCE_NAME)
+    assert says in best.reasons[0].message
+    assert best.pool.accelerator_id == "H100-SXM"
+
+
+def test_free_devices_are_slices_less_allocated_claims() -> None:
+    claim = resource_claim("c", NVIDIA, "n", "gpu-0", "gpu-5")
+    watching = resource_claim("w", NVIDIA, "n", "gpu-1")
+    watching["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    elsewhere = resource_claim("e", NVIDIA, "m", "gpu-2")
+    pool = pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, claim, watching, elsewhere), "n")
+    assert (pool.total, pool.free) == (8, 6)
+
+
+def test_the_claim_of_an_extended_resource_is_counted_once() -> None:
+    asking = pod("p", "n", {GPU: 3})
+    claim = resource_claim("c", NVIDIA, "n", "gpu-0", "gpu-1", "gpu-2", pod_uid="uid-of-p", extended=True)
+    left_behind = resource_claim("d", NVIDIA, "n", "gpu-3", pod_uid="uid-of-q", extended=True)
+    assert pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, asking, claim), "n").free == 5
+    assert pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, asking), "n").free == 5
+    assert pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, asking, claim, left_behind), "n").free == 4
+
+
+def test_tainted_devices_and_incomplete_pools_are_not_healthy() -> None:
+    sick = resource_slice("n", NVIDIA, h100("gpu-0", taints=[{"key": "xid", "effect": "NoSchedule"}]), h100("gpu-1"))
+    pool = pool_of(fleet(node("n"), sick, NVIDIA_CLASS), "n")
+    assert (pool.total, pool.nodes[0].healthy, pool.free) == (2, 1, 1)
+    partly = resource_slice("n", NVIDIA, h100("gpu-0"), resourceSliceCount=2)
+    assert pool_of(fleet(node("n"), partly, NVIDIA_CLASS), "n").free == 0
+
+
+def test_only_the_newest_generation_of_a_pool_counts() -> None:
+    old = resource_slice("n", NVIDIA, *(h100(f"gpu-{index}") for index in range(8)))
+    new = resource_slice("n", NVIDIA, h100("gpu-0"), generation=2)
+    assert pool_of(fleet(node("n"), old, new, NVIDIA_CLASS), "n").total == 1
+
+
+def test_whole_cards_and_slices_of_the_same_silicon_are_not_added_up() -> None:
+    def takes(amount: int) -> list[Object]:
+        return [{"counterSet": "gpu-0", "counters": {"memory": {"value": str(amount)}}}]
+
+    mig = {"type": "mig", "profile": "1g.10gb", "memory": "9984Mi"}
+    slices = [h100(f"mig-{index}", consumesCounters=takes(1), **mig) for index in range(7)]
+    published = resource_slice("n", NVIDIA, h100("gpu-0", consumesCounters=takes(8)), *slices)
+    published["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": {"memory": {"value": "8"}}}]
+    free = {pool.resource: pool.free for pool in fleet(node("n"), published, NVIDIA_CLASS).pools}
+    assert free == {GPU: 1, "gpu.nvidia.com/mig": 7}
+    taken = resource_claim("c", NVIDIA, "n", "mig-3")
+    free = {pool.resource: pool.free for pool in fleet(node("n"), published, NVIDIA_CLASS, taken).pools}
+    assert free == {GPU: 0, "gpu.nvidia.com/mig": 6}
+
+
+def test_two_models_under_one_name_are_a_problem() -> None:
+    other = h100(
+        "gpu-1", productName="NVIDIA A100-SXM4-80GB", cudaComputeCapability={"version": "8.0.0"}, memory="80Gi"
+    )
+    pools = fleet(node("n"), resource_slice("n", NVIDIA, h100("gpu-0"), other), NVIDIA_CLASS).pools
+    assert [pool.problem and pool.problem.reason for pool in pools] == [Reason.MODELS_DIFFER] * 2
+
+
+def test_a_device_plugin_beside_the_slices_offers_the_same_devices() -> None:
+    pool = pool_of(fleet(node("n", H100), h100s(), NVIDIA_CLASS, resource_claim("c", NVIDIA, "n", "gpu-0")), "n")
+    assert (pool.total, pool.free, pool.problem) == (8, 7, None)
+    assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
+
+
+def test_devices_for_virtual_machines_and_of_other_drivers_are_passed_over() -> None:
+    vfio = resource_slice("n", NVIDIA, h100("gpu-0", type="vfio"))
+    network = resource_slice("n", "dra.net", {"name": "eth0", "type": "nic"})
+    assert fleet(node("n"), vfio, network, NVIDIA_CLASS).pools == ()
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(part=st.sampled_from(["spec", "status", "metadata"]), member=st.text(max_size=12), value=junk, data=st.data())
+def test_whatever_objects_of_dra_say_nothing_raises_and_nothing_unknown_fits(
+    part: str, member: str, value: Any, data: st.DataObject
+) -> None:
+    objects = [h100s(2), NVIDIA_CLASS, resource_claim("c", NVIDIA, "n", "gpu-0")]
+    odd = dict(data.draw(st.sampled_from(objects)))
+    holder = dict(odd.get(part) or {})
+    names = [member, *holder]
+    odd[part] = data.draw(st.just(value) | st.just({**holder, data.draw(st.sampled_from(names)): value}))
+    odd["metadata"] = {"name": "odd"}
+    read_inventory([odd])
+    read_cluster([node("n"), odd])
+    for pool in fleet(node("n"), *objects, odd).pools:
+        assert 0 <= pool.free <= pool.total
+        assert pool.problem is not None or pool.accelerator is not None
