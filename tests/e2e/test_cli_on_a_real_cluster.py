@@ -148,7 +148,7 @@ def test_a_capture_plans_as_the_cluster_does(cluster: Cluster, captured: Path, j
 
 def test_what_kubectl_gets_plans_as_the_cluster_does(cluster: Cluster, tmp_path: Path) -> None:
     dump = tmp_path / "dump.yaml"
-    kinds = "nodes,pods,gpupools,gpuruntimes,runtimeclasses"
+    kinds = "nodes,pods,gpupools,gpuruntimes,runtimeclasses,resourcequotas"
     dump.write_text(kubectl(cluster, "get", kinds, "-A", "-o", "yaml"))
     live = gpujob(cluster, "plan", "-f", "-", "-o", "json")
     assert gpujob(cluster, "plan", "-f", "-", "-o", "json", "--cluster", dump).stdout == live.stdout
@@ -230,3 +230,18 @@ def publish_pools(cluster: Cluster, captured: Path) -> None:
         status = {"status": publish.status(pool, fleet, {}, "2026-01-31T10:00:00Z")}
         patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
         kubectl(cluster, "patch", "gpupool", pool.name, *patch)
+
+
+def test_a_job_of_the_cluster_is_explained_by_its_name(cluster: Cluster) -> None:
+    manifest = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": {"name": "asked"}, "spec": {}}
+    kubectl(cluster, "create", "-f", "-", stdin=json.dumps(manifest))
+    done = gpujob(cluster, "explain", "asked", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert (found["job"], found["verdict"]) == ("asked", "Placed")
+    assert found["whyNot"]
+    missing = gpujob(cluster, "explain", "nobody")
+    assert missing.returncode == 2
+    assert missing.stderr == (
+        "error: there is no GPUJob nobody in namespace default; `kubectl get gpujobs -A` lists them all\n"
+    )

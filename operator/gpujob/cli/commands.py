@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
 
@@ -15,6 +15,9 @@ ABOUT: Final = "Where would this GPU job run, why there, and for how much? Decid
 TABLES: Final = ("table", "wide")
 
 MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs; - reads stdin.", metavar="JOB", required=True)
+SOME_MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs instead of NAME.", metavar="JOB")
+JOB_NAME: Final = Option(("name",), "A GPUJob of the cluster.", metavar="NAME")
+WHY_NOT: Final = Option(("--why-not",), "Explain this pool instead of the next best ones.", metavar="POOL")
 CLUSTER: Final = Option(("--cluster",), "Kubernetes objects instead of a live cluster; - reads stdin.", metavar="FILE")
 CATALOG: Final = Option(("--catalog",), "A catalog in place of the shipped one.", metavar="FILE")
 KUBECONFIG: Final = Option(("--kubeconfig",), "The kubeconfig, without --cluster.", metavar="FILE")
@@ -105,6 +108,47 @@ def render(
     return planning.exit_code(plans)
 
 
+def explain(
+    name: str | None,
+    filename: str | None,
+    why_not: str | None,
+    cluster: str | None,
+    catalog: str | None,
+    output: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    no_color: bool,
+) -> int:
+    """Say why a job is on its pool, why it is on no other one, and what would change that.
+
+    The decision is made again with the cluster as it is now, without the job's own pods. Exit codes as for plan.
+    """
+    from gpujob.cli import explaining, planning, sources
+    from gpujob.errors import BadInput
+
+    if (name is None) == (filename is None):
+        raise BadInput("explain needs the NAME of a job in the cluster, or -f JOB with a manifest; give one of the two")
+    if cluster == sources.STDIN and (name is not None or filename == sources.STDIN):
+        raise BadInput("--cluster cannot read stdin here, since it is read twice; name a file")
+    if name is not None:
+        jobs: list[Mapping[str, Any]] = [sources.read_live_job(name, namespace, cluster, kubeconfig, context)]
+    else:
+        jobs = [job.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                for job in sources.read_manifest(str(filename), namespace)]  # fmt: skip
+    objects, known = sources.read_objects(cluster, kubeconfig, context), sources.read_catalog(catalog)
+    asked = [why_not] if why_not else []
+    answers = [explaining.explain_job(job, objects, known, asked) for job in jobs]
+    if output in TABLES:
+        from gpujob.cli.tables import print_explanations
+
+        print_explanations(answers, wide=output == "wide", color=_wants_color(no_color))
+    else:
+        documents = explaining.documents(answers)
+        _print(documents[0] if len(documents) == 1 else documents, as_json=output == "json")
+    return planning.exit_code(answer.plan for answer in answers)
+
+
 def pools(
     cluster: str | None,
     catalog: str | None,
@@ -160,6 +204,10 @@ def capture(output: str, cluster: str | None, kubeconfig: str | None, context: s
 VERBS: Final[Mapping[str, Verb]] = {
     "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
     "render": Verb(render, (MANIFEST, CLUSTER, CATALOG, OBJECTS, NAMESPACE, KUBECONFIG, CONTEXT)),
+    "explain": Verb(
+        explain,
+        (JOB_NAME, SOME_MANIFEST, WHY_NOT, CLUSTER, CATALOG, SHOWN, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR),
+    ),
     "pools": Verb(pools, (CLUSTER, CATALOG, SHOWN, KUBECONFIG, CONTEXT, NO_COLOR)),
     "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
     "capture": Verb(capture, (WRITTEN, REDACTED, KUBECONFIG, CONTEXT)),

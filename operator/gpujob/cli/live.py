@@ -10,7 +10,7 @@ import logging
 import os
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import orjson
 
@@ -57,6 +57,15 @@ class LiveCluster:
                 raise
             return [self._published(error), *self._extras()]
         return [*fleet, self._if_allowed(GPUPOOLS), *self._extras()]
+
+    def gpujob(self, name: str, namespace: str | None) -> dict[str, Any]:
+        """One GPUJob with its status; without a namespace the one of the kubeconfig's context."""
+        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
+        where = namespace or namespace_of(self.kubeconfig, self.context)
+        status, body = connection.get(f"/apis/{GROUP}/{VERSION}/namespaces/{quote(where)}/gpujobs/{quote(name)}")
+        if status == 404:
+            raise BadInput(f"there is no GPUJob {name} in namespace {where}; `kubectl get gpujobs -A` lists them all")
+        return _page(f"gpujobs of namespace {where}", status, body)
 
     def listed(self, path: str, **selectors: str) -> dict[str, Any]:
         """A whole list, page by page; empty where the cluster does not have the kind."""
@@ -176,6 +185,19 @@ def connect(kubeconfig: str | None, context: str | None) -> Connection:
         where = "account of this pod" if inside else f"kubeconfig {location}"
         raise BadInput(f"the {where} cannot be used ({complaints.said[0].splitlines()[0]}); mend it, {OFFLINE}")
     return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager)
+
+
+def namespace_of(kubeconfig: str | None, context: str | None) -> str:
+    """The namespace of the kubeconfig's context; `default` where it names none."""
+    from kubernetes import config
+
+    location = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+    try:
+        contexts, active = config.list_kube_config_contexts(location)  # type: ignore[no-untyped-call]
+    except config.ConfigException:
+        return "default"  # In a cluster there is no kubeconfig.
+    named = next((each for each in contexts if each["name"] == context), active)
+    return str(named.get("context", {}).get("namespace") or "default")
 
 
 class _Complaints(logging.Handler):

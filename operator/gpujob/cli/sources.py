@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,6 +70,19 @@ def read_objects(cluster: str | None, kubeconfig: str | None, context: str | Non
         when = objects.published_at or "an unknown time"
         say(f"nodes cannot be read; published GPUPools are used: free as of {when}")
     return objects
+
+
+def read_live_job(
+    name: str, namespace: str | None, cluster: str | None, kubeconfig: str | None, context: str | None
+) -> Mapping[str, Any]:
+    """A GPUJob as the API server holds it: of a live cluster, or of a description that holds it."""
+    if cluster is None:
+        from gpujob.cli.live import LiveCluster
+
+        return LiveCluster(kubeconfig, context).gpujob(name, namespace)
+    from gpujob.cli.explaining import in_documents
+
+    return in_documents(read_raw(cluster, kubeconfig, context), name, namespace)
 
 
 def read_raw(cluster: str | None, kubeconfig: str | None, context: str | None, *, whole: bool = False) -> list[Any]:

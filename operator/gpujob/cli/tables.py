@@ -14,12 +14,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpujob.cli.explaining import sentences
 from gpujob.cli.printing import plain
 from gpujob.finding import Dollars, Finding, Size, listed
 from gpujob.placement import explain
 from gpujob.vocabulary import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from gpujob.cli.explaining import Explanation
     from gpujob.cli.planning import Plan
     from gpujob.fleet.pools import Fleet, Pool
     from gpujob.placement.decision import Candidate, Decision
@@ -90,6 +92,24 @@ def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
             if number:
                 console.print()
             _print_plan(console, plan, wide=wide)
+    print(shown.get(), end="")
+
+
+def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color: bool) -> None:
+    """What each status says, the decision as it would be made now, and why not the other pools."""
+    console = _console(color)
+    with console.capture() as shown:
+        for number, each in enumerate(explanations):
+            if number:
+                console.print()
+            if each.state:
+                _print(console, Text.assemble((each.state, "bold"), f"  {plain(each.plan.name)}: {plain(each.said)}"))
+                _print(console, Text("Decided again, without its own pods:"))
+            _print_plan(console, each.plan, wide=wide)
+            if each.others:
+                console.print()
+            for label, sentence in sentences(each):
+                _print(console, Text.assemble((f"{plain(label)} ", "bold"), plain(sentence)))
     print(shown.get(), end="")
 
 

@@ -1,6 +1,6 @@
 """A cluster as a file: Kubernetes objects in YAML or JSON become what the planner reads. The same for live answers.
 
-`kubectl get nodes,pods,gpupools,gpuruntimes,runtimeclasses -A -o yaml` is such a file, `kubectl gpujob capture` writes
+`kubectl get nodes,pods,gpupools,gpuruntimes,runtimeclasses,resourcequotas -A -o yaml` is such a file, `kubectl gpujob capture` writes
 one. Everything in it is hostile: an object that cannot be read is left out and said in `unread`, never raised, so that
 one malformed object does not stop the others. Called by the command line; the operator reads the same objects from its
 watches.

@@ -1,0 +1,128 @@
+"""Why a job is where it is: what its status says, the decision made again now, and what would change it.
+
+The job's own pods are left out of the cluster for that, since they hold the very devices that the decision is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.cli.planning import Plan, document
+from gpujob.errors import BadInput
+from gpujob.placement import explain
+from gpujob.placement.demand import demand_of
+from gpujob.placement.why_not import WhyNot, why_not
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.untrusted import table, tables
+
+if TYPE_CHECKING:
+    from gpujob.catalog.records import Catalog
+    from gpujob.fleet.cluster_file import ClusterObjects
+
+OTHERS: Final = 3
+"""Pools beside the chosen one that are explained unasked."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A job, what its status says, the decision made now, and why other pools were not chosen."""
+
+    plan: Plan
+    state: str
+    """The state in the status; empty for a job that has none."""
+    said: str
+    """What the status says of the placement; empty where it says nothing."""
+    others: tuple[WhyNot, ...]
+
+
+def explain_job(
+    raw: Mapping[str, Any], objects: ClusterObjects, catalog: Catalog, asked: Iterable[str] = ()
+) -> Explanation:
+    """The explanation of a GPUJob as the API server holds it; `asked`: the pools of --why-not, else the next best."""
+    from gpujob.api.manifest import read_gpujob
+    from gpujob.fleet.cluster_file import fleet_of
+
+    job = read_gpujob(raw)
+    uid = table(raw, "metadata").get("uid")
+    others = tuple(pod for pod in objects.pods if not uid or pod.job_uid != uid)
+    fleet, known = fleet_of(replace(objects, pods=others), catalog)
+    decision = next(
+        place_all([Waiting("", "", demand_of(job), namespace=job.metadata.namespace or "default")], fleet, known)
+    ).decision
+    pools = (
+        list(asked)
+        or [
+            candidate.pool.name
+            for candidate in explain.best_per_pool(decision)
+            if decision.choice is None or candidate.pool.name != decision.choice.candidate.pool.name
+        ][:OTHERS]
+    )
+    status = table(raw, "status")
+    return Explanation(
+        plan=Plan(job, decision),
+        state=str(status.get("state") or ""),
+        said=_said(status),
+        others=tuple(why_not(decision, pool, fleet, known) for pool in pools),
+    )
+
+
+def _said(status: Mapping[str, Any]) -> str:
+    placed = (c for c in tables(status, "conditions") if c.get("type") == "Placed")
+    return str(next(placed, {}).get("message") or "")
+
+
+def in_documents(documents: Iterable[Any], name: str, namespace: str | None) -> Mapping[str, Any]:
+    """The GPUJob of that name in a cluster description; BadInput when it has none, or several and no namespace."""
+    from gpujob.fleet.cluster_file import objects_in
+
+    found = {
+        (str(table(each, "metadata").get("namespace") or "default"), name): each
+        for each in objects_in(documents, [])
+        if each.get("kind") == "GPUJob" and table(each, "metadata").get("name") == name
+    }
+    matching = [each for (where, _), each in found.items() if namespace in (None, where)]
+    if not matching:
+        where = f" in namespace {namespace}" if namespace else ""
+        raise BadInput(f"the cluster description has no GPUJob {name}{where}; add it, or ask about a file with -f")
+    if len(matching) > 1:
+        spaces = ", ".join(sorted(where for where, _ in found))
+        raise BadInput(f"there is a GPUJob {name} in the namespaces {spaces}; name one with -n")
+    return matching[0]
+
+
+def documents(explanations: Iterable[Explanation]) -> list[dict[str, Any]]:
+    """The explanations as JSON: the plan's members and what an explanation adds."""
+    return [_document(each) for each in explanations]
+
+
+def _document(explanation: Explanation) -> dict[str, Any]:
+    return {
+        "job": explanation.plan.name,
+        "state": explanation.state or None,
+        "said": explanation.said or None,
+        **document(explanation.plan),
+        "whyNot": [_why_not(each) for each in explanation.others],
+    }
+
+
+def _why_not(answer: WhyNot) -> dict[str, Any]:
+    fix = answer.fix
+    return {
+        "pool": answer.pool.name,
+        "outcome": answer.outcome.value,
+        "reasons": [{"reason": each.reason.value, "message": each.message} for each in answer.reasons],
+        "change": answer.change,
+        "fix": fix and {"field": fix.field, "from": fix.before, "to": fix.after},
+    }
+
+
+def sentences(explanation: Explanation) -> list[tuple[str, str]]:
+    """Labels and sentences of what follows the table: why not each other pool."""
+    return [(f"Why not {each.pool.name}: ", _sentence(each)) for each in explanation.others]
+
+
+def _sentence(answer: WhyNot) -> str:
+    reasons = "; ".join(each.message for each in answer.reasons)
+    return f"{reasons}; {answer.change}" if reasons else answer.change

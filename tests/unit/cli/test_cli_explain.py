@@ -1,0 +1,103 @@
+"""`explain`: why this pool, why not another, and what would change that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cli_room import CATALOG, MIXED, Command, manifest
+
+H100 = "h100-sxm-p5-48xlarge-ondemand"
+L4 = "l4-g6-12xlarge-ondemand"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """The mixed cluster with a running job that holds all H100 of a node."""
+    path = tmp_path / "cluster.yaml"
+    path.write_text(
+        MIXED.read_text() + "\n---\n" + yaml.safe_dump_all([running("train"), running("train", "other"), pod()])
+    )
+    return path
+
+
+def running(name: str, namespace: str = "team") -> dict[str, Any]:
+    condition = {"type": "Placed", "status": "True", "reason": "Placed", "message": "it was the cheapest then"}
+    return {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUJob",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{namespace}"},
+        "spec": {"gpusPerNode": 8, "placement": {"vendors": ["NVIDIA"], "accelerators": {"allow": ["H100-SXM"]}}},
+        "status": {"state": "Running", "conditions": [condition]},
+    }
+
+
+def pod() -> dict[str, Any]:
+    """Takes the node that the job itself runs on."""
+    container = {"name": "train", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    labels = {"gpujob.dev/job-uid": "uid-team", "gpujob.dev/attempt": "1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train-0", "namespace": "team", "labels": labels},
+        "spec": {"nodeName": "h100-1", "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
+def test_a_running_job_is_decided_again_without_its_own_pods(gpujob: Command, cluster: Path) -> None:
+    answer = gpujob("explain", "train", "-n", "team", "--cluster", cluster, "--catalog", CATALOG)
+    assert answer.code == 0
+    first, second, third = answer.out.splitlines()[:3]
+    assert first == "Running  train: it was the cheapest then"
+    assert second == "Decided again, without its own pods:"
+    assert third.startswith(f"Placed  train: {H100} is the only pool with room")
+
+
+def test_a_namespace_is_asked_for_where_a_name_is_in_several(gpujob: Command, cluster: Path) -> None:
+    answer = gpujob("explain", "train", "--cluster", cluster)
+    assert (answer.code, answer.err) == (
+        2,
+        "error: there is a GPUJob train in the namespaces other, team; name one with -n\n",
+    )
+    answer = gpujob("explain", "nope", "--cluster", cluster)
+    assert answer.err == "error: the cluster description has no GPUJob nope; add it, or ask about a file with -f\n"
+
+
+def test_one_pool_can_be_asked_about(gpujob: Command) -> None:
+    job = manifest(gpuMemory="60G")
+    common = ("explain", "-f", "-", "--cluster", MIXED, "--catalog", CATALOG, "--why-not", L4)
+    answer = gpujob(*common, stdin=job)
+    last = answer.out.splitlines()[-1]
+    assert last.startswith(f"Why not {L4}: needs 55.87Gi usable per GPU, L4 has 22.26Gi")
+    assert last.endswith(f"with spec.gpuMemory 22Gi instead of 60G it would fit pool {L4}")
+    found = json.loads(gpujob(*common, "-o", "json", stdin=job).out)
+    assert found["verdict"] == "Placed"
+    assert found["whyNot"][0]["fix"] == {"field": "spec.gpuMemory", "from": "60G", "to": "22Gi"}
+    assert (found["job"], found["state"]) == ("train", None)
+
+
+def test_the_next_best_pools_are_explained_unasked(gpujob: Command) -> None:
+    found = json.loads(
+        gpujob("explain", "-f", "-", "--cluster", MIXED, "--catalog", CATALOG, "-o", "json", stdin=manifest()).out
+    )
+    assert len(found["whyNot"]) == 3
+    assert found["chosen"]["pool"] not in {each["pool"] for each in found["whyNot"]}
+
+
+@pytest.mark.parametrize("arguments", [(), ("train", "-f", "job.yaml")])
+def test_a_name_or_a_file(gpujob: Command, arguments: tuple[str, ...]) -> None:
+    answer = gpujob("explain", *arguments)
+    assert answer.code == 2
+    assert (
+        "explain needs the NAME of a job in the cluster, or -f JOB with a manifest; give one of the two" in answer.err
+    )
+
+
+def test_a_pool_that_is_not_there(gpujob: Command) -> None:
+    answer = gpujob("explain", "-f", "-", "--cluster", MIXED, "--why-not", "b200", stdin=manifest())
+    assert answer.code == 2
+    assert answer.err.startswith("error: --why-not: there is no pool b200; known pools are ")
