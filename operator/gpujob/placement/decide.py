@@ -61,7 +61,7 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
         for gang in demand.gangs
         for trial in _try_pool(demand.only(gang), pool, fleet, catalog, problems)
     ]
-    ranked = ranking.ranked(trials, demand.objective)
+    ranked = ranking.ranked(trials, demand)
     best = ranked[0] if ranked and ranked[0].candidate.outcome is Outcome.FITS else None
     candidates = tuple(trial.candidate for trial in ranked)
     if best is None:

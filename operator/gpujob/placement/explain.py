@@ -52,6 +52,7 @@ def _nearest(decision: Decision) -> Candidate:
 def _placed(decision: Decision) -> str:
     chosen = decision.candidates[0]
     fitting = [c for c in best_per_pool(decision) if c.outcome in (Outcome.CHOSEN, Outcome.FITS)]
+    fitting = [c for c in fitting if chosen.provision or not c.provision]
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
     if len(fitting) == 1:

@@ -48,16 +48,26 @@ def job_price(demand: Demand, pool: Pool, room: Room) -> int | None:
     return pool.price.per_gpu_hour * (demand.gang.gpus + idle)
 
 
-def ranked(trials: Iterable[Trial], objective: Objective) -> list[Trial]:
-    """Best first: outcome, then the pool and the gang by their best image, then the image."""
+def ranked(trials: Iterable[Trial], demand: Demand) -> list[Trial]:
+    """Best first: outcome, then the pool and the gang by their best image, then the image.
+
+    A job that does not wait takes what is free now, also where nodes that an autoscaler can add would be better.
+    """
     trials = list(trials)
-    objective = objective_used(objective, [trial.candidate for trial in trials])
+    objective = objective_used(demand.objective, [trial.candidate for trial in trials])
     best: dict[tuple[str, Gang], Trial] = {}
     for trial in trials:
         place = _place(trial)
         if place not in best or _in_pool(trial) < _in_pool(best[place]):
             best[place] = trial
-    ranks = {place: (*wish(trial.candidate, objective), *_ties(trial.candidate)) for place, trial in best.items()}
+    ranks = {
+        place: (
+            trial.candidate.provision and not demand.wait_seconds,
+            *wish(trial.candidate, objective),
+            *_ties(trial.candidate),
+        )
+        for place, trial in best.items()
+    }
     return sorted(trials, key=lambda trial: (*_in_pool(trial)[:2], ranks[_place(trial)], trial.rank))
 
 

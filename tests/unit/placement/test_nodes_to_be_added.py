@@ -36,11 +36,19 @@ def test_a_pool_without_nodes_is_placed_on() -> None:
     assert summary(found) == "new is the only pool with room at $32.00 an hour; an autoscaler must add nodes first"
 
 
-def test_nodes_that_are_there_come_first_at_equal_cost() -> None:
+def test_nodes_that_are_there_come_first_and_at_equal_cost_for_a_job_that_waits() -> None:
     there = node("there", MI300X, price="2")
     assert plan(decided(growing(), there, gpusPerNode=8))["chosen"]["nodeNames"] == ["there"]
+    equal = decided(growing(), there, gpusPerNode=8, placement={"waitSeconds": 600})
+    assert plan(equal)["chosen"]["nodeNames"] == ["there"]
     dearer = node("there", MI300X, price="2.01")
-    assert plan(decided(growing(), dearer, gpusPerNode=8))["chosen"]["pool"] == "new"
+    assert plan(decided(growing(), dearer, gpusPerNode=8))["chosen"]["nodeNames"] == ["there"]
+    waiting = decided(growing(), dearer, gpusPerNode=8, placement={"waitSeconds": 600})
+    assert plan(waiting)["chosen"]["pool"] == "new"
+    assert (
+        summary(decided(growing(), dearer, gpusPerNode=8))
+        == "mi300x-ondemand is the only pool with room at $16.08 an hour"
+    )
 
 
 def test_a_node_that_is_started_for_a_job_is_paid_whole() -> None:
