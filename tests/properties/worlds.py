@@ -14,11 +14,39 @@ RESOURCES: Final = (
     "amd.com/cpx_nps4",
     "nvidia.com/mig-1g.5gb",
     "nvidia.com/gpu.shared",
+    "amd.com/spx_nps1",
+    "nvidia.com/mig-3g.40gb",
+    "nvidia.com/mig-1g.5gb.shared",
 )
 
 junk = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([]), st.just({}))
 odd_values = st.one_of(
-    st.sampled_from(["", "0", "8", "-1", "8.5", "1e3", "1e30", "many", "9" * 20, "192G", "81559", "true", "{}", "{0}"]),
+    st.sampled_from(
+        [
+            "",
+            "0",
+            "8",
+            "-1",
+            "8.5",
+            "1e3",
+            "1e30",
+            "many",
+            "9" * 20,
+            "192G",
+            "81559",
+            "true",
+            "{}",
+            "{0}",
+            "24G",
+            "cpx_nps4",
+            "1g.5gb",
+            "NVIDIA-H100-80GB-HBM3-SHARED",
+            "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb",
+            "time-slicing",
+            "74a1",
+            "l4",
+        ]
+    ),
     st.text(max_size=12),
 )
 device_labels = st.sampled_from(
@@ -29,7 +57,13 @@ device_labels = st.sampled_from(
         "nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor", "nvidia.com/cuda.driver-version.full",
         "nvidia.com/cuda.driver.major", "nvidia.com/mig.config.state", "cloud.google.com/gke-accelerator",
         "karpenter.k8s.aws/instance-gpu-name", "karpenter.sh/capacity-type", "kubernetes.io/arch",
-        "node.kubernetes.io/instance-type", "topology.kubernetes.io/region",
+        "node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "amd.com/compute-memory-partition",
+        "amd.com/gpu.vram.24G", "amd.com/gpu.device-id.74a5", "amd.com/gpu.cu-count", "amd.com/gpu.cu-count.38",
+        "nvidia.com/gpu.sharing-strategy", "nvidia.com/mig-1g.5gb.memory", "nvidia.com/mig-1g.5gb.replicas",
+        "nvidia.com/mig.strategy", "cloud.google.com/gke-gpu-partition-size", "k8s.amazonaws.com/accelerator",
+        "cloud.google.com/gke-gpu-sharing-strategy", "cloud.google.com/gke-max-shared-clients-per-gpu",
+        "karpenter.k8s.aws/instance-gpu-memory", "karpenter.azure.com/sku-gpu-name",
+        "feature.node.kubernetes.io/amd-gpu-mi300x",
     ]
 )  # fmt: skip
 taints = st.sampled_from(
@@ -54,6 +88,27 @@ def good_nodes(draw: st.DrawFn, name: str) -> Object:
 
 
 @st.composite
+def cut_nodes(draw: st.DrawFn, name: str) -> Object:
+    """A node whose devices are cut or shared, labelled as the labellers do, or before that was done."""
+    gpu, devices, labels = draw(
+        st.sampled_from(
+            [
+                (MI300X, {"amd.com/cpx_nps4": "64"}, {}),
+                (MI300X, {"amd.com/gpu": "64"}, {"amd.com/gpu.compute-memory-partition": "cpx_nps4"}),
+                (MI300X, {"amd.com/gpu": "8", "amd.com/cpx_nps4": "64"}, {}),
+                (MI300X, {"amd.com/spx_nps1": "4", "amd.com/cpx_nps4": "32"}, {}),
+                (A100, {"nvidia.com/mig-1g.10gb": "56"}, {"nvidia.com/mig.strategy": "mixed"}),
+                (H100, {"nvidia.com/gpu": "4", "nvidia.com/mig-1g.10gb": "28"}, {"nvidia.com/mig.strategy": "mixed"}),
+                (H100, {"nvidia.com/gpu": "32"}, {"nvidia.com/gpu.replicas": "4"}),
+                (T4, {"nvidia.com/gpu.shared": "32"}, {"nvidia.com/gpu.sharing-strategy": "mps"}),
+            ]
+        )
+    )
+    pools = {"pool": draw(st.sampled_from(["a", "b", "c"]))}
+    return node(name, gpu, 8, devices=devices, labels={**labels, **pools}, price=draw(prices))
+
+
+@st.composite
 def odd_nodes(draw: st.DrawFn, name: str) -> Object:
     """A node whose labels and figures somebody made up."""
     gpu = draw(st.sampled_from([None, *DEVICES]))
@@ -74,7 +129,7 @@ def odd_nodes(draw: st.DrawFn, name: str) -> Object:
 def clusters(draw: st.DrawFn, odd: bool = True, admin: bool = True, most: int = 5) -> list[Object]:
     """Nodes, pods on them, and sometimes GPUPools that claim some."""
     names = [f"n{number}" for number in range(draw(st.integers(1, most)))]
-    kinds = [good_nodes, odd_nodes] if odd else [good_nodes]
+    kinds = [good_nodes, cut_nodes, odd_nodes] if odd else [good_nodes, cut_nodes]
     nodes = [draw(draw(st.sampled_from(kinds))(name)) for name in names]
     amounts = odd_values if odd else st.sampled_from(["1", "2", "4"])
     pods = [
@@ -125,6 +180,7 @@ def specs(draw: st.DrawFn, pools: bool = True) -> Object:
         vendors=st.sampled_from([["AMD"], ["NVIDIA"], ["AMD", "NVIDIA"]]),
         accelerators=st.sampled_from([{"allow": ["MI300X"]}, {"deny": ["L4", "T4"]}, {"allow": ["H100-SXM", "MI210"]}]),
         maxPricePerHour=st.sampled_from(["0", "1", "2.5", "20", 40]),
+        devices=st.sampled_from([["Partition"], ["Whole", "Partition", "Shared"], ["Integrated", "Shared"]]),
         capacityTypes=st.sampled_from([["Spot"], ["OnDemand"]]),
         objective=st.sampled_from(["Value", "Cost", "Speed"]),
     )

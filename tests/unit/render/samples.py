@@ -12,12 +12,13 @@ from gpujob.api.gpujob import GPUJob
 from gpujob.catalog.records import Accelerator
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool
+from gpujob.fleet.portion import Portion
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.placement.decision import Candidate, Choice, ImageChoice
 from gpujob.placement.demand import Gang
 from gpujob.quantity import GI
 from gpujob.render.children import Children, render
-from gpujob.vocabulary import Backend, CapacityType, Outcome, Vendor
+from gpujob.vocabulary import Backend, CapacityType, DeviceKind, Outcome, Vendor
 
 UID: Final = "6f1c1f0e-52a4-4f6c-9d3b-0a8d2f3f7a11"
 
@@ -210,5 +211,36 @@ SAMPLES: Final = {
             ],
         ),
         choice_of(H100, "h100-0", "h100-1", gpus=4, entry=1),
+    ),
+    "partitions-amd": Sample(
+        job_of(command=["torchrun", "train.py"], placement={"devices": ["Whole", "Partition"]}),
+        choice_of(
+            replace(
+                MI300X,
+                name="mi300x-cpx-nps4-ondemand",
+                resource="amd.com/cpx_nps4",
+                memory=24 * GI,
+                portion=Portion(DeviceKind.PARTITION, "cpx_nps4", 8),
+                share=(1, 8),
+            ),
+            "mi300x-7",
+            gpus=4,
+        ),
+    ),
+    "slice-nvidia": Sample(
+        job_of(command=["python", "train.py"], placement={"devices": ["Partition"]}),
+        choice_of(
+            replace(
+                H100,
+                name="h100-sxm-1g-10gb-reserved",
+                resource="nvidia.com/mig-1g.10gb",
+                memory=9 * GI,
+                portion=Portion(DeviceKind.PARTITION, "1g.10gb", None),
+                share=(1, 7),
+            ),
+            "h100-4",
+            needs=Resources(2_000, 32 * GI, 20 * GI, 1),
+        ),
+        frozenset({"nvidia"}),
     ),
 }
