@@ -168,6 +168,8 @@ class ConditionType(StrEnum):
     """Whether the job is a plan only."""
     OVERLAPS = "Overlaps"
     """Whether an older GPUPool claims nodes that this one selects too."""
+    EDITED = "Edited"
+    """Whether somebody changed the spec of a GPUPool that the operator wrote, which changes nothing."""
     READ = "Read"
     """Whether the devices of a GPUPool are known; its message says what is doubtful."""
 
@@ -295,6 +297,8 @@ class Reason(StrEnum):
     CHILD_LOST = "ChildLost"
     OVERLAPS = "Overlaps"
     NO_OVERLAP = "NoOverlap"
+    SPEC_NOT_READ = "SpecNotRead"
+    SPEC_AS_WRITTEN = "SpecAsWritten"
     READ = "Read"
 
 

@@ -298,7 +298,7 @@ OPERATOR_MAY = {
     ("events.k8s.io", "events"): {"create"},
     ("gpujob.dev", "gpujobs"): {"list", "watch"},
     ("gpujob.dev", "gpujobs/status"): {"patch"},
-    ("gpujob.dev", "gpupools"): {"create", "delete", "list", "patch", "watch"},
+    ("gpujob.dev", "gpupools"): {"create", "delete", "list", "watch"},
     ("gpujob.dev", "gpupools/status"): {"patch"},
     ("gpujob.dev", "gpuruntimes"): {"list", "watch"},
     ("node.k8s.io", "runtimeclasses"): {"list", "watch"},
@@ -409,6 +409,7 @@ def test_the_operator_is_told_what_it_reads() -> None:
 @pytest.mark.parametrize(
     ("values", "warned"),
     [
+        ({}, "WARNING: image ghcr.io/gpujob-dev/gpujob-operator is not published yet"),
         ({"replicaCount": 0}, "WARNING: replicaCount is 0"),
         ({"crds": {"keep": False}}, "WARNING: crds.keep is false"),
         ({"crds": {"enabled": False}}, "NOTE: crds.enabled is false"),
@@ -417,8 +418,9 @@ def test_the_operator_is_told_what_it_reads() -> None:
     ],
 )
 def test_notes_warn_of_a_value_that_takes_something_away(values: dict[str, Any], warned: str) -> None:
+    own = {"image": {"repository": "registry.example/gpujob-operator"}}
     assert warned in notes(values)
-    assert not re.search("^(WARNING|NOTE):", notes({}), flags=re.MULTILINE)
+    assert not re.search("^(WARNING|NOTE):", notes(own), flags=re.MULTILINE)
 
 
 def test_notes_can_be_pasted() -> None:

@@ -30,7 +30,7 @@ GPURUNTIMES: Final = Resource(GROUP, VERSION, "gpuruntimes", namespaced=False)
 class PoolRecord:
     """A GPUPool: the admin's claim, or (discovered) the operator's own publication with its status as it is."""
 
-    __slots__ = ("admin", "generation", "name", "status", "uid", "version")
+    __slots__ = ("admin", "generation", "name", "spec", "status", "uid", "version")
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]
@@ -38,6 +38,7 @@ class PoolRecord:
         self.uid: str = metadata.get("uid", "")
         self.version: str = metadata.get("resourceVersion", "")
         self.generation: int = metadata.get("generation", 1)
+        self.spec: Mapping[str, Any] = raw.get("spec") or {}
         self.status: Mapping[str, Any] = raw.get("status") or {}
         discovered = (metadata.get("labels") or {}).get(Label.DISCOVERED) == "true"
         self.admin: AdminPool | None = None if discovered else admin_pool(read_gpupool(raw))

@@ -21,7 +21,7 @@ import structlog
 
 from gpujob.cluster.api_errors import AlreadyExists, ApiError, Conflict, JsonObject, NotFound
 from gpujob.cluster.client import MERGE_PATCH
-from gpujob.cluster.pace import Clock, Patience
+from gpujob.cluster.pace import LONGEST_RETRY_DELAY, Clock, Patience
 from gpujob.cluster.resources import Resource
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
@@ -209,7 +209,7 @@ class Leadership:
         told = error.retry_after if isinstance(error, ApiError) else None
         wait = self._timings.retry_every * (0.5 + 0.5 * self._chance())
         if self._good_until is None:
-            return max(wait, told or 0.0)
+            return max(wait, min(told or 0.0, LONGEST_RETRY_DELAY))
         return max(0.0, min(wait, self._good_until - self._clock()))
 
     async def _read(self) -> JsonObject | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 Clock = Callable[[], float]
 REQUEST_TIMEOUT = 30.0
+LONGEST_RETRY_DELAY = 60.0
+"""Seconds after which a call is tried again at the latest, whatever the server asked for."""
 
 
 class TokenBucket:

@@ -75,7 +75,8 @@ class PoolPublisher:
 
     async def _update(self, pool: Pool, fleet: Fleet, record: PoolRecord) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        wanted = publish.status(pool, fleet, record.status, now, record.generation)
+        edited = publish.is_edited(pool, record.spec, record.generation)
+        wanted = publish.status(pool, fleet, record.status, now, record.generation, edited=edited)
         changes = _differences(record.status, wanted)
         if changes:
             await self._writer.write_pool(pool.name, record.uid, changes)

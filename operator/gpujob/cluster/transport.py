@@ -31,11 +31,10 @@ from gpujob.cluster.api_errors import (
 )
 from gpujob.cluster.connection import Connection, tls_context
 from gpujob.cluster.credentials import Token
-from gpujob.cluster.pace import Clock, Patience, TokenBucket
+from gpujob.cluster.pace import LONGEST_RETRY_DELAY, Clock, Patience, TokenBucket
 from gpujob.cluster.resources import resource_of
 
 CONNECT_TIMEOUT = 10.0
-LONGEST_RETRY_DELAY = 60.0
 log = structlog.get_logger(__name__)
 
 

@@ -32,7 +32,7 @@ from gpujob.cluster.api_errors import (
 )
 from gpujob.cluster.client import SILENT_AFTER, ApiClient
 from gpujob.cluster.mirror import Kind, MalformedObject, Mirror
-from gpujob.cluster.pace import Clock
+from gpujob.cluster.pace import LONGEST_RETRY_DELAY, Clock
 from gpujob.cluster.transport import CONNECT_TIMEOUT
 
 DEAD_AFTER = 180.0
@@ -244,7 +244,7 @@ class _Follower:
         backoff = min(timings.backoff_most, timings.backoff_least * 2.0 ** min(self.failures, 16))
         backoff = max(timings.backoff_least, backoff * (0.5 + 0.5 * self.chance()))
         told = error.retry_after if isinstance(error, ApiError) else None
-        return max(backoff, told or 0.0)
+        return max(backoff, min(told or 0.0, LONGEST_RETRY_DELAY))
 
 
 def _version_survives(error: ApiError | _UnknownLoss) -> bool:

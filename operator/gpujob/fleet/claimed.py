@@ -69,7 +69,8 @@ def _new_origins(admin: AdminPool) -> list[Origin]:
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
     """The facts that hold for every node of an admin's pool, or the problem that there are none."""
     row = catalog.accelerator(admin.accelerator) if admin.accelerator else None
-    fallback = DeviceFacts(row.vendor if row else Vendor.NVIDIA, row, row.usable_bytes if row else None)
+    vendor = row.vendor if row else groups[0].facts.vendor if groups else Vendor.NVIDIA
+    fallback = DeviceFacts(vendor, row, row.usable_bytes if row else None)
     if admin.accelerator and row is None:
         near = nearest(catalog.nearest_accelerator(admin.accelerator))
         sentence = "spec.accelerator {} is in no catalog row{}"

@@ -6,9 +6,22 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.taints import is_passing
+from gpujob.vocabulary import CapacityType
+
+_HASHED: Final = re.compile(rf"(.+-(?:{'|'.join(kind.lower() for kind in CapacityType)}))-[0-9a-f]{{6}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What a discovered pool is called: the name it is shown by, and every name that means it."""
+
+    name: str
+    also: tuple[str, ...]
 
 
 def identity_of(group: DeviceGroup) -> tuple[object, ...]:
@@ -25,20 +38,39 @@ def identity_of(group: DeviceGroup) -> tuple[object, ...]:
 
 def names_of(
     identities: Mapping[tuple[object, ...], list[DeviceGroup]], taken: set[str]
-) -> dict[tuple[object, ...], str]:
-    """A name for each discovered pool: accelerator-part-instancetype-capacity, with a short hash where that is not unique."""
-    plain = {key: plain_name(groups[0]) for key, groups in identities.items()}
+) -> dict[tuple[object, ...], Naming]:
+    """The name of each discovered pool: accelerator-part-instancetype-capacity, with a short hash where that is not unique.
+
+    A node that joins or leaves can give or take the hash. So that a job's placement.pools means the same before and
+    after, a pool answers to both forms all the time: the plain one means all pools of that plain name (an admin's pool
+    of that name has it to itself), the one with the hash this pool alone.
+    """
+    plain = {key: _plain_name_of(groups[0]) for key, groups in identities.items()}
     often: dict[str, int] = defaultdict(int)
     for name in plain.values():
         often[name] += 1
-    return {
-        key: name if often[name] == 1 and name not in taken else f"{name}-{_hash(key)}" for key, name in plain.items()
-    }
+    found = {}
+    for key, name in plain.items():
+        hashed = f"{name}-{_hash(key)}"
+        shown = name if often[name] == 1 and name not in taken else hashed
+        found[key] = Naming(shown, tuple(sorted({name, hashed} - taken - {shown})))
+    return found
 
 
-def plain_name(group: DeviceGroup) -> str:
+def plain_names_in(name: str) -> tuple[str, ...]:
+    """The plain name that a discovered pool's name begins with, where it has a hash."""
+    found = _HASHED.fullmatch(name)
+    return (found[1],) if found else ()
+
+
+def _plain_name_of(group: DeviceGroup) -> str:
     device = group.facts.accelerator.id if group.facts.accelerator else f"unknown-{group.facts.vendor}"
-    parts = [device, str(group.facts.portion), group.origin.instance_type, group.origin.capacity_type]
+    return plain_name(device, str(group.facts.portion), group.origin.instance_type, group.origin.capacity_type)
+
+
+def plain_name(device: str, portion: str, instance_type: str, capacity_type: str) -> str:
+    """The name without a hash, in the letters of a Kubernetes name."""
+    parts = [device, portion, instance_type, capacity_type]
     return "-".join(filter(None, (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts)))[:200]
 
 

@@ -64,6 +64,8 @@ class Pool:
     capacity_type: CapacityType
     price: PoolPrice | None
     nodes: tuple[PoolNode, ...]
+    also: tuple[str, ...] = ()
+    """Other names that mean this pool, of a discovered one (see `naming`)."""
     portion: Portion = WHOLE
     """What was made of a whole device."""
     share: Share | None = (1, 1)
@@ -105,6 +107,10 @@ class Pool:
     def total(self) -> int:
         """All devices of the nodes."""
         return sum(node.total or node.healthy for node in self.nodes)
+
+    def is_called(self, word: str) -> bool:
+        """Whether a word of placement.pools means this pool."""
+        return word == self.name or word in self.also
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether a pod for this pool may tolerate the taint: a well-known key, or the admin's word."""

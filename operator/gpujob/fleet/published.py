@@ -14,12 +14,13 @@ from gpujob.errors import BadQuantity
 from gpujob.finding import Finding
 from gpujob.fleet.claims import admin_pool
 from gpujob.fleet.growth import UNCOUNTED, growth_of
+from gpujob.fleet.naming import plain_names_in
 from gpujob.fleet.objects import vendor_of
 from gpujob.fleet.pools import Fleet, Pool, PoolNode
 from gpujob.fleet.portion import Portion
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.quantity import parse_bytes, parse_dollars
-from gpujob.vocabulary import CapacityType, ConditionType, DeviceKind, Reason, Vendor
+from gpujob.vocabulary import CapacityType, ConditionType, DeviceKind, Label, Reason, Vendor
 
 if TYPE_CHECKING:
     from gpujob.api.gpupool import GPUPool, GPUPoolStatus
@@ -52,6 +53,7 @@ def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
         capacity_type=_capacity_type(status.capacity_type),
         price=_price(status),
         nodes=nodes,
+        also=plain_names_in(admin.name) if pool.metadata.labels.get(Label.DISCOVERED) == "true" else (),
         portion=_portion(status),
         share=(1, 1) if _portion(status).pieces else None,
         problem=_problem(status, known=accelerator is not None),

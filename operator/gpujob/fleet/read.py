@@ -17,7 +17,7 @@ from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.growth import node_pool_of
-from gpujob.fleet.naming import identity_of, names_of
+from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Fleet, Pool, unnamed_reserved
@@ -73,14 +73,15 @@ def _with_awaited(pool: Pool, usage: Usage) -> Pool:
     return pool
 
 
-def _discovered_pool(name: str, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
+def _discovered_pool(naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A discovered pool: all groups share one identity."""
     first = groups[0]
     price, doubts = pricing.of_nodes(
         groups, None, first.facts.accelerator, first.origin.capacity_type, catalog, share=first.facts.share
     )
     return Pool(
-        name=name,
+        name=naming.name,
+        also=naming.also,
         discovered=True,
         vendor=first.facts.vendor,
         resource=first.resource,

@@ -111,7 +111,7 @@ def _try_pool(
             # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.
             refusals = (*refusals, *filter(None, (rules.over_cap(demand, price),)))
         busy = (*room.busy, *over)
-        outcome = _outcome(refusals, busy)
+        outcome = _outcome(demand, pool, refusals, busy, catalog)
         candidate = Candidate(
             pool, image.choice, demand.gang, outcome,
             refusals if refusals else busy,
@@ -148,12 +148,15 @@ def _over_quota(
     return ((), (finding,)) if never else ((finding,), ())
 
 
-def _outcome(refusals: tuple[Finding, ...], busy: tuple[Finding, ...]) -> Outcome:
+def _outcome(
+    demand: Demand, pool: Pool, refusals: tuple[Finding, ...], busy: tuple[Finding, ...], catalog: Catalog
+) -> Outcome:
     """A refusal for good outweighs what could be mended, and this outweighs what only needs time."""
     if not refusals:
         return Outcome.BUSY if busy else Outcome.FITS
     mendable = all(finding.reason in MISCONFIGURING for finding in refusals)
-    return Outcome.MISCONFIGURED if mendable else Outcome.REJECTED
+    helps = mendable and rules.mending_could_help(demand, pool, catalog)
+    return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
 
 
 def _images(demand: Demand, pool: Pool, catalog: Catalog) -> tuple[_Image, ...]:

@@ -125,7 +125,11 @@ def _other_accelerators(demand: Demand, candidate: Candidate) -> Iterator[Propos
 
 
 def _other_pools(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    yield from _listed_name("pools", candidate.pool.name, demand.pools_allowed, demand.pools_denied, demand)
+    pool = candidate.pool
+    denied = tuple(pool.name if pool.is_called(word) else word for word in demand.pools_denied)
+    for proposal in _listed_name("pools", pool.name, demand.pools_allowed, denied, demand):
+        before = list(demand.pools_denied) if proposal.field.endswith(".deny") else proposal.before
+        yield replace(proposal, before=before)
 
 
 def _listed_name(

@@ -53,10 +53,11 @@ def other_shape(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 def pool_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.pools leaves it out."""
-    if demand.pools_allowed and pool.name not in demand.pools_allowed:
+    if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
         return Finding(Reason.POOL_EXCLUDED, "placement.pools.allow names only {}", (listed(demand.pools_allowed),))
-    if pool.name in demand.pools_denied:
-        return Finding(Reason.POOL_EXCLUDED, "placement.pools.deny names {}", (pool.name,))
+    denied = next(filter(pool.is_called, demand.pools_denied), None)
+    if denied is not None:
+        return Finding(Reason.POOL_EXCLUDED, "placement.pools.deny names {}", (denied,))
     return None
 
 
@@ -101,6 +102,30 @@ def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 def unread(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The pool's devices are not known: never "fits"."""
     return pool.problem
+
+
+def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
+    """Whether a job could run on a pool once what is wrong with the pool is mended: no other job is to wait for that.
+
+    A selector that is mended brings no node that is not in another pool already, so a pool without nodes concerns only
+    the jobs that name it. A device that nobody identifies is at best the best one that its vendor makes.
+    """
+    if any(map(pool.is_called, demand.pools_allowed)):
+        return True
+    if not pool.discovered and not pool.nodes and pool.growth is None:
+        return False
+    if pool.accelerator is not None:
+        return True
+    wanted = {word for word in demand.requires if word in catalog.features}
+    of_device = {word for word in wanted if "accelerator" in catalog.features[word].levels}
+    rows = [row for row in catalog.accelerators if row.vendor is pool.vendor and of_device <= row.features]
+    least = demand.gpu_memory or 0
+    return any(
+        DeviceKind.INTEGRATED in demand.devices
+        if row.integrated
+        else (row.usable_bytes or row.nominal_bytes or 0) >= least
+        for row in rows
+    )
 
 
 def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
@@ -301,7 +326,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
     pools = {pool.name for pool in fleet.pools}
     for word in (*demand.pools_allowed, *demand.pools_denied):
-        if word not in pools:
+        if word not in pools and not any(pool.is_called(word) for pool in fleet.pools):
             sentence = "placement.pools: there is no pool {}; known pools are {}"
             yield Finding(Reason.POOL_UNKNOWN, sentence, (word, listed(sorted(pools))))
     names = {runtime.name for runtime in catalog.runtimes}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from gpujob.fleet.pools import Fleet, Pool
@@ -30,8 +30,17 @@ def manifest(pool: Pool) -> dict[str, Any]:
     }
 
 
-def status(pool: Pool, fleet: Fleet, held: Mapping[str, Any], now: str, generation: int = 1) -> dict[str, Any]:
+def is_edited(pool: Pool, spec: Mapping[str, Any], generation: int) -> bool:
+    """Whether somebody changed the spec of a discovered pool since the operator wrote it; it writes it once."""
+    return pool.discovered and generation > 1 and dict(spec) != manifest(pool)["spec"]
+
+
+def status(
+    pool: Pool, fleet: Fleet, held: Mapping[str, Any], now: str, generation: int = 1, *, edited: bool = False
+) -> dict[str, Any]:
     """What a pool is made of: nodes, devices, price, and what is doubtful."""
+    conditions = held.get("conditions") or ()
+    claims = (*_claims(pool, fleet), *_edits(conditions, edited=edited))
     record = {
         "nodes": len(pool.nodes),
         "gpus": {"total": pool.total, "free": pool.free},
@@ -47,7 +56,7 @@ def status(pool: Pool, fleet: Fleet, held: Mapping[str, Any], now: str, generati
         "capacityType": pool.capacity_type.value,
         "pricePerGPUHour": exact_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "priceSource": pool.price.source[:256] if pool.price else None,
-        "conditions": merged(held.get("conditions") or (), _claims(pool, fleet), generation, now),
+        "conditions": merged(conditions, claims, generation, now),
     }
     return {key: value for key, value in record.items() if value is not None}
 
@@ -60,6 +69,18 @@ def _claims(pool: Pool, fleet: Fleet) -> Iterator[Claim]:
         yield Claim(ConditionType.READ, True, Reason.READ, doubts or "labels and catalog agree")
     if not pool.discovered:
         yield _overlap(fleet.overlaps.get(pool.name))
+
+
+def _edits(held: Iterable[Any], *, edited: bool) -> Iterator[Claim]:
+    """That an edit changes nothing, and how to have one's way; nothing where nobody ever edited."""
+    if edited:
+        sentence = (
+            f"the operator wrote this GPUPool from what its nodes say and does not read its spec; set spec.nodeSelector"
+            f" and remove the label {Label.DISCOVERED} to make it yours, or create a GPUPool of your own"
+        )
+        yield Claim(ConditionType.EDITED, True, Reason.SPEC_NOT_READ, sentence)
+    elif any(isinstance(condition, Mapping) and condition.get("type") == ConditionType.EDITED for condition in held):
+        yield Claim(ConditionType.EDITED, False, Reason.SPEC_AS_WRITTEN, "the spec is what the operator wrote")
 
 
 def _overlap(lost: tuple[str, str] | None) -> Claim:

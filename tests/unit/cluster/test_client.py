@@ -216,6 +216,37 @@ async def test_429_is_repeated_after_the_time_that_the_server_names() -> None:
     assert client.writes == {("create", "pods"): 3}
 
 
+VERBS: dict[str, Callable[[ApiClient], Awaitable[object]]] = {
+    "get": lambda client: client.get(PODS.path("ns", "p")),
+    "list": lambda client: anext(client.list_paged(PODS.path("ns"))),
+    "create": lambda client: client.create(PODS.path("ns"), {}),
+    "patch": lambda client: client.patch(PODS.path("ns", "p"), {}),
+    "delete": lambda client: client.delete(PODS.path("ns", "p"), uid="u"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_every_verb_waits_as_long_as_the_server_asks_and_a_minute_at_most(verb: str) -> None:
+    for asked, waited in (("9", 9.0), ("86400", 60.0)):
+        async with served(refuses(429, Retry_After=asked), says(200)) as (client, requests, clock):
+            await VERBS[verb](client)
+        assert (len(requests), clock.slept) == (2, [waited])
+
+
+async def test_a_watch_that_is_refused_says_when_to_come_again() -> None:
+    async with served(refuses(429, Retry_After="9")) as (client, requests, _):
+        with pytest.raises(TooManyRequests) as refused:
+            await anext(client.watch(PODS.path()))
+        assert (len(requests), refused.value.retry_after) == (1, 9)
+
+
+@pytest.mark.parametrize("text", ["soon", "-5", "1e9", "Wed, 21 Oct 2026 07:28:00 GMT", ""])
+async def test_a_time_that_cannot_be_read_is_no_time(text: str) -> None:
+    async with served(refuses(429, Retry_After=text), says(200), chance=lambda: 1.0) as (client, _, clock):
+        await client.get("/x")
+    assert clock.slept == [1.0]
+
+
 async def test_429_without_a_time_is_repeated_ever_more_slowly_and_not_for_ever() -> None:
     async with served(refuses(429), chance=lambda: 1.0) as (client, requests, clock):
         with pytest.raises(TooManyRequests):

@@ -338,6 +338,7 @@ def test_pauses_are_spread_but_never_below_the_least() -> None:
 
 def test_a_pause_is_never_shorter_than_the_server_asked_for() -> None:
     assert follower().delay(TooManyRequests(429, "x", "x", retry_after=40)) == 40
+    assert follower().delay(TooManyRequests(429, "x", "x", retry_after=86400)) == 60
 
 
 def test_silence_and_a_first_410_need_no_pause() -> None:

@@ -487,3 +487,21 @@ def test_a_part_costs_its_part_of_the_list_price(gpu: Any, count: int, devices: 
     assert price is not None
     assert abs(price.per_gpu_hour * part - whole.per_gpu_hour) < part
     assert price.source == f"{whole.source}, 1/{part} of a device"
+
+
+NEWER = {"nvidia.com/cuda.driver-version.full": "570.10.01"}
+
+
+def test_a_pool_answers_to_its_plain_name_and_to_the_one_with_a_hash_whoever_joins() -> None:
+    alone = fleet(node("a", H100)).pools[0]
+    joined = pool_of(fleet(node("a", H100), node("b", H100, labels=NEWER)), "a")
+    assert (alone.name, joined.name) == ("h100-sxm-ondemand", alone.also[0])
+    assert joined.also == (alone.name,)
+    both = fleet(node("a", H100), node("b", H100, labels=NEWER))
+    assert [pool.is_called("h100-sxm-ondemand") for pool in both.pools] == [True, True]
+    assert [pool.is_called(joined.name) for pool in both.pools] == [pool is pool_of(both, "a") for pool in both.pools]
+
+
+def test_a_name_that_an_admin_gave_means_the_admins_pool_alone() -> None:
+    found = fleet(node("a", H100), node("b", H100, labels=X), gpupool("h100-sxm-ondemand", X))
+    assert [members(pool) for pool in found.pools if pool.is_called("h100-sxm-ondemand")] == [["b"]]

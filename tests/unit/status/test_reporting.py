@@ -221,3 +221,20 @@ def test_what_a_pool_says_of_itself() -> None:
     assert claims(told["late"]) == {"Read": ("False", "NoPool"), "Overlaps": ("True", "Overlaps")}
     assert claims(told["unknown-amd-ondemand"]) == {"Read": ("False", "DeviceUnknown")}
     assert "pricePerGPUHour" not in told["unknown-amd-ondemand"]
+
+
+def test_an_edit_of_a_discovered_pool_is_told_with_the_remedy_and_so_is_its_end() -> None:
+    found = fleet(node("a", H100))
+    (pool,) = found.pools
+    written = pools.manifest(pool)["spec"]
+    edited = {**written, "accelerator": "A100-80GB"}
+    assert [pools.is_edited(pool, *held) for held in ((written, 1), (edited, 2), (written, 3))] == [False, True, False]
+    status = pools.status(pool, found, {}, NOW, 2, edited=True)
+    assert claims(status)["Edited"] == ("True", "SpecNotRead")
+    (told,) = (condition["message"] for condition in status["conditions"] if condition["type"] == "Edited")
+    assert told == (
+        "the operator wrote this GPUPool from what its nodes say and does not read its spec; set spec.nodeSelector and "
+        "remove the label gpujob.dev/discovered to make it yours, or create a GPUPool of your own"
+    )
+    assert claims(pools.status(pool, found, status, NOW, 3))["Edited"] == ("False", "SpecAsWritten")
+    assert "Edited" not in claims(pools.status(pool, found, {}, NOW))
