@@ -92,6 +92,14 @@ def parse_dollars(text: str | int) -> int:
     return int((value * MICRO).to_integral_value(rounding=ROUND_HALF_UP))
 
 
+def parse_parameters(text: str) -> int:
+    """Parameters of a model's size ("8B", "350M"); raises BadQuantity."""
+    unit = {"M": 10**6, "B": 10**9, "T": 10**12}.get(text[-1:])
+    if unit is None:
+        raise BadQuantity(f"{text!r} is not a number of parameters; write for example 350M, 8B or 1.1T")
+    return int(_exact(text[:-1]) * unit)
+
+
 def format_bytes(amount: int) -> str:
     """A memory size for people: two decimals of Gi, or Mi below one Gi ("79.65Gi", "512Mi"); never rounded up."""
     unit, name = (GI, "Gi") if amount >= GI else (MI, "Mi")

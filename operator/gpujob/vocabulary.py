@@ -254,6 +254,7 @@ class Reason(StrEnum):
     POOL_UNKNOWN = "PoolUnknown"
     ACCELERATOR_UNKNOWN = "AcceleratorUnknown"
     FEATURE_UNKNOWN = "FeatureUnknown"
+    MODEL_UNKNOWN = "ModelUnknown"
     INVALID_SPEC = "InvalidSpec"
     NAME_CONFLICT = "NameConflict"
     CHILD_REFUSED = "ChildRefused"
@@ -270,6 +271,7 @@ class Reason(StrEnum):
 
     # A doubt: an unknown fact that does not refuse.
     NODE_UNKNOWN = "NodeUnknown"
+    MEM_TIGHT = "MemTight"
     DRIVER_UNKNOWN = "DriverUnknown"
     IMAGE_UNCHECKED = "ImageUnchecked"
     PRICE_INDICATIVE = "PriceIndicative"

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpujob.api.conditions import Condition
+from gpujob.api.model import Model
 from gpujob.api.pods import (
     EnvironmentFrom,
     EnvironmentVariable,
@@ -209,6 +210,8 @@ class GPUJobSpec(Shape):
     """Whole-gang alternatives instead of nodes and gpusPerNode: the job runs as exactly one of them, on one vendor."""
     gpu_memory: Memory | None = None
     """Usable memory that each GPU must have, as the framework sees it: 80G fits an "80 GB" card, 80Gi does not."""
+    model: Model | None = None
+    """A model and what is done with it: the memory that each GPU needs is estimated, instead of gpuMemory."""
     resources: Resources | None = None
     """CPU, memory, disk and shared memory of each pod."""
     placement: Placement | None = None

@@ -27,6 +27,7 @@ from gpujob.api.gpujob import (
 )
 from gpujob.api.gpupool import GPUPoolSpec, LabelRequirement, NodeSelector, Price, Toleration
 from gpujob.api.gpuruntime import GPURuntimeSpec
+from gpujob.api.model import Model
 from gpujob.api.pods import (
     EnvironmentFrom,
     EnvironmentSource,
@@ -227,6 +228,32 @@ RULES: Final[tuple[Rule, ...]] = (
         GPUJobSpec, "shapes", "shapes say nodes and gpusPerNode themselves; remove spec.nodes and spec.gpusPerNode, or shapes",
         "!has(self.shapes) || (!has(self.nodes) && !has(self.gpusPerNode))",
         lambda value: not value.shapes or (value.nodes is None and value.gpus_per_node is None),
+    ),
+    Rule(
+        GPUJobSpec, "gpuMemory", "gpuMemory and model both say what each GPU needs; remove one of them",
+        "!has(self.gpuMemory) || !has(self.model)",
+        lambda value: value.gpu_memory is None or value.model is None,
+    ),
+    Rule(
+        Model, "", "model needs exactly one of name, parameters",
+        "has(self.name) != has(self.parameters)",
+        lambda value: (value.name is None) != (value.parameters is None),
+    ),
+    Rule(
+        Model, "lora", "model.lora acts with method LoRA or QLoRA only; set the method, or remove it",
+        "!has(self.lora) || (has(self.method) && self.method in ['LoRA', 'QLoRA'])",
+        lambda value: value.lora is None or value.method in ("LoRA", "QLoRA"),
+    ),
+    Rule(
+        Model, "inference", "model.inference acts with method Inference only; set the method, or remove it",
+        "!has(self.inference) || (has(self.method) && self.method == 'Inference')",
+        lambda value: value.inference is None or value.method == "Inference",
+    ),
+    Rule(
+        Model, "method", "optimizer and gradientCheckpointing do nothing under Inference; remove them, or set another method",
+        "!has(self.method) || self.method != 'Inference' || (!has(self.optimizer) && !has(self.gradientCheckpointing))",
+        lambda value: value.method != "Inference"
+        or (value.optimizer is None and value.gradient_checkpointing is None),
     ),
     Rule(
         GPUPoolSpec, "provision", "provision needs spec.accelerator: while no node is there, nothing else says what is added",

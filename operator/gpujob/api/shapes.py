@@ -28,11 +28,13 @@ from gpujob.errors import BadQuantity
 
 MEMORY_REMEDY: Final = "write a number with a unit, for example 80G or 64Gi"
 CPU_REMEDY: Final = "write cores (8) or millicores (500m)"
+PARAMETERS_REMEDY: Final = "write millions, billions or trillions, for example 350M, 8B or 1.1T"
 MONEY_REMEDY: Final = "write US dollars as a decimal, for example 2.10"
 
 QUANTITY_LENGTH: Final = 24
 """The most characters of a quantity or an amount."""
 
+_PARAMETERS: Final = re.compile(r"([1-9][0-9]{0,3}([.][0-9]{1,3})?|0[.][0-9]{0,2}[1-9])[MBT]")
 _DOLLARS: Final = re.compile(r"[0-9]{1,6}([.][0-9]{1,6})?")
 _DECIMAL: Final = re.compile(r"[0-9]{1,8}([.][0-9]{1,6})?")
 
@@ -83,6 +85,13 @@ def _money(value: Any) -> str:
     return str(value)
 
 
+def _parameters(value: Any) -> str:
+    """A number of parameters as text."""
+    if not isinstance(value, str) or not _PARAMETERS.fullmatch(value):
+        raise ValueError(f"{_shown(value)} is not a number of parameters; {PARAMETERS_REMEDY}")
+    return value
+
+
 def _is_written_out(value: Any) -> bool:
     """Whether the API server takes it for an int-or-string: text without spaces around it, or a 64-bit whole number."""
     if isinstance(value, float):
@@ -129,6 +138,25 @@ Millicores = Annotated[
     ),
 ]
 """CPU as its author wrote it."""
+
+Parameters = Annotated[
+    str,
+    BeforeValidator(_parameters),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": QUANTITY_LENGTH,
+            "x-kubernetes-validations": [
+                {
+                    "rule": f"self.matches('^({_PARAMETERS.pattern})$')",
+                    "messageExpression": f"self + ' is not a number of parameters; {PARAMETERS_REMEDY}'",
+                }
+            ],
+            "description": "A number of parameters.",
+        }
+    ),
+]
+"""A number of parameters as its author wrote it: 8B."""
 
 Money = Annotated[
     str,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpujob.cli.planning import Plan
     from gpujob.fleet.pools import Fleet, Pool
     from gpujob.placement.decision import Candidate, Decision
+    from gpujob.placement.demand import Gang
 
 UNLIMITED: Final = 100_000
 ROOM_FOR_IMAGES: Final = 160
@@ -150,6 +151,9 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool) -> None:
     if candidates:
         console.print()
         _print_candidates(console, decision, candidates, wide=wide, images=images)
+    if any(gang.memory for gang in decision.demand.gangs):
+        console.print()
+        _print_memory(console, decision.demand.gangs)
     endings = list(_endings(decision, image=not images))
     if endings:
         console.print()
@@ -187,6 +191,16 @@ def _print_candidates(
         for row in (headers, *rows):
             del row[dropped]
     _print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in candidates])
+
+
+def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
+    """What the model takes on each GPU, by component; then the low and the high end: a column for each shape."""
+    needs = {gang.shape: gang.memory for gang in gangs if gang.memory is not None}
+    parts = zip(*(need.components.named() for need in needs.values()), strict=True)
+    rows = [[part[0][0], *(_size(amount) for _, amount in part)] for part in parts if any(n for _, n in part)]
+    ends = [[end, *(_size(getattr(need, end)) for need in needs.values())] for end in ("low", "expected", "high")]
+    styles = [""] * len(rows) + ["bold"] * len(ends)
+    _print_table(console, ["MEMORY OF EACH GPU", *needs], [*rows, *ends], styles)
 
 
 def _candidate_row(candidate: Candidate, general: frozenset[Finding], *, wide: bool) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 
@@ -23,3 +24,9 @@ class Components:
     def total(self) -> int:
         """All together."""
         return sum(getattr(self, item.name) for item in fields(self))
+
+    def named(self) -> Iterator[tuple[str, int]]:
+        """Every component under the word that users read: kvCache for kv_cache."""
+        for item in fields(self):
+            first, *rest = item.name.split("_")
+            yield first + "".join(word.capitalize() for word in rest), getattr(self, item.name)

@@ -18,6 +18,8 @@ from gpujob.placement import ranking, rules
 from gpujob.placement.capacity import Room, find_room, shared_memory
 from gpujob.placement.decision import Candidate, Choice, Decision, ImageChoice
 from gpujob.placement.demand import Demand, OwnRuntime
+from gpujob.placement.memory import memory_tight
+from gpujob.placement.needs import estimate_of
 from gpujob.placement.ranking import Trial
 from gpujob.vocabulary import Backend, Outcome, Reason, Vendor, Verdict
 
@@ -34,6 +36,7 @@ MISCONFIGURING: Final = frozenset(
         Reason.POOL_UNKNOWN,
         Reason.ACCELERATOR_UNKNOWN,
         Reason.FEATURE_UNKNOWN,
+        Reason.MODEL_UNKNOWN,
         Reason.NO_POOL,
     }
 )
@@ -54,6 +57,7 @@ class _Image:
 
 def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
     """The decision for one demand; `fix` is left to `fixes.nearest_fix`, since only impossible jobs need it."""
+    demand = _estimated(demand, catalog)
     problems = rules.job_problems(demand, fleet, catalog)
     trials = [
         trial
@@ -80,6 +84,15 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
         tolerations=_tolerations(best.room, chosen.pool),
     )
     return Decision(demand, Verdict.PLACED, (chosen, *candidates[1:]), choice)
+
+
+def _estimated(demand: Demand, catalog: Catalog) -> Demand:
+    """The demand with what its model needs of each GPU in each of its gangs."""
+    if demand.model is None:
+        return demand
+    model = demand.model
+    gangs = tuple(replace(gang, memory=estimate_of(model, gang.gpus, catalog)) for gang in demand.gangs)
+    return replace(demand, gangs=gangs)
 
 
 def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> Verdict:
@@ -115,7 +128,7 @@ def _try_pool(
         candidate = Candidate(
             pool, image.choice, demand.gang, outcome,
             refusals if refusals else busy,
-            tuple(_doubts(demand, pool, image.facts, room)),
+            (*memory_tight(demand, pool), *_doubts(demand, pool, image.facts, room)),
             price,
             room.coming,
             speed,

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from gpujob.catalog.throughput import TRAINING, Work
+from gpujob.memory.estimate import Estimate
+from gpujob.placement.needs import ModelDemand, model_demand
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
-from gpujob.vocabulary import Backend, CapacityType, DeviceKind, Objective, Vendor
+from gpujob.vocabulary import (
+    Backend,
+    CapacityType,
+    DeviceKind,
+    Method,
+    Objective,
+    Precision,
+    Vendor,
+    WorkKind,
+)
 
 if TYPE_CHECKING:  # the models would be half of the start of commands that read no job
     from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
+    from gpujob.api.model import Model
 
 DEFAULT_DEVICES = (DeviceKind.WHOLE,)
 DEFAULT_CAPACITY_TYPES = (CapacityType.ON_DEMAND, CapacityType.RESERVED)
@@ -34,6 +46,9 @@ class Gang:
     accelerator: str | None = None
     entry: int | None = None
     """The index in spec.shapes; None when nodes and gpusPerNode say it."""
+
+    memory: Estimate | None = field(default=None, compare=False)
+    """What the job's model needs of each GPU in this gang; follows from the demand's model and the gang's GPUs."""
 
     @property
     def shape(self) -> str:
@@ -60,6 +75,8 @@ class Demand:
     gangs: tuple[Gang, ...] = (Gang(),)
     """Whole-gang alternatives, at least one: the job runs as exactly one of them. Rules ask about one at a time."""
     gpu_memory: int | None = None
+    model: ModelDemand | None = None
+    """The model whose memory is estimated, instead of gpu_memory."""
     vendors: frozenset[Vendor] = frozenset(Vendor)
     accelerators_allowed: tuple[str, ...] = ()
     accelerators_denied: tuple[str, ...] = ()
@@ -104,7 +121,7 @@ class Demand:
 
     def only(self, gang: Gang) -> Demand:
         """The same demand for one gang alone."""
-        return self if self.gangs == (gang,) else replace(self, gangs=(gang,))
+        return self if self.gangs == (gang,) and self.gang is gang else replace(self, gangs=(gang,))
 
     def changed(self, before: Gang, after: Gang) -> Demand:
         """The same demand with one of its gangs changed."""
@@ -121,6 +138,8 @@ def demand_of(job: GPUJob) -> Demand:
     return Demand(
         gangs=_gangs(spec),
         gpu_memory=_bytes(spec.gpu_memory),
+        model=model_demand(spec.model) if spec.model else None,
+        work=_work(spec.model) if spec.model else TRAINING,
         vendors=frozenset(Vendor(v) for v in placement.vendors)
         if placement and placement.vendors
         else frozenset(Vendor),
@@ -151,6 +170,19 @@ def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:
         return (Gang(spec.nodes or 1, spec.gpus_per_node or 1),)
     shapes = enumerate(spec.shapes)
     return tuple(Gang(each.nodes or 1, each.gpus_per_node or 1, each.accelerator, index) for index, each in shapes)
+
+
+_WORK: Final = {
+    Method.FULL: WorkKind.TRAINING,
+    Method.LORA: WorkKind.FINE_TUNING,
+    Method.QLORA: WorkKind.FINE_TUNING,
+    Method.INFERENCE: WorkKind.INFERENCE,
+}
+
+
+def _work(model: Model) -> Work:
+    """What the job does with its GPUs, for its speed."""
+    return Work(_WORK[Method(model.method or Method.FULL)], Precision(model.precision or Precision.BF16))
 
 
 def _devices(spec: GPUJobSpec) -> tuple[DeviceKind, ...]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from gpujob.catalog.throughput import MILLION, REFERENCE
 from gpujob.finding import Dollars, Finding, Size, listed
+from gpujob.memory.estimate import Estimate
 from gpujob.placement.decision import Candidate, Decision
+from gpujob.placement.demand import Gang
 from gpujob.placement.ranking import objective_used, without_speed
 from gpujob.quantity import format_dollars
 from gpujob.vocabulary import Objective, Outcome, Reason, Verdict
@@ -117,6 +119,7 @@ def plan(decision: Decision) -> dict[str, Any]:
         "message": summary(decision),
         "objective": objective_used(decision.demand.objective, decision.candidates).value,
         "work": {"kind": decision.demand.work.kind.value, "precision": decision.demand.work.precision.value},
+        "memory": _memory(_first_gang(decision).memory),
         "chosen": _chosen_in_full(decision),
         "candidates": [_candidate(candidate) for candidate in decision.candidates],
         "nearestFix": fix
@@ -157,6 +160,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "pool": candidate.pool.name,
         "runtime": candidate.runtime.name,
         "shape": candidate.gang.shape,
+        "memory": _memory(candidate.gang.memory),
         "outcome": candidate.outcome.value,
         "reasons": _findings(candidate.reasons),
         "doubts": _findings(candidate.doubts),
@@ -166,6 +170,26 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "image": candidate.runtime.image,
         "vendor": candidate.pool.vendor.value,
         "accelerator": candidate.pool.accelerator_id,
+    }
+
+
+MOST_BYTES: Final = 2**62
+"""What a JSON number can say; more was asked of no device."""
+
+
+def _first_gang(decision: Decision) -> Gang:
+    """The gang that is chosen, else the first of the job's."""
+    return decision.choice.candidate.gang if decision.choice else decision.demand.gang
+
+
+def _memory(need: Estimate | None) -> dict[str, Any] | None:
+    """What a job's model needs, in bytes for each GPU; None without a model that is known."""
+    if need is None:
+        return None
+    return {
+        "expected": min(need.expected, MOST_BYTES),
+        "high": min(need.high, MOST_BYTES),
+        "components": {name: min(amount, MOST_BYTES) for name, amount in need.components.named()},
     }
 
 

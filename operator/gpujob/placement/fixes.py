@@ -15,7 +15,7 @@ from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Decision, Fix
 from gpujob.placement.demand import DEFAULT_DEVICES, Demand
 from gpujob.quantity import GI, MI, MICRO, format_dollars, format_millicores, shortest_quantity
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.vocabulary import Checkpointing, Method, Outcome, Reason, Sharding, Verdict
 
 TRIED: Final = 24
 """Proposals that are decided at most: the nearest ones; each costs one decision."""
@@ -98,6 +98,24 @@ def _less_memory(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
             1 - fits / wanted, "spec.gpuMemory", shortest_quantity(wanted), shortest_quantity(fits),
             replace(demand, gpu_memory=fits),
         )  # fmt: skip
+
+
+def _lighter_model(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
+    """What keeps the model and takes less memory: a smaller micro-batch, recomputed activations, sharded states."""
+    model = demand.model
+    if model is None:
+        return
+    if model.method is not Method.INFERENCE and model.checkpointing is not Checkpointing.LAYERS:
+        changed = replace(demand, model=replace(model, checkpointing=Checkpointing.LAYERS))
+        before = model.checkpointing.value
+        yield Proposal(0.2, "spec.model.gradientCheckpointing", before, Checkpointing.LAYERS.value, changed)
+    if candidate.gang.gpus > 1 and model.sharding is not Sharding.FSDP:
+        changed = replace(demand, model=replace(model, sharding=Sharding.FSDP))
+        yield Proposal(0.3, "spec.model.sharding", model.sharding.value, Sharding.FSDP.value, changed)
+    batch = model.batch or 1
+    for fewer in sorted({batch // 2, batch // 4, batch // 8, 1} - {0, batch}):
+        changed = replace(demand, model=replace(model, batch=fewer))
+        yield Proposal(0.4 - 0.3 * fewer / batch, "spec.model.batchPerGPU", batch, fewer, changed)
 
 
 def _more_vendors(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
@@ -243,7 +261,7 @@ def _more_devices(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
 
 
 REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
-    Reason.MEM_TOO_SMALL: (_less_memory,),
+    Reason.MEM_TOO_SMALL: (_less_memory, _lighter_model),
     Reason.VENDOR_EXCLUDED: (_more_vendors,),
     Reason.ACCELERATOR_EXCLUDED: (_other_accelerators,),
     Reason.POOL_EXCLUDED: (_other_pools,),

@@ -12,10 +12,10 @@ from typing import Final
 from gpujob.catalog.architecture import runs_on
 from gpujob.catalog.records import Catalog, Runtime
 from gpujob.catalog.versions import driver_at_least, satisfies
-from gpujob.finding import Dollars, Finding, Size, listed, nearest
+from gpujob.finding import Dollars, Finding, listed, nearest
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand
-from gpujob.quantity import GI
+from gpujob.placement.memory import memory_too_small, memory_unknown, needed, unknown_model
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
@@ -119,39 +119,13 @@ def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
     wanted = {word for word in demand.requires if word in catalog.features}
     of_device = {word for word in wanted if "accelerator" in catalog.features[word].levels}
     rows = [row for row in catalog.accelerators if row.vendor is pool.vendor and of_device <= row.features]
-    least = demand.gpu_memory or 0
+    least = needed(demand) or 0
     return any(
         DeviceKind.INTEGRATED in demand.devices
         if row.integrated
         else (row.usable_bytes or row.nominal_bytes or 0) >= least
         for row in rows
     )
-
-
-def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """A device has less usable memory than gpuMemory."""
-    if demand.gpu_memory is None or pool.memory is None or pool.memory >= demand.gpu_memory:
-        return None
-    sentence = "needs {} usable per GPU, {} has {} (short by {})" + _unit_hint(demand.gpu_memory, pool.memory)
-    short = Size(demand.gpu_memory - pool.memory)
-    return Finding(Reason.MEM_TOO_SMALL, sentence, (Size(demand.gpu_memory), pool.device, Size(pool.memory), short))
-
-
-def _unit_hint(wanted: int, usable: int) -> str:
-    """80Gi asked of an "80 GB" card: the same number with G fits."""
-    gigabytes = wanted // GI * 10**9
-    return f"; {wanted // GI}G fits" if wanted % GI == 0 and gigabytes <= usable else ""
-
-
-def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """gpuMemory is asked and nobody knows what a device has."""
-    if demand.gpu_memory is None or pool.memory is not None:
-        return None
-    if pool.problem is not None and (pool.accelerator is not None or pool.problem.reason is not Reason.DEVICE_UNKNOWN):
-        return None
-    sentence = "neither labels nor catalog say how much memory {} has; set spec.memoryPerGPU in a GPUPool for it"
-    what = pool.device if pool.accelerator else f"a device of {pool.resource}"
-    return Finding(Reason.MEM_UNKNOWN, sentence, (what,))
 
 
 def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
@@ -329,6 +303,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
         if word not in pools and not any(pool.is_called(word) for pool in fleet.pools):
             sentence = "placement.pools: there is no pool {}; known pools are {}"
             yield Finding(Reason.POOL_UNKNOWN, sentence, (word, listed(sorted(pools))))
+    yield from unknown_model(demand, catalog)
     names = {runtime.name for runtime in catalog.runtimes}
     for own in demand.own_images:
         if own.runtime is not None and own.runtime not in names:

@@ -1,0 +1,68 @@
+"""Rules of memory: what a job asks of each GPU, by gpuMemory or by its model, against what a pool's devices have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpujob.catalog.records import Catalog
+from gpujob.finding import Finding, Size, listed
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement.demand import Demand
+from gpujob.quantity import GI
+from gpujob.vocabulary import Reason
+
+
+def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A device has less usable memory than gpuMemory, or than the peak that is expected of the model."""
+    least = needed(demand)
+    if least is None or pool.memory is None or pool.memory >= least:
+        return None
+    has = (pool.device, Size(pool.memory), Size(least - pool.memory))
+    if demand.gang.memory is not None:
+        sentence = "the model needs {} on each GPU, up to {} with what the allocator reserves; {} has {} (short by {})"
+        return Finding(Reason.MEM_TOO_SMALL, sentence, (Size(least), Size(demand.gang.memory.high), *has))
+    sentence = "needs {} usable per GPU, {} has {} (short by {})" + _unit_hint(least, pool.memory)
+    return Finding(Reason.MEM_TOO_SMALL, sentence, (Size(least), *has))
+
+
+def needed(demand: Demand) -> int | None:
+    """Bytes without which a device is refused; None where nothing is asked."""
+    return demand.gang.memory.expected if demand.gang.memory is not None else demand.gpu_memory
+
+
+def memory_tight(demand: Demand, pool: Pool) -> Iterator[Finding]:
+    """The doubt that the model's peak fits and what the allocator reserves beyond it may not."""
+    need = demand.gang.memory
+    if need is None or pool.memory is None or not need.expected <= pool.memory < need.high:
+        return
+    sentence = "the model needs {} on each GPU, and {} with what the allocator may reserve; {} has {}"
+    numbers = (Size(need.expected), Size(need.high), pool.device, Size(pool.memory))
+    yield Finding(Reason.MEM_TIGHT, sentence, numbers)
+
+
+def _unit_hint(wanted: int, usable: int) -> str:
+    """80Gi asked of an "80 GB" card: the same number with G fits."""
+    gigabytes = wanted // GI * 10**9
+    return f"; {wanted // GI}G fits" if wanted % GI == 0 and gigabytes <= usable else ""
+
+
+def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """gpuMemory or a model is given and nobody knows what a device has."""
+    if needed(demand) is None or pool.memory is not None:
+        return None
+    if pool.problem is not None and (pool.accelerator is not None or pool.problem.reason is not Reason.DEVICE_UNKNOWN):
+        return None
+    sentence = "neither labels nor catalog say how much memory {} has; set spec.memoryPerGPU in a GPUPool for it"
+    what = pool.device if pool.accelerator else f"a device of {pool.resource}"
+    return Finding(Reason.MEM_UNKNOWN, sentence, (what,))
+
+
+def unknown_model(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
+    """The model's name is not in the catalog: up to three of similar letters are told."""
+    if demand.model is None or demand.model.name is None or catalog.model(demand.model.name) is not None:
+        return
+    near = catalog.nearest_models(demand.model.name)
+    what = "the nearest are" if len(near) > 1 else "the nearest is"
+    hint = f"{what} {listed(near)}; or give" if near else "give"
+    sentence = "model.name: {} is no known model; {} model.parameters, for example 8B"
+    yield Finding(Reason.MODEL_UNKNOWN, sentence, (demand.model.name, hint))

@@ -1,0 +1,122 @@
+"""What a job's model needs of each GPU: its shape from the catalog, its workload in a gang, and the estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from gpujob.catalog.records import Catalog, ModelShape
+from gpujob.memory.estimate import Estimate, estimate
+from gpujob.memory.shapes import usual_shape
+from gpujob.memory.workload import ATTENTION_TARGETS, Workload
+from gpujob.quantity import parse_parameters
+from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+
+if TYPE_CHECKING:
+    from gpujob.api.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDemand:
+    """A job's `model` with every default explicit; sizes are for each GPU."""
+
+    name: str | None = None
+    parameters: int | None = None
+    method: Method = Method.FULL
+    precision: Precision = Precision.BF16
+    optimizer: Optimizer = Optimizer.ADAMW
+    batch: int | None = None
+    sequence: int = 2048
+    checkpointing: Checkpointing = Checkpointing.NONE
+    sharding: Sharding = Sharding.NONE
+    rank: int = 16
+    targets: tuple[str, ...] = ATTENTION_TARGETS
+    max_tokens: int | None = None
+    concurrency: int | None = None
+    overrides: tuple[tuple[str, int | bool], ...] = field(default=())
+    """Fields of ModelShape that the job says itself."""
+
+
+def model_demand(model: Model) -> ModelDemand:
+    """The demand of a job's `model`."""
+    lora, load = model.lora, model.inference
+    return ModelDemand(
+        name=model.name,
+        parameters=parse_parameters(model.parameters) if model.parameters else None,
+        method=Method(model.method or Method.FULL),
+        precision=Precision(model.precision or Precision.BF16),
+        optimizer=Optimizer(model.optimizer or Optimizer.ADAMW),
+        batch=model.batch_per_gpu,
+        sequence=model.sequence_length or 2048,
+        checkpointing=Checkpointing(model.gradient_checkpointing or Checkpointing.NONE),
+        sharding=Sharding(model.sharding or Sharding.NONE),
+        rank=(lora and lora.rank) or 16,
+        targets=tuple(sorted(lora.targets)) if lora and lora.targets else ATTENTION_TARGETS,
+        max_tokens=load.max_tokens if load else None,
+        concurrency=load.concurrency if load else None,
+        overrides=_overrides(model),
+    )
+
+
+def _overrides(model: Model) -> tuple[tuple[str, int | bool], ...]:
+    if model.shape is None:
+        return ()
+    said = model.shape.model_dump(exclude_none=True)
+    if "tied_embeddings" in said:
+        said["tied"] = said.pop("tied_embeddings")
+    return tuple(sorted(said.items()))
+
+
+def shape_of(model: ModelDemand, catalog: Catalog) -> ModelShape | None:
+    """The model's shape; None for a name that the catalog does not have."""
+    known = usual_shape(model.parameters) if model.parameters else catalog.model(model.name or "")
+    return None if known is None else _overridden(known, dict(model.overrides))
+
+
+def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | None:
+    """The memory of each of so many GPUs; None for a name that the catalog does not have."""
+    shape = shape_of(model, catalog)
+    if shape is None:
+        return None
+    return _estimated(
+        Workload(
+            shape=shape,
+            method=model.method,
+            precision=model.precision,
+            optimizer=model.optimizer,
+            batch=model.batch or 1,
+            sequence=model.sequence,
+            checkpointing=model.checkpointing,
+            sharding=model.sharding,
+            gpus=gpus,
+            rank=model.rank,
+            targets=model.targets,
+            cached_tokens=model.max_tokens,
+            concurrency=model.concurrency,
+            inferred=model.parameters is not None,
+        )
+    )
+
+
+# Every pool and every pass of the queue asks for the same few workloads.
+_estimated = lru_cache(maxsize=4096)(estimate)
+
+
+def _overridden(shape: ModelShape, said: dict[str, int | bool]) -> ModelShape:
+    """A shape with what the job says instead. Parameters follow where a size of the weights changes by name."""
+    if not said:
+        return shape
+    changed = replace(shape, **said)  # type: ignore[arg-type]
+    if "hidden" in said and "head_dim" not in said:
+        changed = replace(changed, head_dim=max(changed.hidden // changed.heads, 1))
+    if not shape.name:
+        return changed
+    return replace(changed, parameters=max(shape.parameters + _counted(changed) - _counted(shape), 1))
+
+
+def _counted(shape: ModelShape) -> int:
+    """Parameters that the widths make, without norms and biases."""
+    mlp = (3 if shape.gated else 2) * shape.hidden * shape.ffn * shape.experts
+    layer = 2 * shape.hidden * (shape.query_width + shape.key_width) + mlp
+    return layer * shape.layers + shape.vocabulary * shape.hidden * (1 if shape.tied else 2)

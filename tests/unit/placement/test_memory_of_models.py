@@ -1,0 +1,125 @@
+"""A job that names its model: the estimate decides where it fits, where that is in doubt, and what would help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from builders import H100, MI300X, decision, demand, fleet, node
+
+from gpujob.catalog.load import load_catalog
+from gpujob.placement import explain
+from gpujob.placement.decision import Candidate, Decision
+from gpujob.placement.fixes import nearest_fix
+from gpujob.vocabulary import Outcome, Precision, Reason, Verdict, WorkKind
+
+LORA: dict[str, Any] = {"name": "llama-3.1-8b", "method": "LoRA", "batchPerGPU": 4}
+TIGHT = {**LORA, "sequenceLength": 2284}
+
+
+def of(found: Decision, accelerator: str) -> Candidate:
+    return next(c for c in found.candidates if c.pool.accelerator_id == accelerator)
+
+
+def test_a_device_below_the_expected_peak_is_refused_with_the_numbers() -> None:
+    found = decision(node("n", H100), model={**LORA, "batchPerGPU": 8})
+    refused = of(found, "H100-SXM")
+    assert refused.outcome is Outcome.REJECTED
+    assert next((f.reason, f.message) for f in refused.reasons) == (
+        Reason.MEM_TOO_SMALL,
+        "the model needs 123.08Gi on each GPU, up to 129.55Gi with what the allocator reserves; "
+        "H100-SXM has 79.09Gi (short by 43.98Gi)",
+    )
+
+
+def test_between_peak_and_high_end_is_a_doubt_that_ranks_lower() -> None:
+    found = decision(node("n", H100), model=TIGHT)
+    assert found.verdict is Verdict.PLACED
+    tight = next(doubt for doubt in found.candidates[0].doubts if doubt.reason is Reason.MEM_TIGHT)
+    assert tight.message == (
+        "the model needs 75.28Gi on each GPU, and 79.22Gi with what the allocator may reserve; H100-SXM has 79.09Gi"
+    )
+    both = decision(
+        node("n", H100, price="1.00"), node("a", MI300X, price="1.00"), model=TIGHT, placement={"objective": "Cost"}
+    )
+    assert both.candidates[0].pool.accelerator_id == "MI300X"
+    assert Reason.MEM_TIGHT not in {doubt.reason for doubt in both.candidates[0].doubts}
+
+
+def test_the_estimate_follows_the_gpus_of_each_shape() -> None:
+    model = {"name": "llama-3.1-8b", "precision": "Mixed", "sharding": "FSDP"}
+    found = decision(node("n", H100), model=model, shapes=[{"gpusPerNode": 2}, {"gpusPerNode": 8}])
+    needs = {gang.shape: gang.memory for gang in found.demand.gangs}
+    assert needs["1x2"] is not None
+    assert needs["1x8"] is not None
+    assert needs["1x8"].high < needs["1x2"].high
+
+
+def test_the_json_has_the_components_in_bytes() -> None:
+    document = explain.plan(decision(node("n", H100), model=LORA | {"gradientCheckpointing": "Layers"}))
+    memory = document["memory"]
+    assert list(memory) == ["expected", "high", "components"]
+    words = ["weights", "gradients", "optimizer", "activations", "logits", "kvCache", "adapters", "overhead"]
+    assert list(memory["components"]) == words
+    assert sum(memory["components"].values()) == memory["expected"] < memory["high"]
+    assert document["candidates"][0]["memory"] == memory
+    assert explain.plan(decision(node("n", H100), gpuMemory="10G"))["memory"] is None
+
+
+def test_an_unknown_model_has_its_nearest_and_is_misconfigured() -> None:
+    found = decision(node("n", H100), model={"name": "lama-3.1-9b"})
+    assert found.verdict is Verdict.MISCONFIGURED
+    assert explain.summary(found) == (
+        "model.name: lama-3.1-9b is no known model; the nearest are llama-3.1-8b, llama-3.1-70b and llama-3.1-405b; "
+        "or give model.parameters, for example 8B"
+    )
+    nothing_near = decision(node("n", H100), model={"name": "%%%"})
+    assert explain.summary(nothing_near) == ("model.name: %%% is no known model; give model.parameters, for example 8B")
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "after"),
+    [
+        ({**LORA, "batchPerGPU": 8}, "spec.model.gradientCheckpointing", "Layers"),
+        ({"parameters": "8B", "batchPerGPU": 64, "method": "Inference", "sequenceLength": 32768},
+         "spec.model.batchPerGPU", 8),
+    ],
+)  # fmt: skip
+def test_the_fix_is_a_lighter_way_that_fits(model: dict[str, Any], field: str, after: object) -> None:
+    found = decision(node("n", H100), model=model)
+    fix = nearest_fix(found, fleet(node("n", H100)), load_catalog())
+    assert fix is not None
+    assert (fix.field, fix.after) == (field, after)
+    applied = decision(node("n", H100), model=model | {field.rpartition(".")[2]: after})
+    assert applied.verdict is Verdict.PLACED
+
+
+def test_the_largest_sizes_that_the_schema_takes_print() -> None:
+    most = {"layers": 4096, "hidden": 1_048_576, "heads": 4096, "kvHeads": 4096, "headDim": 4096, "ffn": 1_048_576,
+            "vocabulary": 4_194_304, "experts": 4096, "activeExperts": 4096}  # fmt: skip
+    model = {
+        "parameters": "9999T",
+        "precision": "FP32",
+        "batchPerGPU": 65536,
+        "sequenceLength": 16_777_216,
+        "shape": most,
+    }
+    document = explain.plan(decision(node("n", H100), model=model))
+    assert document["verdict"] == "Impossible"
+    assert orjson.dumps(document)
+
+
+def test_overrides_change_the_shape_and_with_it_the_parameters() -> None:
+    plain = decision(node("n", H100), model={"name": "llama-3.1-8b", "method": "Inference"})
+    half = decision(node("n", H100), model={"name": "llama-3.1-8b", "method": "Inference", "shape": {"layers": 16}})
+    before, after = plain.demand.gang.memory, half.demand.gang.memory
+    assert before is not None
+    assert after is not None
+    assert before.components.kv_cache == 2 * after.components.kv_cache
+    assert after.components.weights == pytest.approx(before.components.weights - 16 * 2 * 218_112_000, rel=0.001)
+
+
+def test_a_model_says_what_the_job_does_with_its_gpus() -> None:
+    work = demand(model={"name": "gpt2", "method": "QLoRA", "precision": "FP16"}).work
+    assert (work.kind, work.precision) == (WorkKind.FINE_TUNING, Precision.FP16)
