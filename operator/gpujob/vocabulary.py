@@ -278,6 +278,7 @@ class Reason(StrEnum):
     PRICE_INVALID = "PriceInvalid"
     RUNS_AS_ROOT = "RunsAsRoot"
     BF16_EMULATED = "BF16Emulated"
+    LABELS_GONE = "LabelsGone"
     INTEGRATED_MEMORY = "IntegratedMemory"
     TAINT_PREFERRED_AGAINST = "TaintPreferredAgainst"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.quota import Quota, Quotas, quotas_after, quotas_of, taken_by
 from gpujob.fleet.read import read_fleet
+from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.usage import Promise
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState
 
@@ -30,13 +32,16 @@ FLEET_KINDS = ("nodes", "pods", "jobs", "gpupools", "gpuruntimes", "runtimeclass
 class Book:
     """An index over the mirror, kept by its changes; `take` them before reading."""
 
-    def __init__(self, mirror: Mirror, shipped: Catalog) -> None:
-        self.mirror = mirror
+    def __init__(self, mirror: Mirror, shipped: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
+        self.mirror, self._clock = mirror, clock
         self.jobs: dict[str, JobRecord] = {}
         self._children: dict[str, dict[Key, ChildRecord]] = defaultdict(dict)
         self._pods: dict[str, dict[Key, PodState]] = defaultdict(dict)
         self._owner: dict[tuple[str, Key], str] = {}
         self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
+        self._recollections: dict[str, Recollection] = {}
+        self._expiring: dict[str, float] = {}
+        self._forgotten = 0
         self._shipped = shipped
         self.catalog = shipped
 
@@ -58,6 +63,9 @@ class Book:
             self._groups.clear()
         for _, name in changes.get("nodes", ()):
             self._groups.pop(name, None)
+            if ("", name) not in self.mirror.objects("nodes"):
+                self._recollections.pop(name, None)
+                self._expiring.pop(name, None)
         return touched
 
     def child(self, uid: str) -> ChildRecord | None:
@@ -75,7 +83,7 @@ class Book:
         nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
         for node in nodes.values():
             if node.name not in self._groups:
-                self._groups[node.name] = self._read_groups(node)
+                self._groups[node.name] = self._recalled(node.name, self._read_groups(node))
         pods = cast("Mapping[Key, PodRecord]", self.mirror.objects("pods"))
         # A placement under way whose child is here already is one promise, not two.
         promises = {p.key: p for p in promised}
@@ -115,6 +123,25 @@ class Book:
             log.exception("node left out", node=node.name, error=repr(error))
             return ()
 
+    def _recalled(self, name: str, groups: tuple[DeviceGroup, ...]) -> tuple[DeviceGroup, ...]:
+        """The groups of a node, with what its labels said until a moment ago where a labeller restarts."""
+        groups, recollection = recalled(groups, self._recollections.get(name), self._clock())
+        self._expiring.pop(name, None)
+        if recollection is not None:
+            self._recollections[name] = recollection
+            if recollection.until is not None:
+                self._expiring[name] = recollection.until
+        return groups
+
+    def _forget(self) -> None:
+        """Lets go of what was recalled for long enough."""
+        now = self._clock()
+        for name in [name for name, until in self._expiring.items() if now >= until]:
+            del self._expiring[name]
+            self._recollections.pop(name, None)
+            self._groups.pop(name, None)
+            self._forgotten += 1
+
     def admin_pools(self) -> list[AdminPool]:
         """The admins' GPUPools."""
         return [record.admin for record in self.pool_records().values() if record.admin is not None]
@@ -126,7 +153,8 @@ class Book:
 
     def fleet_version(self) -> tuple[int, ...]:
         """Numbers that change when a decision may."""
-        return tuple(self.mirror.version(kind) for kind in FLEET_KINDS)
+        self._forget()
+        return (*(self.mirror.version(kind) for kind in FLEET_KINDS), self._forgotten)
 
     def _take_job(self, key: Key, touched: set[str]) -> None:
         job = cast("JobRecord | None", self.mirror.objects("gpujobs").get(key))

@@ -1,0 +1,76 @@
+"""Discovery restarts: the operator places by what labels said last, for five minutes and on the same node only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import ANY_IMAGES, H100, Object, demand, node
+
+from gpujob.cluster.book import Book
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.mirror import Mirror
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Decision
+from gpujob.vocabulary import Reason, Verdict
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def versioned(raw: Object, version: int, uid: str = "u1") -> Object:
+    return {**raw, "metadata": {**raw["metadata"], "resourceVersion": str(version), "uid": uid}}
+
+
+def of(raw: Object) -> dict[str, Any]:
+    """The node without what GPU Feature Discovery writes."""
+    labels = {key: value for key, value in raw["metadata"]["labels"].items() if not key.startswith("nvidia.com/")}
+    return {**raw, "metadata": {**raw["metadata"], "labels": labels}}
+
+
+class Cluster:
+    """A book of one node, and what becomes of a job there."""
+
+    def __init__(self) -> None:
+        self.clock, self.mirror = Clock(), Mirror(mirrored())
+        for kind in self.mirror.kinds:
+            self.mirror.replace(kind, [], "1")
+        self.book = Book(self.mirror, ANY_IMAGES, self.clock)
+        self.write(versioned(node("n1", H100), 2))
+
+    def write(self, raw: Object) -> None:
+        self.mirror.apply("nodes", "MODIFIED" if self.mirror.objects("nodes") else "ADDED", raw)
+        self.book.take(self.mirror.take_changes())
+
+    def decided(self, at: float) -> Decision:
+        self.clock.now = at
+        self.book.fleet_version()
+        return decide(demand(gpuMemory="40G"), self.book.fleet(), self.book.catalog)
+
+
+def test_a_job_is_placed_while_labels_are_gone_and_no_longer_after_five_minutes() -> None:
+    cluster = Cluster()
+    assert cluster.decided(-1.0).verdict is Verdict.PLACED
+    version = cluster.book.fleet_version()
+    cluster.write(versioned(of(node("n1", H100)), 3))
+    early = cluster.decided(30.0)
+    assert (early.verdict, early.choice and early.choice.nodes) == (Verdict.PLACED, ("n1",))
+    assert Reason.LABELS_GONE in {doubt.reason for doubt in early.candidates[0].doubts}
+    assert cluster.book.fleet_version() > version
+    version = cluster.book.fleet_version()
+    late = cluster.decided(400.0)
+    assert late.verdict is Verdict.MISCONFIGURED
+    assert Reason.MEM_UNKNOWN in {reason.reason for reason in late.candidates[0].reasons}
+    assert cluster.book.fleet_version() != version, "waiting jobs are decided again"
+
+
+def test_facts_of_a_node_that_was_made_again_are_dropped_at_once() -> None:
+    cluster = Cluster()
+    assert cluster.decided(-1.0).verdict is Verdict.PLACED
+    cluster.write(versioned(of(node("n1", H100)), 3, uid="u2"))
+    assert cluster.decided(1.0).verdict is Verdict.MISCONFIGURED
