@@ -17,7 +17,9 @@ from gpujob.cluster.client import ApiClient
 from gpujob.cluster.kinds import EVENTS, GPUJOBS, GPUPOOLS, JOBS
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.resources import Resource
+from gpujob.fleet.pools import Pool
 from gpujob.status.events import event_of
+from gpujob.status.pools import EVENT_NAMESPACE, contradiction
 from gpujob.status.records import ChildRecord, JobRecord, owner_uid
 
 log = structlog.get_logger(__name__)
@@ -103,6 +105,13 @@ class Writer:
         body = {"metadata": {"uid": uid}, "status": changes}
         self._mirror.note_written("gpupools", await self._client.patch(GPUPOOLS.path(None, name, "status"), body))
 
+    async def tell_pool(self, pool: Pool, uid: str, held: Mapping[str, Any]) -> None:
+        """Tells that what is read of a pool's nodes contradicts itself, where its status did not say so yet."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        event = contradiction(pool, uid, held, self._instance, now)
+        if event is not None:
+            await self._create_event(EVENT_NAMESPACE, event, pool.name)
+
     async def create_pool(self, body: Mapping[str, Any]) -> Any:
         """Creates a discovered GPUPool; None when the name was taken meanwhile."""
         self._check()
@@ -125,14 +134,18 @@ class Writer:
     async def _tell(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         """The event that a written status earned; a lost event is no fault."""
         event = event_of(job, status, self._instance, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-        if event is None or not self._is_leader():
+        if event is not None:
+            await self._create_event(job.namespace, event, f"{job.namespace}/{job.name}")
+
+    async def _create_event(self, namespace: str, event: Mapping[str, Any], about: str) -> None:
+        if not self._is_leader():
             return
         try:
-            await self._client.create(EVENTS.path(job.namespace), event)
+            await self._client.create(EVENTS.path(namespace), dict(event))
         except AlreadyExists:
             pass
         except ApiError as error:
-            log.warning("event not written", job=f"{job.namespace}/{job.name}", error=str(error))
+            log.warning("event not written", about=about, error=str(error))
 
     def _note(self, resource: Resource, obj: Any) -> None:
         if resource is JOBS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -12,6 +13,10 @@ from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, GROUP, ConditionType, 
 
 POOL_NAME_LABEL: Final = f"{GROUP}/discovered-pool"
 """The label in a discovered pool's selector. No node has it: such a pool is grouped by facts and claims nothing."""
+
+
+EVENT_NAMESPACE: Final = "default"
+"""Where events about objects without a namespace live."""
 
 
 def manifest(pool: Pool) -> dict[str, Any]:
@@ -59,6 +64,30 @@ def status(
         "conditions": merged(conditions, claims, generation, now),
     }
     return {key: value for key, value in record.items() if value is not None}
+
+
+def contradiction(pool: Pool, uid: str, held: Mapping[str, Any], instance: str, now: str) -> dict[str, Any] | None:
+    """The Warning that labels, device plugin and catalog contradict each other, once for each change of what they say."""
+    findings = (*pool.doubts, *((pool.problem,) if pool.problem else ()))
+    told = "; ".join(finding.message for finding in findings if finding.reason is Reason.LABELS_CONTRADICT)
+    conditions = [one for one in held.get("conditions") or () if isinstance(one, Mapping)]
+    known = next((str(one.get("message")) for one in conditions if one.get("type") == ConditionType.READ), "")
+    if not told or told in known:
+        return None
+    digest = hashlib.sha256(told.encode()).hexdigest()[:10]
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{pool.name[:200]}.{uid[:8]}.{digest}", "namespace": EVENT_NAMESPACE},
+        "eventTime": now.replace("Z", ".000000Z"),
+        "type": "Warning",
+        "action": "Read",
+        "reason": Reason.LABELS_CONTRADICT.value,
+        "note": told[:1024],
+        "regarding": {"apiVersion": API_VERSION, "kind": "GPUPool", "name": pool.name, "uid": uid},
+        "reportingController": f"gpujob.dev/{FIELD_MANAGER}",
+        "reportingInstance": instance[:128],
+    }
 
 
 def _claims(pool: Pool, fleet: Fleet) -> Iterator[Claim]:
