@@ -178,7 +178,8 @@ def images(*rows: Mapping[str, Any]) -> Catalog:
 
 def _runtime(row: Mapping[str, Any]) -> Object:
     framework = {"name": "pytorch", "version": "2.10.0"}
-    return {"image": f"reg.example/{row['name']}:1", "backendVersion": "13.0", "framework": framework, **row}
+    release = {"CUDA": "13.0", "ROCm": "7.2"}[row["backend"]]
+    return {"image": f"reg.example/{row['name']}:1", "backendVersion": release, "framework": framework, **row}
 
 
 ANY_IMAGES: Final = images(
@@ -189,7 +190,7 @@ ANY_IMAGES: Final = images(
         "architectures": ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100"],
     },
 )
-"""One image for each vendor that runs on nearly all of its devices, with any driver."""
+"""One image for each vendor that runs on nearly all of its devices."""
 
 
 def fleet(*objects: Object, catalog: Catalog | None = None) -> Fleet:

@@ -12,6 +12,9 @@ from gpujob.vocabulary import API_VERSION
 Version = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[0-9]+([.][0-9]+)*[A-Za-z0-9.+-]*$")]
 
 
+ARCHITECTURE = r"^(gfx[0-9a-f]{3,4}|gfx(9|9-4|10-1|10-3|11|12)-generic|[0-9]{1,2}[.][0-9][af]?([+]PTX)?)$"
+
+
 class RuntimeFramework(Shape):
     """The framework inside the image."""
 
@@ -19,6 +22,15 @@ class RuntimeFramework(Shape):
     """For example pytorch."""
     version: Version
     """Its version; ranges compare the release numbers."""
+
+
+class DriverWindow(Shape):
+    """Versions of the hosts' amdgpu module."""
+
+    min: Version | None = None
+    """The oldest; pools known to have an older one are refused."""
+    max: Version | None = None
+    """The newest that was tried; a newer one is a doubt."""
 
 
 class GPURuntimeSpec(Shape):
@@ -35,12 +47,14 @@ class GPURuntimeSpec(Shape):
     python: Version | None = None
     """The Python version inside."""
     architectures: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^(gfx[0-9a-f]{3,4}|[0-9]{1,2}[.][0-9]([+]PTX)?)$", max_length=16)], ...],
+        tuple[Annotated[str, Field(pattern=ARCHITECTURE, max_length=16)], ...],
         a_set(items=64),
     ]
-    """GPU architectures compiled in: gfx942, or compute capabilities such as 9.0 and 12.0+PTX."""
+    """GPU architectures compiled in: gfx942 or gfx11-generic, or compute capabilities such as 9.0, 9.0a and 12.0+PTX."""
     min_driver: Version | None = None
     """The oldest NVIDIA driver, or amdgpu module, that it runs on."""
+    driver_window: DriverWindow | None = None
+    """The amdgpu modules that a ROCm image runs on, as amd.com/gpu.driver-version says them (6.16.13); CUDA: minDriver."""
     cpu_architectures: Annotated[tuple[Literal["amd64", "arm64"], ...], a_set(items=4)] = ("amd64",)
     """CPU architectures that the image exists for."""
     features: Annotated[tuple[Word, ...], a_set(items=64)] = ()

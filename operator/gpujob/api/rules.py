@@ -283,6 +283,11 @@ RULES: Final[tuple[Rule, ...]] = (
         GPURuntimeSpec, "framework", "framework.version is a build for the other backend (+cu on ROCm, +rocm on CUDA)",
         "!self.framework.version.contains(self.backend == 'ROCm' ? '+cu' : '+rocm')", _right_build,
     ),
+    Rule(
+        GPURuntimeSpec, "driverWindow", "driverWindow is of the amdgpu module, for ROCm only; write minDriver",
+        "!has(self.driverWindow) || self.backend == 'ROCm'",
+        lambda value: value.driver_window is None or value.backend == "ROCm",
+    ),
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from gpujob.catalog.versions import Release, release
+from gpujob.catalog.versions import Release, at_least, release
 from gpujob.errors import CatalogInvalid
 from gpujob.vocabulary import Backend
 
@@ -34,9 +34,20 @@ def _unreadable(runtime: Runtime) -> str | None:
         "backendVersion": runtime.backend_version,
         "python": runtime.python,
         "minDriver": runtime.min_driver,
+        "driverWindow.min": runtime.driver_window[0],
+        "driverWindow.max": runtime.driver_window[1],
     }
     bad = [name for name, text in versions.items() if text is not None and not release(text)]
-    return f"{bad[0]} {versions[bad[0]]!r} holds no version number such as 2.14.1" if bad else None
+    return f"{bad[0]} {versions[bad[0]]!r} holds no version number such as 2.14.1" if bad else _wrong_window(runtime)
+
+
+def _wrong_window(runtime: Runtime) -> str | None:
+    oldest, newest = runtime.driver_window
+    if (oldest or newest) and runtime.backend is Backend.CUDA:
+        return "driverWindow is of the amdgpu module, which a CUDA image does not use; write minDriver"
+    if oldest and newest and at_least(newest, oldest) is False:
+        return f"driverWindow.max {newest} is older than driverWindow.min {oldest}"
+    return None
 
 
 def _wrong_build(runtime: Runtime) -> str | None:

@@ -16,14 +16,16 @@ from typing import Any, ClassVar, Final
 import yaml
 
 from gpujob.catalog import identity, rows, runtimes
-from gpujob.catalog.records import Accelerator, Catalog, InstanceType, Price
+from gpujob.catalog.records import Accelerator, Architecture, Catalog, InstanceType, Price
+from gpujob.catalog.row import Sources
+from gpujob.catalog.stacks import Stack
 from gpujob.catalog.throughput import Throughput
 from gpujob.errors import BadInput, CatalogInvalid
 
-SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "prices", "throughputs", "models")
+SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "stacks", "prices", "throughputs", "models")
 SUPPORTING: Final = ("sources", "architectures", "shared")
 """Sections that the rows of others refer to; `shared` holds YAML anchors."""
-SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "prices", "throughputs", "models")
+SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "stacks", "prices", "throughputs", "models")
 
 _SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _KEPT_TAGS: Final = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
@@ -54,8 +56,8 @@ def load_catalog() -> Catalog:
 def read_catalog(text: str) -> Catalog:
     """The shipped catalog with what a file says instead; raises BadInput when it cannot be read at all.
 
-    The file has sections (accelerators, features, instanceTypes, runtimes, prices, throughputs), each of which replaces the shipped
-    one; or GPURuntime objects, several documents or a List; or a plain list of runtime rows. The latter two replace the
+    The file has sections (accelerators, features, instanceTypes, runtimes, stacks, prices, throughputs), each of which replaces the
+    shipped one; or GPURuntime objects, several documents or a List; or a plain list of runtime rows. The latter two replace the
     shipped runtimes.
     """
     documents = [document for document in _documents(text) if document is not None]
@@ -72,6 +74,7 @@ class _Draft:
 
     def __init__(self) -> None:
         self._sections: dict[str, dict[Any, Any]] = {}
+        self._architectures: Mapping[str, Architecture] | None = None
         self._refused: list[tuple[str, str]] = []
 
     def take(self, document: Mapping[str, Any], read_runtime: runtimes.Reader) -> None:
@@ -81,18 +84,19 @@ class _Draft:
             meant = identity.nearest(unknown[0], SECTIONS)
             hint = f"did you mean {meant}?" if meant else f"the sections are {', '.join(SECTIONS)}"
             raise BadInput(f"the catalog has no section {unknown[0]}; {hint}")
-        sources = rows.Sources(document.get("sources"))
+        sources = Sources(document.get("sources"))
         readers: dict[str, Callable[[Any], Iterable[Any]]] = {
-            "accelerators": lambda raw: [rows.accelerator(raw, architectures, sources)],
+            "accelerators": lambda raw: [rows.accelerator(raw, self._architectures or {}, sources)],
             "features": lambda raw: [rows.feature(raw, sources)],
             "instanceTypes": lambda raw: rows.instance_types(raw, sources),
             "prices": lambda raw: rows.list_prices(raw, self._machines(), sources),
             "runtimes": lambda raw: [read_runtime(raw, sources)],
             "models": lambda raw: [rows.model(raw, sources)],
+            "stacks": lambda raw: [rows.stack(raw, sources)],
             "throughputs": lambda raw: rows.throughputs(raw, sources),
         }
         if "accelerators" in document:
-            architectures = rows.Architectures(document.get("architectures") or _shipped_architectures())
+            self._architectures = rows.architectures(document.get("architectures") or _shipped_architectures())
         for section, read in readers.items():
             if section in document:
                 self._extend(section, document[section] or [], read)
@@ -108,6 +112,8 @@ class _Draft:
             runtimes=found.get("runtimes", base.runtimes),
             models=self._sections.get("models", base.models),
             throughputs=found.get("throughputs", base.throughputs),
+            stacks=found.get("stacks", base.stacks),
+            architectures=base.architectures if self._architectures is None else self._architectures,
             refused=(*base.refused, *self._refused),
         )
 
@@ -137,6 +143,8 @@ def _key(row: Any) -> Any:
         return (row.cloud, row.instance_type, row.accelerator, row.region, row.capacity_type)
     if isinstance(row, Throughput):
         return (row.work, row.benchmark, row.accelerator)
+    if isinstance(row, Stack):
+        return (row.backend, row.release)
     return row.id if isinstance(row, Accelerator) else row.name
 
 

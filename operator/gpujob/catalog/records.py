@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from gpujob.catalog import consistency, identity, pricelist
+from gpujob.catalog.stacks import Stack, stack_of
 from gpujob.catalog.throughput import Speed, Speeds, Throughput, Work
-from gpujob.catalog.versions import Release, release
+from gpujob.catalog.versions import Release, plain, release
 from gpujob.quantity import parse_bytes
 from gpujob.vocabulary import Backend, CapacityType, Reason, Vendor
 
@@ -48,6 +49,10 @@ class Accelerator:
     features: frozenset[str] = frozenset()
     min_driver: str | None = None
     """The oldest NVIDIA driver, or amdgpu module, that drives it."""
+    min_backend: str | None = None
+    """The oldest release of CUDA or ROCm that knows it."""
+    host_architecture: str | None = None
+    """The CPU architecture of its hosts where they are all alike: arm64 of a GB200."""
     support: Support = "production"
     integrated: bool = False
     """Whether it shares its memory with the host, so that no figure is its own."""
@@ -88,9 +93,23 @@ class Feature:
     levels: tuple[Level, ...]
     reason: Reason
     """Why a candidate without it is rejected."""
+    backends: tuple[Backend, ...] = tuple(Backend)
+    """The stacks that can have it."""
+    since: Mapping[str, str] = field(default_factory=dict)
+    """Architectures that have it only from a release of their stack on."""
     description: str = ""
     source: str = ""
     checked_on: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What all devices of an architecture have in common."""
+
+    name: str
+    features: frozenset[str] = frozenset()
+    min_driver: str | None = None
+    min_backend: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +213,8 @@ class Runtime:
     python: str | None = None
     architectures: tuple[str, ...] = ()
     min_driver: str | None = None
+    driver_window: tuple[str | None, str | None] = (None, None)
+    """The oldest amdgpu module, which is needed, and the newest that was tried."""
     cpu_architectures: tuple[str, ...] = ("amd64",)
     features: frozenset[str] = frozenset()
     runs_as_non_root: NonRoot = "Unknown"
@@ -201,6 +222,8 @@ class Runtime:
     preference: int = 0
     source: str = ""
     checked_on: str = ""
+    stack: Stack | None = field(default=None, compare=False)
+    """What the catalog knows of its release of CUDA or ROCm; set by the catalog."""
 
 
 def runtime_of(name: str, spec: GPURuntimeSpec, *, source: str = "GPURuntime", checked_on: str = "") -> Runtime:
@@ -218,6 +241,7 @@ def runtime_of(name: str, spec: GPURuntimeSpec, *, source: str = "GPURuntime", c
             python=spec.python,
             architectures=tuple(spec.architectures),
             min_driver=spec.min_driver,
+            driver_window=(spec.driver_window.min, spec.driver_window.max) if spec.driver_window else (None, None),
             cpu_architectures=tuple(spec.cpu_architectures),
             features=frozenset(spec.features),
             runs_as_non_root=spec.runs_as_non_root,
@@ -233,7 +257,11 @@ def in_order(runtimes: Iterable[Runtime]) -> tuple[Runtime, ...]:
     """Runtimes by preference, newest framework, newest backend, name."""
     by_name = sorted(runtimes, key=lambda row: row.name)
     return tuple(
-        sorted(by_name, key=lambda row: (row.preference, row.framework_release, row.backend_release), reverse=True)
+        sorted(
+            by_name,
+            key=lambda row: (row.preference, plain(row.framework_release), plain(row.backend_release)),
+            reverse=True,
+        )
     )
 
 
@@ -249,6 +277,8 @@ class Catalog:
     """In the order of `in_order`."""
     throughputs: tuple[Throughput, ...] = ()
     models: Mapping[str, ModelShape] = field(default_factory=dict)
+    stacks: tuple[Stack, ...] = ()
+    architectures: Mapping[str, Architecture] = field(default_factory=dict)
     refused: tuple[tuple[str, str], ...] = ()
     """Rows that contradict themselves: name and sentence."""
 
@@ -257,7 +287,8 @@ class Catalog:
     _speeds: Speeds = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "runtimes", in_order(self.runtimes))
+        known = (replace(row, stack=stack_of(self.stacks, row.backend, row.backend_release)) for row in self.runtimes)
+        object.__setattr__(self, "runtimes", in_order(known))
         object.__setattr__(self, "_identities", identity.Identities(self.accelerators))
         object.__setattr__(self, "_price_list", pricelist.PriceList(self.prices))
         object.__setattr__(self, "_speeds", Speeds(self.throughputs, self.accelerators))

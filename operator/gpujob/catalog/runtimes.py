@@ -13,7 +13,7 @@ from typing import Any, Final
 from gpujob.catalog import identity
 from gpujob.catalog.consistency import checked
 from gpujob.catalog.records import Runtime, runtime_of
-from gpujob.catalog.rows import SOURCE_FIELDS, Row, Sources
+from gpujob.catalog.row import SOURCE_FIELDS, Row, Sources
 from gpujob.catalog.versions import release
 from gpujob.errors import CatalogInvalid
 from gpujob.quantity import parse_bytes
@@ -27,7 +27,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 def shipped(raw: Any, sources: Sources) -> Runtime:
     """A row of our own data: the fields as they are."""
     row = Row(f"runtime {raw['name']}", raw)
-    framework = Row(row.label, row.table("framework"))
+    framework, window = Row(row.label, row.table("framework")), Row(row.label, row.table("driverWindow"))
     source, checked_on = sources.of(row)
     backend_version, version = row.text("backendVersion"), framework.text("version")
     return checked(
@@ -43,6 +43,7 @@ def shipped(raw: Any, sources: Sources) -> Runtime:
             python=row.maybe("python"),
             architectures=row.words("architectures"),
             min_driver=row.maybe("minDriver"),
+            driver_window=(window.maybe("min"), window.maybe("max")),
             cpu_architectures=row.words("cpuArchitectures") or ("amd64",),
             features=frozenset(row.words("features")),
             size_bytes=None if row.maybe("size") is None else parse_bytes(row.text("size")),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from gpujob.errors import BadInput
@@ -28,6 +27,14 @@ def release(text: str | None) -> Release:
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
+def plain(numbers: Release) -> Release:
+    """A release without the zeros at its end, for comparing: 2.14 and 2.14.0 are the same."""
+    end = len(numbers)
+    while end and numbers[end - 1] == 0:
+        end -= 1
+    return numbers[:end]
+
+
 def satisfies(version: str, specifier: str) -> bool:
     """Whether a version's release part lies in a PEP 440 range such as ">=2.10,<2.15"; raises BadInput for no range.
 
@@ -38,14 +45,18 @@ def satisfies(version: str, specifier: str) -> bool:
     return wanted.contains(numbers) if numbers else not len(wanted)
 
 
-def driver_at_least(have: str, need: str) -> bool:
-    """Whether a driver's version is at least `need`; missing parts count as 0, so "580" is older than "580.65.06".
+def at_least(have: str, need: str) -> bool | None:
+    """Whether a version is at least `need`; None where it says too little: "580" may be older than "580.65.06" or not.
 
-    An unreadable `have` is not at least anything: ask `release(have)` first where that is a doubt and no refusal.
+    An unreadable `have` says nothing. Parts that `need` leaves out count as 0.
     """
-    pairs = zip_longest(release(have), release(need), fillvalue=0)
-    unequal = next(((ours, theirs) for ours, theirs in pairs if ours != theirs), None)
-    return bool(release(have)) and (unequal is None or unequal[0] > unequal[1])
+    ours, theirs = release(have), release(need)
+    if not ours:
+        return None
+    unequal = next(((one, other) for one, other in zip(ours, theirs, strict=False) if one != other), None)
+    if unequal is not None:
+        return unequal[0] > unequal[1]
+    return None if any(theirs[len(ours) :]) else True
 
 
 @lru_cache(maxsize=256)

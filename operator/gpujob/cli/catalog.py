@@ -51,6 +51,9 @@ def _accelerators(catalog: Catalog) -> Rows:
             "integrated": row.integrated,
             "devicesPerCard": row.devices_per_card,
             "features": sorted(row.features),
+            "minDriver": row.min_driver,
+            "minBackend": row.min_backend,
+            "hostArchitecture": row.host_architecture,
             "note": row.note or None,
             **_source(row),
         }
@@ -70,6 +73,7 @@ def _runtimes(catalog: Catalog) -> Rows:
             "python": row.python,
             "architectures": list(row.architectures),
             "minDriver": row.min_driver,
+            "driverWindow": {"min": row.driver_window[0], "max": row.driver_window[1]},
             "cpuArchitectures": list(row.cpu_architectures),
             "features": sorted(row.features),
             "runsAsNonRoot": row.runs_as_non_root,
@@ -77,6 +81,21 @@ def _runtimes(catalog: Catalog) -> Rows:
             **_source(row),
         }
         for row in catalog.runtimes
+    ]
+
+
+def _stacks(catalog: Catalog) -> Rows:
+    return [
+        {
+            "backend": row.backend.value,
+            "version": row.version,
+            "minDriver": row.min_driver,
+            "testedFrom": row.tested_from,
+            "testedTo": row.tested_to,
+            "forwardDrivers": list(row.forward_drivers),
+            **_source(row),
+        }
+        for row in catalog.stacks
     ]
 
 
@@ -100,6 +119,8 @@ def _features(catalog: Catalog) -> Rows:
         {
             "name": row.name,
             "levels": list(row.levels),
+            "backends": [backend.value for backend in row.backends],
+            "since": dict(row.since),
             "description": row.description,
             "accelerators": [one.id for one in catalog.accelerators if row.name in one.features],
             "runtimes": [one.name for one in catalog.runtimes if row.name in one.features],
@@ -185,6 +206,11 @@ SECTIONS: Final[Mapping[str, Section]] = {
          "RELEASE": "frameworkVersion", "PYTHON": "python", "MIN DRIVER": "minDriver", "PREFERENCE": "preference",
          "IMAGE": "image", "ARCHITECTURES": "architectures", "CPU": "cpuArchitectures", "FEATURES": "features", **_SOURCE},
         frozenset({"IMAGE", "ARCHITECTURES", "CPU", "FEATURES"}),
+    ),
+    "stacks": Section(
+        _stacks,
+        {"BACKEND": "backend", "VERSION": "version", "MIN DRIVER": "minDriver", "TRIED FROM": "testedFrom",
+         "TRIED TO": "testedTo", "FORWARD FROM": "forwardDrivers", **_SOURCE},
     ),
     "prices": Section(
         _prices,

@@ -14,7 +14,7 @@ from gpujob.catalog.throughput import Speed
 from gpujob.finding import Finding
 from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement import ranking, rules
+from gpujob.placement import image_rules, ranking, rules
 from gpujob.placement.capacity import Room, find_room, shared_memory
 from gpujob.placement.decision import Candidate, Choice, Decision, ImageChoice
 from gpujob.placement.demand import Demand, OwnRuntime
@@ -109,7 +109,7 @@ def _try_pool(
 ) -> Iterator[Trial]:
     """Every image on one pool for a demand of one gang; what does not depend on the image is worked out once."""
     of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.POOL_RULES)))
-    of_pool = (*of_pool, *rules.features_missing_on_device(demand, pool, catalog))
+    of_pool = (*of_pool, *image_rules.features_missing_on_device(demand, pool, catalog))
     speed = _speed(demand, pool, catalog)
     rooms: dict[int | None, tuple[Room, int | None]] = {}
     for image in _images(demand, pool, catalog) or (_no_image(pool),):
@@ -133,7 +133,7 @@ def _try_pool(
             room.coming,
             speed,
         )  # fmt: skip
-        yield Trial(candidate, room, image.rank)
+        yield Trial(candidate, room, (image_rules.count(candidate.doubts), *image.rank))
 
 
 def _speed(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
@@ -216,10 +216,11 @@ def _image_refusals(demand: Demand, pool: Pool, image: _Image, catalog: Catalog)
     facts = image.facts
     if image.choice.name == NO_IMAGE:
         yield Finding(Reason.FRAMEWORK_UNSUPPORTED, "the catalog has no image for {}", (image.choice.backend,))
+    yield from image_rules.features_of_other_stacks(demand, image.choice.backend, catalog)
     if facts is None:
         return
-    yield from filter(None, (rule(demand, pool, facts) for rule in rules.IMAGE_RULES))
-    yield from rules.features_missing_in_image(demand, facts, catalog)
+    yield from filter(None, (rule(demand, pool, facts) for rule in image_rules.IMAGE_RULES))
+    yield from image_rules.features_missing_in_image(demand, pool, facts, catalog)
 
 
 def _doubts(demand: Demand, pool: Pool, facts: Runtime | None, room: Room) -> Iterator[Finding]:
@@ -228,7 +229,7 @@ def _doubts(demand: Demand, pool: Pool, facts: Runtime | None, room: Room) -> It
         yield Finding(
             Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked"
         )
-    yield from rules.driver_unknown(pool, facts)
+    yield from image_rules.doubts(demand, pool, facts)
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
     if demand.as_root:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from gpujob.catalog.architecture import OVERRIDE
 from gpujob.catalog.throughput import TRAINING, Work
 from gpujob.memory.estimate import Estimate
 from gpujob.placement.needs import ModelDemand, model_demand
@@ -97,6 +98,8 @@ class Demand:
     storage: int | None = None
     shared_memory: int | None = None
     as_root: bool = False
+    gfx_override: str | None = None
+    """The job's HSA_OVERRIDE_GFX_VERSION; empty where only the pod will know it."""
     namespace: str = ""
     """The job's namespace where quotas hold; empty elsewhere, so that equal jobs of many namespaces are one demand."""
     wait_seconds: int = 0
@@ -161,6 +164,7 @@ def demand_of(job: GPUJob) -> Demand:
         storage=_bytes(resources.ephemeral_storage) if resources else None,
         shared_memory=_bytes(resources.shared_memory) if resources else None,
         wait_seconds=(placement and placement.wait_seconds) or 0,
+        gfx_override=_gfx_override(spec),
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )
 
@@ -188,6 +192,12 @@ def _work(model: Model) -> Work:
 def _devices(spec: GPUJobSpec) -> tuple[DeviceKind, ...]:
     kinds = spec.placement.devices if spec.placement else ()
     return tuple(sorted(DeviceKind(kind) for kind in kinds)) if kinds else DEFAULT_DEVICES
+
+
+def _gfx_override(spec: GPUJobSpec) -> str | None:
+    rocm = spec.env_by_backend.rocm if spec.env_by_backend else ()
+    values = [variable.value or "" for variable in (*spec.env, *rocm) if variable.name == OVERRIDE]
+    return values[-1] if values else None
 
 
 def _bytes(text: str | None) -> int | None:

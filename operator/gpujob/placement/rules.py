@@ -1,7 +1,7 @@
-"""One rule for each reason: pure functions that say why a pool or an image cannot run a job.
+"""One rule for each reason: pure functions that say why a pool cannot run a job, and what is wrong in the job itself.
 
-A rule of a pool takes (demand, pool), a rule of an image takes (demand, pool, runtime); each gives a Finding or None.
-Nothing here looks at free capacity (`capacity` does). Every rule is asked, so that no reason hides another.
+A rule of a pool takes (demand, pool, fleet) and gives a Finding or None; `image_rules` has those of images. Nothing here
+looks at free capacity (`capacity` does). Every rule is asked, so that no reason hides another.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from gpujob.catalog.architecture import runs_on
-from gpujob.catalog.records import Catalog, Runtime
-from gpujob.catalog.versions import driver_at_least, satisfies
+from gpujob.catalog.records import Catalog
 from gpujob.finding import Dollars, Finding, listed, nearest
 from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement import gfx_override
 from gpujob.placement.demand import Demand
 from gpujob.placement.memory import memory_too_small, memory_unknown, needed, unknown_model
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
-ImageRule = Callable[[Demand, Pool, Runtime], Finding | None]
 
 
 def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
@@ -183,103 +181,9 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
 )
 
 
-def arch_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
-    """The image has no code for the device's architecture."""
-    device = pool.accelerator
-    if device is None or device.support == "unsupported" or runs_on(device.architecture, runtime.architectures):
-        return None
-    sentence = "{} needs {}, image has {}"
-    return Finding(
-        Reason.ARCH_UNSUPPORTED, sentence, (device.id, _arch(device.architecture), listed(runtime.architectures))
-    )
-
-
-def _arch(architecture: str) -> str:
-    return architecture if architecture.startswith("gfx") else f"compute capability {architecture}"
-
-
-def driver_too_old(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
-    """The node's driver is older than image or device need."""
-    if pool.driver is None:
-        return None
-    for need in (runtime.min_driver, pool.accelerator.min_driver if pool.accelerator else None):
-        if need and not driver_at_least(pool.driver, need):
-            return Finding(Reason.DRIVER_TOO_OLD, "has driver {}, needs {}", (pool.driver, need))
-    return None
-
-
-def cpu_arch_mismatch(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
-    """The image does not exist for the hosts' CPU architecture."""
-    if pool.cpu_architecture in runtime.cpu_architectures:
-        return None
-    sentence = "hosts are {}, image is for {}"
-    return Finding(Reason.CPU_ARCH_MISMATCH, sentence, (pool.cpu_architecture, listed(runtime.cpu_architectures)))
-
-
-def framework_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
-    """The image has another framework or another version of it."""
-    has = f"{runtime.framework} {runtime.framework_version}"
-    if runtime.framework != demand.framework:
-        return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs {}, image has {}", (demand.framework, has))
-    if demand.framework_version and not satisfies(runtime.framework_version, demand.framework_version):
-        needs = f"{demand.framework} {demand.framework_version}"
-        return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs {}, image has {}", (needs, has))
-    return None
-
-
-def python_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
-    """The image has another Python version, or nobody knows which."""
-    if demand.python is None or (runtime.python is not None and satisfies(runtime.python, demand.python)):
-        return None
-    has = f"Python {runtime.python}" if runtime.python else "an unknown Python"
-    return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs Python {}, image has {}", (demand.python, has))
-
-
-def image_needs_root(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
-    """The image works only as root and the job does not ask for root."""
-    if demand.as_root or runtime.runs_as_non_root != "False":
-        return None
-    return Finding(Reason.IMAGE_NEEDS_ROOT, "image works as root only; set securityContext.runAsUser to 0")
-
-
-IMAGE_RULES: Final[tuple[ImageRule, ...]] = (
-    arch_unsupported,
-    driver_too_old,
-    cpu_arch_mismatch,
-    framework_unsupported,
-    python_unsupported,
-    image_needs_root,
-)
-
-
-def features_missing_on_device(demand: Demand, pool: Pool, catalog: Catalog) -> Iterator[Finding]:
-    """Required features that the device lacks, one finding each."""
-    for word in demand.requires:
-        feature = catalog.features.get(word)
-        if feature is None or pool.accelerator is None or "accelerator" not in feature.levels:
-            continue
-        if word not in pool.accelerator.features:
-            yield Finding(feature.reason, "requires {}, which {} does not have", (word, pool.accelerator.id))
-
-
-def features_missing_in_image(demand: Demand, runtime: Runtime, catalog: Catalog) -> Iterator[Finding]:
-    """Required features that the image lacks, one finding each."""
-    for word in demand.requires:
-        feature = catalog.features.get(word)
-        if feature is not None and "runtime" in feature.levels and word not in runtime.features:
-            yield Finding(feature.reason, "requires {}, which image {} does not have", (word, runtime.image))
-
-
-def driver_unknown(pool: Pool, runtime: Runtime | None) -> Iterator[Finding]:
-    """A doubt: no label says the driver and the image or the device needs a certain one."""
-    needs = (runtime.min_driver if runtime else None) or (pool.accelerator.min_driver if pool.accelerator else None)
-    if pool.driver is None and needs and pool.problem is None:
-        yield Finding(Reason.DRIVER_UNKNOWN, "no label says the driver; the image needs {}", (needs,))
-
-
 def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
     """What must be mended in the job itself: words that nothing knows, runtimes that are not there."""
-    return tuple(_unknown_words(demand, fleet, catalog))
+    return tuple(filter(None, (*_unknown_words(demand, fleet, catalog), gfx_override.problem(demand))))
 
 
 def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Finding]:

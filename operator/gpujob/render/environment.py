@@ -7,9 +7,10 @@ from typing import Final
 
 from gpujob.api.gpujob import EnvironmentByBackend
 from gpujob.api.shapes import Shape
+from gpujob.catalog.architecture import OVERRIDE
 from gpujob.render import amd, folders, nvidia, torchrun
 from gpujob.render.attempt import Attempt, Manifest
-from gpujob.vocabulary import Backend
+from gpujob.vocabulary import Backend, Reason
 
 RESERVED_PREFIXES: Final = ("GPUJOB_", "PET_")
 
@@ -59,7 +60,14 @@ def _given(attempt: Attempt) -> Iterable[Manifest]:
     of_backend = by_backend.cuda if attempt.backend is Backend.CUDA else by_backend.rocm
     yield from (dict(entry) for entry in attempt.pool.env)
     of_shape = attempt.entry.env if attempt.entry else ()
-    yield from as_written((*attempt.spec.env, *of_backend, *of_shape))
+    for entry in as_written((*attempt.spec.env, *of_backend, *of_shape)):
+        if entry["name"] != OVERRIDE or _overridden(attempt):
+            yield entry
+
+
+def _overridden(attempt: Attempt) -> bool:
+    """Whether placement let the device pass for another one: anywhere else the variable would break it."""
+    return any(doubt.reason is Reason.ARCH_OVERRIDDEN for doubt in attempt.choice.candidate.doubts)
 
 
 def _reserved(name: str) -> bool:

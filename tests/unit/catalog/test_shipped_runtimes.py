@@ -90,6 +90,7 @@ def test_plain_framework_images_come_first_newest_first() -> None:
     assert names[0] == "pytorch-2.14.1-cuda13.2"
     rocm = [row.name for row in CATALOG.runtimes if row.backend is Backend.ROCM]
     assert rocm[0] == "rocm10.0-py3.12-pytorch-2.13.0"
+    assert names.index("ngc-26.09") < names.index("ngc-26.08")  # 2.14 and 2.14.0a0 are the same, CUDA 13.4.1 is newer
     assert rocm.index("rocm7.14.1-py3.12-pytorch-2.10.0") < rocm.index("rocm7.2.4-py3.12-pytorch-2.10.0")
     assert [row.preference for row in CATALOG.runtimes] == sorted(
         (row.preference for row in CATALOG.runtimes), reverse=True

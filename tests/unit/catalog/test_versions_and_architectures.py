@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpujob.catalog.architecture import runs_on
-from gpujob.catalog.versions import driver_at_least, release, satisfies
+from gpujob.catalog.architecture import may_pass_for, pretended, runs_on
+from gpujob.catalog.versions import at_least, release, satisfies
 from gpujob.errors import BadInput
 
 CUDA126 = ["5.0", "6.0", "7.0", "7.5", "8.0", "8.6", "9.0"]
@@ -69,19 +69,60 @@ def test_what_is_no_range_is_bad_input_with_a_remedy() -> None:
     [
         ("580.95.05", "580.65.06", True),
         ("580.65.06", "580.65.06", True),
-        ("580", "580.65.06", False),
+        ("580", "580.65.06", None),
+        ("580.65", "580.65.06", None),
+        ("579", "580.65.06", False),
+        ("581", "580.65.06", True),
+        ("580", "580.0.0", True),
         ("580.65.06", "580", True),
         ("570.26", "570.26.0", True),
         ("550.54", "525.60.13", True),
         ("535.104.05", "580", False),
         ("6.16.13", "6.19", False),
         ("6.19.14", "6.19", True),
-        ("", "580", False),
-        ("unknown", "0", False),
+        ("", "580", None),
+        ("unknown", "0", None),
     ],
 )
-def test_driver_at_least(have: str, need: str, expected: bool) -> None:
-    assert driver_at_least(have, need) is expected
+def test_at_least(have: str, need: str, expected: bool | None) -> None:
+    assert at_least(have, need) is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "named"),
+    [
+        ("10.3.0", "gfx1030"),
+        ("11.0.0", "gfx1100"),
+        ("9.4.2", "gfx942"),
+        ("9.0.10", "gfx90a"),
+        ("12.0.1", "gfx1201"),
+        ("11.0", None),
+        ("gfx1100", None),
+        ("11.0.16", None),
+        ("", None),
+    ],
+)
+def test_what_an_override_names(version: str, named: str | None) -> None:
+    assert pretended(version) == named
+
+
+@pytest.mark.parametrize(
+    ("device", "other", "expected"),
+    [
+        ("gfx1102", "gfx1100", True),
+        ("gfx1151", "gfx1100", True),
+        ("gfx1034", "gfx1030", True),
+        ("gfx1200", "gfx1201", True),
+        ("gfx1100", "gfx1100", False),
+        ("gfx1102", "gfx1030", False),
+        ("gfx1011", "gfx1030", False),
+        ("gfx942", "gfx950", False),
+        ("gfx906", "gfx900", False),
+        ("9.0", "gfx1100", False),
+    ],
+)
+def test_only_radeon_parts_of_one_family_pass_for_each_other(device: str, other: str, expected: bool) -> None:
+    assert may_pass_for(device, other) is expected
 
 
 @pytest.mark.parametrize(
@@ -110,6 +151,28 @@ def test_driver_at_least(have: str, need: str, expected: bool) -> None:
         ("9.0", ["gfx942"], False),
         ("9.0", [], False),
         ("", CUDA13, False),
+        # Code with instructions of one architecture, or of a family.
+        ("9.0", ["9.0a"], True),
+        ("10.0", ["9.0a+PTX"], False),
+        ("10.3", ["10.0a"], False),
+        ("10.3", ["10.0f"], True),
+        ("10.0", ["10.3f"], False),
+        ("12.1", ["12.0f+PTX"], True),
+        ("12.0", ["10.0f+PTX"], False),
+        # Tegra parts run their own machine code, and PTX.
+        ("8.7", ["8.6"], False),
+        ("8.9", ["8.7"], False),
+        ("8.7", ["8.7"], True),
+        ("8.7", ["8.0+PTX"], True),
+        # Generic processors of LLVM.
+        ("gfx942", ["gfx9-4-generic"], True),
+        ("gfx950", ["gfx9-4-generic"], True),
+        ("gfx90a", ["gfx9-4-generic"], False),
+        ("gfx1102", ["gfx11-generic"], True),
+        ("gfx1151", ["gfx11-generic"], True),
+        ("gfx1201", ["gfx11-generic"], False),
+        ("gfx1030", ["gfx10-3-generic"], True),
+        ("gfx1011", ["gfx10-3-generic"], False),
     ],
 )
 def test_runs_on(device: str, compiled: list[str], expected: bool) -> None:

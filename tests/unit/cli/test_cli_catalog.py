@@ -10,7 +10,7 @@ import pytest
 import yaml
 from cli_room import CATALOG, Command, check_golden
 
-SECTIONS = ["accelerators", "runtimes", "prices", "features", "throughputs", "models", "speeds"]
+SECTIONS = ["accelerators", "runtimes", "stacks", "prices", "features", "throughputs", "models", "speeds"]
 
 
 def test_the_tables_are_what_they_were(gpujob: Command) -> None:
@@ -67,6 +67,6 @@ def test_an_unknown_section_is_bad_input(gpujob: Command) -> None:
     answer = gpujob("catalog", "speed")
     assert answer.code == 2
     assert answer.err == (
-        "error: the catalog has no section speed; the sections are accelerators, runtimes, prices, features, throughputs, "
-        "models and speeds\n"
+        "error: the catalog has no section speed; the sections are accelerators, runtimes, stacks, prices, features, "
+        "throughputs, models and speeds\n"
     )

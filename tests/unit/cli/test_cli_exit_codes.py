@@ -98,7 +98,7 @@ BAD_OPTIONS = {
     ),
     ("pools", "--cluster", str(MIXED), "--catalog", "/dev/null"): (
         "error: --catalog /dev/null: the catalog is empty; write one of the sections accelerators, features, "
-        "instanceTypes, runtimes, prices, throughputs, models, or GPURuntime objects"
+        "instanceTypes, runtimes, stacks, prices, throughputs, models, or GPURuntime objects"
     ),
     ("pools", "--cluster", str(ROOT / "examples" / "hello-gpu.yaml")): (
         f"error: --cluster {ROOT}/examples/hello-gpu.yaml: describes no cluster: it holds GPUJob, no Node; "

@@ -1,0 +1,96 @@
+"""Drivers of the hosts against what an image and a device need: too old is refused, what nobody knows is a doubt.
+
+CUDA checks at start: releases of one major version run on one oldest driver (minor version compatibility), and on
+data-centre devices also on some older branches if the image holds a compatibility package. ROCm checks nothing: an
+image's own window says what is refused, the catalog's window of its release what was not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gpujob.catalog.records import Runtime
+from gpujob.catalog.versions import at_least, release
+from gpujob.finding import Finding
+from gpujob.fleet.pools import Pool
+from gpujob.placement.demand import Demand
+from gpujob.vocabulary import Backend, Reason
+
+FORWARD: Final = "ForwardCompatibility"
+"""The feature of images with a compatibility package, and of the devices that it works on."""
+
+
+def driver_too_old(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The node's driver is known to be older than image or device need."""
+    if pool.driver is None:
+        return None
+    for need in (_needed(runtime), _of_device(pool)):
+        if (
+            need
+            and at_least(pool.driver, need) is False
+            and not (need is not _of_device(pool) and _forward(pool, runtime))
+        ):
+            return Finding(Reason.DRIVER_TOO_OLD, "has driver {}, needs {}", (pool.driver, need))
+    return None
+
+
+def doubts(pool: Pool, runtime: Runtime | None) -> Iterator[Finding]:
+    """What is not known or not tried of the driver; nothing where it is too old anyway."""
+    oldest, newest = _tested(runtime)
+    needs = [need for need in (runtime and _needed(runtime), _of_device(pool), oldest) if need]
+    if runtime and not needs and not newest:
+        sentence = "nobody says which driver {} {} needs; set {} in the image's GPURuntime"
+        field = "minDriver" if runtime.backend is Backend.CUDA else "driverWindow"
+        yield Finding(Reason.DRIVER_UNKNOWN, sentence, (runtime.backend, runtime.backend_version, field))
+        return
+    if pool.driver is None:
+        needed = needs[0] if needs else newest and f"at most {newest}"
+        if needed:
+            yield Finding(Reason.DRIVER_UNKNOWN, "no label says the driver; the image needs {}", (needed,))
+        return
+    unclear = next((need for need in needs if at_least(pool.driver, need) is None), None)
+    if unclear:
+        yield Finding(Reason.DRIVER_UNKNOWN, "labels say driver {}, the image needs {}", (pool.driver, unclear))
+    if runtime is None:
+        return
+    if oldest and at_least(pool.driver, oldest) is False:
+        sentence = "driver {} is older than those that ROCm {} was tried with, {} and newer"
+        yield Finding(Reason.DRIVER_UNTESTED, sentence, (pool.driver, runtime.backend_version, oldest))
+    elif newest and at_least(newest, pool.driver) is False:
+        sentence = "driver {} is newer than those that ROCm {} was tried with, up to {}"
+        yield Finding(Reason.DRIVER_UNTESTED, sentence, (pool.driver, runtime.backend_version, newest))
+    need = _needed(runtime)
+    if need and at_least(pool.driver, need) is False and _forward(pool, runtime):
+        sentence = "driver {} is older than {}: the compatibility package in the image must make up for it"
+        yield Finding(Reason.DRIVER_FORWARD, sentence, (pool.driver, need))
+
+
+def _of_device(pool: Pool) -> str | None:
+    return pool.accelerator.min_driver if pool.accelerator else None
+
+
+def _needed(runtime: Runtime) -> str | None:
+    """The oldest driver that the image runs on: by its own row, else by its release of CUDA or ROCm."""
+    return runtime.min_driver or runtime.driver_window[0] or (runtime.stack.min_driver if runtime.stack else None)
+
+
+def _tested(runtime: Runtime | None) -> tuple[str | None, str | None]:
+    """The oldest and the newest driver that were tried: the image's own window, else that of its release."""
+    if runtime is None:
+        return None, None
+    if runtime.driver_window != (None, None):
+        return None, runtime.driver_window[1]
+    if runtime.min_driver or runtime.stack is None:
+        return None, None
+    return runtime.stack.tested_from, runtime.stack.tested_to
+
+
+def _forward(pool: Pool, runtime: Runtime) -> bool:
+    """Whether the image's compatibility package makes an older driver do."""
+    if pool.driver is None or pool.accelerator is None or runtime.stack is None:
+        return False
+    if FORWARD not in runtime.features or FORWARD not in pool.accelerator.features:
+        return False
+    branches = (first for first in runtime.stack.forward_drivers if release(first)[:1] == release(pool.driver)[:1])
+    return any(at_least(pool.driver, first) for first in branches)

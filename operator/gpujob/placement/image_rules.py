@@ -1,0 +1,161 @@
+"""Why an image cannot run on a pool's devices, and what is doubtful about it: rules of (demand, pool, runtime).
+
+Pure functions like those of `rules`; what they compare are rows of the catalog and labels, so that new hardware, images
+and releases are data. A fact that nobody knows is a doubt here and never a refusal: `rules.unread` refuses devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from gpujob.catalog.architecture import Fit, fit
+from gpujob.catalog.records import Catalog, Feature, Runtime
+from gpujob.catalog.versions import at_least, satisfies
+from gpujob.finding import Finding, listed
+from gpujob.fleet.pools import Pool
+from gpujob.placement import drivers, gfx_override
+from gpujob.placement.demand import Demand
+from gpujob.vocabulary import Backend, Reason
+
+ImageRule = Callable[[Demand, Pool, Runtime], Finding | None]
+
+DOUBTS: Final = frozenset(
+    {
+        Reason.ARCH_OVERRIDDEN,
+        Reason.DRIVER_FORWARD,
+        Reason.DRIVER_UNKNOWN,
+        Reason.DRIVER_UNTESTED,
+        Reason.IMAGE_COMPILED_AT_START,
+    }
+)
+"""Doubts about an image on a pool: a runtime without them is taken before a newer one that has some."""
+
+
+def arch_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image has no code for the device's architecture."""
+    device = pool.accelerator
+    if device is None or device.support == "unsupported":
+        return None
+    if fit(device.architecture, runtime.architectures) or gfx_override.applies(demand, pool, runtime):
+        return None
+    sentence = "{} needs {}, image has {}"
+    return Finding(
+        Reason.ARCH_UNSUPPORTED, sentence, (device.id, _arch(device.architecture), listed(runtime.architectures))
+    )
+
+
+def _arch(architecture: str) -> str:
+    return architecture if architecture.startswith("gfx") else f"compute capability {architecture}"
+
+
+def backend_too_old(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The device came with a later release of CUDA or ROCm than the image's."""
+    device = pool.accelerator
+    if (
+        device is None
+        or device.min_backend is None
+        or at_least(runtime.backend_version, device.min_backend) is not False
+    ):
+        return None
+    needs, has = f"{runtime.backend} {device.min_backend}", f"{runtime.backend} {runtime.backend_version}"
+    return Finding(Reason.ARCH_UNSUPPORTED, "{} needs {}, image has {}", (device.id, needs, has))
+
+
+def cpu_arch_mismatch(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image does not exist for the hosts' CPU architecture."""
+    hosts = (pool.accelerator and pool.accelerator.host_architecture) or pool.cpu_architecture
+    if hosts in runtime.cpu_architectures:
+        return None
+    sentence = "hosts are {}, image is for {}"
+    return Finding(Reason.CPU_ARCH_MISMATCH, sentence, (hosts, listed(runtime.cpu_architectures)))
+
+
+def framework_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image has another framework or another version of it."""
+    has = f"{runtime.framework} {runtime.framework_version}"
+    if runtime.framework != demand.framework:
+        return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs {}, image has {}", (demand.framework, has))
+    if demand.framework_version and not satisfies(runtime.framework_version, demand.framework_version):
+        needs = f"{demand.framework} {demand.framework_version}"
+        return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs {}, image has {}", (needs, has))
+    return None
+
+
+def python_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image has another Python version, or nobody knows which."""
+    if demand.python is None or (runtime.python is not None and satisfies(runtime.python, demand.python)):
+        return None
+    has = f"Python {runtime.python}" if runtime.python else "an unknown Python"
+    return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs Python {}, image has {}", (demand.python, has))
+
+
+def image_needs_root(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image works only as root and the job does not ask for root."""
+    if demand.as_root or runtime.runs_as_non_root != "False":
+        return None
+    return Finding(Reason.IMAGE_NEEDS_ROOT, "image works as root only; set securityContext.runAsUser to 0")
+
+
+IMAGE_RULES: Final[tuple[ImageRule, ...]] = (
+    arch_unsupported,
+    backend_too_old,
+    drivers.driver_too_old,
+    cpu_arch_mismatch,
+    framework_unsupported,
+    python_unsupported,
+    image_needs_root,
+)
+
+
+def features_missing_on_device(demand: Demand, pool: Pool, catalog: Catalog) -> Iterator[Finding]:
+    """Required features that the device lacks, one finding each."""
+    for feature in _required(demand, catalog):
+        if pool.accelerator is None or "accelerator" not in feature.levels:
+            continue
+        if feature.name not in pool.accelerator.features:
+            yield Finding(feature.reason, "requires {}, which {} does not have", (feature.name, pool.accelerator.id))
+
+
+def features_of_other_stacks(demand: Demand, backend: Backend, catalog: Catalog) -> Iterator[Finding]:
+    """Required features that no image for this stack can have, be its contents known or not."""
+    for feature in _required(demand, catalog):
+        if backend not in feature.backends:
+            sentence = "requires {}, which {} images never have"
+            yield Finding(feature.reason, sentence, (feature.name, backend))
+
+
+def features_missing_in_image(demand: Demand, pool: Pool, runtime: Runtime, catalog: Catalog) -> Iterator[Finding]:
+    """Required features that the image lacks, at all or for this device, one finding each."""
+    for feature in _required(demand, catalog):
+        if "runtime" not in feature.levels or runtime.backend not in feature.backends:
+            continue
+        since = feature.since.get(pool.accelerator.architecture) if pool.accelerator else None
+        if feature.name not in runtime.features:
+            yield Finding(feature.reason, "requires {}, which image {} does not have", (feature.name, runtime.image))
+        elif since and pool.accelerator and at_least(runtime.backend_version, since) is False:
+            sentence = "requires {}, which {} has from {} {} on, image has {}"
+            numbers = (feature.name, pool.accelerator.id, runtime.backend, since, runtime.backend_version)
+            yield Finding(feature.reason, sentence, numbers)
+
+
+def _required(demand: Demand, catalog: Catalog) -> Iterator[Feature]:
+    """The required features that the catalog knows; `rules.job_problems` tells of the others."""
+    return filter(None, map(catalog.features.get, demand.requires))
+
+
+def doubts(demand: Demand, pool: Pool, runtime: Runtime | None) -> Iterator[Finding]:
+    """What is unknown or unusual about an image (None: nothing is known of it) on a pool."""
+    yield from gfx_override.doubts(demand, pool, runtime)
+    if pool.problem is not None:
+        return
+    yield from drivers.doubts(pool, runtime)
+    device = pool.accelerator
+    if runtime and device and fit(device.architecture, runtime.architectures) is Fit.PTX:
+        sentence = "image has no machine code for {}: the driver compiles its PTX when the program starts"
+        yield Finding(Reason.IMAGE_COMPILED_AT_START, sentence, (_arch(device.architecture),))
+
+
+def count(found: tuple[Finding, ...]) -> int:
+    """How many of a candidate's doubts are about its image."""
+    return sum(doubt.reason in DOUBTS for doubt in found)
