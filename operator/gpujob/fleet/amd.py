@@ -13,6 +13,7 @@ from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding, listed
+from gpujob.fleet.amd_labels import PREFIXES, AmdLabels
 from gpujob.fleet.cloud import machine_device, machine_maker
 from gpujob.fleet.facts import GIB, PARTS, DeviceFacts, by_instance_type, devices_of_machine, identified, readable
 from gpujob.fleet.objects import Labels, Node
@@ -21,10 +22,6 @@ from gpujob.untrusted import whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 PLAIN: Final = "amd.com/gpu"
-PREFIXES: Final = ("amd.com/gpu.", "beta.amd.com/gpu.")
-MODE_LABELS: Final = ("amd.com/gpu.compute-memory-partition", "amd.com/compute-memory-partition")
-"""What the labeller writes, and what its documentation says."""
-
 NFD_MODELS: Final = {
     "feature.node.kubernetes.io/amd-gpu-mi300x": "MI300X",
     "feature.node.kubernetes.io/amd-gpu-mi210": "MI210",
@@ -34,7 +31,6 @@ NFD_MODELS: Final = {
 MOST_OF_PROCESSOR_GRAPHICS: Final = 4 * GIB
 """Graphics inside a processor have no more memory of their own."""
 
-_VRAM: Final = re.compile(r"([0-9]{1,5})G")
 _MODE: Final = re.compile(r"(spx|dpx|tpx|qpx|cpx)_nps[1248]")
 _PIECES: Final = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4}
 _PROCESSOR: Final = re.compile(r"ryzen|processor|athlon|epyc", re.IGNORECASE)
@@ -42,47 +38,22 @@ _PROCESSOR: Final = re.compile(r"ryzen|processor|athlon|epyc", re.IGNORECASE)
 
 def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> DeviceFacts:
     """The facts of an AMD resource of a node."""
-    labels = node.labels
+    labels = AmdLabels(node.labels)
     models, problem = _models(labels, instance_type, catalog)
     accelerator = _worst(models)
-    portion, doubts, wrong = _portion(node, resource, instance_type, accelerator, catalog)
+    portion, doubts, wrong = _portion(node, labels, resource, instance_type, accelerator, catalog)
     reported = _reported(labels, portion, accelerator)
     if accelerator is None and _in_processor(labels, reported):
         portion = Portion(DeviceKind.INTEGRATED)
     facts = DeviceFacts(
         Vendor.AMD,
-        driver=readable(value(labels, "driver-version")),
+        driver=readable(labels.value("driver-version")),
         problem=problem or wrong,
         doubts=doubts,
         reported=reported,
         portion=portion,
     )
     return facts if facts.problem else identified(facts, resource, accelerator)
-
-
-def value(labels: Labels, kind: str) -> str | None:
-    """A labeller's value in the plain form, the beta form, or the counting form of old labellers if it has one value."""
-    plain = labels.get(PREFIXES[0] + kind) or labels.get(PREFIXES[1] + kind)
-    values = () if plain else tuple(counted(labels, kind))
-    return values[0] if len(values) == 1 else plain
-
-
-def values(labels: Labels, kind: str) -> tuple[str, ...]:
-    """All values of a kind in any form, sorted: a node of several models or partition styles has several."""
-    plain = (labels.get(prefix + kind) for prefix in PREFIXES)
-    return tuple(sorted({text.lower(): text for text in (*counted(labels, kind), *plain) if text}.values()))
-
-
-def counted(labels: Labels, kind: str) -> dict[str, int]:
-    """Values of a kind with their device counts (`<kind>.<value>=<count>`)."""
-    found: dict[str, int] = {}
-    for prefix in PREFIXES:
-        start = f"{prefix}{kind}."
-        for key, text in labels.items():
-            number = whole_number(text)
-            if key.startswith(start) and number:
-                found[key[len(start) :]] = max(number, found.get(key[len(start) :], 0))
-    return found
 
 
 def labelled(labels: Labels) -> bool:
@@ -92,30 +63,24 @@ def labelled(labels: Labels) -> bool:
 
 def count(labels: Labels) -> int | None:
     """Devices by label, None where it is not said."""
-    totals = [sum(counted(labels, kind).values()) for kind in ("device-id", "vram", "family")]
-    return max(totals) or None
+    return AmdLabels(labels).count()
 
 
 def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
-    """Whole devices by label: the memory of all labelled ones over that of a whole one; None where it is not said."""
-    whole = accelerator and (accelerator.driver_bytes or accelerator.nominal_bytes)
-    sizes = {text: _bytes(text) for text in counted(labels, "vram")}
-    if not whole or not sizes or not all(sizes.values()):
-        return None
-    memory = sum((sizes[text] or 0) * number for text, number in counted(labels, "vram").items())
-    return (2 * memory + whole) // (2 * whole)
+    """Whole devices by label, None where it is not said."""
+    return AmdLabels(labels).cards(accelerator)
 
 
 # --- which models
 
 
-def _models(labels: Labels, instance_type: str, catalog: Catalog) -> tuple[tuple[Accelerator, ...], Finding | None]:
+def _models(labels: AmdLabels, instance_type: str, catalog: Catalog) -> tuple[tuple[Accelerator, ...], Finding | None]:
     """Every model that the node holds, and the problem that a job could not be ready for each of them.
 
     Of a node with several models the labeller writes counts, and which memory belongs to which id is lost; the device
     plugin hands out any of them.
     """
-    ids, products = values(labels, "device-id"), values(labels, "product-name")
+    ids, products = labels.values("device-id"), labels.values("product-name")
     named = ids if len(ids) > 1 else products if len(products) > 1 and not ids else ()
     if not named:
         one = _accelerator(labels, instance_type, catalog)
@@ -133,10 +98,10 @@ def _models(labels: Labels, instance_type: str, catalog: Catalog) -> tuple[tuple
     return ordered, None
 
 
-def _rows(word: str, labels: Labels, catalog: Catalog, *, is_id: bool) -> Iterator[Accelerator]:
+def _rows(word: str, labels: AmdLabels, catalog: Catalog, *, is_id: bool) -> Iterator[Accelerator]:
     """The rows that a device id or product may mean, with any of the node's memories and compute units."""
-    sizes: list[int | None] = [size // GIB for size in map(_bytes, values(labels, "vram")) if size] or [None]
-    units = [whole_number(text) for text in values(labels, "cu-count")] or [None]
+    sizes: list[int | None] = [size // GIB for size in labels.sizes()] or [None]
+    units = [whole_number(text) for text in labels.values("cu-count")] or [None]
     for size in sizes:
         for cu_count in units:
             row = catalog.by_device_id(word, size, cu_count) if is_id else catalog.by_product(word, size)
@@ -149,16 +114,16 @@ def _worst(models: tuple[Accelerator, ...]) -> Accelerator | None:
     return min(models, key=lambda row: (row.usable_bytes or 0, row.bf16_tflops or 0, row.id), default=None)
 
 
-def _accelerator(labels: Labels, instance_type: str, catalog: Catalog) -> Accelerator | None:
-    sizes = tuple(filter(None, map(_bytes, values(labels, "vram"))))
+def _accelerator(labels: AmdLabels, instance_type: str, catalog: Catalog) -> Accelerator | None:
+    sizes = labels.sizes()
     gib = max(sizes) // GIB if sizes else None
-    units = max((whole_number(text) or 0 for text in values(labels, "cu-count")), default=0) or None
-    device, product = value(labels, "device-id"), value(labels, "product-name")
-    nfd = next((model for label, model in NFD_MODELS.items() if labels.get(label) == "true"), None)
+    units = max((whole_number(text) or 0 for text in labels.values("cu-count")), default=0) or None
+    device, product = labels.value("device-id"), labels.value("product-name")
+    nfd = next((model for label, model in NFD_MODELS.items() if labels.labels.get(label) == "true"), None)
     return (
         (catalog.by_device_id(device, gib, units) if device else None)
         or (catalog.by_product(product, gib) if product else None)
-        or _of_amd(catalog.by_cloud_name(*machine_device(labels)))
+        or _of_amd(catalog.by_cloud_name(*machine_device(labels.labels)))
         or by_instance_type(catalog, instance_type, Vendor.AMD)
         or (catalog.accelerator(nfd) if nfd else None)
     )
@@ -168,9 +133,9 @@ def _of_amd(found: Accelerator | None) -> Accelerator | None:
     return found if found and found.vendor is Vendor.AMD else None
 
 
-def _in_processor(labels: Labels, reported: int | None) -> bool:
+def _in_processor(labels: AmdLabels, reported: int | None) -> bool:
     """Whether an unknown device is the graphics part of a processor, which nobody trains on."""
-    named = any(_PROCESSOR.search(name) for name in values(labels, "product-name"))
+    named = any(_PROCESSOR.search(name) for name in labels.values("product-name"))
     return named and reported is not None and reported <= MOST_OF_PROCESSOR_GRAPHICS
 
 
@@ -180,14 +145,14 @@ _Found = tuple[Portion, tuple[Finding, ...], Finding | None]
 
 
 def _portion(
-    node: Node, resource: str, instance_type: str, accelerator: Accelerator | None, catalog: Catalog
+    node: Node, labels: AmdLabels, resource: str, instance_type: str, accelerator: Accelerator | None, catalog: Catalog
 ) -> _Found:
     """What each device is: by its resource's name, the partition label, the numbers; with doubts and a problem."""
-    labels, offered = node.labels, max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
+    offered = max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
     by_name = None if resource == PLAIN else resource.partition("/")[2].lower()
-    by_label = _mode(labels)
+    by_label = labels.mode()
     mode = by_name or by_label
-    doubts = [] if len(values(labels, "device-id")) < 2 else [_several(labels)]
+    doubts = [] if len(labels.values("device-id")) < 2 else [_several(labels)]
     if mode is None:
         portion, problem = _by_number(labels, resource, offered, instance_type, catalog)
         if portion.pieces != 1:
@@ -220,7 +185,7 @@ def _portion(
 
 
 def _whole(
-    labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog, doubts: tuple[Finding, ...]
+    labels: AmdLabels, resource: str, offered: int, instance_type: str, catalog: Catalog, doubts: tuple[Finding, ...]
 ) -> _Found:
     """Devices that a label or name calls whole; the plugin may offer more than that leaves room for."""
     if resource != PLAIN:
@@ -232,11 +197,11 @@ def _whole(
 
 
 def _by_number(
-    labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog
+    labels: AmdLabels, resource: str, offered: int, instance_type: str, catalog: Catalog
 ) -> tuple[Portion, Finding | None]:
     """More devices than the labels or the cloud count are partitions: made after the labels, or never labelled."""
-    machine = devices_of_machine(labels, instance_type, catalog)
-    sized = machine if machine and not count(labels) else count(labels)
+    machine = devices_of_machine(labels.labels, instance_type, catalog)
+    sized = machine if machine and not labels.count() else labels.count()
     if not sized or offered <= sized:
         return Portion(), None
     pieces, rest = divmod(offered, sized)
@@ -247,26 +212,19 @@ def _by_number(
     return Portion(DeviceKind.PARTITION, "", pieces), None
 
 
-def _stale(labels: Labels, resource: str, offered: int) -> Finding | None:
+def _stale(labels: AmdLabels, resource: str, offered: int) -> Finding | None:
     """The doubt that labels are older than the partitions; without labels there is nothing to contradict."""
-    labelled = count(labels)
+    labelled = labels.count()
     if not labelled or labelled >= offered:
         return None
     sentence = "labels count {} devices and {} shows {}: partitions newer than the labels; restart AMD's node labeller"
     return Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, resource, offered))
 
 
-def _several(labels: Labels) -> Finding | None:
-    ids = values(labels, "device-id")
+def _several(labels: AmdLabels) -> Finding | None:
+    ids = labels.values("device-id")
     sentence = "the node holds several models (device ids {}) and a pod gets any of them; the smallest one counts"
     return Finding(Reason.MODELS_DIFFER, sentence, (listed(ids),)) if len(ids) > 1 else None
-
-
-def _mode(labels: Labels) -> str | None:
-    found = next((labels[key] for key in MODE_LABELS if labels.get(key)), None) or value(
-        labels, "compute-memory-partition"
-    )
-    return found.lower() if found else None
 
 
 def _pieces(mode: str, accelerator: Accelerator | None) -> int | None:
@@ -274,20 +232,14 @@ def _pieces(mode: str, accelerator: Accelerator | None) -> int | None:
     return _PIECES.get(mode[:3]) or (accelerator.partitions if accelerator else None)
 
 
-def _reported(labels: Labels, portion: Portion, accelerator: Accelerator | None) -> int | None:
+def _reported(labels: AmdLabels, portion: Portion, accelerator: Accelerator | None) -> int | None:
     """Bytes of a device by the vram label: of several, the one that is nearest to what the device should have.
 
     Where nothing is expected, the smallest.
     """
-    sizes = tuple(filter(None, map(_bytes, values(labels, "vram"))))
+    sizes = labels.sizes()
     whole = accelerator and (accelerator.driver_bytes or accelerator.nominal_bytes)
-    if len(sizes) < 2 or not whole or not portion.pieces or len(values(labels, "device-id")) > 1:
+    if len(sizes) < 2 or not whole or not portion.pieces or len(labels.values("device-id")) > 1:
         return min(sizes, default=None)
     expected = whole // portion.pieces
     return min(sizes, key=lambda size: (abs(size - expected), size))
-
-
-def _bytes(text: str) -> int | None:
-    """Bytes of a vram label, whose G is GiB; None for anything else and for 0."""
-    match = _VRAM.fullmatch(text)
-    return int(match[1]) * GIB if match and int(match[1]) else None

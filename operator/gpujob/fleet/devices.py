@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from gpujob.catalog.records import Catalog
@@ -44,7 +44,7 @@ def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
     groups = [_with_silicon(group, groups, catalog) for group in groups]
     groups = [replace(group, beside=_beside(group, groups)) for group in groups]
     vendors = {group.facts.vendor for group in groups}
-    return (*groups, *(group for group in _without_plugin(node, origin, catalog) if group.facts.vendor not in vendors))
+    return (*groups, *_without_plugin(node, origin, catalog, vendors))
 
 
 def _former(node: Node, resource: str) -> bool:
@@ -112,9 +112,9 @@ def _beside(group: DeviceGroup, groups: Sequence[DeviceGroup]) -> int:
     return count
 
 
-def _without_plugin(node: Node, origin: Origin, catalog: Catalog) -> Iterator[DeviceGroup]:
+def _without_plugin(node: Node, origin: Origin, catalog: Catalog, offered: Set[Vendor]) -> Iterator[DeviceGroup]:
     for reader, resource in ((nvidia, nvidia.PLAIN), (amd, amd.PLAIN)):
-        if reader.labelled(node.labels):
+        if vendor_of(resource) not in offered and reader.labelled(node.labels):
             known = reader.read(node, resource, origin.instance_type, catalog)
             sentence = "labels of node {} show {} devices but no device plugin offers {}; install or restart the plugin"
             problem = Finding(Reason.NO_DEVICE_PLUGIN, sentence, (node.name, known.vendor, resource))

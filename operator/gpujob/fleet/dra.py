@@ -16,6 +16,7 @@ from typing import Final
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
 from gpujob.fleet import amd, nvidia
+from gpujob.fleet.amd_labels import PREFIXES
 from gpujob.fleet.cloud import origin_of
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.facts import GIB, MIB
@@ -206,5 +207,5 @@ def _amd_labels(device: SliceDevice) -> dict[str, str]:
 
 def _others(labels: Labels, vendor: Vendor) -> Labels:
     """A node's labels without those that a labeller wrote of the same devices: slices are younger and exact."""
-    starts = ("nvidia.com/",) if vendor is Vendor.NVIDIA else (*amd.PREFIXES, "amd.com/")
+    starts = ("nvidia.com/",) if vendor is Vendor.NVIDIA else (*PREFIXES, "amd.com/")
     return {key: value for key, value in labels.items() if not key.startswith(starts)}
