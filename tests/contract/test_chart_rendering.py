@@ -293,7 +293,7 @@ OPERATOR_MAY = {
     ("", "nodes"): {"list", "watch"},
     ("", "pods"): {"list", "watch"},
     ("", "resourcequotas"): {"list", "watch"},
-    ("", "services"): {"create", "get"},
+    ("", "services"): {"create", "get", "list", "watch"},
     ("batch", "jobs"): {"create", "delete", "get", "list", "watch"},
     ("events.k8s.io", "events"): {"create"},
     ("gpujob.dev", "gpujobs"): {"list", "watch"},

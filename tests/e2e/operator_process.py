@@ -63,6 +63,13 @@ class OperatorProcess:
         register_client(self._cluster.dir, self._process.name, self._process.pid)
         return self
 
+    def reach(self, server: str) -> None:
+        """From its next start on it reaches the API server at another address, such as a proxy's."""
+        config = json.loads(self._kubeconfig.read_text())
+        for each in config["clusters"]:
+            each["cluster"]["server"] = server
+        self._kubeconfig.write_text(json.dumps(config))
+
     @property
     def credential(self) -> str:
         """What the audit log calls the token of this process, which no other one has."""

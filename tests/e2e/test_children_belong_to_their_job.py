@@ -50,8 +50,8 @@ def test_a_restart_changes_nothing_whatever_state_jobs_are_in(
     operator.restart_after_kill()
     operator.stop()
     operator.start().until_leading()
-    # It acts again, so it has looked at all of them.
-    team.submit("after", runs_for="0s")
+    # It acts again, so it has looked at all of them. Of what the one that waits is told to wait for, this takes nothing.
+    team.submit("after", runs_for="0s", placement={"accelerators": {"allow": ["L4"]}})
     team.until("after", "Succeeded")
     after = everything(team)
     assert {key: after.get(key) for key in before} == before
@@ -320,8 +320,8 @@ def test_one_object_that_nobody_can_read_stops_no_other(operator: OperatorProces
         uid = team.submit("good", runs_for="0s", placement=allow)
         team.until("good", "Succeeded")
         assert pinned_nodes(team.jobs(uid)[0]["spec"]["template"]["spec"]) == good
-        # What an admin's unreadable pool might be, nobody knows: no job is impossible while it is there.
-        team.until("asks-too-much", "Misconfigured")
+        # What an admin's unreadable pool might be, nobody knows; but no device has that much memory.
+        team.until("asks-too-much", "Impossible")
         team.until("odd-name" + ".x" * 60, "Misconfigured")
         team.until("odd-pool", "Misconfigured")
     finally:
@@ -329,6 +329,32 @@ def test_one_object_that_nobody_can_read_stops_no_other(operator: OperatorProces
         team.api.delete(GPUPOOLS, f"{team.namespace}-odd")
         for node in odd:
             team.api.delete(NODES, node["metadata"]["name"])
+
+
+def test_a_service_that_somebody_deletes_is_made_again_while_its_gang_runs(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    fleet(h100=3)
+    uid = team.submit("gang", nodes=2, gpusPerNode=8)
+    alone = team.submit("alone", gpusPerNode=1)
+    team.until("gang", "Running")
+    (before,) = team.services(uid)
+    team.api.delete(SERVICES.format(team.namespace), before["metadata"]["name"])
+    (after,) = eventually(lambda: team.services(uid), 20, what="the Service again")
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    for part in ("labels", "annotations", "ownerReferences", "name"):
+        assert after["metadata"][part] == before["metadata"][part]
+    assert after["spec"]["selector"] == before["spec"]["selector"]
+    assert after["spec"]["publishNotReadyAddresses"] is True
+    assert len(team.jobs(uid)) == 1
+    assert len(team.pods(uid)) == 2
+    # It goes with its job, for good.
+    team.delete("gang")
+    eventually(lambda: not team.services(uid) and not team.pods(uid), 30, what="all of it gone")
+    mark = audit.now()
+    time.sleep(4)
+    assert "services" not in audit.writes(mark, team.namespace)
+    assert team.services(alone) == []
 
 
 def test_a_stored_job_that_no_schema_would_take_now_stops_no_other(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.api_server import AuditLog
-from tests.e2e.cluster import eventually
+from gpujob.cluster.connection import connection_from_kubeconfig
+from tests.e2e.api_server import ApiServer, AuditLog
+from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.tcp_proxy import TcpProxy
 from tests.e2e.team import Team
 
 pytestmark = pytest.mark.e2e
@@ -84,6 +88,57 @@ def test_a_dead_leader_is_followed_and_a_frozen_one_wakes_up_silent(
     ]  # fmt: skip
     assert len(created) == len(set(created)) == len(jobs)
     assert sorted(len(pods) for pods in pods_by_job(team).values()) == [1] * len(jobs)
+
+
+async def test_a_new_leader_that_sees_an_old_state_doubles_nothing(
+    no_operator: None, operators: Operators, cluster: Cluster, api: ApiServer, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    """The watches of the second are dead without its knowing while the first makes children; then it has to lead."""
+    address = urlsplit(connection_from_kubeconfig(cluster.kubeconfig).server)
+    first, second = operators("first"), operators("behind-a-dead-network")
+    fleet(h100=2)
+    async with TcpProxy(str(address.hostname), address.port or 443) as proxy:
+        second.reach(f"https://127.0.0.1:{proxy.port}")
+        mark = audit.now()
+        try:
+            jobs = await asyncio.to_thread(_until_the_second_must_lead, first, second, team, proxy)
+            created = [
+                entry["objectRef"]["name"]
+                for entry in audit.since(mark)
+                if entry["verb"] == "create" and entry["objectRef"]["resource"] == "jobs"
+                and entry["objectRef"]["namespace"] == team.namespace and entry["responseStatus"]["code"] == 201
+            ]  # fmt: skip
+            assert len(created) == len(set(created)) == len(jobs)
+            assert {uid: len(pods) for uid, pods in pods_by_job(team).items()} == jobs
+        finally:
+            for each in (first, second):
+                await asyncio.to_thread(each.stop)
+
+
+def _until_the_second_must_lead(
+    first: OperatorProcess, second: OperatorProcess, team: Team, proxy: TcpProxy
+) -> dict[str, int]:
+    """Plays it through; gives the pods that each job must have by its uid."""
+    first.start_without_waiting_for_the_lease()
+    second.start()
+    eventually(lambda: "operator started" in second.log.read_text(), what="a standby")
+    time.sleep(3)
+    # Both see the jobs, and none of them has a child when the second goes blind.
+    first.signal(signal.SIGSTOP)
+    pods = {"gang": 2, **{f"single-{number}": 1 for number in range(4)}}
+    uids = {name: team.submit(name, nodes=count, gpusPerNode=2) for name, count in pods.items()}
+    time.sleep(2)
+    proxy.freeze()
+    proxy.heal()
+    first.signal(signal.SIGCONT)
+    team.until_all(uids, "Running")
+    first.kill()
+    second.until_leading(timeout=60)
+    # What it does now, it does on the state that it last saw; and when it sees again, nothing is to be undone.
+    uids["after"] = team.submit("after", gpusPerNode=2)
+    team.until("after", "Running", timeout=120)
+    team.until_all(uids, "Running")
+    return {uids[name]: count for name, count in {**pods, "after": 1}.items()}
 
 
 def pods_by_job(team: Team) -> dict[str, list[Any]]:

@@ -21,7 +21,7 @@ from gpujob.fleet.quota import Quota, Quotas, quotas_after, quotas_of, taken_by
 from gpujob.fleet.read import read_fleet
 from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.usage import Promise
-from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState
+from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +37,7 @@ class Book:
         self.jobs: dict[str, JobRecord] = {}
         self._children: dict[str, dict[Key, ChildRecord]] = defaultdict(dict)
         self._pods: dict[str, dict[Key, PodState]] = defaultdict(dict)
+        self._services: dict[str, dict[Key, ServiceRecord]] = defaultdict(dict)
         self._owner: dict[tuple[str, Key], str] = {}
         self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
         self._recollections: dict[str, Recollection] = {}
@@ -57,6 +58,9 @@ class Book:
             pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
             state = pod.state if pod else None
             self._file("pods", key, pod.use.job_uid if pod and state else "", state, self._pods, touched)
+        for key in changes.get("services", ()):
+            service = cast("ServiceRecord | None", self.mirror.objects("services").get(key))
+            self._file("services", key, service.owner_uid if service else "", service, self._services, touched)
         if "gpuruntimes" in changes:
             runtimes = cast("Mapping[Key, Runtime]", self.mirror.objects("gpuruntimes"))
             self.catalog = self._shipped.with_runtimes(runtimes.values())
@@ -72,6 +76,10 @@ class Book:
         """The child Job of a GPUJob's newest attempt."""
         children = self._children.get(uid)
         return max(children.values(), key=lambda child: child.attempt) if children else None
+
+    def lacks_service(self, child: ChildRecord) -> bool:
+        """Whether a gang's pods have no names to find each other by."""
+        return child.pods > 1 and (child.namespace, child.name) not in (self._services.get(child.owner_uid) or {})
 
     def pods(self, child: ChildRecord) -> list[PodState]:
         """The pods of a child Job, in the order of their names; those of an attempt that is being deleted are not."""

@@ -12,7 +12,7 @@ from gpujob.cluster.resources import Resource
 from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.objects import read_node
 from gpujob.fleet.quota import read_quota
-from gpujob.status.records import read_child, read_job, read_pod_record
+from gpujob.status.records import read_child, read_job, read_pod_record, read_service
 from gpujob.vocabulary import GROUP, VERSION, Label
 
 NODES: Final = Resource("", "v1", "nodes", namespaced=False)
@@ -65,6 +65,7 @@ def mirrored() -> tuple[Kind, ...]:
         Kind("nodes", NODES, {}, _any(read_node)),
         Kind("pods", PODS, {}, _any(read_pod_record)),
         Kind("jobs", JOBS, {"labelSelector": Label.JOB_UID}, _any(read_child)),
+        Kind("services", SERVICES, {"labelSelector": Label.JOB_UID}, _any(read_service)),
         Kind("gpujobs", GPUJOBS, {}, _any(read_job)),
         Kind("gpupools", GPUPOOLS, {}, _any(PoolRecord)),
         Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtime)),

@@ -29,7 +29,9 @@ from gpujob.fleet.pools import Fleet
 from gpujob.fleet.usage import Promise, promises_of
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand, demand_of
+from gpujob.render.attempt import Numbered
 from gpujob.render.children import render
+from gpujob.render.service import rendezvous
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.status import patience, report
 from gpujob.status.observe import Observation, observe
@@ -47,6 +49,9 @@ UNBOUND_AFTER: Final = 20.0
 
 IMPOSSIBLE_AFTER: Final = 300.0
 """Seconds that Impossible must hold for a job that fitted before, until it is said."""
+
+SERVICE_AFTER: Final = 2.0
+"""Seconds that a gang's Service may be missing before it is made again: when a job goes, it may be seen to go first."""
 
 BACKOFF: Final = (1.0, 300.0)
 """Seconds before a refused write of a job is tried again: the first and the longest wait."""
@@ -75,6 +80,8 @@ class Wish:
 class Memory:
     """What is remembered of a job between rounds; losing it (a restart) costs time, never correctness."""
 
+    no_service_since: float | None = None
+    """Since when its gang has no Service."""
     not_running: tuple[State, float] | None = None
     """Since when its pods are in this stage before running."""
     impossible_since: float | None = None
@@ -240,6 +247,8 @@ class Reconciler:
             self._report(job, report.suspending(job, child, self._now()))
         elif self._waited_too_long(job, child):
             self._report(job, report.gave_up(job, child, self._provision_seconds, self._wall()))
+        elif self._lost_service(job, child):
+            self._start(job, self._serve(job, child))
         else:
             self._report_child(job, child)
 
@@ -254,6 +263,18 @@ class Reconciler:
         if left > 0:
             self._due[job.uid] = self._clock() + left
         return left <= 0
+
+    def _lost_service(self, job: JobRecord, child: ChildRecord) -> bool:
+        """Whether a gang's Service has been gone for longer than one watch may be ahead of another."""
+        memory = self._remember(job.uid)
+        if not self.book.lacks_service(child):
+            memory.no_service_since = None
+            return False
+        now = self._clock()
+        if memory.no_service_since is None:
+            memory.no_service_since = now
+        self._due[job.uid] = memory.no_service_since + SERVICE_AFTER
+        return memory.no_service_since + SERVICE_AFTER <= now
 
     def _report_child(self, job: JobRecord, child: ChildRecord) -> None:
         seen = observe(child, self.book.pods(child), ran=bool(job.status.get("startTime")))
@@ -376,6 +397,17 @@ class Reconciler:
         status = report.placed(job, child, seen, decision if created else None, self._now())
         self._queue.discard(job.uid)
         await self._write(job, status)
+
+    async def _serve(self, job: JobRecord, child: ChildRecord) -> None:
+        """Makes a gang's Service again that somebody deleted; a gang that runs goes on whatever comes of it."""
+        wish = self._wish(job)
+        self._remember(job.uid).no_service_since = None
+        if wish.job is None:
+            return
+        try:
+            await self._writer.ensure_child(SERVICES, rendezvous(Numbered(wish.job, child.attempt)), job)
+        except (NameConflict, ChildRefused) as error:
+            self._retry_later(job, error, job.version)
 
     async def _end(self, child: ChildRecord) -> None:
         await self._writer.delete_child(child)

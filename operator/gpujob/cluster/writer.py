@@ -148,8 +148,7 @@ class Writer:
             log.warning("event not written", about=about, error=str(error))
 
     def _note(self, resource: Resource, obj: Any) -> None:
-        if resource is JOBS:
-            self._mirror.note_written("jobs", obj)
+        self._mirror.note_written(resource.plural, obj)
 
     def _check(self) -> None:
         if not self._is_leader():

@@ -23,16 +23,11 @@ HINT_LIMIT: Final = 60_000
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """A job, what was chosen for it, and the number of the attempt (from 1)."""
+class Numbered:
+    """A job and the number of an attempt (from 1): what the attempt's objects are called, and whose they are."""
 
     job: GPUJob
-    choice: Choice
     number: int
-    digest: str = ""
-    """The digest of the decision."""
-    hint: Mapping[str, Any] | None = None
-    """What the child is to carry of the decision; None: what the choice tells."""
 
     @cached_property
     def name(self) -> str:
@@ -48,6 +43,50 @@ class Attempt:
     def uid(self) -> str:
         """The job's uid; empty for a job that no API server has seen."""
         return self.job.metadata.uid or ""
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """The labels that only this attempt's pods have together."""
+        return {Label.JOB_UID: label_value(self.uid), Label.ATTEMPT: str(self.number)}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of children and pods."""
+        return {
+            Label.MANAGED_BY: FIELD_MANAGER,
+            Label.JOB: label_value(self.job.metadata.name),
+            **self.selector,
+        }
+
+    def metadata(self, **annotations: str) -> Manifest:
+        """The metadata of a child: the job's namespace and the job as its controller, under its full name."""
+        owner = {
+            "apiVersion": self.job.api_version,
+            "kind": self.job.kind,
+            "name": self.job.metadata.name,
+            "uid": self.uid,
+            "controller": True,
+            # True would need the right to update finalizers wherever OwnerReferencesPermissionEnforcement is on.
+            "blockOwnerDeletion": False,
+        }
+        return {
+            "name": self.name,
+            "namespace": self.namespace,
+            "labels": self.labels,
+            "annotations": {Annotation.JOB_NAME: self.job.metadata.name, **annotations},
+            "ownerReferences": [owner],
+        }
+
+
+@dataclass(frozen=True)
+class Attempt(Numbered):
+    """An attempt of a job and what was chosen for it."""
+
+    choice: Choice
+    digest: str = ""
+    """The digest of the decision."""
+    hint: Mapping[str, Any] | None = None
+    """What the child is to carry of the decision; None: what the choice tells."""
 
     @property
     def spec(self) -> GPUJobSpec:
@@ -94,39 +133,6 @@ class Attempt:
         """The entry of spec.shapes that was chosen; None when the job has none."""
         index = self.choice.candidate.gang.entry
         return None if index is None else self.spec.shapes[index]
-
-    @property
-    def selector(self) -> dict[str, str]:
-        """The labels that only this attempt's pods have together."""
-        return {Label.JOB_UID: label_value(self.uid), Label.ATTEMPT: str(self.number)}
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of children and pods."""
-        return {
-            Label.MANAGED_BY: FIELD_MANAGER,
-            Label.JOB: label_value(self.job.metadata.name),
-            **self.selector,
-        }
-
-    def metadata(self, **annotations: str) -> Manifest:
-        """The metadata of a child: the job's namespace and the job as its controller, under its full name."""
-        owner = {
-            "apiVersion": self.job.api_version,
-            "kind": self.job.kind,
-            "name": self.job.metadata.name,
-            "uid": self.uid,
-            "controller": True,
-            # True would need the right to update finalizers wherever OwnerReferencesPermissionEnforcement is on.
-            "blockOwnerDeletion": False,
-        }
-        return {
-            "name": self.name,
-            "namespace": self.namespace,
-            "labels": self.labels,
-            "annotations": {Annotation.JOB_NAME: self.job.metadata.name, **annotations},
-            "ownerReferences": [owner],
-        }
 
     def hint_text(self) -> str:
         """What was chosen, as compact JSON in the words of status.placement: it outlives a crash before the status."""

@@ -38,5 +38,5 @@ def render(
     that the child is to carry (None: what the choice tells of it). Without a namespace the children go to `default`; a
     job that no API server has seen needs a stand-in for its uid.
     """
-    one = Attempt(job, choice, attempt, digest, hint)
+    one = Attempt(job, attempt, choice, digest, hint)
     return Children(workload(one, runtime_classes), service(one))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from gpujob.render.attempt import Attempt, Manifest
+from gpujob.render.attempt import Attempt, Manifest, Numbered
 from gpujob.render.torchrun import PORT
 
 
 def service(attempt: Attempt) -> Manifest | None:
     """The Service of a gang; None for a single pod, which meets nobody."""
-    if not attempt.gang:
-        return None
+    return rendezvous(attempt) if attempt.gang else None
+
+
+def rendezvous(attempt: Numbered) -> Manifest:
+    """The Service of an attempt whatever was chosen for it: to make it again when somebody deleted it."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

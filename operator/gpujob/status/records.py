@@ -81,6 +81,13 @@ class ChildRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceRecord:
+    """A gang's Service: that it is there, and whose it is."""
+
+    owner_uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodState:
     """What one pod of a job is doing."""
 
@@ -151,6 +158,11 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         reason=str(end.get("reason", "")),
         message=str(end.get("message", ""))[:1024],
     )
+
+
+def read_service(raw: Mapping[str, Any]) -> ServiceRecord:
+    """The record of a gang's Service."""
+    return ServiceRecord(owner_uid(table(raw, "metadata")))
 
 
 def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:
