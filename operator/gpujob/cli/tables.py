@@ -208,7 +208,7 @@ def _candidate_row(candidate: Candidate, general: frozenset[Finding], *, wide: b
     reasons = [finding for finding in candidate.reasons if finding not in general]
     row = [
         pool.name,
-        pool.accelerator_id,
+        pool.device,
         candidate.gang.shape,
         f"{pool.free}/{pool.total}",
         _size(pool.memory),
@@ -226,7 +226,7 @@ def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
     row = [
         pool.name,
         pool.vendor.value,
-        pool.accelerator_id,
+        pool.device,
         str(len(pool.nodes)),
         f"{pool.free}/{pool.total}",
         _size(pool.memory),

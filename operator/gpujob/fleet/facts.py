@@ -10,7 +10,7 @@ from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.catalog.versions import release
 from gpujob.finding import Finding, Size
 from gpujob.fleet.objects import Labels
-from gpujob.fleet.portion import WHOLE, Portion, Share, plain_profile, share_of, slice_estimate
+from gpujob.fleet.portion import WHOLE, Portion, Share, completed, plain_profile, share_of, slice_estimate
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
@@ -44,6 +44,8 @@ class DeviceFacts:
     driver: str | None = None
     problem: Finding | None = None
     doubts: tuple[Finding, ...] = ()
+    sizing: tuple[Finding, ...] = ()
+    """Those of the doubts that are about the model's memory: another model has others."""
     reported: int | None = None
     """Bytes of a device by the labels; of the whole or sliced one where it is shared."""
     unnamed: bool = False
@@ -74,14 +76,15 @@ def identified(facts: DeviceFacts, resource: str, accelerator: Accelerator | Non
 
 def named(facts: DeviceFacts, accelerator: Accelerator) -> DeviceFacts:
     """The facts of devices whose model is known: what they are, their memory, and the doubts about it."""
-    portion = _by_size(facts.portion, facts.reported, accelerator)
+    portion = _by_size(completed(facts.portion, accelerator), facts.reported, accelerator)
     memory, doubts = usable(accelerator, portion, facts.reported)
     return replace(
         facts,
         accelerator=accelerator,
         memory=memory,
         problem=None,
-        doubts=(*facts.doubts, *doubts),
+        doubts=(*(doubt for doubt in facts.doubts if doubt not in facts.sizing), *doubts),
+        sizing=doubts,
         unnamed=False,
         portion=portion,
         share=share_of(portion, accelerator, facts.reported),

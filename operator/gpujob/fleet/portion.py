@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Final
 
@@ -45,6 +45,13 @@ class Portion:
 
 WHOLE: Final = Portion()
 """All of a device."""
+
+
+def completed(portion: Portion, accelerator: Accelerator) -> Portion:
+    """The portion with what only the model says: into how many devices AMD's CPX mode cuts a card."""
+    if portion.pieces is None and portion.profile.startswith("cpx"):
+        return replace(portion, pieces=accelerator.partitions)
+    return portion
 
 
 def share_of(portion: Portion, accelerator: Accelerator, memory: int | None) -> Share | None:

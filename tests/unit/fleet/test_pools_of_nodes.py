@@ -505,3 +505,21 @@ def test_a_pool_answers_to_its_plain_name_and_to_the_one_with_a_hash_whoever_joi
 def test_a_name_that_an_admin_gave_means_the_admins_pool_alone() -> None:
     found = fleet(node("a", H100), node("b", H100, labels=X), gpupool("h100-sxm-ondemand", X))
     assert [members(pool) for pool in found.pools if pool.is_called("h100-sxm-ondemand")] == [["b"]]
+
+
+def test_partitions_that_only_the_admin_s_model_sizes() -> None:
+    admin = gpupool("mine", X, accelerator="MI300X")
+    pool = fleet(node("n", labels=X, devices={"amd.com/cpx_nps4": "64"}), admin).pool("mine")
+    assert pool is not None
+    assert (pool.device, pool.share, pool.problem) == ("MI300X cpx_nps4", (1, 8), None)
+    assert pool.memory == pytest.approx(23.96 * 1024**3, rel=1e-3)
+
+
+def test_doubts_about_a_model_that_the_admin_replaced_are_dropped() -> None:
+    labels = {"nvidia.com/gpu.memory": "75000", **X}
+    assert len(fleet(node("n", H100, labels=labels)).pools[0].doubts) == 2
+    pool = fleet(node("n", H100, labels=labels), gpupool("mine", X, accelerator="A100-80GB")).pool("mine")
+    assert pool is not None
+    assert [doubt.message for doubt in pool.doubts if doubt.reason is Reason.LABELS_CONTRADICT] == [
+        "labels report 73.24Gi for each device where the catalog has 79.34Gi for A100-80GB; the smaller is used"
+    ]
