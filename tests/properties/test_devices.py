@@ -1,0 +1,44 @@
+"""What holds for devices whatever labels say of them: nothing raises, no unknown device fits, nothing is counted twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import decision, fleet
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import admin_pools, cut_nodes, odd_nodes
+
+from gpujob.vocabulary import DeviceKind, Outcome
+
+ALL_KINDS = [kind.value for kind in DeviceKind]
+
+
+@given(one=odd_nodes("n0") | cut_nodes("n0"), other=odd_nodes("n1"), pools=st.lists(admin_pools(), max_size=1))
+def test_a_job_that_accepts_every_kind_never_gets_an_unknown_device(one: Any, other: Any, pools: list[Any]) -> None:
+    found = decision(one, other, *pools, placement={"devices": ALL_KINDS})
+    for candidate in found.candidates:
+        pool = candidate.pool
+        assert all(finding.message for finding in (*candidate.reasons, *candidate.doubts))
+        assert pool.share is None or 0 < pool.share[0] <= pool.share[1]
+        assert pool.memory is None or pool.memory > 0
+        if candidate.outcome in (Outcome.CHOSEN, Outcome.FITS):
+            assert pool.accelerator is not None
+            assert pool.problem is None
+
+
+@given(raw=cut_nodes("n0"))
+def test_a_job_that_asks_for_nothing_gets_whole_devices_only(raw: Any) -> None:
+    choice = decision(raw).choice
+    assert choice is None or choice.candidate.pool.kind is DeviceKind.WHOLE
+
+
+@given(raw=cut_nodes("n0"), gpus=st.integers(1, 4))
+def test_what_is_reserved_is_gone_from_every_resource_of_the_same_cards(raw: Any, gpus: int) -> None:
+    before = fleet(raw)
+    for pool in before.pools:
+        after = before.reserve(pool, gpus, pool.nodes[0].left, ["n0"])
+        for then, now in zip(before.pools, after.pools, strict=True):
+            silicon = then.nodes[0].silicon
+            same = then.resource == pool.resource or (silicon is not None and silicon.holds(pool.resource))
+            assert (now.nodes[0].free < then.nodes[0].free) == same
