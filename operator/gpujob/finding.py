@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpujob.quantity import format_bytes, format_dollars, format_millicores
+from gpujob.quantity import exact_dollars, format_bytes, format_dollars, format_millicores, format_need
 from gpujob.vocabulary import Reason
 
 
@@ -17,6 +17,26 @@ class Size(int):
 
     def __format__(self, spec: str) -> str:
         return format_bytes(self)
+
+
+class Need(int):
+    """Bytes that somebody asks for; they print as a memory size that is never below what is asked."""
+
+    def __str__(self) -> str:
+        return format_need(self)
+
+    def __format__(self, spec: str) -> str:
+        return format_need(self)
+
+
+class ExactDollars(int):
+    """Micro-dollars that print with every digit, where two amounts are held against each other."""
+
+    def __str__(self) -> str:
+        return f"${exact_dollars(self)}"
+
+    def __format__(self, spec: str) -> str:
+        return f"${exact_dollars(self)}"
 
 
 class Dollars(int):

@@ -107,6 +107,12 @@ def format_bytes(amount: int) -> str:
     return _trimmed(hundredths) + name
 
 
+def format_need(amount: int) -> str:
+    """A memory size that is asked for, for people: as `format_bytes`, never rounded down."""
+    unit, name = (GI, "Gi") if amount >= GI else (MI, "Mi")
+    return _trimmed(-(-amount * 100 // unit)) + name
+
+
 def format_millicores(amount: int) -> str:
     """Millicores as a Kubernetes quantity: "28" or "3600m"."""
     return str(amount // 1000) if amount % 1000 == 0 else f"{int(amount)}m"
@@ -124,6 +130,10 @@ def shortest_quantity(amount: int) -> str:
     """Bytes as the shortest exact Kubernetes quantity, as a person would write them: 500G, 64Gi."""
     decimal = ((10**9, "G"), (10**6, "M"))
     written = [f"{amount // unit}{name}" for unit, name in decimal if amount and amount % unit == 0]
+    # 79.65Gi is no whole number of bytes: what was written is found again by its two decimals.
+    rounded = _trimmed(-(-amount * 100 // GI)) + "Gi"
+    if amount >= GI and parse_bytes(rounded) == amount:
+        written.append(rounded)
     return min((quantity_of_bytes(amount), *written), key=len)
 
 

@@ -64,7 +64,8 @@ def test_a_job_whose_nodes_do_not_come_goes_to_the_next_pool(
     hasty.start_without_waiting_for_the_lease()
     growing("never", "nowhere", "MI300X")
     fleet(h100=1)
-    uid = team.submit("moves", runs_for="0s")
+    # Without patience the job would take the node that is there.
+    uid = team.submit("moves", runs_for="0s", placement={"waitSeconds": 600})
     assert team.until("moves", "Placed")["placement"]["pool"] == "never"
     team.until("moves", "Succeeded")
     status = team.status("moves")

@@ -7,7 +7,7 @@ never raised, so that one malformed object does not stop the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gpujob import quantity
@@ -178,7 +178,8 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
 def _effective_requests(spec: Mapping[str, Any]) -> tuple[Resources, Mapping[str, int]]:
     """What kube-scheduler counts: the containers' sum or the largest init step, sidecars running on, plus overhead.
 
-    Source: k8s.io/component-helpers resource.PodRequests.
+    What the pod as a whole asks (spec.resources) stands in for the sum. Source: k8s.io/component-helpers
+    resource.PodRequests.
     """
     running, devices = Resources(pods=1), dict[str, int]()
     for container in tables(spec, "containers"):
@@ -193,8 +194,20 @@ def _effective_requests(spec: Mapping[str, Any]) -> tuple[Resources, Mapping[str
         peak = peak.at_least(sidecars + needs)
         peak_devices = _largest(peak_devices, _sum(sidecar_devices, own))
     overhead = _resources(table(spec, "overhead"), [])
-    total = (running + sidecars).at_least(peak) + Resources(overhead.millicores, overhead.memory, overhead.storage or 0)
+    total = _as_the_pod_asks(spec, (running + sidecars).at_least(peak))
+    total += Resources(overhead.millicores, overhead.memory, overhead.storage or 0)
     return total, _largest(_sum(devices, sidecar_devices), peak_devices)
+
+
+def _as_the_pod_asks(spec: Mapping[str, Any], of_containers: Resources) -> Resources:
+    """The containers' needs, with CPU and memory of the pod's own request where it has one."""
+    resources = table(spec, "resources")
+    own = _resources({**table(resources, "limits"), **table(resources, "requests")}, [])
+    return replace(
+        of_containers,
+        millicores=own.millicores or of_containers.millicores,
+        memory=own.memory or of_containers.memory,
+    )
 
 
 def _requests(container: Mapping[str, Any]) -> tuple[Resources, Mapping[str, int]]:

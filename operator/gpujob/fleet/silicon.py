@@ -31,5 +31,6 @@ class Silicon:
         return int((self.physical - used) // Fraction(*dict(self.shares)[resource]))
 
     def as_many(self, resource: str, other: str, devices: int) -> int:
-        """Devices of `resource` that are gone when so many of `other` are taken, rounded up."""
-        return int(-(-self.cards(other, devices) // Fraction(*dict(self.shares)[resource])))
+        """Devices of `resource` that are gone when so many of `other` are taken, rounded up; 0 where it has other cards."""
+        share = dict(self.shares).get(resource)
+        return int(-(-self.cards(other, devices) // Fraction(*share))) if share else 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpujob.finding import Cores, Finding, Size, counted
+from gpujob.finding import Cores, Finding, Need, Size, counted, listed
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool, PoolNode
 from gpujob.placement.demand import Demand
@@ -56,6 +56,11 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
     return Room(tuple(sorted(chosen, key=lambda node: node.name)), _smallest(node_needs(demand, n) for n in chosen))
 
 
+def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
+    """Nodes of the pool, those to be added included, that could take a pod of this job if they were empty."""
+    return [node for node in _with_coming(demand, pool) if not _refusals(demand, pool, node, None)]
+
+
 def _with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
     """The pool's nodes and as many of those to be added as the job can use."""
     if pool.growth is None or _did_not_come(demand, pool):
@@ -99,7 +104,7 @@ def node_needs(demand: Demand, node: PoolNode) -> Resources:
         storage = min(DEFAULT_STORAGE, _floor(_share(base.storage, left.storage, gpus, total, free), MI))
     return Resources(
         millicores=demand.millicores or max(1, _floor(cpu, 1000) or cpu),
-        memory=demand.memory or max(MI, _floor(memory, GI) or _floor(memory, MI)),
+        memory=demand.memory or max(MI, _floor(memory, GI) or _floor(memory, MI), demand.shared_memory or 0),
         storage=storage,
         pods=1,
     )
@@ -152,7 +157,8 @@ def _refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None
 
 
 def _asked(demand: Demand) -> Resources:
-    return Resources(demand.millicores or 0, demand.memory or 0, demand.storage or 0, 0)
+    # /dev/shm counts in the pod's memory.
+    return Resources(demand.millicores or 0, demand.memory or demand.shared_memory or 0, demand.storage or 0, 0)
 
 
 def _disk_needed(demand: Demand, image_size: int) -> int:
@@ -175,10 +181,11 @@ def _why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_si
     tainted = [node for node, r in zip(nodes, reasons, strict=True) if Reason.TAINT_NOT_TOLERATED in r]
     if tainted:
         taint = next(t for t in tainted[0].taints if not pool.tolerates(t))
-        sentence = "{} of {} nodes have taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
-        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (len(tainted), len(nodes), taint))
+        sentence = "{} of {} {} taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
+        have = "nodes have" if len(nodes) > 1 else "node has"
+        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (len(tainted), len(nodes), have, taint))
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):
-        yield _node_too_small(demand, nodes)
+        yield from _nodes_too_small(demand, nodes)
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
         most = Size(max(node.allocatable.storage or 0 for node in nodes))
         sentence = "needs {} of disk for image and job, the largest node has {}"
@@ -191,24 +198,46 @@ def _pool_too_small(demand: Demand, nodes: tuple[PoolNode, ...]) -> Finding:
     largest = max(sizes, default=0)
     if largest < gpus:
         sentence = "needs {} on one node, the largest node has {}"
-        return Finding(Reason.POOL_TOO_SMALL, sentence, (counted(gpus, "GPU"), largest))
+        more = f", and {demand.nodes} such nodes where the pool has {total}" if total < demand.nodes else ""
+        return Finding(Reason.POOL_TOO_SMALL, sentence + more, (counted(gpus, "GPU"), largest))
     enough = sum(size >= gpus for size in sizes)
-    sentence = "needs {} with {} each, the pool has {} with that many"
-    numbers = (counted(demand.nodes, "node"), counted(gpus, "GPU"), f"{enough} of {counted(total, 'node')}")
+    sentence = "needs {} with {} each, {}"
+    has = (
+        f"the pool has {total}"
+        if enough == total
+        else f"{enough} of the pool's {counted(total, 'node')} have that many"
+    )
+    numbers = (counted(demand.nodes, "node"), counted(gpus, "GPU"), has)
     return Finding(Reason.POOL_TOO_SMALL, sentence, numbers)
 
 
-def _node_too_small(demand: Demand, nodes: Iterable[PoolNode]) -> Finding:
-    most = Resources()
-    for node in nodes:
-        most = most.at_least(node.allocatable)
-    if demand.millicores and demand.millicores > most.millicores:
-        what = ("CPU", Cores(demand.millicores), Cores(most.millicores))
-    elif demand.memory and demand.memory > most.memory:
-        what = ("memory", Size(demand.memory), Size(most.memory))  # type: ignore[assignment]
-    else:
-        what = ("ephemeral-storage", Size(demand.storage or 0), Size(most.storage or 0))  # type: ignore[assignment]
-    return Finding(Reason.NODE_TOO_SMALL, "needs {1} {0} on one node, the largest node has {2}", what)
+def _nodes_too_small(demand: Demand, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+    """Which of the things that a pod asks for too few nodes have; where each is on enough of them, all at once."""
+    asked = _asked(demand)
+    parts = [
+        ("CPU", Cores, asked.millicores, [node.allocatable.millicores for node in nodes]),
+        ("memory", Need, asked.memory, [node.allocatable.memory for node in nodes]),
+        ("ephemeral-storage", Need, asked.storage or 0, [node.allocatable.storage or 0 for node in nodes]),
+    ]
+    short = False
+    for name, show, amount, there in parts:
+        enough, largest = sum(has >= amount for has in there), max(there, default=0)
+        if not amount or enough >= demand.nodes:
+            continue
+        short = True
+        if largest < amount:
+            sentence = "needs {} {} on one node, the largest node has {}"
+            has = Size(largest) if show is Need else show(largest)
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, has))
+        else:
+            sentence = "needs {} {} on each of {} nodes, {} of {} have that"
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, demand.nodes, enough, len(nodes)))
+    if not short:
+        whole = listed(f"{show(amount)} {name}" for name, show, amount, _ in parts if amount)
+        both = sum(node.allocatable.covers(asked) for node in nodes)
+        on = f"each of {demand.nodes} nodes" if demand.nodes > 1 else "one node"
+        sentence = "needs {} on {}, {} of {} have that together"
+        yield Finding(Reason.NODE_TOO_SMALL, sentence, (whole, on, both, counted(len(nodes), "node")))
 
 
 def _why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[Finding]:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement.capacity import able_nodes
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Decision, Fix
-from gpujob.placement.demand import DEFAULT_DEVICES, Demand
-from gpujob.quantity import GI, MI, MICRO, format_dollars, format_millicores, shortest_quantity
+from gpujob.placement.demand import DEFAULT_DEVICES, Demand, OwnRuntime
+from gpujob.quantity import GI, MAX_PRICE, MI, MICRO, exact_dollars, format_millicores, shortest_quantity
 from gpujob.vocabulary import Checkpointing, Method, Outcome, Reason, Sharding, Verdict
 
 TRIED: Final = 24
@@ -63,7 +64,9 @@ def _sentence(proposal: Proposal, pool: str) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(str, value)) + "]"
+        return "[" + ", ".join(map(_text, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_text(part)}" for key, part in value.items()) + "}"
     return "nothing" if value is None else str(value)
 
 
@@ -128,8 +131,12 @@ def _more_vendors(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
     elif demand.own_images:
         own = tuple(o for o in demand.own_images if o.backend.vendor is vendor)
         if not own:
-            before = {o.backend.lower(): {"image": o.image} for o in demand.own_images}
+            before = {o.backend.lower(): _image(o) for o in demand.own_images}
             yield Proposal(0.9, "spec.images", before, None, replace(demand, own_images=()))
+
+
+def _image(own: OwnRuntime) -> dict[str, str]:
+    return {"image": own.image} | ({"runtime": own.runtime} if own.runtime else {})
 
 
 def _other_accelerators(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
@@ -175,8 +182,8 @@ def _more_capacity_types(demand: Demand, candidate: Candidate) -> Iterator[Propo
 def _higher_price(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
     if demand.max_price is None:
         return
-    before = format_dollars(demand.max_price)
-    if candidate.price_per_hour is None:
+    before = exact_dollars(demand.max_price)
+    if candidate.price_per_hour is None or candidate.price_per_hour > MAX_PRICE:
         yield Proposal(0.5, "spec.placement.maxPricePerHour", before, None, replace(demand, max_price=None))
         return
     cents = -(-candidate.price_per_hour * 100 // MICRO)
@@ -190,7 +197,7 @@ def _higher_price(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
 
 def _smaller_gang(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
     pool, gang = candidate.pool, candidate.gang
-    enough = _nodes_with(pool, gang.gpus_per_node)
+    enough = len(able_nodes(demand.only(gang), pool))
     if 0 < enough < gang.nodes:
         changed = demand.changed(gang, replace(gang, nodes=enough))
         yield Proposal(1 - enough / gang.nodes, gang.field("nodes"), gang.nodes, enough, changed)
@@ -201,10 +208,6 @@ def _smaller_gang(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
         yield Proposal(distance, gang.field("gpusPerNode"), gang.gpus_per_node, most, changed)
 
 
-def _nodes_with(pool: Pool, gpus: int) -> int:
-    return sum((node.total or 0) >= gpus for node in pool.nodes)
-
-
 def _gpus_on(pool: Pool, nodes: int) -> int:
     """The most GPUs that each of `nodes` nodes has."""
     counts = sorted((node.total or 0 for node in pool.nodes), reverse=True)
@@ -212,26 +215,41 @@ def _gpus_on(pool: Pool, nodes: int) -> int:
 
 
 def _smaller_pods(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    nodes = candidate.pool.nodes
-    cpu = max((node.allocatable.millicores for node in nodes), default=0) * 9 // 10 // 1000 * 1000
-    if demand.millicores and 0 < cpu < demand.millicores:
-        yield Proposal(
-            1 - cpu / demand.millicores, "spec.resources.cpu", format_millicores(demand.millicores),
-            format_millicores(cpu), replace(demand, millicores=cpu),
-        )  # fmt: skip
-    memory = max((node.allocatable.memory for node in nodes), default=0) * 9 // 10 // GI * GI
-    if demand.memory and 0 < memory < demand.memory and (demand.shared_memory or 0) <= memory:
-        yield Proposal(
-            1 - memory / demand.memory, "spec.resources.memory", shortest_quantity(demand.memory),
-            shortest_quantity(memory), replace(demand, memory=memory),
-        )  # fmt: skip
-    storage = max((node.allocatable.storage or 0 for node in nodes), default=0) * 9 // 10 // GI * GI
-    if demand.storage and storage < demand.storage:
-        after = shortest_quantity(storage) if storage else None
-        yield Proposal(
-            1 - storage / demand.storage, "spec.resources.ephemeralStorage", shortest_quantity(demand.storage), after,
-            replace(demand, storage=storage or None),
-        )  # fmt: skip
+    """For each thing that a pod asks for: what enough nodes that have all else leave of it, and doing without."""
+    gang = candidate.gang
+    for attribute, field, unit, show in _SIZES:
+        asked: int | None = getattr(demand, attribute)
+        if not asked:
+            continue
+        without = _asking(demand, attribute, None)
+        # Shared memory counts in memory, so nobody who has too little memory is found by the other alone.
+        rest = replace(without, shared_memory=None) if attribute == "memory" else without
+        fits = _on_each(rest.only(gang), candidate.pool, attribute) * 9 // 10 // unit * unit
+        if 0 < fits < asked and not (attribute == "memory" and (demand.shared_memory or 0) > fits):
+            yield Proposal(1 - fits / asked, field, show(asked), show(fits), _asking(demand, attribute, fits))
+        yield Proposal(0.95, field, show(asked), None, without)
+
+
+def _asking(demand: Demand, attribute: str, amount: int | None) -> Demand:
+    """The demand with another amount of one of the things that a pod asks for."""
+    changes: dict[str, Any] = {attribute: amount}
+    return replace(demand, **changes)
+
+
+_SIZES: Final[tuple[tuple[str, str, int, Callable[[int], str]], ...]] = (
+    ("millicores", "spec.resources.cpu", 1000, format_millicores),
+    ("memory", "spec.resources.memory", GI, shortest_quantity),
+    ("storage", "spec.resources.ephemeralStorage", GI, shortest_quantity),
+    ("shared_memory", "spec.resources.sharedMemory", GI, shortest_quantity),
+)
+"""What a pod can ask for: the demand's attribute, the job's field, the steps that a proposal takes, how it is written."""
+
+
+def _on_each(demand: Demand, pool: Pool, attribute: str) -> int:
+    """The most of one resource that each of enough nodes has, of the nodes that have all else."""
+    name = "memory" if attribute == "shared_memory" else attribute
+    there = sorted((getattr(node.allocatable, name) or 0 for node in able_nodes(demand, pool)), reverse=True)
+    return there[demand.nodes - 1] if len(there) >= demand.nodes else 0
 
 
 def _fewer_features(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
@@ -271,8 +289,9 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.PRICE_CAP: (_higher_price,),
     Reason.PRICE_UNKNOWN: (_higher_price,),
     Reason.POOL_TOO_SMALL: (_smaller_gang,),
-    Reason.NODE_TOO_SMALL: (_smaller_pods,),
-    Reason.DISK_TOO_SMALL: (_smaller_pods,),
+    Reason.TAINT_NOT_TOLERATED: (_smaller_gang,),
+    Reason.NODE_TOO_SMALL: (_smaller_pods, _smaller_gang),
+    Reason.DISK_TOO_SMALL: (_smaller_pods, _smaller_gang),
     Reason.PRECISION_UNSUPPORTED: (_fewer_features,),
     Reason.FRAMEWORK_UNSUPPORTED: (_fewer_features, _any_version),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpujob.catalog.records import Catalog
-from gpujob.finding import Finding, Size, listed
+from gpujob.finding import Finding, Need, Size, listed
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand
 from gpujob.quantity import GI
@@ -20,9 +20,9 @@ def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None
     has = (pool.device, Size(pool.memory), Size(least - pool.memory))
     if demand.gang.memory is not None:
         sentence = "the model needs {} on each GPU, up to {} with what the allocator reserves; {} has {} (short by {})"
-        return Finding(Reason.MEM_TOO_SMALL, sentence, (Size(least), Size(demand.gang.memory.high), *has))
+        return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), Need(demand.gang.memory.high), *has))
     sentence = "needs {} usable per GPU, {} has {} (short by {})" + _unit_hint(least, pool.memory)
-    return Finding(Reason.MEM_TOO_SMALL, sentence, (Size(least), *has))
+    return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), *has))
 
 
 def needed(demand: Demand) -> int | None:
@@ -36,7 +36,7 @@ def memory_tight(demand: Demand, pool: Pool) -> Iterator[Finding]:
     if need is None or pool.memory is None or not need.expected <= pool.memory < need.high:
         return
     sentence = "the model needs {} on each GPU, and {} with what the allocator may reserve; {} has {}"
-    numbers = (Size(need.expected), Size(need.high), pool.device, Size(pool.memory))
+    numbers = (Need(need.expected), Need(need.high), pool.device, Size(pool.memory))
     yield Finding(Reason.MEM_TIGHT, sentence, numbers)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from gpujob.catalog.records import Catalog
-from gpujob.finding import Dollars, Finding, listed, nearest
+from gpujob.finding import ExactDollars, Finding, listed, nearest
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import gfx_override
 from gpujob.placement.demand import Demand
@@ -144,7 +144,7 @@ def over_cap(demand: Demand, price: int | None) -> Finding | None:
     if demand.max_price is None or price is None or price <= demand.max_price:
         return None
     sentence = "costs {} an hour, placement.maxPricePerHour is {}"
-    return Finding(Reason.PRICE_CAP, sentence, (Dollars(price), Dollars(demand.max_price)))
+    return Finding(Reason.PRICE_CAP, sentence, (ExactDollars(price), ExactDollars(demand.max_price)))
 
 
 def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:

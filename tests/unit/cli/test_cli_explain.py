@@ -72,7 +72,7 @@ def test_one_pool_can_be_asked_about(gpujob: Command) -> None:
     common = ("explain", "-f", "-", "--cluster", MIXED, "--catalog", CATALOG, "--why-not", L4)
     answer = gpujob(*common, stdin=job)
     last = answer.out.splitlines()[-1]
-    assert last.startswith(f"Why not {L4}: needs 55.87Gi usable per GPU, L4 has 22.26Gi")
+    assert last.startswith(f"Why not {L4}: needs 55.88Gi usable per GPU, L4 has 22.26Gi")
     assert last.endswith(f"with spec.gpuMemory 22Gi instead of 60G it would fit pool {L4}")
     found = json.loads(gpujob(*common, "-o", "json", stdin=job).out)
     assert found["verdict"] == "Placed"

@@ -68,10 +68,7 @@ def test_a_node_that_is_started_for_a_job_is_paid_whole() -> None:
 def test_never_more_nodes_than_the_admin_says() -> None:
     found = decided(growing(), nodes=3, gpusPerNode=8)
     assert found.verdict is Verdict.IMPOSSIBLE
-    assert (
-        found.candidates[0].reasons[0].message
-        == "needs 3 nodes with 8 GPUs each, the pool has 2 of 2 nodes with that many"
-    )
+    assert found.candidates[0].reasons[0].message == "needs 3 nodes with 8 GPUs each, the pool has 2"
 
 
 def test_nodes_that_are_there_count_in_the_most() -> None:

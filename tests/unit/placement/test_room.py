@@ -128,18 +128,18 @@ def test_nodes_with_a_taint_that_prefers_others_come_last() -> None:
         (
             [node("n", L4, 4)],
             {"nodes": 3},
-            ["PoolTooSmall: needs 3 nodes with 1 GPU each, the pool has 1 of 1 node with that many"],
+            ["PoolTooSmall: needs 3 nodes with 1 GPU each, the pool has 1"],
         ),
         (
             [node("n", L4, 4), node("m", L4, 2)],
             {"nodes": 2, "gpusPerNode": 4},
-            ["PoolTooSmall: needs 2 nodes with 4 GPUs each, the pool has 1 of 2 nodes with that many"],
+            ["PoolTooSmall: needs 2 nodes with 4 GPUs each, 1 of the pool's 2 nodes have that many"],
         ),
         (
             [node("n", L4, 4, taints=["team=x:NoSchedule"])],
             {},
             [
-                "TaintNotTolerated: 1 of 1 nodes have taint team=x:NoSchedule; tolerate it in a GPUPool "
+                "TaintNotTolerated: 1 of 1 node has taint team=x:NoSchedule; tolerate it in a GPUPool "
                 "(spec.tolerations) or remove it"
             ],
         ),

@@ -1,0 +1,113 @@
+"""Sentences and fixes of jobs that ask for more than nodes have: the numbers add up, and the fix is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import A100, ANY_IMAGES, Object, decision, fleet, gpupool, node, pod
+
+from gpujob.placement.decision import Decision, Fix
+from gpujob.placement.fixes import nearest_fix
+from gpujob.vocabulary import Verdict
+
+
+def machine(name: str, cpu: str = "96", memory: str = "1000Gi", disk: str = "1000Gi", **others: Any) -> Object:
+    """A node with eight A100 at two dollars."""
+    sizes = {"cpu": cpu, "memory": memory, "ephemeral-storage": disk}
+    return node(name, A100, price="2", allocatable=sizes, capacity=sizes, **others)
+
+
+def told(*objects: Object, **spec: Any) -> tuple[list[str], Fix | None]:
+    """The reasons of the first candidate, and the fix of an impossible job."""
+    found: Decision = decision(*objects, catalog=ANY_IMAGES, **spec)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    return [f.message for f in found.candidates[0].reasons], nearest_fix(found, fleet(*objects), ANY_IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "spec", "sentences", "fix"),
+    [
+        ([machine("a", memory="100Gi"), machine("b", cpu="8")], {"resources": {"cpu": "50", "memory": "500Gi"}},
+         ["needs 50 CPU and 500Gi memory on one node, 0 of 2 nodes have that together"],
+         ("spec.resources.memory", "90Gi")),
+        ([machine("a"), machine("b", cpu="8")], {"nodes": 2, "resources": {"cpu": "50"}},
+         ["needs 50 CPU on each of 2 nodes, 1 of 2 have that"], ("spec.nodes", 1)),
+        ([machine("a"), machine("b", memory="100Gi")], {"nodes": 2, "resources": {"memory": "500Gi"}},
+         ["needs 500Gi memory on each of 2 nodes, 1 of 2 have that"], ("spec.nodes", 1)),
+        ([machine("a"), machine("b", disk="90Gi")], {"nodes": 2, "resources": {"ephemeralStorage": "100Gi"}},
+         ["needs 100Gi ephemeral-storage on each of 2 nodes, 1 of 2 have that"], ("spec.resources.ephemeralStorage", "81Gi")),
+        ([machine("a")], {"resources": {"cpu": "97", "memory": "2000Gi"}},
+         ["needs 97 CPU on one node, the largest node has 96", "needs 2000Gi memory on one node, the largest node has 1000Gi"],
+         None),
+        ([machine("a")], {"resources": {"cpu": "97", "memory": "64Gi"}},
+         ["needs 97 CPU on one node, the largest node has 96"], ("spec.resources.cpu", "86")),
+        ([machine("a"), machine("b")], {"nodes": 3, "gpusPerNode": 9},
+         ["needs 9 GPUs on one node, the largest node has 8, and 3 such nodes where the pool has 2"], None),
+        ([machine("a")], {"resources": {"sharedMemory": "5000Gi"}},
+         ["needs 5000Gi memory on one node, the largest node has 1000Gi"], ("spec.resources.sharedMemory", "900Gi")),
+    ],
+)  # fmt: skip
+def test_what_is_short_and_what_helps(
+    nodes: list[Object], spec: dict[str, Any], sentences: list[str], fix: tuple[str, object] | None
+) -> None:
+    said, found = told(*nodes, **spec)
+    assert said == sentences
+    assert (found and (found.field, found.after)) == fix
+
+
+def test_shared_memory_raises_the_memory_that_nobody_asked_for() -> None:
+    found = decision(machine("a"), catalog=ANY_IMAGES, resources={"sharedMemory": "400Gi"})
+    assert found.choice is not None
+    assert found.choice.needs.memory == found.choice.shared_memory == 400 * 2**30
+
+
+def test_a_tainted_node_of_a_pool_leaves_a_smaller_gang() -> None:
+    labels = {"team": "lab"}
+    nodes = [machine(name, labels=labels) for name in ("a", "b")] + [
+        machine("c", labels=labels, taints=["x=y:NoSchedule"])
+    ]
+    said, fix = told(gpupool("lab", labels), *nodes, nodes=3)
+    assert said == ["1 of 3 nodes have taint x=y:NoSchedule; tolerate it in a GPUPool (spec.tolerations) or remove it"]
+    assert fix is not None
+    assert (fix.field, fix.after) == ("spec.nodes", 2)
+
+
+@pytest.mark.parametrize(
+    ("limit", "price", "says", "after"),
+    [
+        ("1.999999", "2", "costs $2.00 an hour, placement.maxPricePerHour is $1.999999", "2.00"),
+        ("2.00", "2.004", "costs $2.004 an hour, placement.maxPricePerHour is $2.00", "2.01"),
+        ("100.00", "99999", "costs $799992.00 an hour, placement.maxPricePerHour is $100.00", None),
+    ],
+)
+def test_prices_that_differ_look_different(limit: str, price: str, says: str, after: str | None) -> None:
+    gpus = 8 if price == "99999" else 1
+    said, fix = told(node("a", A100, price=price), gpusPerNode=gpus, placement={"maxPricePerHour": limit})
+    assert said == [says]
+    assert fix is not None
+    assert (fix.before, fix.after) == (limit, after)
+
+
+def test_a_size_is_said_as_it_was_written() -> None:
+    said, fix = told(node("a", A100, price="2"), gpuMemory="79.65Gi")
+    assert said[0].startswith("needs 79.65Gi usable per GPU, A100-80GB has ")
+    assert fix is not None
+    assert (fix.before, fix.after) == ("79.65Gi", "79Gi")
+
+
+def test_images_are_said_in_full() -> None:
+    own = {"rocm": {"image": "me/x:1", "runtime": "rocm"}}
+    objects = (node("a", A100, price="2"),)
+    found = decision(*objects, catalog=ANY_IMAGES, images=own)
+    fix = nearest_fix(found, fleet(*objects), ANY_IMAGES)
+    assert fix is not None
+    assert fix.message.startswith("without spec.images ({rocm: {image: me/x:1, runtime: rocm}}) it would fit")
+
+
+def test_what_a_pod_asks_as_a_whole_counts() -> None:
+    holder = pod("p", "a")
+    holder["spec"]["resources"] = {"requests": {"cpu": "90", "memory": "900Gi"}}
+    found = decision(machine("a"), machine("b"), holder, catalog=ANY_IMAGES, resources={"cpu": "8", "memory": "200Gi"})
+    assert found.choice is not None
+    assert found.choice.nodes == ("b",)
