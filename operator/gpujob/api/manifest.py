@@ -82,6 +82,8 @@ def _check_header(kind: type[BaseModel], document: Mapping[str, Any]) -> None:
     metadata = document.get("metadata")
     if isinstance(metadata, Mapping) and metadata.get("name") is not None:
         given = metadata["name"]
+        if isinstance(given, (bool, int, float)):
+            raise BadManifest(f"metadata.name: {_no_text(given)}")
         if not isinstance(given, str) or _NAME.fullmatch(given) is None:
             raise BadManifest(
                 f"metadata.name: {_shown(given)} is not a name; write lower-case letters, digits, hyphens and dots"
@@ -146,8 +148,8 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             return f"unknown field{_hint(kind, problem['loc'])}"
         case "missing":
             return "is required"
-        case "string_type" if isinstance(given, (int, float)):
-            return f"must be a text, got {_given(given)}; put it in quotes"
+        case "string_type" if isinstance(given, (bool, int, float)):
+            return _no_text(given)
         case "literal_error":
             return f"must be {bounds['expected']}, got {_given(given)}"
         case "too_long" | "too_short" | "string_too_long" | "string_too_short":
@@ -158,6 +160,12 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
         case known if known in _SENTENCES:
             return f"{_SENTENCES[known]}, got {_given(given)}"
     return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+
+
+def _no_text(value: Any) -> str:
+    """What to do about a bare word or number where a text is wanted."""
+    why = " (YAML takes an unquoted y, n, yes, no, on or off for that)" if isinstance(value, bool) else ""
+    return f"must be a text, got {_given(value)}{why}; put it in quotes"
 
 
 def _given(value: Any) -> str:

@@ -103,7 +103,7 @@ def _is_written_out(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return str(value)[:64]
+    return str(value).lower() if isinstance(value, bool) else str(value)[:64]
 
 
 def _int_or_string(description: str, rule: str, message: str) -> WithJsonSchema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,8 @@ def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
 
     `namespace` is that of jobs that name none; a job that names another is refused, as kubectl does.
     """
-    from gpujob.fleet.cluster_file import objects_in, read_documents
+    from gpujob.fleet.cluster_file import objects_in
+    from gpujob.fleet.documents import read_documents
 
     strange: list[str] = []
     objects = list(objects_in(read_documents(text), strange))
@@ -35,6 +36,17 @@ def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
         found = f"only {', '.join(kinds)}" if kinds else "nothing"
         raise BadManifest(f"it holds no GPUJob ({found}); write apiVersion: {GROUP}/v1alpha1 and kind: GPUJob")
     return jobs
+
+
+def given_twice(jobs: Iterable[GPUJob]) -> list[str]:
+    """A sentence for each name that jobs of one manifest share: each is planned, a cluster would keep the last."""
+    seen, told = set[tuple[str | None, str]](), []
+    for job in jobs:
+        key = job.metadata.namespace, job.metadata.name
+        if key in seen:
+            told.append(f"GPUJob {key[0]}/{key[1]} is there twice; in a cluster the later one replaces the first")
+        seen.add(key)
+    return told
 
 
 def _is_job(item: Mapping[str, Any]) -> bool:

@@ -34,12 +34,14 @@ def read_text(path: str, option: str) -> str:
 
 def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
     """The GPUJobs of the file that `-f` names."""
-    from gpujob.cli.jobs import read_jobs
+    from gpujob.cli.jobs import given_twice, read_jobs
 
     try:
-        return read_jobs(read_text(path, "-f"), namespace)
+        jobs = read_jobs(read_text(path, "-f"), namespace)
     except BadInput as error:
         raise type(error)(_at("-f", path, error)) from error
+    tell(given_twice(jobs), f"-f {path}")
+    return jobs
 
 
 def read_catalog(path: str | None) -> Catalog:
@@ -87,7 +89,7 @@ def read_live_job(
 
 def read_raw(cluster: str | None, kubeconfig: str | None, context: str | None, *, whole: bool = False) -> list[Any]:
     """The cluster's objects as they came; `whole`: published GPUPools are no substitute for nodes and pods."""
-    from gpujob.fleet.cluster_file import read_documents
+    from gpujob.fleet.documents import read_documents
 
     if cluster is None:
         from gpujob.cli.live import LiveCluster
@@ -95,10 +97,13 @@ def read_raw(cluster: str | None, kubeconfig: str | None, context: str | None, *
         return LiveCluster(kubeconfig, context).objects(whole=whole)
     if kubeconfig or context:
         raise BadInput("--cluster reads a file, --kubeconfig and --context a live cluster; leave one out")
+    told: list[str] = []
     try:
-        return read_documents(read_text(cluster, "--cluster"))
+        documents = read_documents(read_text(cluster, "--cluster"), told)
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", cluster, error)) from error
+    tell(told, "not read")
+    return documents
 
 
 def tell(sentences: tuple[str, ...] | list[str], what: str) -> None:

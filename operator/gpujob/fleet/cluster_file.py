@@ -8,18 +8,15 @@ watches.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
-
-import orjson
-import yaml
+from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.records import Catalog, Runtime, runtime_of
 from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet import published, slices
 from gpujob.fleet.claims import admin_pool
+from gpujob.fleet.documents import read_documents
 from gpujob.fleet.objects import Node, Pod, read_node, read_pod
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.quota import Quotas, quotas_of, read_quota
@@ -46,7 +43,6 @@ GROUPS: Final[Mapping[str, str]] = {
 MAX_DEPTH: Final = 16
 """Lists within Lists that are followed."""
 
-_JSON_START: Final = re.compile(r"\s*[\[{]\s*[\"\]}{]")
 _Key = tuple[str, str, str]
 
 
@@ -99,36 +95,17 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
 
 def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
     """The objects of a description: its text, or documents already parsed; BadClusterFile when it holds no object."""
-    documents = read_documents(source) if isinstance(source, str) else list(source)
-    if not any(isinstance(document, (dict, list)) for document in documents):
-        raise BadClusterFile("holds no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file")
     reading = _Reading()
+    documents = read_documents(source, reading.unread) if isinstance(source, str) else list(source)
     for item in objects_in(documents, reading.unread):
         reading.take(item)
-    if reading.strange and not reading.known:
+    if not reading.known and reading.strange:
         kinds = ", ".join(sorted(reading.strange)[:5])
         raise BadClusterFile(f"describes no cluster: it holds {kinds}, no Node; `kubectl gpujob capture` writes one")
+    # A List of nothing is what kubectl says of an empty cluster.
+    if not reading.known and not any(isinstance(item, dict) and _is_list(item) for item in documents):
+        raise BadClusterFile("holds no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file")
     return reading.objects()
-
-
-def read_documents(text: str) -> list[Any]:
-    """The documents of a YAML or JSON text (several documents, JSON lines); BadClusterFile says where it breaks."""
-    if _JSON_START.match(text):
-        documents = _json(text)
-        if documents is not None:
-            return documents
-        if len(text) > 1_000_000:  # A broken large JSON is not read again as YAML, which takes minutes.
-            raise BadClusterFile(_json_problem(text))
-    try:
-        return [document for document in yaml.load_all(text, _Loader) if document is not None]
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise BadClusterFile(f"is no YAML or JSON: {where}{error.problem or error.context}") from error
-    except yaml.YAMLError as error:
-        raise BadClusterFile(f"is no YAML or JSON: {str(error).splitlines()[0]}") from error
-    except (ValueError, RecursionError) as error:
-        raise BadClusterFile(f"is no YAML or JSON that can be read: {str(error)[:120]}") from error
 
 
 def objects_in(documents: Iterable[Any], unread: list[str]) -> Iterator[Mapping[str, Any]]:
@@ -172,6 +149,8 @@ class _Reading:
         self.unread: list[str] = []
         self.strange: set[str] = set()
         """Kinds that are passed over."""
+        self.known = False
+        """Whether there was any object of ours, be it readable or not."""
         self._found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {kind: {} for kind in GROUPS}
 
     def take(self, item: Mapping[str, Any]) -> None:
@@ -183,18 +162,18 @@ class _Reading:
         if kind not in GROUPS or GROUPS[kind] != _group(item):
             self.strange.add(kind)
             return
+        self.known = True
         metadata = item.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
-            self.unread.append(f"a {kind} without metadata.name is left out")
+            found = "" if name in (None, "") else f" of text (it is {str(name)[:40]}; put it in quotes)"
+            self.unread.append(f"a {kind} without metadata.name{found} is left out")
             return
         namespace = metadata.get("namespace")
-        self._found[kind][namespace if isinstance(namespace, str) else "", name] = item
-
-    @property
-    def known(self) -> bool:
-        """Whether there was any object of ours, be it readable or not."""
-        return bool(self.unread) or any(self._found.values())
+        key = namespace if isinstance(namespace, str) else "", name
+        if key in self._found[kind]:
+            self.unread.append(f"{kind} {'/'.join(filter(None, key))} is described twice; the last one counts")
+        self._found[kind][key] = item
 
     def objects(self) -> ClusterObjects:
         """All that was kept, read."""
@@ -263,35 +242,3 @@ def _status_written(raw: Mapping[str, Any]) -> str | None:
         if isinstance(entry, dict) and entry.get("subresource") == "status"
     ]
     return max((time for time in times if isinstance(time, str)), default=None)
-
-
-def _json(text: str) -> list[Any] | None:
-    """The JSON documents of a text: one, or one a line; None when it is no JSON."""
-    try:
-        return [orjson.loads(text)]
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return [orjson.loads(line) for line in text.splitlines() if line.strip()]
-    except orjson.JSONDecodeError:
-        return None
-
-
-def _json_problem(text: str) -> str:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        return f"is no JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-    return "is no JSON"
-
-
-_SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_SafeLoader):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: a timestamp stays text."""
-
-    yaml_implicit_resolvers: ClassVar = {
-        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
-        for first, pairs in _SafeLoader.yaml_implicit_resolvers.items()
-    }

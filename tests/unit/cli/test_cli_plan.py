@@ -116,3 +116,9 @@ def test_many_unreadable_objects_are_counted(plan: Command, tmp_path: Path) -> N
     broken = tmp_path / "cluster.yaml"
     broken.write_text(MIXED.read_text() + "---\nkind: Node\n" * 20)
     assert plan(manifest(), cluster=broken).err.splitlines()[-1] == "not read: 15 more"
+
+
+def test_two_jobs_of_one_name_are_both_planned_and_told(plan: Command) -> None:
+    answer = plan(manifest("same") * 2)
+    assert answer.code == 0
+    assert answer.err == "-f -: GPUJob default/same is there twice; in a cluster the later one replaces the first\n"

@@ -1,0 +1,122 @@
+"""Texts read as kubectl reads them: what unquoted words mean, and keys that are given twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpujob.api.manifest import read_gpujob
+from gpujob.errors import BadClusterFile, BadManifest
+from gpujob.fleet.cluster_file import read_cluster
+from gpujob.fleet.documents import read_documents
+
+# As kubectl 1.37 prints them with `kubectl label --local -f FILE x=y -o json`.
+WORDS = {
+    "y": True, "N": False, "Yes": True, "off": False, "ON": True, "oN": "oN", "tRUE": "tRUE",
+    "1:30": "1:30", "190:20:30.15": "190:20:30.15", "12:30:45": "12:30:45",
+    "1e3": 1000, "12e03": 12000, "1.5e3": 1500, "12e": "12e", "1e400": "1e400",
+    "010": 8, "0o17": 15, "-0o17": -15, "0o8": "0o8", "09": 9, "0777": 511,
+    "1_000": 1000, "_1": "_1", "685_230.15e3": 685230150, "0x_1F": 31, "0X1F": 31, "0b11": 3, "-0b11": -3, "0b2": "0b2",
+    ".5": 0.5, "-.5": -0.5, "1.": 1, ".": ".", "0.1.2": "0.1.2", "=": "=",
+    "2024-01-02": "2024-01-02", "2001-12-14t21:59:43.10-05:00": "2001-12-14t21:59:43.10-05:00",
+    "null": None, "~": None, "nULL": "nULL",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_an_unquoted_word_means_what_it_means_to_kubectl(word: str) -> None:
+    found, wanted = read_documents(f"a: {word}")[0]["a"], WORDS[word]
+    assert found == wanted
+    assert isinstance(found, bool) == isinstance(wanted, bool)
+
+
+def test_quoted_it_is_text() -> None:
+    assert read_documents('a: "y"\nb: !!str 1:30\nc: "010"') == [{"a": "y", "b": "1:30", "c": "010"}]
+
+
+def test_in_a_cluster_description_y_and_n_are_names() -> None:
+    assert read_documents("name: n", []) == [{"name": "n"}]
+    assert read_documents("name: no", []) == [{"name": False}]
+
+
+def refusal(text: str) -> str:
+    """What is said about a manifest's text."""
+    with pytest.raises(BadClusterFile) as refused:
+        read_documents(text)
+    return str(refused.value)
+
+
+REPEATED = {
+    "a: 1\nb: 2\na: 3": "line 3: a is given twice, first in line 1; remove one",
+    "x: {a: 1,\n  a: 2}": "line 2: a is given twice, first in line 1; remove one",
+    "- a: 1\n---\n- b:\n    - c: 1\n      c: 1": "line 5: c is given twice, first in line 4; remove one",
+    '1: a\n"1": b': "line 2: 1 is given twice, first in line 1; remove one",
+    '{"a": {"b": 1, "b": 2}}': "b is given twice in one table; remove one",
+    '{"a": 1}\n{"a": 1, "a": 1}': "a is given twice in one table; remove one",
+}
+
+
+@pytest.mark.parametrize("text", REPEATED)
+def test_a_key_that_is_given_twice_is_refused_with_its_line(text: str) -> None:
+    assert refusal(text) == REPEATED[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "base: &b {a: 1}\nx: {<<: *b, a: 2}\ny: {z: {<<: *b, a: 3}, <<: *b}",
+        "a: &one {k: 1}\nb: *one\nc: *one",
+        "- {a: 1}\n- {a: 1}",
+        '{"a": {"k": 1}, "b": {"k": 1}}',
+        "a: &loop {b: *loop}",
+    ],
+)
+def test_one_key_in_several_tables_is_given_once(text: str) -> None:
+    assert read_documents(text)
+
+
+def test_in_a_cluster_description_it_is_told() -> None:
+    node = "kind: Node\nmetadata: {name: a}\nspec: {unschedulable: false, unschedulable: true}"
+    found = read_cluster(node)
+    assert found.nodes[0].cordoned
+    assert found.unread == ("line 3: unschedulable is given twice, first in line 3; the last one counts",)
+
+
+def test_an_object_that_is_described_twice_is_told() -> None:
+    nodes = [{"kind": "Node", "metadata": {"name": "a"}}] * 2
+    assert read_cluster(nodes).unread == ("Node a is described twice; the last one counts",)
+
+
+@pytest.mark.parametrize("text", ["[1, 2, 3]", "[]", "{}", "- a\n- b", "5", "a: b"])
+def test_what_holds_no_object_is_no_cluster(text: str) -> None:
+    with pytest.raises(BadClusterFile, match="holds no Kubernetes objects"):
+        read_cluster(text)
+
+
+def test_an_empty_list_is_an_empty_cluster() -> None:
+    assert read_cluster(json.dumps({"kind": "List", "apiVersion": "v1", "items": []})).nodes == ()
+
+
+BOOLEANS: dict[str, tuple[str, Any]] = {
+    "spec.images.cuda.image": ("images: {cuda: {image: y}}", "true"),
+    "spec.args[0]": ("args: [no]", "false"),
+    "spec.env[0].value": ("env: [{name: A, value: on}]", "true"),
+    "spec.podMetadata.labels.a": ("podMetadata: {labels: {a: N}}", "false"),
+}
+
+
+@pytest.mark.parametrize("path", BOOLEANS)
+def test_a_word_that_yaml_takes_for_true_or_false_is_no_text(path: str) -> None:
+    spec, seen = BOOLEANS[path]
+    with pytest.raises(BadManifest) as refused:
+        read_gpujob(read_documents(f"spec: {{{spec}}}")[0])
+    assert str(refused.value) == (
+        f"{path}: must be a text, got {seen} (YAML takes an unquoted y, n, yes, no, on or off for that); put it in quotes"
+    )
+
+
+def test_a_job_called_n_needs_quotes() -> None:
+    with pytest.raises(BadManifest, match=r"metadata.name: must be a text, got false \(YAML takes .* put it in quotes"):
+        read_gpujob(read_documents("metadata: {name: n}\nspec: {}")[0])
