@@ -53,7 +53,16 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
         reported=reported,
         portion=portion,
     )
-    return facts if facts.problem else identified(facts, resource, accelerator)
+    return facts if facts.problem else identified(facts, resource, accelerator, "" if accelerator else _row(labels))
+
+
+def _row(labels: AmdLabels) -> str:
+    """The row that the catalog lacks: no label says the architecture."""
+    # Imported on use: most clusters have no unknown device.
+    from gpujob.fleet.missing_row import missing_row
+
+    memory = min(labels.sizes(), default=None)
+    return missing_row("gfx...", memory, products=labels.value("product-name"), deviceIds=labels.value("device-id"))
 
 
 def labelled(labels: Labels) -> bool:

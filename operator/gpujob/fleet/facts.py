@@ -65,11 +65,15 @@ class DeviceFacts:
         return f"{self.name} {self.portion}".strip()
 
 
-def identified(facts: DeviceFacts, resource: str, accelerator: Accelerator | None) -> DeviceFacts:
-    """The facts once the labels were asked for the model: sized, or the problem that nobody knows it."""
+def identified(facts: DeviceFacts, resource: str, accelerator: Accelerator | None, row: str = "") -> DeviceFacts:
+    """The facts once the labels were asked for the model: sized, or the problem that nobody knows it.
+
+    `row` is the line that the catalog lacks, as far as labels tell it.
+    """
     if accelerator is None:
         sentence = "no label or catalog row identifies the devices of {}; set spec.accelerator in a GPUPool for them"
-        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource,))
+        sentence += ", or add to the catalog's accelerators: {}" if row else ""
+        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, row))
         return replace(facts, problem=problem, unnamed=True, share=None)
     return named(facts, accelerator)
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import reduce
 from itertools import takewhile
 from typing import Final
 
-from gpujob.catalog.records import Accelerator, Catalog
+from gpujob.catalog.records import Accelerator, Architecture, Catalog
 from gpujob.finding import Finding
 from gpujob.fleet.cloud import machine_device, machine_maker
 from gpujob.fleet.facts import GIB, MIB, DeviceFacts, by_instance_type, devices_of_machine, identified, readable
@@ -45,7 +44,23 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     facts = replace(facts, portion=portion, doubts=doubts, problem=problem or unclear)
     if facts.problem:
         return facts
-    return identified(facts, resource, _accelerator(labels, instance_type, catalog))
+    accelerator = _accelerator(labels, instance_type, catalog)
+    return identified(facts, resource, accelerator, "" if accelerator else _row(labels))
+
+
+def _row(labels: Labels) -> str:
+    """The row that the catalog lacks."""
+    # Imported on use: most clusters have no unknown device.
+    from gpujob.fleet.missing_row import missing_row
+
+    parts = [labels.get(f"nvidia.com/gpu.compute.{part}", "") for part in ("major", "minor")]
+    capability = ".".join(parts) if all(whole_number(part) is not None for part in parts) else "..."
+    names = {
+        "products": labels.get("nvidia.com/gpu.product"),
+        "gke": labels.get("cloud.google.com/gke-accelerator"),
+        "cloudNames": machine_device(labels)[0],
+    }
+    return missing_row(capability, reported_memory(labels), **names)
 
 
 def reported_memory(labels: Labels) -> int | None:
@@ -192,7 +207,7 @@ def _of_nvidia(found: Accelerator | None) -> Accelerator | None:
 def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelerator | None:
     """A device that the catalog lacks, from what GFD says itself: compute capability and memory are enough to decide.
 
-    Features are those that every catalog device of this compute capability has.
+    Features and the oldest driver are those of its compute capability in the catalog.
     """
     major = whole_number(labels.get("nvidia.com/gpu.compute.major"))
     minor = whole_number(labels.get("nvidia.com/gpu.compute.minor"))
@@ -201,14 +216,16 @@ def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelera
         return None
     architecture = f"{major}.{minor}"
     product = product.removesuffix("-SHARED").removeprefix("NVIDIA-")
-    kin = [a.features for a in catalog.accelerators if a.vendor is Vendor.NVIDIA and a.architecture == architecture]
+    common = catalog.architectures.get(architecture) or Architecture(architecture)
     return Accelerator(
         id=product[:63] or f"NVIDIA-sm{major}{minor}",
         name=product.replace("-", " ") or f"NVIDIA device of compute capability {architecture}",
         vendor=Vendor.NVIDIA,
         architecture=architecture,
         driver_bytes=None if "-MIG-" in product else memory,
-        features=reduce(frozenset.intersection, kin) if kin else frozenset(),
+        features=common.features,
+        min_driver=common.min_driver,
+        min_backend=common.min_backend,
         support="limited",
         source="labels of GPU Feature Discovery",
     )

@@ -98,6 +98,11 @@ class Pool:
         """The accelerator and what was made of it, for people: MI300X cpx_nps4."""
         return f"{self.accelerator_id} {self.portion}".strip()
 
+    @property
+    def host_architecture(self) -> str:
+        """The CPU architecture of its hosts: the device's where it comes with its host, else what labels say."""
+        return (self.accelerator and self.accelerator.host_architecture) or self.cpu_architecture
+
     @cached_property
     def free(self) -> int:
         """Free devices on nodes that are ready."""

@@ -64,7 +64,7 @@ def backend_too_old(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | N
 
 def cpu_arch_mismatch(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
     """The image does not exist for the hosts' CPU architecture."""
-    hosts = (pool.accelerator and pool.accelerator.host_architecture) or pool.cpu_architecture
+    hosts = pool.host_architecture
     if hosts in runtime.cpu_architectures:
         return None
     sentence = "hosts are {}, image is for {}"

@@ -14,7 +14,7 @@ def affinity(attempt: Attempt) -> Manifest:
     the scheduler then spreads small jobs over nodes that a gang needs, and puts two pods of a gang on one node. Only
     where nodes must be added first it is all that can be said.
     """
-    architecture = {"key": "kubernetes.io/arch", "operator": "In", "values": [attempt.pool.cpu_architecture]}
+    architecture = {"key": "kubernetes.io/arch", "operator": "In", "values": [attempt.pool.host_architecture]}
     terms = [
         {
             "matchExpressions": [architecture],
