@@ -88,6 +88,13 @@ class Row:
             raise CatalogInvalid(f"{self.label}: {name} is {text!r}; a version such as 580.65.06 is wanted")
         return text
 
+    def releases(self, name: str) -> tuple[str, ...]:
+        """A list of versions."""
+        wrong = [text for text in self.words(name) if not release(text)]
+        if wrong:
+            raise CatalogInvalid(f"{self.label}: {name} has {wrong[0]!r}; versions such as 580.65.06 are wanted")
+        return self.words(name)
+
     def whole(self, name: str) -> int | None:
         """A positive whole number."""
         return self._typed(name, _positive_whole, "a positive whole number")

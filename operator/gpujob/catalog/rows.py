@@ -158,7 +158,7 @@ def stack(raw: Any, sources: Sources) -> Stack:
         min_driver=row.release("minDriver"),
         tested_from=row.release("testedFrom"),
         tested_to=row.release("testedTo"),
-        forward_drivers=row.words("forwardDrivers"),
+        forward_drivers=row.releases("forwardDrivers"),
         source=source,
         checked_on=checked_on,
     )

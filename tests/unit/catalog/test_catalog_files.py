@@ -212,6 +212,36 @@ accelerators: [{id: MI430X, name: AMD Instinct MI430X, architecture: gfx1251, de
         ),
         ("accelerators: [{id: X, name: X}]", "accelerator X: architecture is missing"),
         (
+            "accelerators: [{id: X, name: X, architecture: gfx942, minBackend: new}]",
+            "accelerator X: minBackend is 'new'; a version such as 580.65.06 is wanted",
+        ),
+        (
+            "features: [{name: X, levels: runtime, backends: OpenCL}]",
+            "feature X: backends has 'OpenCL'; CUDA, ROCm or both are wanted",
+        ),
+        (
+            "features: [{name: X, levels: runtime, since: {gfx908: late}}]",
+            "feature X: gfx908 is 'late'; a version such as 580.65.06 is wanted",
+        ),
+        (
+            "stacks: [{backend: CUDA, version: new}]",
+            "stack CUDA new: version is 'new'; a version such as 580.65.06 is wanted",
+        ),
+        (
+            "stacks: [{backend: ROCm, version: 7.2, forwardDrivers: [535, all]}]",
+            "stack ROCm 7.2: forwardDrivers has 'all'; versions such as 580.65.06 are wanted",
+        ),
+        (
+            "runtimes: [{name: x, image: i, backend: ROCm, backendVersion: 7.2, framework: {name: pytorch, version: 2.9},"
+            " architectures: [gfx942], driverWindow: {min: 6.16, max: 6.12}}]",
+            "runtime x: driverWindow.max 6.12 is older than driverWindow.min 6.16",
+        ),
+        (
+            "runtimes: [{name: x, image: i, backend: CUDA, backendVersion: 13.0, framework: {name: pytorch, version: 2.9},"
+            " architectures: [9.0], driverWindow: {min: 580}}]",
+            "runtime x: driverWindow is of the amdgpu module, which a CUDA image does not use; write minDriver",
+        ),
+        (
             "accelerators: [{id: X, name: X, architecture: gfx942, product: Y}]",
             "accelerator X: there is no field product; did you mean products?",
         ),
