@@ -1,6 +1,8 @@
 """The only room that talks to Kubernetes: mirrors the cluster, decides in rounds, creates children, reports.
 
-Reading order: `main` and `shell` (start, stop, signals), `settings`, `client`, `watch` and `mirror` (what the cluster
-has), `leader`, `kinds` and `book` (what belongs to which job), `reconcile` (the numbered steps), `children` and `report`
-(the writes), `pools` (published pools), `endpoints` (metrics and health).
+Reading order: `__main__` and `shell` (start, stop, signals), `settings`, `operator` (one process put together); `client`
+(the verbs of the API server) on `transport`, `pace`, `connection`, `credentials`, `resources`, `lines` and `api_errors`;
+`watch` and `mirror` (what the cluster has), `kinds` and `book` (what belongs to which job); `reconcile` (the numbered
+steps) with `desk` (what is known between rounds), `looking`, `deciding` and `steps`; `writer` (the writes), `leader`,
+`pools` (published pools), `views` and `endpoints` (metrics and health).
 """

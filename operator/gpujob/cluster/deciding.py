@@ -1,0 +1,116 @@
+"""The decision about all jobs that wait, on one snapshot of the fleet: placed ones are promised their devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gpujob.cluster.desk import Desk, next_attempt
+from gpujob.cluster.steps import Steps
+from gpujob.fleet.pools import Fleet
+from gpujob.fleet.usage import promises_of
+from gpujob.placement.decision import Decision
+from gpujob.placement.demand import Demand
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.status import patience, report
+from gpujob.status.records import JobRecord
+from gpujob.vocabulary import State, Verdict
+
+IMPOSSIBLE_AFTER: Final = 300.0
+"""Seconds that Impossible must hold for a job that fitted before, until it is said."""
+
+
+class Deciding:
+    """Decides the queue when what a decision depends on has changed, and not more often than it can afford."""
+
+    def __init__(self, desk: Desk, steps: Steps) -> None:
+        self._desk, self._steps = desk, steps
+        self._next_decision = 0.0
+
+    def seconds_to_next(self) -> float | None:
+        """Seconds until the queue may be decided again; None while there is no need."""
+        return self._next_decision - self._desk.clock() if self._desk.queue and self._stale() else None
+
+    def must_decide(self) -> bool:
+        """Whether somebody waits and something has changed."""
+        return bool(self._desk.queue) and self._stale() and self._desk.clock() >= self._next_decision
+
+    def decide(self) -> None:
+        """Decides for the whole queue; each placed job is rendered, created and reported by a step of its own."""
+        began = self._desk.clock()
+        self._desk.decided_at = self._inputs()
+        fleet = self._desk.book.fleet(p for promises in self._desk.promised.values() for p in promises)
+        for job, decision in self._decisions(fleet):
+            self._desk.tally.decisions[decision.verdict.value, job.namespace] += 1
+            with self._desk.alone(job):
+                if job.spec.get("suspend") is True:
+                    self._steps.report(job, report.planned(job, decision, self._desk.now()))
+                elif decision.choice is not None:
+                    self._promise(job, decision)
+                    self._steps.start(job, self._steps.place(job, decision, fleet))
+                else:
+                    self._refuse(job, decision)
+        took = self._desk.clock() - began
+        self._desk.tally.decide_seconds += took
+        # A long queue is looked at less often, so that deciding never takes more than a third of the time.
+        self._next_decision = self._desk.clock() + 2 * took
+
+    def _stale(self) -> bool:
+        return self._desk.decided_at != self._inputs()
+
+    def _inputs(self) -> tuple[object, ...]:
+        """What a decision about the queue depends on."""
+        asks = frozenset(
+            (uid, self._desk.book.jobs[uid].generation) for uid in self._desk.queue if uid in self._desk.book.jobs
+        )
+        return (self._desk.book.fleet_version(), asks, frozenset(self._desk.promised))
+
+    def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Decision]]:
+        self._desk.passed_over = self._desk.queue & self._desk.tasks.keys()
+        jobs = [
+            self._desk.book.jobs[uid]
+            for uid in self._desk.queue - self._desk.passed_over
+            if uid in self._desk.book.jobs
+        ]
+        waiting = [
+            Waiting(job.uid, job.created, self._timely(job, demand), job.spec.get("suspend") is True, job.namespace)
+            for job in jobs
+            if (demand := self._desk.wish(job).demand) is not None
+        ]
+        for placing in place_all(waiting, fleet, self._desk.book.catalog, self._not_decided):
+            yield self._desk.book.jobs[placing.job.uid], placing.decision
+
+    def _timely(self, job: JobRecord, demand: Demand) -> Demand:
+        """What a job asks for now; it is looked at again when time alone changes that."""
+        now = self._desk.wall()
+        seconds = patience.next_change(demand, job.created, job.status, now)
+        if seconds is not None:
+            self._desk.due[job.uid] = self._desk.clock() + seconds
+        return patience.timely(demand, job.created, job.status, now)
+
+    def _not_decided(self, waiting: Waiting, error: Exception) -> None:
+        job = self._desk.book.jobs[waiting.uid]
+        self._desk.queue.discard(job.uid)
+        self._desk.retry_later(job, error, job.generation)
+
+    def _refuse(self, job: JobRecord, decision: Decision) -> None:
+        memory = self._desk.remember(job.uid)
+        if decision.verdict is not Verdict.IMPOSSIBLE:
+            memory.impossible_since = None
+        elif job.status.get("state") == State.QUEUED:
+            now = self._desk.clock()
+            memory.impossible_since = memory.impossible_since or now
+            ripe = memory.impossible_since + IMPOSSIBLE_AFTER
+            if ripe > now:
+                self._desk.due[job.uid] = ripe
+                return
+        self._steps.report(job, report.refused(job, decision, self._desk.now()))
+
+    def _promise(self, job: JobRecord, decision: Decision) -> None:
+        choice = decision.choice
+        if choice is not None:
+            pool, gpus = choice.candidate.pool, choice.candidate.gang.gpus_per_node
+            attempt = next_attempt(job)
+            self._desk.promised[job.uid] = promises_of(
+                job.uid, attempt, job.namespace, choice.nodes, pool.name, pool.resource, gpus, choice.needs
+            )

@@ -1,0 +1,159 @@
+"""What the loop knows of each job between rounds, and what every step of it shares.
+
+All of it can be lost: the mirror and the statuses say the rest, so that a restart costs time and never correctness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from gpujob.api.gpujob import GPUJob
+from gpujob.api.manifest import read_gpujob
+from gpujob.cluster.book import Book
+from gpujob.errors import BadInput
+from gpujob.fleet.usage import Promise
+from gpujob.placement.demand import Demand, demand_of
+from gpujob.status.records import JobRecord
+from gpujob.untrusted import whole_number
+from gpujob.vocabulary import API_VERSION, State
+
+log = structlog.get_logger(__name__)
+
+BACKOFF: Final = (1.0, 300.0)
+"""Seconds before a refused write of a job is tried again: the first and the longest wait."""
+
+
+@dataclass(slots=True)
+class Wish:
+    """A job's manifest as read, kept for its generation."""
+
+    generation: int
+    job: GPUJob | None
+    demand: Demand | None
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is remembered of a job between rounds; losing it (a restart) costs time, never correctness."""
+
+    no_service_since: float | None = None
+    """Since when its gang has no Service."""
+    not_running: tuple[State, float] | None = None
+    """Since when its pods are in this stage before running."""
+    impossible_since: float | None = None
+    retry_at: float = 0.0
+    delay: float = 0.0
+    failed_on: int | str = ""
+    """The job's generation or resourceVersion that the last step failed on: another one is tried at once."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the loop has done so far, for the metrics room."""
+
+    rounds: int = 0
+    decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    decide_seconds: float = 0.0
+    placed_after: list[float] = field(default_factory=list)
+
+
+class Desk:
+    """What lies on the table: jobs as read, what is remembered of them, what is under way, and who waits."""
+
+    def __init__(
+        self,
+        book: Book,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.book, self.clock, self.wall = book, clock, wall
+        self.tally = Tally()
+        self.wishes: dict[str, Wish] = {}
+        self.memory: dict[str, Memory] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.promised: dict[str, tuple[Promise, ...]] = {}
+        """What placements under way will take of the fleet, by job."""
+        self.dirty: set[str] = set()
+        """Jobs to be looked at in the next round."""
+        self.due: dict[str, float] = {}
+        """When a job is to be looked at though nothing changes."""
+        self.queue: set[str] = set()
+        """Jobs without a child: to be decided."""
+        self.passed_over: set[str] = set()
+        """Those of them that the last decision left out, since a write of theirs was under way."""
+        self.decided_at: tuple[object, ...] = ()
+        """What the last decision about the queue was made on; empty: to be made anew."""
+
+    def wish(self, job: JobRecord) -> Wish:
+        """What a job asks for, read once for each of its generations."""
+        held = self.wishes.get(job.uid)
+        if held is None or held.generation != job.generation:
+            held = self.wishes[job.uid] = _read_wish(job)
+        return held
+
+    def remember(self, uid: str) -> Memory:
+        """What is remembered of a job."""
+        return self.memory.setdefault(uid, Memory())
+
+    def forget(self, uid: str) -> None:
+        """A job is gone."""
+        for store in (self.wishes, self.memory, self.due):
+            store.pop(uid, None)
+        self.queue.discard(uid)
+
+    def retry_later(self, job: JobRecord, why: Exception | str, failed_on: int | str) -> None:
+        """Waits before the next step, longer each time, unless the job itself changes in what the step failed on."""
+        memory = self.remember(job.uid)
+        memory.delay = min(max(memory.delay * 2, BACKOFF[0]), BACKOFF[1])
+        memory.retry_at, memory.failed_on = self.clock() + memory.delay, failed_on
+        self.due[job.uid] = memory.retry_at
+        self.tally.failures[type(why).__name__ if isinstance(why, Exception) else "Stale"] += 1
+        log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=memory.delay, why=str(why))
+
+    @contextmanager
+    def alone(self, job: JobRecord) -> Iterator[None]:
+        """What is done about one job: whatever it holds, the others go on."""
+        try:
+            yield
+        except Exception as error:
+            log.exception("job is left out", job=f"{job.namespace}/{job.name}")
+            self.retry_later(job, error, job.version)
+
+    def now(self) -> str:
+        """The time as statuses write it."""
+        return self.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_final(job: JobRecord) -> bool:
+    """Whether a job has ended for good."""
+    return job.status.get("state") in (State.SUCCEEDED, State.FAILED)
+
+
+def last_attempt(job: JobRecord) -> int:
+    """The attempt that the status tells of; 0 before the first."""
+    return whole_number(job.status.get("attempt")) or 0
+
+
+def next_attempt(job: JobRecord) -> int:
+    """The attempt that a placement would be."""
+    return last_attempt(job) + 1
+
+
+def _read_wish(job: JobRecord) -> Wish:
+    document = {"apiVersion": API_VERSION, "kind": "GPUJob", "metadata": dict(job.metadata), "spec": dict(job.spec)}
+    try:
+        parsed = read_gpujob(document)
+        return Wish(job.generation, parsed, demand_of(parsed))
+    except BadInput as error:
+        return Wish(job.generation, None, None, str(error)[:1024])

@@ -1,0 +1,120 @@
+"""What the next step of one job is, from what the mirror shows: observe its child, or queue it where it has none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.cluster.desk import Desk, is_final, last_attempt
+from gpujob.cluster.steps import Steps
+from gpujob.status import patience, report
+from gpujob.status.observe import Observation, observe
+from gpujob.status.records import ChildRecord, JobRecord
+from gpujob.vocabulary import Reason, State
+
+STARTING_AFTER: Final = 5.0
+"""Seconds that a pod may take to start before Starting is worth a status write of its own."""
+
+UNBOUND_AFTER: Final = 20.0
+"""Seconds that pods may be missing or without a node before that is worth one: a busy cluster takes a while."""
+
+SERVICE_AFTER: Final = 2.0
+"""Seconds that a gang's Service may be missing before it is made again: when a job goes, it may be seen to go first."""
+
+
+class Looking:
+    """Looks at one job at a time; starts at most one step of it."""
+
+    def __init__(self, desk: Desk, steps: Steps, provision_seconds: float) -> None:
+        self._desk, self._steps, self._provision_seconds = desk, steps, provision_seconds
+
+    def look(self, job: JobRecord) -> None:
+        """What the next step of one job is: nothing, a write, or a place in the queue."""
+        self._desk.queue.discard(job.uid)
+        if job.uid in self._desk.passed_over:
+            # Its write was under way when the queue was last decided, so that decision was not about it.
+            self._desk.passed_over.discard(job.uid)
+            self._desk.decided_at = ()
+        if job.leaving or is_final(job):
+            return
+        memory = self._desk.remember(job.uid)
+        if memory.retry_at > self._desk.clock() and memory.failed_on in (job.generation, job.version):
+            self._desk.due[job.uid] = memory.retry_at
+            return
+        child = self._desk.book.child(job.uid)
+        if child is None:
+            self._look_without_child(job)
+        else:
+            self._look_at_child(job, child)
+
+    def _look_without_child(self, job: JobRecord) -> None:
+        if job.status.get("jobName"):
+            self._steps.start(job, self._steps.confirm_loss(job))
+            return
+        wish = self._desk.wish(job)
+        if wish.demand is None:
+            self._steps.report(job, report.unreadable(job, Reason.INVALID_SPEC, wish.problem, self._desk.now()))
+        else:
+            self._desk.queue.add(job.uid)
+
+    def _look_at_child(self, job: JobRecord, child: ChildRecord) -> None:
+        retired = child.attempt <= last_attempt(job) and job.status.get("jobName") != child.name
+        if child.ended:
+            self._report_child(job, child)
+        elif child.leaving:
+            return
+        elif retired:
+            self._desk.remember(job.uid).not_running = None
+            self._steps.start(job, self._steps.end(child))
+        elif job.spec.get("suspend") is True:
+            # Recorded before it is done: a crash, or a resume meanwhile, must not take the child's end for a loss.
+            self._steps.report(job, report.suspending(job, child, self._desk.now()))
+        elif self._waited_too_long(job, child):
+            self._steps.report(job, report.gave_up(job, child, self._provision_seconds, self._desk.wall()))
+        elif self._lost_service(job, child):
+            self._steps.start(job, self._steps.serve(job, child))
+        else:
+            self._report_child(job, child)
+
+    def _waited_too_long(self, job: JobRecord, child: ChildRecord) -> bool:
+        """Whether pods that wait for nodes to be added have waited for them in vain."""
+        if child.nodes or not child.hint.placement.get("provision") or job.status.get("startTime"):
+            return False
+        pods, begun = self._desk.book.pods(child), patience.read_time(child.created)
+        if begun is None or (len(pods) >= child.pods and all(pod.node for pod in pods)):
+            return False
+        left = self._provision_seconds - (self._desk.wall() - begun).total_seconds()
+        if left > 0:
+            self._desk.due[job.uid] = self._desk.clock() + left
+        return left <= 0
+
+    def _lost_service(self, job: JobRecord, child: ChildRecord) -> bool:
+        """Whether a gang's Service has been gone for longer than one watch may be ahead of another."""
+        memory = self._desk.remember(job.uid)
+        if not self._desk.book.lacks_service(child):
+            memory.no_service_since = None
+            return False
+        now = self._desk.clock()
+        if memory.no_service_since is None:
+            memory.no_service_since = now
+        self._desk.due[job.uid] = memory.no_service_since + SERVICE_AFTER
+        return memory.no_service_since + SERVICE_AFTER <= now
+
+    def _report_child(self, job: JobRecord, child: ChildRecord) -> None:
+        seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
+        seen = self._patiently(job, seen)
+        self._steps.report(job, report.placed(job, child, seen, None, self._desk.now()))
+
+    def _patiently(self, job: JobRecord, seen: Observation) -> Observation:
+        """That pods do not run yet is said only once it has lasted: most run before anyone could read it."""
+        memory = self._desk.remember(job.uid)
+        if seen.state not in (State.PLACED, State.STARTING):
+            memory.not_running = None
+            return seen
+        now = self._desk.clock()
+        if memory.not_running is None or memory.not_running[0] is not seen.state:
+            memory.not_running = (seen.state, now)
+        ripe = memory.not_running[1] + (STARTING_AFTER if seen.state is State.STARTING else UNBOUND_AFTER)
+        if ripe <= now or job.status.get("state") == State.STARTING:
+            return seen
+        self._desk.due[job.uid] = ripe
+        return Observation(State.PLACED, Reason.PLACED, seen.message)

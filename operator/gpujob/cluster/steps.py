@@ -1,0 +1,144 @@
+"""The writes of one job, each a step that runs alone and ends: render and create, end, confirm a loss, report.
+
+Afterwards the job is looked at again. What goes wrong with one step is that job's alone: it is tried again, ever later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
+
+import structlog
+
+from gpujob.cluster.api_errors import ApiError, Fenced
+from gpujob.cluster.desk import Desk, next_attempt
+from gpujob.cluster.kinds import JOBS, SERVICES
+from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
+from gpujob.fleet.pools import Fleet
+from gpujob.placement.decision import Decision
+from gpujob.render.attempt import Numbered
+from gpujob.render.children import render
+from gpujob.render.service import rendezvous
+from gpujob.status import report
+from gpujob.status.observe import Observation, observe
+from gpujob.status.records import ChildRecord, JobRecord, read_child
+from gpujob.vocabulary import Reason, State
+
+log = structlog.get_logger(__name__)
+
+REFUSALS: Final = frozenset({Reason.NAME_CONFLICT.value, Reason.CHILD_REFUSED.value})
+"""Reasons that a try found, so that saying them is no progress."""
+
+AT_ONCE: Final = 32
+"""Jobs whose writes are under way at the same time."""
+
+
+class Steps:
+    """Starts steps and makes their writes, a bounded number at once."""
+
+    def __init__(self, desk: Desk, writer: Writer) -> None:
+        self._desk, self._writer = desk, writer
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    def start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
+        """Runs one step of a job; afterwards the job is looked at again."""
+        task = asyncio.create_task(self._guarded(job, step), name=f"{job.namespace}/{job.name}")
+        self._desk.tasks[job.uid] = task
+
+    def report(self, job: JobRecord, status: Mapping[str, Any]) -> None:
+        """Writes a status that says something new."""
+        if report.patch(job.status, status) is not None:
+            self.start(job, self.write(job, status))
+
+    async def end_tasks(self) -> None:
+        """Ends the steps under way, so that nothing is written once the Lease is given back."""
+        tasks = list(self._desk.tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
+        """Creates the children of a placed job and writes its status: the Service first, so that names resolve."""
+        wish, choice = self._desk.wish(job), decision.choice
+        if wish.job is None or choice is None:
+            return
+        attempt = next_attempt(job)
+        children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, report.hint(decision))
+        if children.service is not None:
+            await self._writer.ensure_child(SERVICES, children.service, job)
+        raw, created = await self._writer.ensure_child(JOBS, children.job, job)
+        child = read_child(raw)
+        seen = Observation(State.PLACED, Reason.PLACED, f"child Job {child.name} is created")
+        status = report.placed(job, child, seen, decision if created else None, self._desk.now())
+        self._desk.queue.discard(job.uid)
+        await self.write(job, status)
+
+    async def serve(self, job: JobRecord, child: ChildRecord) -> None:
+        """Makes a gang's Service again that somebody deleted; a gang that runs goes on whatever comes of it."""
+        wish = self._desk.wish(job)
+        self._desk.remember(job.uid).no_service_since = None
+        if wish.job is None:
+            return
+        try:
+            await self._writer.ensure_child(SERVICES, rendezvous(Numbered(wish.job, child.attempt)), job)
+        except (NameConflict, ChildRefused) as error:
+            self._desk.retry_later(job, error, job.version)
+
+    async def end(self, child: ChildRecord) -> None:
+        """Deletes a child."""
+        await self._writer.delete_child(child)
+
+    async def confirm_loss(self, job: JobRecord) -> None:
+        """A child that the mirror lacks is lost only when the API server says so."""
+        held = await self._writer.find_child(job, str(job.status["jobName"]))
+        if held is None:
+            await self.write(job, report.lost(job, self._desk.now()))
+            return
+        # It is there and the watch does not show it (yet, or because its labels were taken off): asked again, ever later.
+        child = read_child(held)
+        if child.ended:
+            seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
+            await self.write(job, report.placed(job, child, seen, None, self._desk.now()))
+        self._desk.retry_later(job, "the watch does not show its child Job", job.version)
+
+    async def write(self, job: JobRecord, status: Mapping[str, Any]) -> None:
+        """Writes what of a status differs from the one held; a write that does not fit any more is tried later."""
+        changes = report.patch(job.status, status)
+        if changes is None:
+            return
+        if not await self._writer.write_status(job, changes, status):
+            # Gone or changed; the watch will tell, and until then the same write would fail again.
+            self._desk.retry_later(job, "the job changed meanwhile", job.version)
+        elif job.uid in self._desk.memory and status.get("display", {}).get("reason") not in REFUSALS:
+            self._desk.memory[job.uid].delay = 0.0
+
+    async def _guarded(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
+        try:
+            async with self._slots:
+                await step
+        except (NotLeader, Fenced):
+            log.info("step dropped, another process leads", job=f"{job.namespace}/{job.name}")
+        except NameConflict as error:
+            await self._refused_write(job, error, Reason.NAME_CONFLICT, str(error))
+        except ChildRefused as error:
+            message = f"the API server refuses its child: {error}"
+            await self._refused_write(job, error, Reason.CHILD_REFUSED, message)
+        except ApiError as error:
+            self._desk.retry_later(job, error, job.version)
+        except Exception as error:  # whatever one job does, the others go on
+            self._desk.retry_later(job, error, job.version)
+            log.exception("step failed", job=f"{job.namespace}/{job.name}")
+        finally:
+            self._desk.tasks.pop(job.uid, None)
+            self._desk.promised.pop(job.uid, None)
+            self._desk.dirty.add(job.uid)
+            self._desk.book.mirror.changed.set()
+
+    async def _refused_write(self, job: JobRecord, error: Exception, reason: Reason, message: str) -> None:
+        """A child that the API server refuses is the job's to mend: one condition, and another try later."""
+        self._desk.retry_later(job, error, job.generation)
+        try:
+            await self.write(job, report.unreadable(job, reason, message[:1024], self._desk.now()))
+        except (ApiError, NotLeader) as unwritten:
+            log.warning("status not written", job=f"{job.namespace}/{job.name}", error=str(unwritten))
