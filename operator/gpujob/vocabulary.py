@@ -272,6 +272,7 @@ class Reason(StrEnum):
     # A doubt: an unknown fact that does not refuse.
     NODE_UNKNOWN = "NodeUnknown"
     MEM_TIGHT = "MemTight"
+    SHARDING_ASSUMED = "ShardingAssumed"
     DRIVER_UNKNOWN = "DriverUnknown"
     DRIVER_UNTESTED = "DriverUntested"
     DRIVER_FORWARD = "DriverForward"

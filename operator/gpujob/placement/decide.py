@@ -18,9 +18,9 @@ from gpujob.placement import image_rules, ranking, rules
 from gpujob.placement.capacity import Room, find_room, shared_memory
 from gpujob.placement.decision import Candidate, Choice, Decision, ImageChoice
 from gpujob.placement.demand import Demand, OwnRuntime
-from gpujob.placement.memory import memory_tight
-from gpujob.placement.needs import estimate_of
+from gpujob.placement.memory import memory_tight, sharding_assumed
 from gpujob.placement.ranking import Trial
+from gpujob.placement.sizing import estimated
 from gpujob.vocabulary import Backend, Outcome, Reason, Vendor, Verdict
 
 MISCONFIGURING: Final = frozenset(
@@ -57,12 +57,12 @@ class _Image:
 
 def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
     """The decision for one demand; `fix` is left to `fixes.nearest_fix`, since only impossible jobs need it."""
-    demand = _estimated(demand, catalog)
+    demand = estimated(demand, fleet, catalog)
     problems = rules.job_problems(demand, fleet, catalog)
     trials = [
         trial
         for pool in fleet.pools
-        for gang in demand.gangs
+        for gang in demand.gangs_for(pool.name)
         for trial in _try_pool(demand.only(gang), pool, fleet, catalog, problems)
     ]
     ranked = ranking.ranked(trials, demand)
@@ -84,15 +84,6 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
         tolerations=_tolerations(best.room, chosen.pool),
     )
     return Decision(demand, Verdict.PLACED, (chosen, *candidates[1:]), choice)
-
-
-def _estimated(demand: Demand, catalog: Catalog) -> Demand:
-    """The demand with what its model needs of each GPU in each of its gangs."""
-    if demand.model is None:
-        return demand
-    model = demand.model
-    gangs = tuple(replace(gang, memory=estimate_of(model, gang.gpus, catalog)) for gang in demand.gangs)
-    return replace(demand, gangs=gangs)
 
 
 def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> Verdict:
@@ -128,7 +119,7 @@ def _try_pool(
         candidate = Candidate(
             pool, image.choice, demand.gang, outcome,
             refusals if refusals else busy,
-            (*memory_tight(demand, pool), *_doubts(demand, pool, image.facts, room)),
+            (*memory_tight(demand, pool), *sharding_assumed(demand), *_doubts(demand, pool, image.facts, room)),
             price,
             room.coming,
             speed,

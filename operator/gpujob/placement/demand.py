@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +49,8 @@ class Gang:
     entry: int | None = None
     """The index in spec.shapes; None when nodes and gpusPerNode say it."""
 
+    pools: frozenset[str] | None = field(default=None, compare=False)
+    """The pools that it was sized for; None: all of them."""
     memory: Estimate | None = field(default=None, compare=False)
     """What the job's model needs of each GPU in this gang; follows from the demand's model and the gang's GPUs."""
 
@@ -78,6 +81,10 @@ class Demand:
     gpu_memory: int | None = None
     model: ModelDemand | None = None
     """The model whose memory is estimated, instead of gpu_memory."""
+    sized_by_model: bool = False
+    """Whether the number of GPUs follows from the model, since the job names none."""
+    nodes_said: bool = False
+    """Whether the job names its number of nodes."""
     vendors: frozenset[Vendor] = frozenset(Vendor)
     accelerators_allowed: tuple[str, ...] = ()
     accelerators_denied: tuple[str, ...] = ()
@@ -122,6 +129,10 @@ class Demand:
         """GPUs of each of its pods."""
         return self.gang.gpus_per_node
 
+    def gangs_for(self, pool: str) -> Iterator[Gang]:
+        """The gangs that are tried on a pool."""
+        return (gang for gang in self.gangs if gang.pools is None or pool in gang.pools)
+
     def only(self, gang: Gang) -> Demand:
         """The same demand for one gang alone."""
         return self if self.gangs == (gang,) and self.gang is gang else replace(self, gangs=(gang,))
@@ -142,6 +153,8 @@ def demand_of(job: GPUJob) -> Demand:
         gangs=_gangs(spec),
         gpu_memory=_bytes(spec.gpu_memory),
         model=model_demand(spec.model) if spec.model else None,
+        sized_by_model=spec.model is not None and spec.gpus_per_node is None and not spec.shapes,
+        nodes_said=spec.nodes is not None,
         work=_work(spec.model) if spec.model else TRAINING,
         vendors=frozenset(Vendor(v) for v in placement.vendors)
         if placement and placement.vendors

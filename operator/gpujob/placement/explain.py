@@ -178,8 +178,8 @@ MOST_BYTES: Final = 2**62
 
 
 def _first_gang(decision: Decision) -> Gang:
-    """The gang that is chosen, else the first of the job's."""
-    return decision.choice.candidate.gang if decision.choice else decision.demand.gang
+    """The gang that is chosen, else that of the first candidate."""
+    return decision.candidates[0].gang if decision.candidates else decision.demand.gang
 
 
 def _memory(need: Estimate | None) -> dict[str, Any] | None:

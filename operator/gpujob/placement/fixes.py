@@ -197,6 +197,8 @@ def _higher_price(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
 
 def _smaller_gang(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
     pool, gang = candidate.pool, candidate.gang
+    if demand.sized_by_model:
+        return  # The job names no number of GPUs; a lighter model is what could help.
     enough = len(able_nodes(demand.only(gang), pool))
     if 0 < enough < gang.nodes:
         changed = demand.changed(gang, replace(gang, nodes=enough))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpujob.catalog.records import Catalog
-from gpujob.finding import Finding, Need, Size, listed
+from gpujob.finding import Finding, Need, Size, counted, listed
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand
 from gpujob.quantity import GI
@@ -38,6 +38,14 @@ def memory_tight(demand: Demand, pool: Pool) -> Iterator[Finding]:
     sentence = "the model needs {} on each GPU, and {} with what the allocator may reserve; {} has {}"
     numbers = (Need(need.expected), Need(need.high), pool.device, Size(pool.memory))
     yield Finding(Reason.MEM_TIGHT, sentence, numbers)
+
+
+def sharding_assumed(demand: Demand) -> Iterator[Finding]:
+    """The doubt that several GPUs hold the model only if the program shards it over them."""
+    model = demand.model
+    if demand.sized_by_model and model is not None and demand.gang.gpus > 1 and not model.sharding_said:
+        sentence = "the model is taken as sharded over {} (FSDP, or tensor parallel); say model.sharding if it is not"
+        yield Finding(Reason.SHARDING_ASSUMED, sentence, (counted(demand.gang.gpus, "GPU"),))
 
 
 def _unit_hint(wanted: int, usable: int) -> str:

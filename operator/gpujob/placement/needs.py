@@ -30,6 +30,7 @@ class ModelDemand:
     sequence: int = 2048
     checkpointing: Checkpointing = Checkpointing.NONE
     sharding: Sharding = Sharding.NONE
+    sharding_said: bool = False
     rank: int = 16
     targets: tuple[str, ...] = ATTENTION_TARGETS
     max_tokens: int | None = None
@@ -51,6 +52,7 @@ def model_demand(model: Model) -> ModelDemand:
         sequence=model.sequence_length or 2048,
         checkpointing=Checkpointing(model.gradient_checkpointing or Checkpointing.NONE),
         sharding=Sharding(model.sharding or Sharding.NONE),
+        sharding_said=model.sharding is not None,
         rank=(lora and lora.rank) or 16,
         targets=tuple(sorted(lora.targets)) if lora and lora.targets else ATTENTION_TARGETS,
         max_tokens=load.max_tokens if load else None,

@@ -19,7 +19,9 @@ from gpujob.vocabulary import Objective, Outcome, Reason
 
 ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED)
 
-SILENT_DOUBTS: Final = frozenset({Reason.RUNS_AS_ROOT, Reason.BF16_EMULATED, Reason.OVERRIDE_NOT_SET})
+SILENT_DOUBTS: Final = frozenset(
+    {Reason.RUNS_AS_ROOT, Reason.BF16_EMULATED, Reason.OVERRIDE_NOT_SET, Reason.SHARDING_ASSUMED}
+)
 """Doubts that are shown but do not rank a candidate lower."""
 
 _IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME})

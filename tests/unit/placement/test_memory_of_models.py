@@ -23,7 +23,7 @@ def of(found: Decision, accelerator: str) -> Candidate:
 
 
 def test_a_device_below_the_expected_peak_is_refused_with_the_numbers() -> None:
-    found = decision(node("n", H100), model={**LORA, "batchPerGPU": 8})
+    found = decision(node("n", H100), gpusPerNode=1, model={**LORA, "batchPerGPU": 8})
     refused = of(found, "H100-SXM")
     assert refused.outcome is Outcome.REJECTED
     assert next((f.reason, f.message) for f in refused.reasons) == (
@@ -34,14 +34,18 @@ def test_a_device_below_the_expected_peak_is_refused_with_the_numbers() -> None:
 
 
 def test_between_peak_and_high_end_is_a_doubt_that_ranks_lower() -> None:
-    found = decision(node("n", H100), model=TIGHT)
+    found = decision(node("n", H100), gpusPerNode=1, model=TIGHT)
     assert found.verdict is Verdict.PLACED
     tight = next(doubt for doubt in found.candidates[0].doubts if doubt.reason is Reason.MEM_TIGHT)
     assert tight.message == (
         "the model needs 75.29Gi on each GPU, and 79.23Gi with what the allocator may reserve; H100-SXM has 79.09Gi"
     )
     both = decision(
-        node("n", H100, price="1.00"), node("a", MI300X, price="1.00"), model=TIGHT, placement={"objective": "Cost"}
+        node("n", H100, price="1.00"),
+        node("a", MI300X, price="1.00"),
+        gpusPerNode=1,
+        model=TIGHT,
+        placement={"objective": "Cost"},
     )
     assert both.candidates[0].pool.accelerator_id == "MI300X"
     assert Reason.MEM_TIGHT not in {doubt.reason for doubt in both.candidates[0].doubts}

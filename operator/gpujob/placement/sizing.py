@@ -1,0 +1,77 @@
+"""How many GPUs a model needs on each pool, for a job that does not say: the fewest that hold it.
+
+On one node the counts are powers of two up to what the pool's largest node has; beyond that, whole nodes. More than one
+GPU hold a model only if it is sharded over them, which is assumed (and said) where the job does not say how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.needs import ModelDemand, estimate_of
+from gpujob.vocabulary import Sharding
+
+MOST_NODES: Final = 8
+"""The largest gang that is tried unasked; larger ones are the user's to ask for."""
+
+
+def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
+    """The demand with what its model needs of each GPU, in the gangs that it names or in those that hold the model."""
+    if demand.model is None:
+        return demand
+    if not demand.sized_by_model:
+        gangs = (replace(gang, memory=estimate_of(demand.model, gang.gpus, catalog)) for gang in demand.gangs)
+        return replace(demand, gangs=tuple(gangs))
+    pools: dict[Gang, list[str]] = {}
+    for pool in fleet.pools:
+        pools.setdefault(_fewest(demand, pool, catalog), []).append(pool.name)
+    if not pools:
+        return replace(demand, gangs=tuple(_with_memory(demand, demand.gangs, catalog)))
+    ordered = sorted(pools, key=lambda gang: (gang.gpus, gang.nodes))
+    return replace(demand, gangs=tuple(replace(gang, pools=frozenset(pools[gang])) for gang in ordered))
+
+
+def _fewest(demand: Demand, pool: Pool, catalog: Catalog) -> Gang:
+    """The smallest gang whose devices hold the model, else the one that nearly does, else the largest."""
+    gangs = list(_with_memory(demand, _shapes(demand, pool), catalog))
+    for end in ("high", "expected"):
+        for gang in gangs:
+            if pool.memory is None or gang.memory is None or getattr(gang.memory, end) <= pool.memory:
+                return gang
+    return gangs[-1]
+
+
+def _shapes(demand: Demand, pool: Pool) -> Iterator[Gang]:
+    model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else 1
+    templates = [pool.growth.template] if pool.growth else []
+    largest = max((node.total or node.healthy for node in (*pool.nodes, *templates)), default=1)
+    yield Gang(nodes, 1)
+    if model is None or (model.sharding_said and model.sharding is Sharding.NONE):
+        return
+    count = 2
+    while count <= largest:
+        yield Gang(nodes, count)
+        count *= 2
+    # A number of nodes that the job names is kept.
+    more = 2
+    while not demand.nodes_said and more <= MOST_NODES:
+        yield Gang(more, largest)
+        more *= 2
+
+
+def _with_memory(demand: Demand, gangs: Iterable[Gang], catalog: Catalog) -> Iterator[Gang]:
+    for gang in gangs:
+        assert demand.model is not None
+        yield replace(gang, memory=estimate_of(sharded(demand.model, gang.gpus), gang.gpus, catalog))
+
+
+def sharded(model: ModelDemand, gpus: int) -> ModelDemand:
+    """The model as it must be spread over several GPUs where the job does not say how: fully sharded."""
+    if model.sharding_said or gpus == 1:
+        return model
+    return replace(model, sharding=Sharding.FSDP)

@@ -1,0 +1,78 @@
+"""A job that names a model and no number of GPUs gets the fewest on each pool that hold it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, node
+
+from gpujob.placement.decision import Decision
+from gpujob.placement.explain import plan
+from gpujob.vocabulary import Outcome, Reason, Verdict
+
+SEVENTY = {"name": "llama-3.3-70b", "method": "Inference", "inference": {"maxTokens": 4096, "concurrency": 8}}
+
+
+def decided(*objects: Object, **spec: Any) -> Decision:
+    return decision(*objects, catalog=ANY_IMAGES, **spec)
+
+
+def shapes(found: Decision) -> dict[str, str]:
+    """The shape of each accelerator's candidate."""
+    return {candidate.pool.accelerator_id: candidate.gang.shape for candidate in found.candidates}
+
+
+def test_larger_devices_hold_it_alone_and_smaller_ones_together() -> None:
+    found = decided(node("a", MI300X), node("h", H200), node("n", H100), model=SEVENTY)
+    assert shapes(found) == {"MI300X": "1x1", "H200": "1x2", "H100-SXM": "1x4"}
+    assert all(candidate.outcome in (Outcome.CHOSEN, Outcome.FITS) for candidate in found.candidates)
+
+
+def test_each_shape_has_its_own_price() -> None:
+    dear = node("a", MI300X, price="9")
+    found = decided(dear, node("n", H100, price="2"), model=SEVENTY, placement={"objective": "Cost"})
+    assert found.choice is not None
+    assert found.choice.candidate.gang.shape == "1x4"
+    assert found.choice.candidate.price_per_hour == 8_000_000
+    chosen = plan(found)["chosen"]
+    assert (chosen["nodes"], chosen["gpusPerNode"]) == (1, 4)
+
+
+def test_that_it_must_be_sharded_is_said() -> None:
+    found = decided(node("n", H100), model=SEVENTY)
+    assert found.choice is not None
+    assert [d.message for d in found.choice.candidate.doubts if d.reason is Reason.SHARDING_ASSUMED] == [
+        "the model is taken as sharded over 4 GPUs (FSDP, or tensor parallel); say model.sharding if it is not"
+    ]
+
+
+def test_a_model_that_is_not_sharded_does_not_get_more_devices() -> None:
+    found = decided(node("n", H100), model={**SEVENTY, "sharding": "None"})
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert shapes(found) == {"H100-SXM": "1x1"}
+
+
+def test_more_than_a_node_is_whole_nodes() -> None:
+    found = decided(*(node(name, L4, 4) for name in "abcd"), model={"name": "llama-3.3-70b", "method": "Inference"})
+    assert shapes(found) == {"L4": "4x4"}
+    assert found.verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize("spec", [{"gpusPerNode": 1}, {"shapes": [{"gpusPerNode": 1}]}])
+def test_a_number_that_the_job_names_is_kept(spec: dict[str, Any]) -> None:
+    found = decided(node("n", H100), model=SEVENTY, **spec)
+    assert shapes(found) == {"H100-SXM": "1x1"}
+    assert found.verdict is Verdict.IMPOSSIBLE
+
+
+def test_a_number_of_nodes_that_the_job_names_is_kept() -> None:
+    found = decided(node("a", H100), node("b", H100), nodes=2, model=SEVENTY)
+    assert shapes(found) == {"H100-SXM": "2x2"}
+
+
+def test_a_model_that_nothing_holds_says_what_it_needs() -> None:
+    full = {"name": "llama-3.3-70b", "method": "Full"}
+    found = decided(node("n", L4), model=full)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert {f.reason for f in found.candidates[0].reasons} >= {Reason.MEM_TOO_SMALL}
