@@ -105,6 +105,8 @@ class Demand:
     storage: int | None = None
     shared_memory: int | None = None
     as_root: bool = False
+    precision: Precision | None = None
+    """The number format that the job says itself; None where the usual one is assumed."""
     gfx_override: str | None = None
     """The job's HSA_OVERRIDE_GFX_VERSION; empty where only the pod will know it."""
     namespace: str = ""
@@ -177,6 +179,7 @@ def demand_of(job: GPUJob) -> Demand:
         storage=_bytes(resources.ephemeral_storage) if resources else None,
         shared_memory=_bytes(resources.shared_memory) if resources else None,
         wait_seconds=(placement and placement.wait_seconds) or 0,
+        precision=Precision(spec.model.precision) if spec.model and spec.model.precision else None,
         gfx_override=_gfx_override(spec),
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )

@@ -15,7 +15,7 @@ from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import gfx_override
 from gpujob.placement.demand import Demand
 from gpujob.placement.memory import memory_too_small, memory_unknown, needed, unknown_model
-from gpujob.vocabulary import DeviceKind, Reason, Vendor
+from gpujob.vocabulary import DeviceKind, Precision, Reason, Vendor
 
 PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
 
@@ -134,6 +134,20 @@ def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding
     return Finding(Reason.ARCH_UNSUPPORTED, sentence, (pool.accelerator.id, pool.accelerator.architecture))
 
 
+_FORMATS: Final = {Precision.BF16: ("BF16",), Precision.FP8: ("FP8OCP", "FP8FNUZ")}
+"""Features of a device of which model.precision needs one; 16 and 32 bits of the older formats run everywhere."""
+
+
+def precision_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The device does not compute in the number format of model.precision."""
+    device, formats = pool.accelerator, _FORMATS.get(demand.precision) if demand.precision else None
+    if formats is None or device is None or device.features.intersection(formats):
+        return None
+    return Finding(
+        Reason.PRECISION_UNSUPPORTED, "model.precision is {}, which {} does not have", (demand.precision, device.id)
+    )
+
+
 def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The GPUs of the whole job cost more an hour than placement.maxPricePerHour."""
     return over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None)
@@ -175,6 +189,7 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     memory_too_small,
     memory_unknown,
     accelerator_unsupported,
+    precision_unsupported,
     price_over_cap,
     price_unknown,
     runtime_class_missing,
