@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpujob.render.names import child_name
-from tests.e2e.api_server import CRDS, GPUPOOLS, JOBS, NODES, PODS, QUOTAS, SERVICES, ApiServer, AuditLog, Refused
+from tests.e2e.api_server import CRDS, GPUPOOLS, JOBS, NODES, PODS, SERVICES, ApiServer, AuditLog, Refused
 from tests.e2e.cluster import Cluster, eventually, pretended_nodes, signal_component
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
@@ -231,30 +231,34 @@ def settled(team: Team, name: str) -> Any:
     return job if job.get("status", {}).get("conditions") else None
 
 
-def test_what_a_quota_refuses_is_said_once_and_tried_again_ever_later(
+def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
     operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
 ) -> None:
     fleet(h100=1)
-    # A quota on devices refuses pods, not Jobs, and only the Job's events say so.
-    hold(team, "devices", "requests.nvidia.com/gpu", "2")
+    # A LimitRange refuses pods, not Jobs, and only the Job's events say so.
+    limits = {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}
+    team.api.create(
+        f"/api/v1/namespaces/{team.namespace}/limitranges",
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits},
+    )
     podless = team.submit("podless", gpusPerNode=4)
     name = team.until("podless", "Placed")["jobName"]
     asked = time.monotonic()
 
-    hold(team, "jobs", "count/jobs.batch", "1")
+    refuse_jobs(team)
     mark = audit.now()
-    uid = team.submit("refused", runs_for="0s")
+    uid = team.submit("refused", resources={"cpu": "500m"}, runs_for="0s")
     team.until("refused", "Misconfigured")
     placed = team.condition("refused", "Placed")
     assert placed["reason"] == "ChildRefused"
     assert placed["message"].startswith("the API server refuses its child: ")
-    assert "exceeded quota: jobs, requested: count/jobs.batch=1" in placed["message"]
+    assert "no Jobs today" in placed["message"]
     assert team.jobs(uid) == []
     eventually(lambda: audit.writes(mark, team.namespace, "refused")["jobs"] >= 3, 20, what="three tries")
     assert audit.writes(mark, team.namespace, "refused")["gpujobs/status"] == 1
     assert audit.writes(mark, team.namespace, "refused")["events"] == 1
-    team.api.delete(QUOTAS.format(team.namespace), "jobs")
-    team.until("refused", "Succeeded")
+    allow_jobs(team)
+    team.until("refused", "Succeeded", timeout=60)
 
     eventually(lambda: team.status("podless")["display"]["reason"] == "FailedCreate", 40, what="the reason")
     assert time.monotonic() - asked > 15
@@ -265,15 +269,48 @@ def test_what_a_quota_refuses_is_said_once_and_tried_again_ever_later(
     )
     assert team.pods(podless) == []
     described = team.api.kubectl("describe", "job", name, f"-n{team.namespace}").stdout
-    assert "exceeded quota: devices" in described
+    assert "maximum cpu usage per Container is 1" in described
 
 
-def hold(team: Team, name: str, resource: str, amount: str) -> None:
-    """Creates a ResourceQuota and waits until it is in force."""
-    path, metadata = QUOTAS.format(team.namespace), {"name": name}
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {resource: amount}}}
-    team.api.create(path, quota)
-    eventually(lambda: "used" in team.api.get(path, name).get("status", {}), what="a quota in force")
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"
+
+
+def refuse_jobs(team: Team) -> None:
+    """Makes an admission policy that refuses Jobs in the team's namespace and waits until it is in force."""
+    jobs = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+    policy = {
+        "matchConstraints": {
+            "resourceRules": [jobs],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": team.namespace}},
+        },
+        "validations": [{"expression": "false", "message": "no Jobs today"}],
+    }
+    binding = {"policyName": team.namespace, "validationActions": ["Deny"]}
+    for path, kind, spec in (
+        (POLICIES, "ValidatingAdmissionPolicy", policy),
+        (BINDINGS, "ValidatingAdmissionPolicyBinding", binding),
+    ):
+        head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": team.namespace}}
+        team.api.create(path, head | {"spec": spec})
+    eventually(lambda: _refused(team), 30, what="a policy in force", every=0.2)
+
+
+def allow_jobs(team: Team) -> None:
+    """Takes the policy away."""
+    for path in (BINDINGS, POLICIES):
+        team.api.delete(path, team.namespace)
+
+
+def _refused(team: Team) -> bool:
+    container = {"name": "main", "image": "none"}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "probe"}, "spec": {"template": template}}
+    try:
+        team.api.try_out(JOBS.format(team.namespace), job)
+    except Refused as refusal:
+        return "no Jobs today" in str(refusal)
+    return False
 
 
 def test_one_object_that_nobody_can_read_stops_no_other(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
