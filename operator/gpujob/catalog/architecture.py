@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 OVERRIDE: Final = "HSA_OVERRIDE_GFX_VERSION"
@@ -57,6 +58,11 @@ def runs_on(device_arch: str, compiled: Iterable[str]) -> bool:
 
 def fit(device_arch: str, compiled: Iterable[str]) -> Fit:
     """How a device ("gfx942", "8.9") runs code compiled for these ("gfx942", "8.6", "9.0a", "12.0+PTX")."""
+    return _fit_of(device_arch, tuple(compiled))
+
+
+@lru_cache(maxsize=4096)
+def _fit_of(device_arch: str, compiled: tuple[str, ...]) -> Fit:
     device = _CAPABILITY.fullmatch(device_arch)
     if device is None:
         return Fit.NATIVE if _runs_gfx(device_arch, compiled) else Fit.NONE

@@ -21,6 +21,8 @@ Release = tuple[int, ...]
 _RELEASE: Final = re.compile(r"\s*v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?![0-9])", re.ASCII)
 
 
+# Every pool is asked about every image, and both have few versions: half the time of a decision.
+@lru_cache(maxsize=4096)
 def release(text: str | None) -> Release:
     """The release part of a version: (2, 14, 0) of "2.14.0a0+4fdf"; empty, so unknown, where there is none."""
     match = _RELEASE.match(text or "")
@@ -45,6 +47,7 @@ def satisfies(version: str, specifier: str) -> bool:
     return wanted.contains(numbers) if numbers else not len(wanted)
 
 
+@lru_cache(maxsize=4096)
 def at_least(have: str, need: str) -> bool | None:
     """Whether a version is at least `need`; None where it says too little: "580" may be older than "580.65.06" or not.
 
