@@ -1,4 +1,4 @@
-"""Members of JSON that somebody else wrote: what is not of the wanted type reads as absent, nothing raises."""
+"""What somebody else wrote: members of JSON that are not of the wanted type read as absent, and nothing raises."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ def whole_number(value: Any) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else None
+
+
+def one_line(text: str) -> str:
+    """A text in which line ends and what steers a terminal are written out (\\n), so that a sentence stays one line."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -26,6 +26,7 @@ from gpujob.api.shapes import (
     Millicores,
     Money,
     ObjectMeta,
+    ObjectName,
     Path,
     Reference,
     Shape,
@@ -55,14 +56,14 @@ class EnvironmentByBackend(Shape):
 class CodeConfigMap(Shape):
     """Code from a ConfigMap: each key is a file."""
 
-    name: DnsName
+    name: ObjectName
     """The ConfigMap's name, in the job's namespace."""
 
 
 class CodeClaim(Shape):
     """Code from a PersistentVolumeClaim."""
 
-    claim_name: DnsName
+    claim_name: ObjectName
     """The claim's name, in the job's namespace."""
     sub_path: Annotated[str, Field(max_length=1024)] | None = None
     """The folder inside the volume; all of it when absent."""

@@ -6,16 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpujob.api import forms
 from gpujob.api.conditions import Condition
 from gpujob.api.pods import EnvironmentVariable
 from gpujob.api.shapes import (
-    DnsName,
     Dollars,
     Gid,
     Memory,
     Millicores,
     Money,
     ObjectMeta,
+    ObjectName,
     Shape,
     Within,
     Word,
@@ -25,8 +26,8 @@ from gpujob.api.shapes import (
 )
 from gpujob.vocabulary import API_VERSION
 
-LabelValue = Annotated[str, Field(max_length=63)]
-LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
+LabelValue = Annotated[str, Field(max_length=63), forms.LABEL_VALUE]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317), forms.LABEL_KEY]
 
 
 class LabelRequirement(Shape):
@@ -139,7 +140,7 @@ class GPUPoolSpec(Shape):
     """The nodes that the pool claims; an older pool that claims the same node wins."""
     accelerator: Word | None = None
     """The accelerator's catalog id, for example MI300X; overrides labels."""
-    resource_name: Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")] | None = None
+    resource_name: Annotated[str, Field(max_length=253), forms.RESOURCE_NAME] | None = None
     """The device plugin's resource, for example amd.com/gpu; needed where the nodes offer several."""
     price: Price | None = None
     """What the devices cost; before annotations and the catalog."""
@@ -149,7 +150,7 @@ class GPUPoolSpec(Shape):
     """Usable memory of each device that Kubernetes counts, in place of what labels and catalog say."""
     supplemental_groups: Annotated[tuple[Gid, ...], a_set(items=16)] = ()
     """Group ids that own /dev/kfd and /dev/dri/renderD* on these hosts, for AMD."""
-    runtime_class_name: DnsName | None = None
+    runtime_class_name: ObjectName | None = None
     """The RuntimeClass of these nodes, for NVIDIA; `nvidia` where that object exists when absent."""
     tolerations: Annotated[tuple[Toleration, ...], a_list(items=16)] = ()
     """Further taints that the pods tolerate."""

@@ -6,13 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpujob.api import forms
 from gpujob.api.shapes import Memory, ObjectMeta, Reference, Shape, Word, a_set
 from gpujob.vocabulary import API_VERSION
 
-Version = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[0-9]+([.][0-9]+)*[A-Za-z0-9.+-]*$")]
-
-
-ARCHITECTURE = r"^(gfx[0-9a-f]{3,4}|gfx(9|9-4|10-1|10-3|11|12)-generic|[0-9]{1,2}[.][0-9][af]?([+]PTX)?)$"
+Version = Annotated[str, Field(min_length=1, max_length=64), forms.VERSION]
 
 
 class RuntimeFramework(Shape):
@@ -47,7 +45,7 @@ class GPURuntimeSpec(Shape):
     python: Version | None = None
     """The Python version inside."""
     architectures: Annotated[
-        tuple[Annotated[str, Field(pattern=ARCHITECTURE, max_length=16)], ...],
+        tuple[Annotated[str, Field(max_length=16), forms.ARCHITECTURE], ...],
         a_set(items=64),
     ]
     """GPU architectures compiled in: gfx942 or gfx11-generic, or compute capabilities such as 9.0, 9.0a and 12.0+PTX."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -14,8 +13,10 @@ from pydantic import BaseModel, ValidationError
 from gpujob.api.gpujob import GPUJob
 from gpujob.api.gpupool import GPUPool
 from gpujob.api.gpuruntime import GPURuntime
+from gpujob.api.hints import hint
 from gpujob.api.rules import broken
 from gpujob.errors import BadManifest
+from gpujob.untrusted import one_line
 from gpujob.vocabulary import API_VERSION
 
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -70,7 +71,7 @@ def _read(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
         raise BadManifest(_sentences(error, kind)) from error
     problems = [f"{path}: {message}" for path, message in broken(model)]
     if problems:
-        raise BadManifest("\n".join(problems[:PROBLEMS]))
+        raise BadManifest("\n".join(map(one_line, problems[:PROBLEMS])))
     return model
 
 
@@ -132,7 +133,7 @@ def _without_nulls(value: Any, depth: int = 0) -> Any:
 
 def _sentences(error: ValidationError, kind: type[BaseModel]) -> str:
     found = error.errors(include_url=False)
-    return "\n".join(_sentence(problem, kind) for problem in found[:PROBLEMS])
+    return "\n".join(one_line(_sentence(problem, kind)) for problem in found[:PROBLEMS])
 
 
 def _sentence(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
@@ -145,7 +146,7 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
     given, bounds = problem.get("input"), problem.get("ctx", {})
     match problem["type"]:
         case "extra_forbidden":
-            return f"unknown field{_hint(kind, problem['loc'])}"
+            return f"unknown field{hint(kind, problem['loc'])}"
         case "missing":
             return "is required"
         case "string_type" if isinstance(given, (bool, int, float)):
@@ -155,8 +156,12 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
         case "too_long" | "too_short" | "string_too_long" | "string_too_short":
             least = "too_short" in problem["type"]
             what = "characters" if "string" in problem["type"] else "entries"
-            bound = f"least {bounds['min_length']}" if least else f"most {bounds['max_length']}"
-            return f"must have at {bound} {what}"
+            number = bounds["min_length" if least else "max_length"]
+            return (
+                "must not be empty"
+                if least and number == 1
+                else f"must have at {'least' if least else 'most'} {number} {what}"
+            )
         case known if known in _SENTENCES:
             return f"{_SENTENCES[known]}, got {_given(given)}"
     return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
@@ -183,30 +188,4 @@ def _shown(value: Any) -> str:
         return "a list"
     if isinstance(value, int) and value.bit_length() > 64:
         return "a number of more than 64 bits"
-    return str(value)[:60] if isinstance(value, (str, int, float)) else type(value).__name__
-
-
-def _hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
-    """The nearest field that exists where the unknown one stands."""
-    model: Any = kind
-    for part in path[:-1]:
-        if isinstance(part, str) and model is not None:
-            model = _model_of(model, part)
-    if model is None:
-        return ""
-    names = [info.alias or name for name, info in model.model_fields.items()]
-    near = difflib.get_close_matches(str(path[-1]), names, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else f"; known here are {', '.join(sorted(names)[:40])}"
-
-
-def _model_of(model: type[BaseModel], alias: str) -> type[BaseModel] | None:
-    for name, info in model.model_fields.items():
-        if (info.alias or name) == alias:
-            return _first_model(info.annotation)
-    return None
-
-
-def _first_model(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((m for part in getattr(annotation, "__args__", ()) if (m := _first_model(part)) is not None), None)
+    return one_line(str(value)[:60]) if isinstance(value, (str, int, float)) else type(value).__name__

@@ -9,15 +9,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpujob.api.shapes import DnsLabel, DnsName, Gid, Memory, Path, Reference, Shape, Text, a_list, a_set
+from gpujob.api import forms
+from gpujob.api.shapes import DataKey, DnsLabel, Gid, Memory, ObjectName, Path, Reference, Shape, Text, a_list, a_set
 
 
 class KeyReference(Shape):
     """One key of a ConfigMap or Secret in the job's namespace."""
 
-    name: DnsName
+    name: ObjectName
     """The object's name."""
-    key: DnsName
+    key: DataKey
     """The key inside the object."""
     optional: bool | None = None
     """Whether the pod may start without it."""
@@ -26,20 +27,20 @@ class KeyReference(Shape):
 class FieldReference(Shape):
     """A field of the pod itself."""
 
-    field_path: Annotated[str, Field(max_length=256)]
+    field_path: Annotated[str, Field(max_length=400), forms.FIELD_PATH]
     """For example metadata.name or status.podIP."""
-    api_version: Annotated[str, Field(max_length=32)] | None = None
+    api_version: Literal["v1"] | None = None
     """The version that the path is written for."""
 
 
 class ResourceFieldReference(Shape):
     """A resource figure of the container."""
 
-    resource: Annotated[str, Field(max_length=128)]
+    resource: Annotated[str, Field(max_length=64), forms.RESOURCE_FIELD]
     """For example limits.memory."""
     container_name: DnsLabel | None = None
     """The container; the training container when absent."""
-    divisor: Annotated[str, Field(max_length=24)] | None = None
+    divisor: Annotated[str, Field(max_length=4), forms.DIVISOR] | None = None
     """The unit of the figure, for example 1Mi."""
 
 
@@ -59,8 +60,8 @@ class EnvironmentSource(Shape):
 class EnvironmentVariable(Shape):
     """One environment variable of the training container."""
 
-    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
-    """Its name. GPUJOB_* and PET_* are the operator's; NVIDIA_VISIBLE_DEVICES is never `all`."""
+    name: Annotated[str, Field(min_length=1, max_length=256), forms.VARIABLE]
+    """Its name. GPUJOB_*, PET_* and NVIDIA_VISIBLE_DEVICES are the operator's and the device plugin's."""
     value: Text | None = None
     """Its value."""
     value_from: EnvironmentSource | None = None
@@ -70,7 +71,7 @@ class EnvironmentVariable(Shape):
 class ObjectReference(Shape):
     """A ConfigMap or Secret in the job's namespace."""
 
-    name: DnsName
+    name: ObjectName
     """The object's name."""
     optional: bool | None = None
     """Whether the pod may start without it."""
@@ -83,14 +84,14 @@ class EnvironmentFrom(Shape):
     """The ConfigMap."""
     secret_ref: ObjectReference | None = None
     """The Secret."""
-    prefix: Annotated[str, Field(max_length=128)] | None = None
+    prefix: Annotated[str, Field(max_length=128), forms.VARIABLE_PREFIX] | None = None
     """Put before each key."""
 
 
 class KeyToPath(Shape):
     """One key of a ConfigMap or Secret as a file."""
 
-    key: DnsName
+    key: Annotated[str, Field(min_length=1, max_length=253)]
     """The key."""
     path: Path
     """The file's path below the mount, relative."""
@@ -104,7 +105,7 @@ Mode = Annotated[int, Field(ge=0, le=511)]
 class ConfigMapVolume(Shape):
     """Files from a ConfigMap."""
 
-    name: DnsName
+    name: ObjectName
     """The ConfigMap's name."""
     items: Annotated[tuple[KeyToPath, ...], a_list(items=64)] = ()
     """The keys to show; all when empty."""
@@ -117,7 +118,7 @@ class ConfigMapVolume(Shape):
 class SecretVolume(Shape):
     """Files from a Secret."""
 
-    secret_name: DnsName
+    secret_name: ObjectName
     """The Secret's name."""
     items: Annotated[tuple[KeyToPath, ...], a_list(items=64)] = ()
     """The keys to show; all when empty."""
@@ -130,7 +131,7 @@ class SecretVolume(Shape):
 class ClaimVolume(Shape):
     """A PersistentVolumeClaim of the job's namespace."""
 
-    claim_name: DnsName
+    claim_name: ObjectName
     """The claim's name."""
     read_only: bool | None = None
     """Whether it is mounted for reading only."""
@@ -152,12 +153,15 @@ class ClaimResources(Shape):
     """`storage` and its size."""
 
 
+AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
+
+
 class ClaimSpec(Shape):
     """The claim that is made for each pod."""
 
-    access_modes: Annotated[tuple[Annotated[str, Field(max_length=32)], ...], a_set(items=4)] = ()
+    access_modes: Annotated[tuple[AccessMode, ...], a_set(items=4)] = ()
     """For example ReadWriteOnce."""
-    storage_class_name: DnsName | None = None
+    storage_class_name: ObjectName | None = None
     """The storage class; the cluster's default when absent."""
     resources: ClaimResources
     """The size."""
@@ -180,14 +184,14 @@ class EphemeralVolume(Shape):
 class LocalReference(Shape):
     """An object of the job's namespace."""
 
-    name: DnsName
+    name: ObjectName
     """Its name."""
 
 
 class CsiVolume(Shape):
     """An inline volume of a CSI driver."""
 
-    driver: DnsName
+    driver: ObjectName
     """The driver's name."""
     fs_type: Annotated[str, Field(max_length=32)] | None = None
     """The file system."""
@@ -202,7 +206,7 @@ class CsiVolume(Shape):
 class ProjectedObject(Shape):
     """A ConfigMap or Secret as a part of a projected volume."""
 
-    name: DnsName
+    name: ObjectName
     """The object's name."""
     items: Annotated[tuple[KeyToPath, ...], a_list(items=64)] = ()
     """The keys to show; all when empty."""
@@ -290,10 +294,13 @@ class SecurityContext(Shape):
     """Whether the image's own files cannot be written."""
 
 
+LabelText = Annotated[str, Field(max_length=63), forms.LABEL_VALUE]
+
+
 class PodMetadata(Shape):
     """Labels and annotations added to the pods."""
 
-    labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(default_factory=dict, max_length=64)
+    labels: dict[str, LabelText] = Field(default_factory=dict, max_length=64)
     """Labels; keys of gpujob.dev and kubernetes.io are the operator's."""
     annotations: dict[str, Annotated[str, Field(max_length=4096)]] = Field(default_factory=dict, max_length=64)
     """Annotations; keys of gpujob.dev and kubernetes.io are the operator's."""

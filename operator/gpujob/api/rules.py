@@ -14,6 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from gpujob.api import forms
 from gpujob.api.gpujob import (
     AllowDenyAccelerators,
     AllowDenyPools,
@@ -29,12 +30,14 @@ from gpujob.api.gpupool import GPUPoolSpec, LabelRequirement, NodeSelector, Pric
 from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.api.model import Model
 from gpujob.api.pods import (
+    ClaimResources,
     EnvironmentFrom,
     EnvironmentSource,
     EnvironmentVariable,
     KeyToPath,
     PodMetadata,
     ProjectedSource,
+    ResourceFieldReference,
     SecurityContext,
     Volume,
     VolumeMount,
@@ -71,12 +74,24 @@ def _one_of(model: type[BaseModel], what: str, optional: tuple[str, ...] = ()) -
     )  # fmt: skip
 
 
+def _attribute(model: type[BaseModel], alias: str) -> str:
+    return next(name for name, info in model.model_fields.items() if (info.alias or name) == alias)
+
+
 def _reserved(value: EnvironmentVariable) -> bool:
     return not value.name.startswith(("GPUJOB_", "PET_"))
 
 
-def _visible(value: EnvironmentVariable) -> bool:
-    return value.name not in ("NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") or value.value != "all"
+DEVICE_LISTS: Final = ("NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES")
+"""Variables by which a container runtime hands out devices: with them a pod could take those of other pods."""
+
+
+def _left_to_the_plugin(value: EnvironmentVariable) -> bool:
+    return value.name.upper() not in DEVICE_LISTS
+
+
+def _not_all(value: EnvironmentVariable) -> bool:
+    return value.name.upper() != "ROCR_VISIBLE_DEVICES" or value.value not in ("all", "All", "ALL")
 
 
 _FOREIGN: Final = re.compile(
@@ -87,7 +102,6 @@ _NUMBER: Final = "[0-9]+([.][0-9]+)*"
 _PART: Final = f" *((==|!=) *{_NUMBER}([.][*])?|(>=|<=|>|<) *{_NUMBER}|~= *[0-9]+([.][0-9]+)+) *"
 _RANGE: Final = re.compile(f"^{_PART}(,{_PART})*$")
 _RANGE_CEL: Final = "'" + _RANGE.pattern + "'"
-_RANGE_SENTENCE: Final = "is not a version range; write for example >=2.10,<2.15"
 
 
 def _own_keys(field: str) -> Rule:
@@ -98,9 +112,19 @@ def _own_keys(field: str) -> Rule:
     )  # fmt: skip
 
 
-def _range(field: str) -> Rule:
+def _keys(model: type[BaseModel], field: str, form: forms.Form) -> Rule:
+    """Every key of a table has a form, and no more before its slash than Kubernetes takes."""
+    attribute, most = _attribute(model, field), forms.PREFIX_LENGTH
     return Rule(
-        Framework, field, f"framework.{field} {_RANGE_SENTENCE}",
+        model, field, f"a key {form.sentence}",
+        f"!has(self.{field}) || self.{field}.all(k, {form.cel('k')} && k.indexOf('/') <= {most})",
+        lambda value: all(form.fits(key) and key.find("/") <= most for key in getattr(value, attribute)),
+    )  # fmt: skip
+
+
+def _range(field: str, example: str) -> Rule:
+    return Rule(
+        Framework, field, f"framework.{field} is not a version range; write for example {example}",
         f"!has(self.{field}) || self.{field}.matches({_RANGE_CEL})",
         lambda value: getattr(value, field) is None or bool(_RANGE.fullmatch(getattr(value, field))),
     )  # fmt: skip
@@ -177,10 +201,25 @@ RULES: Final[tuple[Rule, ...]] = (
         "!self.name.startsWith('GPUJOB_') && !self.name.startsWith('PET_')", _reserved,
     ),
     Rule(
-        EnvironmentVariable, "value", "NVIDIA_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES are never all: "
+        EnvironmentVariable, "name", "NVIDIA_VISIBLE_DEVICES and AMD_VISIBLE_DEVICES are set by the device plugin, which gives the "
+        "job its GPUs; remove the variable (CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES choose among them)",
+        "!(self.name.upperAscii() in ['" + "', '".join(DEVICE_LISTS) + "'])", _left_to_the_plugin,
+    ),
+    Rule(
+        EnvironmentVariable, "value", "ROCR_VISIBLE_DEVICES takes numbers, all is none of them: "
         "the device plugin gives the job its GPUs; remove the variable",
-        "!(self.name in ['NVIDIA_VISIBLE_DEVICES', 'ROCR_VISIBLE_DEVICES']) || !has(self.value) || self.value != 'all'",
-        _visible,
+        "self.name.upperAscii() != 'ROCR_VISIBLE_DEVICES' || !has(self.value) || !(self.value in ['all', 'All', 'ALL'])",
+        _not_all,
+    ),
+    Rule(
+        ResourceFieldReference, "divisor", "a divisor of cpu is 1 or 1m, one of sizes is no 1m",
+        "!has(self.divisor) || self.divisor == '1' || (self.divisor == '1m') == self.resource.endsWith('.cpu')",
+        lambda value: value.divisor in (None, "1") or (value.divisor == "1m") == value.resource.endswith(".cpu"),
+    ),
+    Rule(
+        ClaimResources, "requests", "requests holds storage and its size alone",
+        "has(self.requests) && self.requests.size() == 1 && 'storage' in self.requests",
+        lambda value: set(value.requests) == {"storage"},
     ),
     Rule(
         Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",
@@ -190,6 +229,9 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     _own_keys("labels"),
     _own_keys("annotations"),
+    _keys(PodMetadata, "labels", forms.LABEL_KEY),
+    _keys(PodMetadata, "annotations", forms.ANNOTATION_KEY),
+    _keys(NodeSelector, "matchLabels", forms.LABEL_KEY),
     Rule(
         Images, "", "images needs cuda, rocm or both; remove it to use the catalog's images",
         "has(self.cuda) || has(self.rocm)", lambda value: value.cuda is not None or value.rocm is not None,
@@ -212,8 +254,8 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     _disjoint(AllowDenyAccelerators, "placement.accelerators"),
     _disjoint(AllowDenyPools, "placement.pools"),
-    _range("version"),
-    _range("python"),
+    _range("version", ">=2.10,<2.15"),
+    _range("python", ">=3.11 or ==3.12.*"),
     Rule(
         GPUJobSpec, "workingDir", "workingDir must be an absolute path",
         "!has(self.workingDir) || self.workingDir.startsWith('/')",
@@ -332,11 +374,7 @@ def _repeated(entries: tuple[Any, ...], info: FieldInfo, path: str) -> Iterator[
         return
     seen: set[Any] = set()
     for index, entry in enumerate(entries):
-        word = getattr(entry, _attribute(entry, str(keys[0]))) if isinstance(keys, list) else entry
+        word = getattr(entry, _attribute(type(entry), str(keys[0]))) if isinstance(keys, list) else entry
         if word in seen:
             yield f"{path}[{index}]", f"{word} is given twice; remove one"
         seen.add(word)
-
-
-def _attribute(model: BaseModel, alias: str) -> str:
-    return next(name for name, info in type(model).model_fields.items() if (info.alias or name) == alias)

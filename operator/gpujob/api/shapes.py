@@ -24,6 +24,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
 from gpujob import quantity
+from gpujob.api import forms
 from gpujob.errors import BadQuantity
 
 MEMORY_REMEDY: Final = "write a number with a unit, for example 80G or 64Gi"
@@ -213,13 +214,19 @@ class Within:
 Dollars = Annotated[str, Within("an amount of US dollars", "28000", least="0", most=10_000_000)]
 """A purchase or a yearly sum in US dollars as its author wrote it."""
 
-DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+DnsLabel = Annotated[str, Field(min_length=1, max_length=63), forms.DNS_LABEL]
 """A name of at most 63 characters: lower-case letters, digits and hyphens."""
 
 DnsName = Annotated[str, Field(min_length=1, max_length=253)]
-"""The name of another object in the same namespace (or of a cluster-wide one)."""
+"""The name of a pool, node or runtime: what nothing is called is said when the job is placed."""
 
-Reference = Annotated[str, Field(min_length=1, max_length=512)]
+ObjectName = Annotated[str, Field(min_length=1, max_length=253), forms.DNS_SUBDOMAIN]
+"""The name of another object that the pods refer to."""
+
+DataKey = Annotated[str, Field(min_length=1, max_length=253), forms.DATA_KEY]
+"""A key of a ConfigMap or Secret."""
+
+Reference = Annotated[str, Field(min_length=1, max_length=512), forms.IMAGE]
 """A container image."""
 
 Path = Annotated[str, Field(min_length=1, max_length=1024)]

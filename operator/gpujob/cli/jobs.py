@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.errors import BadManifest
+from gpujob.untrusted import one_line
 from gpujob.vocabulary import GROUP
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
         raise BadManifest(f"{strange[0].removesuffix(' and is left out')}; write apiVersion, kind: GPUJob and spec")
     jobs = [_job(item, namespace) for item in objects if _is_job(item)]
     if not jobs:
-        kinds = sorted({str(item.get("kind")) for item in objects})
+        kinds = sorted({one_line(str(item.get("kind"))[:60]) for item in objects})
         found = f"only {', '.join(kinds)}" if kinds else "nothing"
         raise BadManifest(f"it holds no GPUJob ({found}); write apiVersion: {GROUP}/v1alpha1 and kind: GPUJob")
     return jobs
@@ -59,7 +60,7 @@ def _is_job(item: Mapping[str, Any]) -> bool:
     if kind in CLUSTER_KINDS:
         raise BadManifest(f"kind {kind} describes the cluster; give it with --cluster FILE")
     if version.partition("/")[0] == GROUP or SequenceMatcher(None, kind.lower(), "gpujob").ratio() > 0.8:
-        raise BadManifest(f"kind {kind} is not known; did you mean GPUJob?")
+        raise BadManifest(f"kind {one_line(kind[:60])} is not known; did you mean GPUJob?")
     return False
 
 

@@ -1,0 +1,83 @@
+"""What an unknown field most likely means: the nearest field that is there, or where a usual word belongs in a GPUJob."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+USUAL_WORDS: Final = {
+    **dict.fromkeys(
+        ("gpu", "gpus", "gpucount", "numgpus", "gpuspernodes", "nvidia.com/gpu", "amd.com/gpu", "devices"),
+        "spec.gpusPerNode",
+    ),
+    **dict.fromkeys(
+        ("replicas", "workers", "numworkers", "numnodes", "nnodes", "parallelism", "completions", "minavailable"),
+        "spec.nodes",
+    ),
+    **dict.fromkeys(("nprocpernode", "procpernode", "slots"), "spec.gpusPerNode"),
+    **dict.fromkeys(("image", "containerimage"), "spec.images.cuda.image and spec.images.rocm.image"),
+    **dict.fromkeys(("limits", "requests"), "spec.gpusPerNode for GPUs and spec.resources.cpu and memory"),
+    **dict.fromkeys(("vram", "memorypergpu", "gpumem", "minmemory", "minvram"), "spec.gpuMemory"),
+    **dict.fromkeys(("shm", "shmsize", "sharedmem"), "spec.resources.sharedMemory"),
+    **dict.fromkeys(("disk", "storage", "ephemeral-storage"), "spec.resources.ephemeralStorage"),
+    **dict.fromkeys(("cpu", "cpus"), "spec.resources.cpu"),
+    **dict.fromkeys(("memory", "mem", "ram"), "spec.resources.memory (of the host) or spec.gpuMemory (of each GPU)"),
+    **dict.fromkeys(("vendor", "vendors", "gpuvendor"), "spec.placement.vendors"),
+    **dict.fromkeys(
+        ("accelerator", "accelerators", "gputype", "gpumodel", "gpuproduct"), "spec.placement.accelerators.allow"
+    ),
+    **dict.fromkeys(
+        ("pool", "pools", "nodepool", "nodeselector", "nodename", "affinity", "tolerations"),
+        "spec.placement.pools.allow",
+    ),
+    **dict.fromkeys(("spot", "preemptible", "capacitytype", "usespot"), "spec.placement.capacityTypes"),
+    **dict.fromkeys(("maxprice", "pricecap", "maxcost", "maxpriceperhour"), "spec.placement.maxPricePerHour"),
+    **dict.fromkeys(("objective", "strategy"), "spec.placement.objective"),
+    **dict.fromkeys(("entrypoint", "cmd", "run"), "spec.command"),
+    **dict.fromkeys(("arguments", "argv"), "spec.args"),
+    **dict.fromkeys(("workdir", "cwd"), "spec.workingDir"),
+    **dict.fromkeys(("environment", "envs", "envvars", "variables"), "spec.env"),
+    **dict.fromkeys(("labels", "annotations"), "spec.podMetadata"),
+    **dict.fromkeys(("runasuser", "user"), "spec.securityContext.runAsUser"),
+    **dict.fromkeys(("python", "pythonversion"), "spec.framework.python"),
+    **dict.fromkeys(("pytorch", "torch", "frameworkversion", "pytorchversion"), "spec.framework.version"),
+    **dict.fromkeys(("features", "capabilities"), "spec.requires"),
+    **dict.fromkeys(
+        ("template", "containers", "container", "spec", "pod"),
+        "spec.command, spec.args, spec.env and spec.volumes, which stand in spec itself",
+    ),
+}
+"""What people write, from other kinds and tools, in small letters; and the field of a GPUJob that it is."""
+
+
+def hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
+    """The end of a sentence about an unknown field: what to write instead."""
+    model: Any = kind
+    for part in path[:-1]:
+        if isinstance(part, str) and model is not None:
+            model = _model_of(model, part)
+    if model is None:
+        return ""
+    names = [info.alias or name for name, info in model.model_fields.items()]
+    word = str(path[-1])
+    meant = USUAL_WORDS.get(word.lower().replace("_", "")) if kind.__name__ == "GPUJob" else None
+    parent, _, last = (meant or "").rpartition(".")
+    if meant and parent != ".".join(map(str, path[:-1])):
+        return f"; write {meant}"
+    near = difflib.get_close_matches(last or word, names, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else f"; known here are {', '.join(sorted(names)[:40])}"
+
+
+def _model_of(model: type[BaseModel], alias: str) -> type[BaseModel] | None:
+    for name, info in model.model_fields.items():
+        if (info.alias or name) == alias:
+            return _first_model(info.annotation)
+    return None
+
+
+def _first_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((m for part in getattr(annotation, "__args__", ()) if (m := _first_model(part)) is not None), None)

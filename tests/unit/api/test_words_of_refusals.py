@@ -1,0 +1,104 @@
+"""What is said about words that people bring from other kinds and tools, and about texts that would break a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpujob.api import forms
+from gpujob.api.gpujob import GPUJob
+from gpujob.api.hints import USUAL_WORDS, _model_of
+from gpujob.api.manifest import read_gpujob, read_gpupool
+from gpujob.errors import BadManifest
+
+
+def refusal(spec: Any) -> str:
+    """What read_gpujob says about a spec."""
+    with pytest.raises(BadManifest) as refused:
+        read_gpujob({"metadata": {"name": "a"}, "spec": spec})
+    return str(refused.value)
+
+
+MEANT: list[tuple[dict[str, Any], str]] = [
+    ({"resources": {"gpu": 2}}, "spec.resources.gpu: unknown field; write spec.gpusPerNode"),
+    ({"resources": {"nvidia.com/gpu": 2}}, "spec.resources.nvidia.com/gpu: unknown field; write spec.gpusPerNode"),
+    ({"gpus": 2}, "spec.gpus: unknown field; did you mean gpusPerNode?"),
+    ({"gpu": 2}, "spec.gpu: unknown field; did you mean gpusPerNode?"),
+    ({"replicas": 2}, "spec.replicas: unknown field; did you mean nodes?"),
+    ({"num_workers": 2}, "spec.num_workers: unknown field; did you mean nodes?"),
+    ({"image": "a"}, "spec.image: unknown field; write spec.images.cuda.image and spec.images.rocm.image"),
+    (
+        {"resources": {"limits": {"cpu": 1}}},
+        "spec.resources.limits: unknown field; write spec.gpusPerNode for GPUs and spec.resources.cpu and memory",
+    ),
+    ({"resources": {"shm": "1Gi"}}, "spec.resources.shm: unknown field; did you mean sharedMemory?"),
+    ({"gpuMemry": "80G"}, "spec.gpuMemry: unknown field; did you mean gpuMemory?"),
+    ({"labels": {}}, "spec.labels: unknown field; did you mean podMetadata?"),
+    ({"placement": {"vendor": "AMD"}}, "spec.placement.vendor: unknown field; did you mean vendors?"),
+    ({"vendor": "AMD"}, "spec.vendor: unknown field; write spec.placement.vendors"),
+]
+
+
+@pytest.mark.parametrize(("spec", "says"), MEANT, ids=lambda value: str(value)[:40])
+def test_a_usual_word_points_at_the_field_that_it_is_here(spec: dict[str, Any], says: str) -> None:
+    assert refusal(spec) == says
+
+
+@pytest.mark.parametrize(
+    "field", sorted({word for said in USUAL_WORDS.values() for word in said.split() if "spec." in word})
+)
+def test_every_field_that_is_named_exists(field: str) -> None:
+    model: Any = GPUJob
+    *inner, last = field.rstrip(",").split(".")
+    for part in inner:
+        model = _model_of(model, part)
+    assert last in {info.alias or name for name, info in model.model_fields.items()}
+
+
+def test_a_word_of_another_kind_is_not_taken_for_one_of_a_job() -> None:
+    with pytest.raises(BadManifest, match=r"^spec.gpus: unknown field; known here are"):
+        read_gpupool({"metadata": {"name": "p"}, "spec": {"nodeSelector": {"matchLabels": {"a": "b"}}, "gpus": 8}})
+
+
+def test_what_is_empty_must_not_be() -> None:
+    assert refusal({"workingDir": ""}) == "spec.workingDir: must not be empty"
+
+
+LINES = {
+    "gpuMemory": ("80G\n", "spec.gpuMemory: 80G\\n is not a memory size of at least 1M; write a number with a unit"),
+    "env": ([{"name": "A\nerror: B"}], "spec.env[0].name: A\\nerror: B is not the name of a variable"),
+    "requires": (["BF16\n", "BF16\n"], "spec.requires[1]: BF16\\n is given twice; remove one"),
+    "a\nb": (1, "spec.a\\nb: unknown field"),
+    "nodes": ("2\u2028", "spec.nodes: must be a whole number, got '2\\u2028'"),
+}
+
+
+@pytest.mark.parametrize("field", LINES)
+def test_a_refused_text_with_line_ends_stays_one_sentence(field: str) -> None:
+    value, says = LINES[field]
+    told = refusal({field: value})
+    assert told.startswith(says)
+    assert len(told.splitlines()) == 1
+
+
+def test_a_python_range_has_an_example_of_python() -> None:
+    assert refusal({"framework": {"python": "3.12"}}) == (
+        "spec.framework.python: framework.python is not a version range; write for example >=3.11 or ==3.12.*"
+    )
+
+
+FORMS = [form for form in vars(forms).values() if isinstance(form, forms.Form)]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.what)
+def test_the_example_of_a_form_is_of_the_form(form: forms.Form) -> None:
+    _, found, example = form.write.partition("for example ")
+    assert not found or all(form.fits(word) for word in example.replace(" or ", ", ").split(", "))
+
+
+@given(text=st.text(alphabet="aZ9-_./:@ \n", max_size=24))
+def test_no_form_takes_a_text_with_a_line_end_or_a_blank(text: str) -> None:
+    assert not any(form.fits(text) for form in FORMS if " " in text or "\n" in text)
