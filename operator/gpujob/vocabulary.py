@@ -254,6 +254,7 @@ class Reason(StrEnum):
     POOL_UNKNOWN = "PoolUnknown"
     ACCELERATOR_UNKNOWN = "AcceleratorUnknown"
     FEATURE_UNKNOWN = "FeatureUnknown"
+    FRAMEWORK_UNKNOWN = "FrameworkUnknown"
     MODEL_UNKNOWN = "ModelUnknown"
     INVALID_SPEC = "InvalidSpec"
     NAME_CONFLICT = "NameConflict"

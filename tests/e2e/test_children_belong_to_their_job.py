@@ -218,7 +218,7 @@ def test_an_object_that_has_the_childs_name_is_left_alone_and_said(
     team.until("job", "Misconfigured", timeout=60)
     placed = team.condition("job", "Placed")
     assert (placed["status"], placed["reason"]) == ("False", "NameConflict")
-    assert placed["message"] == f"jobs {name} exists and is not this job's; delete or rename it"
+    assert placed["message"] == f"a Job {name} exists and is not this job's; delete or rename it"
     assert team.api.get(JOBS.format(team.namespace), name) == before
     team.api.delete(JOBS.format(team.namespace), name)
     team.until("job", "Succeeded", timeout=60)

@@ -335,6 +335,15 @@ class Catalog:
         """The feature that a mistyped word most likely means."""
         return identity.nearest(word, self.features)
 
+    @property
+    def frameworks(self) -> frozenset[str]:
+        """The frameworks that images have."""
+        return frozenset(runtime.framework for runtime in self.runtimes)
+
+    def nearest_framework(self, word: str) -> str | None:
+        """The framework that a mistyped word most likely means, be it written PyTorch or torch."""
+        return identity.nearest(word, self.frameworks)
+
     def model(self, name: str) -> ModelShape | None:
         """The shape of a model; case, an owner ("meta-llama/") and endings such as -instruct do not matter."""
         return self.models.get(identity.plain_model(name))

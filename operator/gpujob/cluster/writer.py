@@ -63,7 +63,7 @@ class Writer:
                 raise unsure from None
             if owner_uid(held.get("metadata") or {}) != job.uid:
                 raise NameConflict(
-                    f"{resource.plural} {name} exists and is not this job's; delete or rename it"
+                    f"a {body['kind']} {name} exists and is not this job's; delete or rename it"
                 ) from None
             self._note(resource, held)
             return held, False

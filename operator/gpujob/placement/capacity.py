@@ -181,15 +181,21 @@ def _why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_si
     tainted = [node for node, r in zip(nodes, reasons, strict=True) if Reason.TAINT_NOT_TOLERATED in r]
     if tainted:
         taint = next(t for t in tainted[0].taints if not pool.tolerates(t))
-        sentence = "{} of {} {} taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
-        have = "nodes have" if len(nodes) > 1 else "node has"
-        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (len(tainted), len(nodes), have, taint))
+        sentence = "{} taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
+        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (_have(len(tainted), len(nodes)), taint))
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):
         yield from _nodes_too_small(demand, nodes)
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
         most = Size(max(node.allocatable.storage or 0 for node in nodes))
         sentence = "needs {} of disk for image and job, the largest node has {}"
         yield Finding(Reason.DISK_TOO_SMALL, sentence, (Size(_disk_needed(demand, image_size)), most))
+
+
+def _have(some: int, every: int) -> str:
+    """How many of a pool's nodes have something, at least one."""
+    if every == 1:
+        return "its node has"
+    return f"all {every} nodes have" if some == every else f"{some} of {every} nodes {'has' if some == 1 else 'have'}"
 
 
 def _pool_too_small(demand: Demand, nodes: tuple[PoolNode, ...]) -> Finding:

@@ -36,6 +36,7 @@ MISCONFIGURING: Final = frozenset(
         Reason.POOL_UNKNOWN,
         Reason.ACCELERATOR_UNKNOWN,
         Reason.FEATURE_UNKNOWN,
+        Reason.FRAMEWORK_UNKNOWN,
         Reason.INVALID_SPEC,
         Reason.MODEL_UNKNOWN,
         Reason.NO_POOL,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # the models would be half of the start of commands that read
     from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
     from gpujob.api.model import Model
 
+DEFAULT_FRAMEWORK = "pytorch"
 DEFAULT_DEVICES = (DeviceKind.WHOLE,)
 DEFAULT_CAPACITY_TYPES = (CapacityType.ON_DEMAND, CapacityType.RESERVED)
 
@@ -95,7 +96,7 @@ class Demand:
     max_price: int | None = None
     objective: Objective = Objective.VALUE
     work: Work = TRAINING
-    framework: str = "pytorch"
+    framework: str = DEFAULT_FRAMEWORK
     framework_version: str | None = None
     python: str | None = None
     requires: tuple[str, ...] = ()
@@ -169,7 +170,7 @@ def demand_of(job: GPUJob) -> Demand:
         devices=_devices(spec),
         max_price=parse_dollars(placement.max_price_per_hour) if placement and placement.max_price_per_hour else None,
         objective=Objective(placement.objective) if placement and placement.objective else Objective.VALUE,
-        framework=framework.name if framework else "pytorch",
+        framework=framework.name if framework else DEFAULT_FRAMEWORK,
         framework_version=framework.version if framework else None,
         python=framework.python if framework else None,
         requires=tuple(sorted(set(spec.requires))),

@@ -40,6 +40,8 @@ def summary(decision: Decision) -> str:
         return f"pool {nearest.pool.name} must be mended first: {why}"
     pools = len({candidate.pool.name for candidate in decision.candidates})
     fix = f"; {decision.fix.message}" if decision.fix else ""
+    if pools == 1:
+        return f"the only pool, {nearest.pool.name}, can never run it: {why}{fix}"
     return f"none of {pools} pools can ever run it; nearest is {nearest.pool.name}: {why}{fix}"
 
 

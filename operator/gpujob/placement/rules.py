@@ -13,7 +13,7 @@ from gpujob.catalog.records import Catalog
 from gpujob.finding import ExactDollars, Finding, listed, nearest
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import gfx_override
-from gpujob.placement.demand import Demand
+from gpujob.placement.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.placement.memory import memory_too_small, memory_unknown, needed, unknown_model
 from gpujob.vocabulary import DeviceKind, Precision, Reason, Vendor
 
@@ -206,6 +206,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
         if word not in catalog.features:
             near = nearest(catalog.nearest_feature(word))
             yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
+    yield from _unknown_framework(demand, catalog)
     seen = {pool.accelerator_id for pool in fleet.pools}
     for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
         if catalog.accelerator(word) is None and word not in seen:
@@ -228,3 +229,13 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
         if own.runtime is not None and own.runtime not in names:
             sentence = "images.{}.runtime: there is no GPURuntime {}; create it or leave the field out"
             yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (own.backend.lower(), own.runtime))
+
+
+def _unknown_framework(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
+    """A framework that no image has; images of the user's own, of which nothing is known, may have any."""
+    if demand.framework == DEFAULT_FRAMEWORK or demand.framework in catalog.frameworks:
+        return
+    if any(own.runtime is None for own in demand.own_images):
+        return
+    near = nearest(catalog.nearest_framework(demand.framework)) or f"; images have {listed(sorted(catalog.frameworks))}"
+    yield Finding(Reason.FRAMEWORK_UNKNOWN, "framework.name: {} is no known framework{}", (demand.framework, near))

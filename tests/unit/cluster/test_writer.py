@@ -65,7 +65,7 @@ async def test_a_child_that_is_there_already_is_taken_over() -> None:
 
 async def test_a_name_that_is_anothers_is_a_conflict() -> None:
     client = Answers(create=AlreadyExists(409, "AlreadyExists", ""), get=child("another"))
-    with pytest.raises(NameConflict, match=r"^jobs job-1 exists and is not this job's; delete or rename it$"):
+    with pytest.raises(NameConflict, match=r"^a Job job-1 exists and is not this job's; delete or rename it$"):
         await writer(client).ensure_child(JOBS, BODY, JOB)
 
 

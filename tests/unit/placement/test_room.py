@@ -139,7 +139,7 @@ def test_nodes_with_a_taint_that_prefers_others_come_last() -> None:
             [node("n", L4, 4, taints=["team=x:NoSchedule"])],
             {},
             [
-                "TaintNotTolerated: 1 of 1 node has taint team=x:NoSchedule; tolerate it in a GPUPool "
+                "TaintNotTolerated: its node has taint team=x:NoSchedule; tolerate it in a GPUPool "
                 "(spec.tolerations) or remove it"
             ],
         ),

@@ -13,7 +13,7 @@ from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.placement.fixes import nearest_fix
 from gpujob.schedule.queue import Waiting, place_all
-from gpujob.vocabulary import Reason
+from gpujob.vocabulary import Reason, Verdict
 
 H = node("h", H100, price="2")
 A = node("a", MI300X, price="1")
@@ -68,7 +68,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             [H],
             {"gpuMemory": "80Gi"},
             Reason.IMPOSSIBLE,
-            "none of 1 pools can ever run it; nearest is h100-sxm-ondemand: needs 80Gi usable per GPU, H100-SXM has "
+            "the only pool, h100-sxm-ondemand, can never run it: needs 80Gi usable per GPU, H100-SXM has "
             "79.09Gi (short by 921.6Mi); 80G fits; with spec.gpuMemory 79Gi instead of 80Gi it would fit pool "
             "h100-sxm-ondemand",
         ),
@@ -79,6 +79,21 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             "requires: FlashAtention is no known feature; the nearest is FlashAttention",
         ),
         ([H], {"requires": ["Zzz"]}, Reason.FEATURE_UNKNOWN, "requires: Zzz is no known feature"),
+        *(
+            (
+                [H],
+                {"framework": {"name": word}},
+                Reason.FRAMEWORK_UNKNOWN,
+                f"framework.name: {word} is no known framework; the nearest is pytorch",
+            )
+            for word in ("PyTorch", "torch", "pytroch")
+        ),
+        (
+            [H],
+            {"framework": {"name": "jax"}},
+            Reason.FRAMEWORK_UNKNOWN,
+            "framework.name: jax is no known framework; images have pytorch",
+        ),
         (
             [H],
             {"placement": {"accelerators": {"deny": ["mi300"]}}},
@@ -136,7 +151,14 @@ def test_the_sentence_of_a_decision(objects: list[Object], spec: Object, reason:
         ([A], {"requires": ["FP8OCP"]}, ["requires FP8OCP, which MI300X does not have"]),
         ([A], {"requires": ["Apex"]}, ["requires Apex, which image reg.example/rocm:1 does not have"]),
         ([A], {"framework": {"version": ">=3"}}, ["needs pytorch >=3, image has pytorch 2.10.0"]),
-        ([A], {"framework": {"name": "jax"}}, ["needs jax, image has pytorch 2.10.0"]),
+        (
+            [A],
+            {"framework": {"name": "jax"}},
+            [
+                "framework.name: jax is no known framework; images have pytorch",
+                "needs jax, image has pytorch 2.10.0",
+            ],
+        ),
         ([A], {"framework": {"python": ">=3.11"}}, ["needs Python >=3.11, image has an unknown Python"]),
         ([node("h", H100, labels={"kubernetes.io/arch": "arm64"})], {}, ["hosts are arm64, image is for amd64"]),
         (
@@ -275,3 +297,9 @@ def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
         ("l4-ondemand", "Fits", "6.00"),
     ]
     assert told["nearestFix"] is None
+
+
+def test_an_image_of_the_users_own_may_have_any_framework() -> None:
+    found = decided(H, images={"cuda": {"image": "me/jax:1"}}, framework={"name": "jax"})
+    assert found.problems == ()
+    assert found.verdict is Verdict.PLACED

@@ -68,7 +68,7 @@ def test_a_tainted_node_of_a_pool_leaves_a_smaller_gang() -> None:
         machine("c", labels=labels, taints=["x=y:NoSchedule"])
     ]
     said, fix = told(gpupool("lab", labels), *nodes, nodes=3)
-    assert said == ["1 of 3 nodes have taint x=y:NoSchedule; tolerate it in a GPUPool (spec.tolerations) or remove it"]
+    assert said == ["1 of 3 nodes has taint x=y:NoSchedule; tolerate it in a GPUPool (spec.tolerations) or remove it"]
     assert fix is not None
     assert (fix.field, fix.after) == ("spec.nodes", 2)
 
