@@ -18,7 +18,7 @@ from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.status.records import JobRecord
 
 JOB = JobRecord("team", "job", "uid-1", 1, "", "7", False, {}, {})
-BODY = {"metadata": {"name": "job-1"}}
+BODY = {"kind": "Job", "metadata": {"name": "job-1"}}
 PLACED = {"state": "Placed", "conditions": []}
 
 
