@@ -15,7 +15,7 @@ import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import orjson
@@ -25,7 +25,11 @@ from gpujob.cluster.book import Book
 from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.mirror import Mirror
 from gpujob.fleet.pools import Fleet
+from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
+
+EXPLAINED = 10
+"""Of so many decisions one is explained in full, and compared with the choice."""
 
 PAGE = 500
 """Objects in a page of a list, as the operator asks for them."""
@@ -123,18 +127,6 @@ def told(name: str, seconds: Sequence[float], loop: float) -> None:
     print(f"{name:34} {middle * 1e3:10.3f} {late * 1e3:10.3f} {middle / loop:10.2f} {late / loop:10.2f}", flush=True)
 
 
-def timed(calls: Iterable[object]) -> list[float]:
-    """The seconds that each step of an iteration takes."""
-    times, steps = [], iter(calls)
-    while True:
-        began = time.thread_time()
-        try:
-            next(steps)
-        except StopIteration:
-            return times
-        times.append(time.thread_time() - began)
-
-
 def main(decisions: int) -> None:
     """Prints the table."""
     loop, cluster = plain_loop(), Cluster()
@@ -148,7 +140,7 @@ def main(decisions: int) -> None:
     gc.collect()
     gc.freeze()
     changes = events()
-    placed, event, snapshot, explained = 0, list[float](), list[float](), list[float]()
+    placed, event, snapshot, chosen, explained = 0, list[float](), list[float](), list[float](), list[float]()
     for demand in world.demands(decisions):
         kind, pod = next(changes)
         began = time.thread_time()
@@ -158,9 +150,16 @@ def main(decisions: int) -> None:
         fleet = cluster.book.fleet()
         snapshot.append(time.thread_time() - began)
         began = time.thread_time()
-        placed += decide(demand, fleet, cluster.book.catalog).choice is not None
-        explained.append(time.thread_time() - began)
-    told("explanation (decide)", explained, loop)
+        pick = choose(demand, fleet, cluster.book.catalog)
+        chosen.append(time.thread_time() - began)
+        placed += pick.choice is not None
+        if len(chosen) % EXPLAINED == 0:
+            began = time.thread_time()
+            decision = decide(demand, fleet, cluster.book.catalog)
+            explained.append(time.thread_time() - began)
+            assert (decision.verdict, decision.choice) == (pick.verdict, pick.choice)
+    told("choice", chosen, loop)
+    told("full explanation", explained, loop)
     told("pod event", event, loop)
     told("snapshot after a pod event", snapshot, loop)
     told("cold lists to the first fleet", [cold], loop)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,6 +15,7 @@ from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.fleet.quota import Quotas, quotas_after, taken_by
 from gpujob.fleet.silicon import Silicon
+from gpujob.fleet.stock import Stock
 from gpujob.fleet.taints import TOLERATED_KEYS
 from gpujob.vocabulary import CapacityType, DeviceKind, Vendor
 
@@ -117,6 +120,43 @@ class Pool:
         """Whether a word of placement.pools means this pool."""
         return word == self.name or word in self.also
 
+    @cached_property
+    def stock(self) -> Stock:
+        """Its nodes in the order in which capacity asks for them."""
+        return Stock(self.nodes, self.tolerates)
+
+    @cached_property
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """Where in `nodes` a name is found; twice where the pool has two resources of one node."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for index, node in enumerate(self.nodes):
+            found[node.name].append(index)
+        return dict(found)
+
+    @cached_property
+    def answers(self) -> dict[object, tuple[object, object]]:
+        """Room for what placement worked out from the pool's facts alone, whatever its nodes are doing; first of each
+        what else it was worked out from."""
+        return {}
+
+    def with_nodes(self, changed: Mapping[int, PoolNode]) -> Pool:
+        """The pool after what is free or ready changed on some nodes, by index; what else is known of it is kept."""
+        nodes = list(self.nodes)
+        for index, node in changed.items():
+            nodes[index] = node
+        pool = copy(self)
+        kept = pool.__dict__
+        for name in ("free", "total", "stock"):
+            kept.pop(name, None)
+        kept["nodes"] = tuple(nodes)
+        kept["answers"] = self.answers
+        if "stock" in self.__dict__:
+            moves = ((index, self.nodes[index], node) for index, node in changed.items())
+            stock = self.stock.moved(moves, self.tolerates)
+            if stock is not None:
+                kept["stock"] = stock
+        return pool
+
     def tolerates(self, taint: Taint) -> bool:
         """Whether a pod for this pool may tolerate the taint: a well-known key, or the admin's word."""
         if taint.effect == "PreferNoSchedule" or taint.key in TOLERATED_KEYS:
@@ -163,20 +203,18 @@ def unnamed_reserved(pool: Pool, gpus: int, count: int) -> Pool:
     """
     with_room = [index for index, node in enumerate(pool.nodes) if node.free >= gpus]
     taken = sorted(with_room, key=lambda index: pool.nodes[index].free)[:count]
-    nodes = [replace(node, free=node.free - gpus) if i in taken else node for i, node in enumerate(pool.nodes)]
-    growth = pool.growth and replace(pool.growth, count=max(0, pool.growth.count - (count - len(taken))))
-    return replace(pool, nodes=tuple(nodes), growth=growth)
+    after = pool.with_nodes({i: replace(pool.nodes[i], free=pool.nodes[i].free - gpus) for i in taken})
+    if pool.growth is None or len(taken) == count:
+        return after
+    return replace(after, growth=replace(pool.growth, count=max(0, pool.growth.count - (count - len(taken)))))
 
 
 def _reserved(pool: Pool, resource: str, gpus: int, needs: Resources, taken: frozenset[str]) -> Pool:
-    if not any(node.name in taken for node in pool.nodes):
-        return pool
-    nodes = []
-    for node in pool.nodes:
-        if node.name in taken:
-            gone = gpus if pool.resource == resource else 0
-            if node.silicon and node.silicon.holds(resource):
-                gone = node.silicon.as_many(pool.resource, resource, gpus)
-            node = replace(node, free=node.free - gone, left=node.left.minus(needs))
-        nodes.append(node)
-    return replace(pool, nodes=tuple(nodes))
+    changed = {}
+    for index in (index for name in taken for index in pool.places.get(name, ())):
+        node = pool.nodes[index]
+        gone = gpus if pool.resource == resource else 0
+        if node.silicon and node.silicon.holds(resource):
+            gone = node.silicon.as_many(pool.resource, resource, gpus)
+        changed[index] = replace(node, free=node.free - gone, left=node.left.minus(needs))
+    return pool.with_nodes(changed) if changed else pool

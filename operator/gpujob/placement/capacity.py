@@ -37,22 +37,29 @@ class Room:
 
 
 def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
-    """The nodes for a demand: of those with room the ones that the job leaves fullest, ties by name."""
+    """The nodes for a demand: of those with room the ones that the job leaves fullest, ties by name; else why not."""
     if pool.problem is not None and not pool.nodes:
         return Room()
-    nodes = _with_coming(demand, pool)
-    able = [node for node in nodes if not _refusals(demand, pool, node, image_size)]
-    if len(able) < demand.nodes:
-        late = _did_not_come(demand, pool)
-        if late:
-            return Room(busy=(late,))
-        never = tuple(_why_never(demand, pool, nodes, image_size))
-        grown = _may_grow(demand, pool, never)
-        return Room(busy=(grown,)) if grown else Room(never=never)
-    free = [node for node in able if _has_room(demand, node)]
-    if len(free) < demand.nodes:
-        return Room(busy=tuple(_why_busy(demand, able, len(free))))
-    chosen = sorted(free, key=lambda n: (n.coming, _discouraged(n), n.free, n.left.memory, n.name))[: demand.nodes]
+    chosen = _with_room(demand, pool, image_size)
+    if len(chosen) == demand.nodes:
+        return _room(demand, chosen)
+    able = _able(demand, pool, image_size)
+    if len(able) >= demand.nodes:
+        return Room(busy=tuple(_why_busy(demand, able, len(chosen))))
+    late = _did_not_come(demand, pool)
+    if late:
+        return Room(busy=(late,))
+    never = tuple(_why_never(demand, pool, _with_coming(demand, pool), image_size))
+    grown = _may_grow(demand, pool, never)
+    return Room(busy=(grown,)) if grown else Room(never=never)
+
+
+def has_room(demand: Demand, pool: Pool, image_size: int | None) -> bool:
+    """Whether `find_room` finds nodes."""
+    return len(_with_room(demand, pool, image_size)) == demand.nodes
+
+
+def _room(demand: Demand, chosen: list[PoolNode]) -> Room:
     return Room(tuple(sorted(chosen, key=lambda node: node.name)), _smallest(node_needs(demand, n) for n in chosen))
 
 
@@ -61,11 +68,74 @@ def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
     return [node for node in _with_coming(demand, pool) if not _refusals(demand, pool, node, None)]
 
 
+def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
+    """Nodes with room, best fit first: as many as the job has pods, all of them where they are fewer."""
+    able = all_able(demand, pool, image_size)
+    chosen: list[PoolNode] = []
+    for node in pool.stock.with_free(demand.gpus_per_node):
+        if node.left.covers(node_needs(demand, node)) and (able or not _refusals(demand, pool, node, image_size)):
+            chosen.append(node)
+            if len(chosen) == demand.nodes:
+                return chosen
+    coming = _coming(demand, pool)
+    if coming and not _refusals(demand, pool, coming[0], image_size) and _has_room(demand, coming[0]):
+        chosen += coming[: demand.nodes - len(chosen)]
+    return chosen
+
+
+def _able(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
+    """The nodes that could take a pod of this job if they were empty."""
+    nodes = _with_coming(demand, pool)
+    if pool.growth is None and pool.stock.open == len(nodes) and all_able(demand, pool, image_size):
+        return list(nodes)
+    return [node for node in nodes if not _refusals(demand, pool, node, image_size)]
+
+
+def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
+    """Whether each node of the pool could take a pod of this job if it were empty, but for its taints."""
+    stock = pool.stock
+    return (
+        stock.least_devices >= demand.gpus_per_node
+        and stock.least.covers(_asked(demand))
+        and (image_size is None or stock.least_disk >= _disk_needed(demand, image_size))
+    )
+
+
+def telling_size(demand: Demand, pool: Pool, image_size: int | None) -> int | None:
+    """The image's size where the disk of some node is too small for it, else None: of equal ones the room is equal."""
+    if image_size is None:
+        return None
+    least = pool.stock.least_disk_of_all
+    if pool.growth is not None and pool.growth.template.allocatable.storage is not None:
+        least = min(least, pool.growth.template.allocatable.storage)
+    return image_size if least < _disk_needed(demand, image_size) else None
+
+
+def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:
+    """Whether it is plain that a pool without room now can have it later: enough of its nodes can take such pods."""
+    return pool.stock.open >= demand.nodes and all_able(demand, pool, image_size)
+
+
+def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
+    """Whether it is plain that a pool never has room: too few of its nodes can take such pods, and it does not grow."""
+    if pool.growth is not None or pool.node_pool or not pool.nodes:
+        return False
+    if pool.stock.open < demand.nodes or pool.stock.most_devices < demand.gpus_per_node:
+        return True
+    return len(_able(demand, pool, image_size)) < demand.nodes
+
+
 def _with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
     """The pool's nodes and as many of those to be added as the job can use."""
+    coming = _coming(demand, pool)
+    return (*pool.nodes, *coming) if coming else pool.nodes
+
+
+def _coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
+    """As many of the nodes to be added as the job can use."""
     if pool.growth is None or _did_not_come(demand, pool):
-        return pool.nodes
-    return (*pool.nodes, *(pool.growth.template,) * min(pool.growth.count, demand.nodes))
+        return ()
+    return (pool.growth.template,) * min(pool.growth.count, demand.nodes)
 
 
 def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:

@@ -5,23 +5,24 @@ Deterministic to the last tie: equal inputs give equal decisions on every machin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
-from gpujob.catalog.records import Catalog, Runtime
+from gpujob.catalog.records import Catalog
 from gpujob.catalog.throughput import Speed
 from gpujob.finding import Finding
 from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import image_rules, ranking, rules
-from gpujob.placement.capacity import Room, find_room, shared_memory
-from gpujob.placement.decision import Candidate, Choice, Decision, ImageChoice
-from gpujob.placement.demand import Demand, OwnRuntime
+from gpujob.placement.capacity import Room, find_room, shared_memory, telling_size
+from gpujob.placement.decision import Candidate, Choice, Decision
+from gpujob.placement.demand import Demand
+from gpujob.placement.images import Image, Refusals, images_for
 from gpujob.placement.memory import memory_tight, sharding_assumed
 from gpujob.placement.ranking import Trial
 from gpujob.placement.sizing import estimated
-from gpujob.vocabulary import Backend, Outcome, Reason, Vendor, Verdict
+from gpujob.vocabulary import Outcome, Reason, Verdict
 
 MISCONFIGURING: Final = frozenset(
     {
@@ -44,28 +45,17 @@ MISCONFIGURING: Final = frozenset(
 )
 """Reasons that somebody can mend; every other reason of a rule refuses for good."""
 
-NO_IMAGE: Final = "none"
-"""The runtime's name where the catalog has no image for a pool's stack."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Image:
-    """An image to try on a pool: its facts (None: unchecked) and its rank among the pool's images."""
-
-    choice: ImageChoice
-    facts: Runtime | None
-    rank: tuple[object, ...] = ()
-
 
 def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
     """The decision for one demand; `fix` is left to `fixes.nearest_fix`, since only impossible jobs need it."""
     demand = estimated(demand, fleet, catalog)
-    problems = rules.job_problems(demand, fleet, catalog)
+    problems, of_images = rules.job_problems(demand, fleet, catalog), Refusals(catalog)
     trials = [
         trial
+        for asked in map(demand.only, demand.gangs)
         for pool in fleet.pools
-        for gang in demand.gangs_for(pool.name)
-        for trial in _try_pool(demand.only(gang), pool, fleet, catalog, problems)
+        if asked.gang.is_for(pool.name)
+        for trial in try_pool(asked, pool, fleet, catalog, of_images, problems)
     ]
     ranked = ranking.ranked(trials, demand)
     best = ranked[0] if ranked and ranked[0].candidate.outcome is Outcome.FITS else None
@@ -76,8 +66,14 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
     if better is not None:
         others = (candidate for candidate in candidates if candidate is not better)
         return Decision(demand, Verdict.WAITING, (better, *others))
+    choice = choice_of(best, demand)
+    return Decision(demand, Verdict.PLACED, (choice.candidate, *candidates[1:]), choice)
+
+
+def choice_of(best: Trial, demand: Demand) -> Choice:
+    """The choice of a trial that fits."""
     chosen = replace(best.candidate, outcome=Outcome.CHOSEN)
-    choice = Choice(
+    return Choice(
         candidate=chosen,
         # A pod that waits for a node to be added goes to any node of the pool, and so do the others of its gang.
         nodes=tuple("" if best.room.coming else node.name for node in best.room.nodes),
@@ -85,7 +81,6 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
         shared_memory=shared_memory(demand, best.room.needs),
         tolerations=_tolerations(best.room, chosen.pool),
     )
-    return Decision(demand, Verdict.PLACED, (chosen, *candidates[1:]), choice)
 
 
 def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> Verdict:
@@ -97,39 +92,54 @@ def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> 
     return Verdict.MISCONFIGURED if Outcome.MISCONFIGURED in outcomes else Verdict.IMPOSSIBLE
 
 
-def _try_pool(
-    demand: Demand, pool: Pool, fleet: Fleet, catalog: Catalog, problems: tuple[Finding, ...]
+def try_pool(
+    demand: Demand,
+    pool: Pool,
+    fleet: Fleet,
+    catalog: Catalog,
+    of_images: Refusals,
+    problems: tuple[Finding, ...] = (),
+    images: Sequence[Image] | None = None,
 ) -> Iterator[Trial]:
-    """Every image on one pool for a demand of one gang; what does not depend on the image is worked out once."""
+    """Every image, or those given, on one pool for a demand of one gang; what is equal for several is worked out once."""
     of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.POOL_RULES)))
     of_pool = (*of_pool, *image_rules.features_missing_on_device(demand, pool, catalog))
-    speed = _speed(demand, pool, catalog)
-    rooms: dict[int | None, tuple[Room, int | None]] = {}
-    for image in _images(demand, pool, catalog) or (_no_image(pool),):
-        size = image.facts.size_bytes if image.facts else None
+    speed = speed_of(demand, pool, catalog)
+    rooms: dict[int | None, tuple[Room, int | None, bool, tuple[Finding, ...], tuple[Finding, ...]]] = {}
+    doubts: dict[tuple[object, ...], tuple[tuple[Finding, ...], tuple[Finding, ...]]] = {}
+    for image in images_for(demand, pool, catalog) if images is None else images:
+        size = telling_size(demand, pool, image.size)
         if size not in rooms:
             room = find_room(demand, pool, size)
-            rooms[size] = room, ranking.job_price(demand, pool, room)
-        room, price = rooms[size]
-        over, forever = _over_quota(demand, pool, room, fleet)
-        refusals = (*of_pool, *_image_refusals(demand, pool, image, catalog), *room.never, *forever)
-        if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in refusals):
+            rooms[size] = (
+                room,
+                ranking.job_price(demand, pool, room),
+                room.coming,
+                *_over_quota(demand, pool, room, fleet),
+            )
+        room, price, coming, over, forever = rooms[size]
+        refusals = (*of_pool, *of_images.all(demand, pool, image), *room.never, *forever)
+        if coming and not any(finding.reason is Reason.PRICE_CAP for finding in refusals):
             # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.
             refusals = (*refusals, *filter(None, (rules.over_cap(demand, price),)))
         busy = (*room.busy, *over)
         outcome = _outcome(demand, pool, refusals, busy, catalog)
+        unsure = of_images.doubts(demand, pool, image)
+        about = (size, id(unsure), image.facts is None)
+        if about not in doubts:
+            doubts[about] = (unsure, tuple(_doubts(demand, pool, image, room, unsure)))
         candidate = Candidate(
             pool, image.choice, demand.gang, outcome,
             refusals if refusals else busy,
-            (*memory_tight(demand, pool), *sharding_assumed(demand), *_doubts(demand, pool, image.facts, room)),
+            doubts[about][1],
             price,
-            room.coming,
+            coming,
             speed,
         )  # fmt: skip
         yield Trial(candidate, room, (image_rules.count(candidate.doubts), *image.rank))
 
 
-def _speed(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
+def speed_of(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
     """The relative speed of one device; of a part of a device the same part of its speed, as an estimate."""
     speed = catalog.speed(pool.accelerator.id, demand.work) if pool.accelerator else None
     if speed is None or pool.share is None:
@@ -165,64 +175,15 @@ def _outcome(
     return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
 
 
-def _images(demand: Demand, pool: Pool, catalog: Catalog) -> tuple[_Image, ...]:
-    """The images to try on a pool: the job's own, else every runtime of the vendor's stack."""
-    backend = _backend(pool)
-    if demand.own_images:
-        own = next((own for own in demand.own_images if own.backend is backend), demand.own_images[0])
-        return (_own_image(own, catalog),)
-    return tuple(
-        _Image(ImageChoice(runtime.name, runtime.image, backend), runtime, _image_rank(runtime))
-        for runtime in catalog.runtimes
-        if runtime.backend is backend
-    )
-
-
-def _backend(pool: Pool) -> Backend:
-    return Backend.CUDA if pool.vendor is Vendor.NVIDIA else Backend.ROCM
-
-
-def _no_image(pool: Pool) -> _Image:
-    """Stands for the image that a catalog without any of this stack does not have: refused by its name."""
-    return _Image(ImageChoice(NO_IMAGE, "", _backend(pool)), None)
-
-
-def _own_image(own: OwnRuntime, catalog: Catalog) -> _Image:
-    facts = (
-        next((runtime for runtime in catalog.runtimes if runtime.name == own.runtime), None) if own.runtime else None
-    )
-    return _Image(ImageChoice("own", own.image, own.backend), facts)
-
-
-def _image_rank(runtime: Runtime) -> tuple[object, ...]:
-    """Higher preference, then newest framework, then newest backend, then the name."""
-    newest_first = tuple(-part for part in (*runtime.framework_release, 0, 0, 0)[:4])
-    return (
-        -runtime.preference,
-        newest_first,
-        tuple(-part for part in (*runtime.backend_release, 0, 0, 0)[:4]),
-        runtime.name,
-    )
-
-
-def _image_refusals(demand: Demand, pool: Pool, image: _Image, catalog: Catalog) -> Iterator[Finding]:
-    facts = image.facts
-    if image.choice.name == NO_IMAGE:
-        yield Finding(Reason.FRAMEWORK_UNSUPPORTED, "the catalog has no image for {}", (image.choice.backend,))
-    yield from image_rules.features_of_other_stacks(demand, image.choice.backend, catalog)
-    if facts is None:
-        return
-    yield from filter(None, (rule(demand, pool, facts) for rule in image_rules.IMAGE_RULES))
-    yield from image_rules.features_missing_in_image(demand, pool, facts, catalog)
-
-
-def _doubts(demand: Demand, pool: Pool, facts: Runtime | None, room: Room) -> Iterator[Finding]:
+def _doubts(demand: Demand, pool: Pool, image: Image, room: Room, of_image: tuple[Finding, ...]) -> Iterator[Finding]:
+    yield from memory_tight(demand, pool)
+    yield from sharding_assumed(demand)
     yield from pool.doubts
-    if facts is None:
+    if image.facts is None:
         yield Finding(
             Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked"
         )
-    yield from image_rules.doubts(demand, pool, facts)
+    yield from of_image
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
     if demand.as_root:

@@ -65,6 +65,10 @@ class Gang:
         """GPUs of the whole gang."""
         return self.nodes * self.gpus_per_node
 
+    def is_for(self, pool: str) -> bool:
+        """Whether it is tried on a pool."""
+        return self.pools is None or pool in self.pools
+
     def field(self, name: str) -> str:
         """The path of the job's field that says `name` (nodes or gpusPerNode) of this gang."""
         return f"spec.{name}" if self.entry is None else f"spec.shapes[{self.entry}].{name}"
@@ -134,7 +138,7 @@ class Demand:
 
     def gangs_for(self, pool: str) -> Iterator[Gang]:
         """The gangs that are tried on a pool."""
-        return (gang for gang in self.gangs if gang.pools is None or pool in gang.pools)
+        return filter(lambda gang: gang.is_for(pool), self.gangs)
 
     def only(self, gang: Gang) -> Demand:
         """The same demand for one gang alone."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.catalog.throughput import MILLION
+from gpujob.finding import Finding
 from gpujob.fleet.pools import Pool
 from gpujob.placement.capacity import Room
 from gpujob.placement.decision import Candidate
@@ -18,6 +19,8 @@ from gpujob.placement.demand import Demand, Gang
 from gpujob.vocabulary import Objective, Outcome, Reason
 
 ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED)
+
+_ORDER: Final = {outcome: index for index, outcome in enumerate(ORDER)}
 
 SILENT_DOUBTS: Final = frozenset(
     {Reason.RUNS_AS_ROOT, Reason.BF16_EMULATED, Reason.OVERRIDE_NOT_SET, Reason.SHARDING_ASSUMED}
@@ -57,20 +60,20 @@ def ranked(trials: Iterable[Trial], demand: Demand) -> list[Trial]:
     """
     trials = list(trials)
     objective = objective_used(demand.objective, [trial.candidate for trial in trials])
-    best: dict[tuple[str, Gang], Trial] = {}
-    for trial in trials:
-        place = _place(trial)
-        if place not in best or _in_pool(trial) < _in_pool(best[place]):
-            best[place] = trial
-    ranks = {
-        place: (
-            trial.candidate.provision and not demand.wait_seconds,
-            *wish(trial.candidate, objective),
-            *_ties(trial.candidate),
-        )
-        for place, trial in best.items()
-    }
-    return sorted(trials, key=lambda trial: (*_in_pool(trial)[:2], ranks[_place(trial)], trial.rank))
+    standing = [(_in_pool(trial), (trial.candidate.pool.name, trial.candidate.gang), trial) for trial in trials]
+    best: dict[tuple[str, Gang], tuple[Rank, Trial]] = {}
+    for rank, place, trial in standing:
+        if place not in best or rank < best[place][0]:
+            best[place] = rank, trial
+    ranks = {place: rank_of(trial.candidate, objective, demand) for place, (_, trial) in best.items()}
+    ordered = sorted(standing, key=lambda stand: (*stand[0][:2], ranks[stand[1]], stand[0][2]))
+    return [trial for _, _, trial in ordered]
+
+
+def rank_of(candidate: Candidate, objective: Objective, demand: Demand) -> Rank:
+    """What orders the candidates of one outcome; see `ranked`."""
+    late = candidate.provision and not demand.wait_seconds
+    return (late, *wish(candidate, objective), *ties(candidate))
 
 
 def objective_used(objective: Objective, candidates: Sequence[Candidate]) -> Objective:
@@ -91,13 +94,17 @@ def without_speed(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def wish(candidate: Candidate, objective: Objective) -> tuple[int, ...]:
-    """What an objective makes of a candidate, less is better: numbers that compare with those of the same objective.
+    """What an objective makes of a candidate, less is better: numbers that compare with those of the same objective."""
+    return wish_of(candidate.price_per_hour, candidate.speed_of_job, objective)
+
+
+def wish_of(price: int | None, speed: int | None, objective: Objective) -> tuple[int, ...]:
+    """`wish` of a price and a speed of the whole job; never more for a lower price.
 
     Value is the price of the work, in millionths of a micro-dollar for what a B200 does in an hour; of equal values
     the cheaper gang is first, and of those that cost nothing the fastest. Speed puts an unknown speed last, as Cost
     and Value do an unknown price.
     """
-    price, speed = candidate.price_per_hour, candidate.speed_of_job
     cost = (price is None, price or 0)
     if objective is Objective.COST:
         return cost
@@ -111,29 +118,35 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
 
     A pool that may only grow, or whose nodes did not come, is not waited for: nobody says that its GPUs become free.
     """
-    busy = [
-        each for each in candidates if each.outcome is Outcome.BUSY and not _IN_VAIN & {f.reason for f in each.reasons}
-    ]
+    busy = [each for each in candidates if each.outcome is Outcome.BUSY and not in_vain(each)]
     objective = objective_used(demand.objective, [replace(each, outcome=Outcome.FITS) for each in (best, *busy)])
     better = [each for each in busy if wish(each, objective) < wish(best, objective)]
-    return min(better, key=lambda each: (*wish(each, objective), *_ties(each)), default=None)
+    return min(better, key=lambda each: (*wish(each, objective), *ties(each)), default=None)
 
 
-def _ties(candidate: Candidate) -> Rank:
+def in_vain(candidate: Candidate) -> bool:
+    """Whether nobody says that what a busy candidate waits for ever becomes free."""
+    return any(finding.reason in _IN_VAIN for finding in candidate.reasons)
+
+
+def ties(candidate: Candidate) -> Rank:
     """What decides between equals: nodes that are there, fewer doubts, less memory, the pool's name, the smaller gang."""
-    pool, gang = candidate.pool, candidate.gang
-    doubts = sum(doubt.reason not in SILENT_DOUBTS for doubt in candidate.doubts)
-    memory = (pool.memory is None, pool.memory or 0)
-    return (candidate.provision, doubts, *memory, pool.name, gang.gpus, gang.nodes, gang.entry or 0)
+    return (candidate.provision, *ties_of(candidate.pool, candidate.gang, telling(candidate.doubts)))
 
 
-def _place(trial: Trial) -> tuple[str, Gang]:
-    return trial.candidate.pool.name, trial.candidate.gang
+def ties_of(pool: Pool, gang: Gang, doubts: int) -> Rank:
+    """`ties` of a pool and a gang with so many telling doubts, all nodes being there."""
+    return (doubts, pool.memory is None, pool.memory or 0, pool.name, gang.gpus, gang.nodes, gang.entry or 0)
+
+
+def telling(doubts: Iterable[Finding]) -> int:
+    """How many doubts rank a candidate lower."""
+    return sum(doubt.reason not in SILENT_DOUBTS for doubt in doubts)
 
 
 def _in_pool(trial: Trial) -> Rank:
     candidate = trial.candidate
     refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
-    if any(finding.reason is Reason.MAY_GROW for finding in candidate.reasons):
+    if candidate.reasons and any(finding.reason is Reason.MAY_GROW for finding in candidate.reasons):
         refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
-    return (ORDER.index(candidate.outcome), refused, trial.rank)
+    return (_ORDER[candidate.outcome], refused, trial.rank)

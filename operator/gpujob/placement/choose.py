@@ -1,0 +1,233 @@
+"""choose(demand, fleet, catalog): the choice and the verdict of `decide`, without a word about the other candidates.
+
+Looks at places (a pool and a gang) in the order of what they could be at best, asks the rules of each until one refuses,
+and ends at the first place that fits and that no later one can beat. What a rule says of a pool's facts and an image
+alone is kept with the pool. A place that may win is tried by the same code as in `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import cast
+
+from gpujob.catalog.records import Catalog
+from gpujob.finding import Finding
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement import capacity, image_rules, ranking, rules
+from gpujob.placement.decide import MISCONFIGURING, choice_of, speed_of, try_pool
+from gpujob.placement.decision import Choice
+from gpujob.placement.demand import Demand
+from gpujob.placement.images import Image, Refusals, images_for
+from gpujob.placement.ranking import Rank, Trial
+from gpujob.placement.sizing import estimated
+from gpujob.vocabulary import Objective, Outcome, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What `decide` says first: the verdict and, where the job is placed, the choice."""
+
+    verdict: Verdict
+    choice: Choice | None = None
+
+
+def choose(demand: Demand, fleet: Fleet, catalog: Catalog) -> Pick:
+    """The verdict and the choice of `decide(demand, fleet, catalog)`."""
+    demand = estimated(demand, fleet, catalog)
+    if rules.job_problems(demand, fleet, catalog):
+        return Pick(Verdict.MISCONFIGURED)
+    wanted = _Wanted(demand, fleet, catalog)
+    places = [
+        _Place(wanted, asked, pool)
+        for asked in map(demand.only, demand.gangs)
+        for pool in fleet.pools
+        if asked.gangs[0].is_for(pool.name)
+    ]
+    best = _best(places, _objective(places, demand.objective), demand)
+    if best is None:
+        return Pick(_without_room(places))
+    if demand.wait_seconds and _better_is_busy(best, places, demand.objective):
+        return Pick(Verdict.WAITING)
+    return Pick(Verdict.PLACED, choice_of(best, demand))
+
+
+def _objective(places: Sequence[_Place], objective: Objective) -> Objective:
+    """`ranking.objective_used` for the places with room: Cost, where one has a price and no known speed."""
+    if objective is not Objective.VALUE:
+        return objective
+    return Objective.COST if any(place.fitting() for place in places if place.without_speed) else objective
+
+
+def _best(places: Sequence[_Place], objective: Objective, demand: Demand) -> Trial | None:
+    """The best trial that fits. A place waits under the best that it could be, and, once tried, under what it is."""
+    waiting: list[tuple[Rank, int, Trial | None]] = []
+    waiting += ((place.bound(objective), index, None) for index, place in enumerate(places))
+    heapify(waiting)
+    while waiting:
+        bound, index, trial = heappop(waiting)
+        if trial is not None:
+            return trial
+        trial = places[index].fitting()
+        if trial is not None:
+            rank = ranking.rank_of(trial.candidate, objective, demand)
+            if rank == bound:
+                return trial
+            heappush(waiting, (rank, index, trial))
+    return None
+
+
+def _without_room(places: Sequence[_Place]) -> Verdict:
+    if any(place.is_busy() for place in places):
+        return Verdict.WAITING
+    return Verdict.MISCONFIGURED if any(place.is_misconfigured() for place in places) else Verdict.IMPOSSIBLE
+
+
+def _better_is_busy(best: Trial, places: Sequence[_Place], objective: Objective) -> bool:
+    """Whether `ranking.worth_waiting_for` finds a candidate, asked of those places only that could be one."""
+    candidate = best.candidate
+    if objective is Objective.VALUE:
+        unknown = candidate.price_per_hour is not None and not candidate.speed_of_job
+        if unknown or any(place.may_become_free() for place in places if place.without_speed):
+            objective = Objective.COST
+    limit = ranking.wish(candidate, objective)
+    return any(place.wish(objective) < limit and place.is_wished_for(objective, limit) for place in places)
+
+
+class _Wanted:
+    """What is equal for all places of a decision."""
+
+    __slots__ = ("catalog", "fleet", "refusals", "work")
+
+    def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> None:
+        self.fleet, self.catalog, self.refusals = fleet, catalog, Refusals(catalog)
+        self.work = (demand.work.kind.value, demand.work.precision.value)
+
+
+class _Place:
+    """A pool for one gang: asked no more than is needed, and nothing twice."""
+
+    __slots__ = (
+        "_demand",
+        "_doubts",
+        "_fit",
+        "_mendable",
+        "_pool",
+        "_price",
+        "_refusal",
+        "_speed",
+        "_tried",
+        "_wanted",
+    )
+
+    def __init__(self, wanted: _Wanted, demand: Demand, pool: Pool) -> None:
+        self._wanted, self._demand, self._pool = wanted, demand, pool
+        gpus = demand.gangs[0].gpus
+        speed, self._doubts = _worth(demand, pool, wanted)
+        self._price = pool.price.per_gpu_hour * gpus if pool.price else None
+        self._speed = None if speed is None else speed * gpus
+        self._tried, self._mendable = False, False
+        self._fit: Trial | None = None
+        self._refusal: Finding | None = None
+
+    @property
+    def without_speed(self) -> bool:
+        """Whether nobody knows its value although it has a price."""
+        return self._price is not None and not self._speed
+
+    def wish(self, objective: Objective) -> tuple[int, ...]:
+        """The least that `ranking.wish` can be of it."""
+        return ranking.wish_of(self._price, self._speed, objective)
+
+    def bound(self, objective: Objective) -> Rank:
+        """The least that its rank can be: nodes that are there, no doubt but those about the pool."""
+        wish = ranking.wish_of(self._price, self._speed, objective)
+        return (False, *wish, False, *ranking.ties_of(self._pool, self._demand.gangs[0], self._doubts))
+
+    def fitting(self) -> Trial | None:
+        """The trial of its best image that fits now."""
+        if not self._tried:
+            self._tried, self._refusal = True, self._first_refusal()
+            trials = (self._try(image) for image, room in self._by_room() if room)
+            self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
+        return self._fit
+
+    def is_busy(self) -> bool:
+        """Whether it has a candidate that is busy."""
+        return any(True for _ in self._busy())
+
+    def may_become_free(self) -> bool:
+        """Whether it has a busy candidate that does not wait in vain."""
+        return any(trial is None or not ranking.in_vain(trial.candidate) for trial in self._busy())
+
+    def is_wished_for(self, objective: Objective, limit: tuple[int, ...]) -> bool:
+        """Whether it has a busy candidate, not in vain, that the objective prefers to a wish."""
+        for trial in self._busy():
+            if trial is None:
+                if self.wish(objective) < limit:
+                    return True
+            elif not ranking.in_vain(trial.candidate) and ranking.wish(trial.candidate, objective) < limit:
+                return True
+        return False
+
+    def is_misconfigured(self) -> bool:
+        """Whether it has a candidate that somebody can mend; asked after `is_busy`."""
+        if self._mendable or (self._refusal is not None and self._refusal.reason not in MISCONFIGURING):
+            return self._mendable
+        demand, pool, wanted = self._demand, self._pool, self._wanted
+        images = []
+        for image in images_for(demand, pool, wanted.catalog):
+            found = wanted.refusals.all(demand, pool, image)
+            if all(finding.reason in MISCONFIGURING for finding in found) and (found or self._refusal is not None):
+                images.append(image)
+        trials = try_pool(demand, pool, wanted.fleet, wanted.catalog, wanted.refusals, (), images)
+        return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
+
+    def _busy(self) -> Iterator[Trial | None]:
+        """Its busy candidates, one for each room; None where it is plain that pods have what there is."""
+        self.fitting()
+        demand, pool = self._demand, self._pool
+        has_quota = demand.namespace in self._wanted.fleet.quotas
+        for image, room in self._by_room():
+            if not room and not has_quota and capacity.is_full(demand, pool, image.size):
+                yield None
+            elif room or not capacity.is_too_small(demand, pool, image.size):
+                trial = self._try(image)
+                self._mendable |= trial.candidate.outcome is Outcome.MISCONFIGURED
+                if trial.candidate.outcome is Outcome.BUSY:
+                    yield trial
+
+    def _try(self, image: Image) -> Trial:
+        wanted = self._wanted
+        return next(try_pool(self._demand, self._pool, wanted.fleet, wanted.catalog, wanted.refusals, (), (image,)))
+
+    def _first_refusal(self) -> Finding | None:
+        demand, pool = self._demand, self._pool
+        for rule in rules.POOL_RULES:
+            found = rule(demand, pool, self._wanted.fleet)
+            if found is not None:
+                return found
+        return next(image_rules.features_missing_on_device(demand, pool, self._wanted.catalog), None)
+
+    def _by_room(self) -> Iterator[tuple[Image, bool]]:
+        """The images that nothing refuses, best first, of those with equal room the first; and whether there is room."""
+        if self._refusal is not None:
+            return
+        demand, pool = self._demand, self._pool
+        seen = set()
+        for image in self._wanted.refusals.acceptable(demand, pool):
+            size = capacity.telling_size(demand, pool, image.size)
+            if size not in seen:
+                seen.add(size)
+                yield image, capacity.has_room(demand, pool, size)
+
+
+def _worth(demand: Demand, pool: Pool, wanted: _Wanted) -> tuple[int | None, int]:
+    """Millionths of a B200 that a device is worth, and how many doubts there are about the pool; kept with it."""
+    kept = pool.answers.get(wanted.work)
+    if kept is None or kept[0] is not wanted.catalog:
+        speed = speed_of(demand, pool, wanted.catalog)
+        worth = (None if speed is None else speed.millionths, ranking.telling(pool.doubts))
+        kept = pool.answers[wanted.work] = (wanted.catalog, worth)
+    return cast("tuple[int | None, int]", kept[1])

@@ -1,0 +1,150 @@
+"""The quick choice is the choice of the full decision, whatever the fleet, the job and the catalog are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, gpupool, images, node
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import clusters, prices, specs
+
+from gpujob.catalog.load import load_catalog
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.cluster_file import fleet_of, read_cluster
+from gpujob.fleet.objects import Resources
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement.capacity import find_room, node_needs, telling_size
+from gpujob.placement.choose import Pick, choose
+from gpujob.placement.decide import decide
+from gpujob.placement.demand import Demand
+from gpujob.quantity import GI
+from tests.e2e.cluster.nodes import Nvidia
+
+SIZED = images(
+    {"name": "small", "backend": "CUDA", "architectures": ["7.5", "8.0", "9.0"], "size": "8Gi"},
+    {"name": "large", "backend": "CUDA", "architectures": ["7.5", "9.0"], "size": "120Gi", "preference": 5,
+     "minDriver": "580.1"},
+    {"name": "rocm", "backend": "ROCm", "architectures": ["gfx942", "gfx90a"], "size": "20Gi", "python": "3.12"},
+    {"name": "root", "backend": "ROCm", "architectures": ["gfx942"], "runsAsNonRoot": "False", "preference": 1,
+     "features": ["FlashAttention"]},
+)  # fmt: skip
+"""Images that differ in what decides between them: size, driver, root, Python and features."""
+
+catalogs = st.sampled_from([ANY_IMAGES, SIZED, load_catalog()])
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> list[dict[str, Any]]:
+    kinds = st.fixed_dictionaries(
+        {},
+        optional={
+            "nodes": st.integers(1, 3),
+            "gpusPerNode": st.sampled_from([1, 2, 8]),
+            "accelerator": st.sampled_from(["MI300X", "H100-SXM", "L4"]),
+        },
+    )
+    return draw(st.lists(kinds, min_size=1, max_size=3))
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> Demand:
+    """Jobs of every kind, some with shapes, a wait, or pools that let them down."""
+    spec = draw(specs())
+    if draw(st.booleans()):
+        spec = {key: value for key, value in spec.items() if key not in ("nodes", "gpusPerNode")}
+        spec["shapes"] = draw(shapes())
+    if draw(st.booleans()):
+        spec["placement"] = {**spec.get("placement", {}), "waitSeconds": draw(st.sampled_from([0, 60]))}
+    if draw(st.integers(0, 3)) == 0:
+        spec["model"] = {"parameters": draw(st.sampled_from(["1B", "8B", "70B"]))}
+        spec.pop("gpuMemory", None)
+    override = draw(st.sampled_from([None, None, "9.4.2", "11.0.0", "x"]))
+    away = draw(st.sampled_from([(), (("x", "2026-01-01T00:00:00Z"),)]))
+    return replace(demand(**spec), pools_away=away, gfx_override=override)
+
+
+@st.composite
+def growing_pools(draw: st.DrawFn) -> Object:
+    """A GPUPool whose nodes an autoscaler adds."""
+    provision = {"maxNodes": draw(st.integers(1, 4)), "gpusPerNode": draw(st.sampled_from([1, 8]))}
+    return gpupool(
+        draw(st.sampled_from(["x", "z"])), {"pool": draw(st.sampled_from(["a", "b", "none"]))},
+        accelerator=draw(st.sampled_from(["MI300X", "L4", "H100-SXM"])), provision=provision,
+    )  # fmt: skip
+
+
+NEW_CARD: Final = Nvidia("NVIDIA-X9", 40960, "newer", (9, 0), mig=False)
+"""A model that no catalog row knows: it may have a price, and nobody knows its speed."""
+
+
+@st.composite
+def other_nodes(draw: st.DrawFn) -> Object:
+    """Nodes of the model without a speed, and nodes with little disk."""
+    name, gpu = f"other-{draw(st.integers(0, 2))}", draw(st.sampled_from([NEW_CARD, NEW_CARD, H100, MI300X, L4]))
+    disk = draw(st.sampled_from(["100Gi", "400Gi", "1000Gi"]))
+    return node(name, gpu, draw(st.sampled_from([1, 8])), allocatable={"ephemeral-storage": disk}, price=draw(prices))
+
+
+worlds = st.builds(
+    lambda objects, others, growing: [*objects, *others, *growing],
+    clusters(most=6),
+    st.lists(other_nodes(), max_size=3, unique_by=lambda found: found["metadata"]["name"]),
+    st.lists(growing_pools(), max_size=2, unique_by=lambda pool: pool["metadata"]["name"]),
+)
+
+
+def answer(demand: Demand, fleet: Fleet, catalog: Catalog) -> Pick:
+    decision = decide(demand, fleet, catalog)
+    return Pick(decision.verdict, decision.choice)
+
+
+@settings(max_examples=400)
+@given(objects=worlds, wish=wishes(), catalog=catalogs)
+def test_the_choice_is_that_of_the_full_decision(objects: list[Object], wish: Demand, catalog: Catalog) -> None:
+    fleet, known = fleet_of(read_cluster(objects), catalog)
+    assert choose(wish, fleet, known) == answer(wish, fleet, known)
+
+
+@given(objects=worlds, queue=st.lists(wishes(), min_size=2, max_size=6), catalog=catalogs)
+def test_it_stays_so_while_a_fleet_fills(objects: list[Object], queue: list[Demand], catalog: Catalog) -> None:
+    """What is kept with a pool from one version to the next is still true."""
+    fleet, known = fleet_of(read_cluster(objects), catalog)
+    for wish in queue:
+        fresh, _ = fleet_of(read_cluster(objects), catalog)
+        fresh = replace(fresh, pools=tuple(replace(pool) for pool in fleet.pools))
+        pick = choose(wish, fleet, known)
+        assert pick == answer(wish, fresh, known)
+        if pick.choice is not None:
+            chosen = pick.choice.candidate
+            fleet = fleet.reserve(chosen.pool, chosen.gang.gpus_per_node, pick.choice.needs, pick.choice.nodes)
+
+
+def plain_room(wish: Demand, pool: Pool, size: int | None) -> list[str] | None:
+    """The nodes by a walk over all of them; None where they are too few."""
+    asked = Resources(wish.millicores or 0, wish.memory or 0, wish.storage or 0)
+    disk = None if size is None else size * 5 // 2 + (wish.storage or 20 * GI)
+    growth = pool.growth if pool.growth and pool.name not in dict(wish.pools_away) else None
+    coming = (growth.template,) * min(growth.count, wish.nodes) if growth else ()
+    found = [
+        each
+        for each in (*pool.nodes, *coming)
+        if all(map(pool.tolerates, each.taints)) and (each.total is None or each.total >= wish.gpus_per_node)
+        if each.allocatable.covers(asked) and (disk is None or (each.allocatable.storage or disk) >= disk)
+        if each.unready is None and each.free >= wish.gpus_per_node and each.left.covers(node_needs(wish, each))
+    ]
+    advised = [sum(taint.effect == "PreferNoSchedule" for taint in each.taints) for each in found]
+    ranked = sorted(zip(found, advised, strict=True), key=lambda f: (f[0].coming, f[1], f[0].free, f[0].left.memory))
+    return sorted(each.name for each, _ in ranked[: wish.nodes]) if len(found) >= wish.nodes else None
+
+
+@given(objects=worlds, wish=wishes(), size=st.sampled_from([None, 8 * GI, 120 * GI, 390 * GI]))
+def test_room_is_what_a_walk_over_all_nodes_finds(objects: list[Object], wish: Demand, size: int | None) -> None:
+    fleet, _ = fleet_of(read_cluster(objects), ANY_IMAGES)
+    for pool in fleet.pools:
+        for asked in map(wish.only, wish.gangs):
+            room = find_room(asked, pool, size)
+            names = [each.name for each in room.nodes] if room.nodes else None
+            assert names == plain_room(asked, pool, size)
+            assert find_room(asked, pool, telling_size(asked, pool, size)) == room
