@@ -110,7 +110,7 @@ def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[F
         try:
             prices.append(parse_dollars(node.price or ""))
         except BadQuantity as error:
-            numbers = (Annotation.PRICE_PER_GPU_HOUR, node.name, error)
+            numbers = (Annotation.PRICE_PER_GPU_HOUR, node.name, str(error))
             doubts.append(Finding(Reason.PRICE_INVALID, "annotation {} of node {} is ignored: {}", numbers))
     if not prices or len(prices) < len(groups):
         return None, tuple(doubts[:1])

@@ -61,19 +61,19 @@ def read_fleet(
                 claimed[admin.name].append(group)
     pools = [claimed_pool(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
     names = names_of(discovered, {pool.name for pool in admin_pools})
-    pools += [_discovered_pool(names[key], groups, catalog, usage) for key, groups in discovered.items()]
-    ordered = tuple(sorted((_with_awaited(pool, usage) for pool in pools), key=lambda pool: pool.name))
+    pools += [discovered_pool(names[key], groups, catalog, usage) for key, groups in discovered.items()]
+    ordered = tuple(sorted((with_awaited(pool, usage) for pool in pools), key=lambda pool: pool.name))
     return Fleet(ordered, frozenset(runtime_classes), claims.overlaps)
 
 
-def _with_awaited(pool: Pool, usage: Usage) -> Pool:
+def with_awaited(pool: Pool, usage: Usage) -> Pool:
     """The pool after pods that wait for its nodes, by its selector alone, got theirs."""
     for gpus, count in sorted(usage.awaited.get(pool.name, {}).items()):
         pool = unnamed_reserved(pool, gpus, count)
     return pool
 
 
-def _discovered_pool(naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
+def discovered_pool(naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A discovered pool: all groups share one identity."""
     first = groups[0]
     price, doubts = pricing.of_nodes(

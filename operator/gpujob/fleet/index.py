@@ -1,0 +1,243 @@
+"""The fleet kept by its changes: a pod touches the figures of one node, a node its pools, and all else is shared.
+
+`read_fleet` says what a fleet is; this gives the same one without reading 10,000 nodes again for each pod. Each figure is
+made by the same functions, of the objects of one node or one pool. Called by the operator; files are read once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.claimed import claimed_pool
+from gpujob.fleet.claims import AdminPool, Claims
+from gpujob.fleet.devices import DeviceGroup
+from gpujob.fleet.naming import Naming, identity_of, names_of
+from gpujob.fleet.objects import Node, Pod
+from gpujob.fleet.pool_nodes import pool_nodes
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.promised import Promised
+from gpujob.fleet.read import discovered_pool, with_awaited
+from gpujob.fleet.usage import Promise, Usage
+
+Home = Hashable
+"""Where devices belong: the name of an admin's pool, or the identity of a discovered one (a tuple)."""
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class FleetIndex:
+    """Takes nodes, pods, GPUPools and promises as they change; `fleet` is what they make now."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._claims, self._admins = Claims(()), dict[str, AdminPool]()
+        self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
+        self._homes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
+        self._homes_of: dict[str, tuple[Home, ...]] = {}
+        self._lost: dict[str, Mapping[str, tuple[str, str]]] = {}
+        self._pods: dict[Key, Pod] = {}
+        self._pods_on: dict[str, dict[Key, Pod]] = defaultdict(dict)
+        self._usage = Usage((), ())
+        self._resources_on: dict[str, tuple[str, ...]] = {}
+        self.promised = Promised()
+        self._names: dict[Home, Naming] = {}
+        self._named_for: tuple[object, ...] = ()
+        self._base: dict[Home, Pool] = {}
+        self._pools: dict[Home, Pool] = {}
+        self._overlaps: dict[str, tuple[str, str]] = {}
+        self._overlapping = False
+        self._touched: set[str] = set()
+        self._stale: set[Home] = set()
+        self._changed: set[Home] = set()
+        self._awaited: dict[str, dict[int, int]] = {}
+        self._ordered: tuple[Pool, ...] = ()
+
+    # What changes
+
+    def put_node(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
+        """Takes a node, new or changed, with its device groups."""
+        before = self._groups.get(node.name)
+        if before is not None and _differ_in_state(before, groups):
+            for home in self._homes_of[node.name]:
+                mine = self._homes[home][node.name]
+                mine[:] = [new for old in mine for new, held in zip(groups, before, strict=True) if held is old]
+            self._groups[node.name] = groups
+            self._touched.add(node.name)
+            return
+        self.drop_node(node.name)
+        self._groups[node.name] = groups
+        self._touched.add(node.name)
+        self._settle(node, groups)
+
+    def drop_node(self, name: str) -> None:
+        """Takes a node away."""
+        if self._groups.pop(name, None) is None:
+            return
+        for home in self._homes_of.pop(name):
+            del self._homes[home][name]
+            self._stale.add(home)
+        if self._lost.pop(name, None):
+            self._overlapping = True
+
+    def put_pod(self, key: Key, pod: Pod | None) -> None:
+        """Takes a pod, new or changed; None when it is gone."""
+        before = self._pods.pop(key, None)
+        if pod is not None:
+            self._pods[key] = pod
+        if pod == before:
+            return
+        if before is not None and before.node:
+            self._pods_on[before.node].pop(key, None)
+            self._touched.add(before.node)
+        if pod is not None and pod.node and not pod.terminal:
+            self._pods_on[pod.node][key] = pod
+            self._touched.add(pod.node)
+        self.promised.take_pod(key, before, pod)
+
+    def put_promises(self, source: Hashable, promises: Iterable[Promise]) -> None:
+        """Takes all that one source promises now; of equal promises that of the last source in order counts."""
+        self._touched |= self.promised.put(source, promises)
+
+    def put_admin_pools(self, admins: Sequence[AdminPool]) -> None:
+        """Takes the admins' GPUPools; when they differ from those held, every node is claimed anew."""
+        named = {admin.name: admin for admin in admins}
+        if named == self._admins:
+            return
+        self._admins, self._claims = named, Claims(admins)
+        for home in [home for home in self._base if isinstance(home, str) and home not in named]:
+            self._forget(home)
+        self._homes.clear()
+        self._homes_of.clear()
+        self._lost.clear()
+        self._stale |= self._base.keys() | named.keys()
+        self._overlapping = True
+        for groups in self._groups.values():
+            if groups:
+                self._settle(groups[0].node, groups)
+
+    def _settle(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
+        """Gives each group of a node its home."""
+        self._claims.overlaps = {}
+        homes: dict[Home, None] = {}
+        for group in groups:
+            admin = self._claims.claim(node, group.resource)
+            home = identity_of(group) if admin is None else admin.name
+            self._homes[home].setdefault(node.name, []).append(group)
+            homes[home] = None
+        self._homes_of[node.name] = tuple(homes)
+        self._stale |= homes.keys()
+        if self._claims.overlaps:
+            self._lost[node.name], self._overlapping = self._claims.overlaps, True
+
+    # What it makes
+
+    def fleet(self, runtime_classes: Iterable[str] = ()) -> Fleet:
+        """The fleet now: what `read_fleet` says of the same objects. Pools that nothing touched are the same values."""
+        self._count()
+        self._name()
+        for home in [*self._stale]:
+            self._build(home)
+            self._stale.discard(home)
+        self._replace_nodes()
+        self._reckon_awaited()
+        if self._overlapping:
+            self._overlaps, self._overlapping = self._all_overlaps(), False
+        if self._changed:
+            for home in self._changed & self._base.keys():
+                self._pools[home] = with_awaited(self._base[home], self._usage)
+            self._changed.clear()
+            self._ordered = tuple(sorted(self._pools.values(), key=lambda pool: pool.name))
+        return Fleet(self._ordered, frozenset(runtime_classes), self._overlaps)
+
+    def _count(self) -> None:
+        """Brings the usage of touched nodes up to date."""
+        usage = self._usage
+        for name in self._touched:
+            for resource in self._resources_on.pop(name, ()):
+                del usage.devices[name, resource]
+            usage.resources.pop(name, None)
+            usage.plain.pop(name, None)
+            pods, promises = self._pods_on.get(name), self.promised.on(name)
+            if not pods and not promises:
+                self._pods_on.pop(name, None)
+                continue
+            found = Usage((pods or {}).values(), promises)
+            usage.resources.update(found.resources)
+            usage.plain.update(found.plain)
+            usage.devices.update(found.devices)
+            self._resources_on[name] = tuple(resource for _, resource in found.devices)
+
+    def _name(self) -> None:
+        """Names the discovered pools anew where pools come or go: a name is short where it is unique."""
+        homes = {home: nodes for home, nodes in self._homes.items() if nodes and not isinstance(home, str)}
+        if self._stale and (named_for := (frozenset(homes), frozenset(self._admins))) != self._named_for:
+            firsts = {home: [nodes[min(nodes)][0]] for home, nodes in homes.items() if isinstance(home, tuple)}
+            names: dict[Home, Naming] = dict(names_of(firsts, set(self._admins)).items())
+            self._stale |= {home for home, naming in names.items() if self._names.get(home) != naming}
+            self._names, self._named_for = names, named_for
+
+    def _build(self, home: Home) -> None:
+        """Makes a pool of all its groups."""
+        nodes = self._homes.get(home, {})
+        groups = [group for name in sorted(nodes) for group in nodes[name]]
+        if isinstance(home, str):
+            self._base[home] = claimed_pool(self._admins[home], groups, self._catalog, self._usage)
+        elif groups:
+            self._base[home] = discovered_pool(self._names[home], groups, self._catalog, self._usage)
+        else:
+            self._forget(home)
+            return
+        self._changed.add(home)
+
+    def _forget(self, home: Home) -> None:
+        self._homes.pop(home, None)
+        self._base.pop(home, None)
+        self._pools.pop(home, None)
+        self._stale.discard(home)
+        self._changed.add(home)
+
+    def _replace_nodes(self) -> None:
+        """Puts the new figures of touched nodes into their pools."""
+        changes: dict[Home, dict[int, object]] = defaultdict(dict)
+        for name in self._touched:
+            for home in self._homes_of.get(name, ()):
+                places = self._base[home].places[name]
+                fresh = pool_nodes(self._homes[home][name], self._usage)
+                for index, node in zip(places, fresh, strict=True):
+                    if self._base[home].nodes[index] != node:
+                        changes[home][index] = node
+        for home, changed in changes.items():
+            self._base[home] = self._base[home].with_nodes(changed)  # type: ignore[arg-type]
+            self._changed.add(home)
+        self._touched.clear()
+
+    def _reckon_awaited(self) -> None:
+        """Counts the pods that wait for any node of a pool, where a promise or a pod of a job changed."""
+        if not self.promised.moved:
+            return
+        before, self._awaited = self._awaited, self.promised.awaited()
+        self._usage.awaited = self._awaited
+        names = {name for name in (*before, *self._awaited) if before.get(name) != self._awaited.get(name)}
+        self._changed |= {home for home, pool in self._base.items() if pool.name in names}
+
+    def _all_overlaps(self) -> dict[str, tuple[str, str]]:
+        """The pools that lost a node to an older one, each with the first node by name."""
+        found: dict[str, tuple[str, str]] = {}
+        for name in sorted(self._lost):
+            for loser, winner in self._lost[name].items():
+                found.setdefault(loser, winner)
+        return found
+
+
+def _differ_in_state(before: Sequence[DeviceGroup], after: Sequence[DeviceGroup]) -> bool:
+    """Whether a node differs only in what comes and goes: ready, cordoned, being deleted."""
+    if len(before) != len(after) or not before:
+        return False
+    old, new = before[0].node, after[0].node
+    if replace(new, ready=old.ready, cordoned=old.cordoned, leaving=old.leaving) != old:
+        return False
+    return all(replace(one, node=old) == other for one, other in zip(after, before, strict=True))
