@@ -15,10 +15,10 @@ from gpujob.cluster.kinds import PoolRecord
 from gpujob.cluster.mirror import Key, Mirror
 from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.devices import DeviceGroup, groups_of
+from gpujob.fleet.index import FleetIndex
 from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.quota import Quota, Quotas, quotas_after, quotas_of, taken_by
-from gpujob.fleet.read import read_fleet
 from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.usage import Promise
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
@@ -39,7 +39,9 @@ class Book:
         self._pods: dict[str, dict[Key, PodState]] = defaultdict(dict)
         self._services: dict[str, dict[Key, ServiceRecord]] = defaultdict(dict)
         self._owner: dict[tuple[str, Key], str] = {}
-        self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
+        self._index = FleetIndex(shipped)
+        self._unread: set[str] = set()
+        self._under_way: set[str] = set()
         self._recollections: dict[str, Recollection] = {}
         self._expiring: dict[str, float] = {}
         self._forgotten = 0
@@ -48,6 +50,7 @@ class Book:
 
     def take(self, changes: Mapping[str, Iterable[Key]]) -> set[str]:
         """Brings the index up to date; the uids of the jobs that are concerned."""
+        self._follow()
         touched: set[str] = set()
         for key in changes.get("gpujobs", ()):
             self._take_job(key, touched)
@@ -61,15 +64,6 @@ class Book:
         for key in changes.get("services", ()):
             service = cast("ServiceRecord | None", self.mirror.objects("services").get(key))
             self._file("services", key, service.owner_uid if service else "", service, self._services, touched)
-        if "gpuruntimes" in changes:
-            runtimes = cast("Mapping[Key, Runtime]", self.mirror.objects("gpuruntimes"))
-            self.catalog = self._shipped.with_runtimes(runtimes.values())
-            self._groups.clear()
-        for _, name in changes.get("nodes", ()):
-            self._groups.pop(name, None)
-            if ("", name) not in self.mirror.objects("nodes"):
-                self._recollections.pop(name, None)
-                self._expiring.pop(name, None)
         return touched
 
     def child(self, uid: str) -> ChildRecord | None:
@@ -88,34 +82,61 @@ class Book:
 
     def fleet(self, promised: Iterable[Promise] = ()) -> Fleet:
         """The fleet now, after what is promised to children and to placements under way."""
+        self._follow()
+        self._promise(promised)
         nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
-        for node in nodes.values():
-            if node.name not in self._groups:
-                self._groups[node.name] = self._recalled(node.name, self._read_groups(node))
-        pods = cast("Mapping[Key, PodRecord]", self.mirror.objects("pods"))
-        # A placement under way whose child is here already is one promise, not two.
-        promises = {p.key: p for p in promised}
-        for children in self._children.values():
-            promises.update({p.key: p for c in children.values() for p in c.promises()})
-        fleet = read_fleet(
-            nodes.values(),
-            (pod.use for pod in pods.values()),
-            self.catalog,
-            self.admin_pools(),
-            (name for _, name in self.mirror.objects("runtimeclasses")),
-            promises.values(),
-            self._groups,
-        )
-        return replace(fleet, quotas=self._quotas(promises.values()))
+        for name in sorted(self._unread):
+            node = nodes.get(("", name))
+            if node is not None:
+                self._index.put_node(node, self._recalled(name, self._read_groups(node)))
+        self._unread.clear()
+        fleet = self._index.fleet(name for _, name in self.mirror.objects("runtimeclasses"))
+        quotas = self._quotas()
+        return replace(fleet, quotas=quotas) if quotas else fleet
 
-    def _quotas(self, promises: Iterable[Promise]) -> Quotas:
+    def _follow(self) -> None:
+        """Brings the index of the fleet up to what the mirror holds."""
+        moved = self.mirror.take_moved()
+        if "gpuruntimes" in moved:
+            runtimes = cast("Mapping[Key, Runtime]", self.mirror.objects("gpuruntimes"))
+            self.catalog = self._shipped.with_runtimes(runtimes.values())
+            # What labels mean is in the catalog, so that all nodes are read again.
+            self._index, self._under_way = FleetIndex(self.catalog), set()
+            moved = {kind: set(self.mirror.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
+        for key in moved.get("nodes", ()):
+            self._unread.add(key[1])
+            if key not in self.mirror.objects("nodes"):
+                self._index.drop_node(key[1])
+                self._recollections.pop(key[1], None)
+                self._expiring.pop(key[1], None)
+        for key in moved.get("pods", ()):
+            pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
+            self._index.put_pod(key, pod.use if pod else None)
+        for key in moved.get("jobs", ()):
+            child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
+            # A placement under way whose child is here already is one promise, not two: the child's counts.
+            self._index.put_promises((1, *key), child.promises() if child and child.owner_uid else ())
+        if "gpupools" in moved:
+            self._index.put_admin_pools(self.admin_pools())
+
+    def _promise(self, promised: Iterable[Promise]) -> None:
+        """Tells the index which placements are under way."""
+        by_job: dict[str, list[Promise]] = defaultdict(list)
+        for promise in promised:
+            by_job[promise.job_uid].append(promise)
+        for uid in self._under_way | by_job.keys():
+            self._index.put_promises((0, uid, ""), by_job.get(uid, ()))
+        self._under_way = set(by_job)
+
+    def _quotas(self) -> Quotas:
         """What namespaces may still take, after pods that are promised and that no quota has counted yet."""
         held = cast("Mapping[Key, Quota]", self.mirror.objects("resourcequotas"))
         quotas = quotas_of((namespace, quota) for (namespace, _), quota in held.items())
         if not quotas:
             return quotas
-        pods = cast("Mapping[Key, PodRecord]", self.mirror.objects("pods"))
-        there = Counter((pod.use.job_uid, pod.use.attempt) for pod in pods.values() if pod.use.job_uid)
+        promises = list(self._index.promised.all())
+        pods = (pod for uid in {promise.job_uid for promise in promises} for pod in self._index.promised.pods_of(uid))
+        there = Counter((pod.job_uid, pod.attempt) for pod in pods)
         for promise in promises:
             if there[promise.job_uid, promise.attempt] > 0:
                 there[promise.job_uid, promise.attempt] -= 1
@@ -147,7 +168,7 @@ class Book:
         for name in [name for name, until in self._expiring.items() if now >= until]:
             del self._expiring[name]
             self._recollections.pop(name, None)
-            self._groups.pop(name, None)
+            self._unread.add(name)
             self._forgotten += 1
 
     def admin_pools(self) -> list[AdminPool]:

@@ -119,7 +119,7 @@ def _slimmed(slim: Slim, obj: JsonObject) -> JsonObject | _Refusal:
 class _Shelf:
     """One kind's objects."""
 
-    __slots__ = ("dirty", "ended", "listed", "objects", "refused", "seen", "slim", "tags", "version")
+    __slots__ = ("dirty", "ended", "listed", "moved", "objects", "refused", "seen", "slim", "tags", "version")
 
     def __init__(self, slim: Slim) -> None:
         self.slim = slim
@@ -131,10 +131,12 @@ class _Shelf:
         self.listed = False
         self.version = 0
         self.dirty: set[Key] = set()
+        self.moved: set[Key] = set()
 
     def mark(self, key: Key) -> None:
         self.version += 1
         self.dirty.add(key)
+        self.moved.add(key)
 
     def advance(self, version: int | None) -> None:
         if self.seen is None or _newer(version, self.seen):
@@ -207,6 +209,14 @@ class Mirror:
             if shelf.dirty:
                 changes[kind], shelf.dirty = shelf.dirty, set()
         return changes
+
+    def take_moved(self) -> dict[str, set[Key]]:
+        """`take_changes` for a second reader, which is woken by nothing: an index that is brought up to date when asked."""
+        moved = {}
+        for kind, shelf in self._shelves.items():
+            if shelf.moved:
+                moved[kind], shelf.moved = shelf.moved, set()
+        return moved
 
     # What the API server says
 

@@ -121,6 +121,11 @@ class Pool:
         return word == self.name or word in self.also
 
     @cached_property
+    def largest(self) -> int:
+        """The devices of its largest node; 0 where there is none."""
+        return max((node.total or node.healthy for node in self.nodes), default=0)
+
+    @cached_property
     def stock(self) -> Stock:
         """Its nodes in the order in which capacity asks for them."""
         return Stock(self.nodes, self.tolerates)
@@ -146,7 +151,7 @@ class Pool:
             nodes[index] = node
         pool = copy(self)
         kept = pool.__dict__
-        for name in ("free", "total", "stock"):
+        for name in ("free", "total", "largest", "stock"):
             kept.pop(name, None)
         kept["nodes"] = tuple(nodes)
         kept["answers"] = self.answers

@@ -49,7 +49,8 @@ def _fewest(demand: Demand, pool: Pool, catalog: Catalog) -> Gang:
 def _shapes(demand: Demand, pool: Pool) -> Iterator[Gang]:
     model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else 1
     templates = [pool.growth.template] if pool.growth else []
-    largest = max((node.total or node.healthy for node in (*pool.nodes, *templates)), default=1)
+    # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
+    largest = max(1, pool.largest, *(node.total or node.healthy for node in templates))
     yield Gang(nodes, 1)
     if model is None or (model.sharding_said and model.sharding is Sharding.NONE):
         return
