@@ -32,7 +32,7 @@ def test_an_admins_pool_claims_nodes_and_discovered_pools_come_and_go(
     both = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": nodes[:2]}]}
     admins = ["admins-first", "admins-second"]
     dear, discovered = "h100-sxm-p5-48xlarge-ondemand", "mi300x-standard-nd96isr-mi300x-v5-ondemand"
-    team.submit("market", runs_for="0s")
+    team.submit("market", runs_for="0s", placement={"objective": "Cost"})
     team.until("market", "Succeeded")
     market = team.status("market")["placement"]
     assert (market["pool"], market["pricePerHour"]) == (discovered, "6.00")
