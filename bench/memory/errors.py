@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.memory.rows import Measured
+from bench.memory.rows import Measured, Metric
+from gpujob.memory import reserve
 from gpujob.memory.estimate import Estimate, estimate
 
 
@@ -18,13 +19,20 @@ class Error:
     estimate: Estimate
 
     @property
+    def predicted(self) -> int:
+        """The estimate of what was read, in bytes: `expected`, or for reserved memory `high` without the contexts."""
+        if self.measured.metric is Metric.RESERVED:
+            return self.estimate.high - reserve.contexts(self.measured.workload)
+        return self.estimate.expected
+
+    @property
     def relative(self) -> float:
-        """Expected over measured, less one; positive: the estimate is too high."""
-        return self.estimate.expected / self.measured.peak - 1
+        """Predicted over measured, less one; positive: the estimate is too high."""
+        return self.predicted / self.measured.peak - 1
 
     @property
     def above_high(self) -> float:
-        """What the device showed as used over the estimate's high, less one; positive: it would not have been enough."""
+        """What the device showed as used over the estimate's high, less one; positive: high would not have been enough."""
         return self.measured.device / self.estimate.high - 1
 
 

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from gpujob.catalog.load import load_catalog
+from gpujob.catalog.records import ModelShape
 from gpujob.memory.workload import LINEAR_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
-TABLES = ("h100", "h100_others", "published", "peft")
+TABLES = ("h100", "h100_others", "published", "published_others", "peft")
 FOLDER = Path(__file__).parent / "measured"
+H100 = 85_017_493_504
+"""Bytes that PyTorch reported on the H100 of the measurements."""
+
+
+class Metric(StrEnum):
+    """What a source read as its peak."""
+
+    ALLOCATED = "allocated"
+    """What tensors took (max_memory_allocated, peak active, weights after loading)."""
+    RESERVED = "reserved"
+    """What the caching allocator held (max_memory_reserved)."""
+    PERCENTILE = "percentile"
+    """The 99th of what the allocator held, over batches of which most are shorter than the longest."""
+    UNSTATED = "unstated"
+    """The source says memory and no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +40,10 @@ class Measured:
     fitted: bool
     """False: it ran out of memory."""
     peak: int
-    """What the framework allocated, or reserved where the source says so."""
+    metric: Metric
+    """What `peak` is."""
     device: int
-    """What the driver showed as used; the peak where nobody read it."""
+    """What the driver showed as used; the peak where nobody read it; what the device has where it ran out."""
     source: str
 
 
@@ -36,11 +54,8 @@ def read(table: str) -> list[Measured]:
 
 
 def _measured(row: dict[str, str]) -> Measured:
-    shape = load_catalog().model(row["model"])
-    if shape is None:
-        raise ValueError(f"{row['id']}: the catalog has no model {row['model']}")
     workload = Workload(
-        shape=shape,
+        shape=_shape(row),
         method=Method(row["method"]),
         precision=Precision(row["precision"]),
         optimizer=Optimizer(row["optimizer"]),
@@ -55,4 +70,26 @@ def _measured(row: dict[str, str]) -> Measured:
         four_bit=row["four_bit"] == "yes",
     )
     peak = int(row["peak"] or 0)
-    return Measured(row["id"], workload, row["status"] == "ok", peak, int(row["device"] or peak), row["source"])
+    return Measured(
+        id=row["id"],
+        workload=workload,
+        fitted=row["status"] == "ok",
+        peak=peak,
+        metric=Metric(row["metric"] or Metric.ALLOCATED),
+        device=int(row["device"] or peak or H100),
+        source=row["source"],
+    )
+
+
+def _shape(row: dict[str, str]) -> ModelShape:
+    """The catalog's shape, with what the measured code builds otherwise: `tied=no parameters=7217189760`."""
+    shape = load_catalog().model(row["model"])
+    if shape is None:
+        raise ValueError(f"{row['id']}: the catalog has no model {row['model']}")
+    said = dict(item.split("=") for item in row["shape"].split())
+    return replace(
+        shape,
+        parameters=int(said.get("parameters", shape.parameters)),
+        tied=said.get("tied", "yes" if shape.tied else "no") == "yes",
+        stepwise=said.get("stepwise", "yes" if shape.stepwise else "no") == "yes",
+    )

@@ -56,12 +56,13 @@ def last_norm(work: Workload) -> int:
 def _norms(work: Workload) -> int:
     """Two norms. RMSNorm works in 32 bits: it keeps its 32-bit input; trained, also what its weight multiplies and
     what the next product reads. Under autocast all are 32 bits wide and each of five products casts its own copy.
+    bitsandbytes' 4-bit product keeps what it read although its weights are frozen (MatMul4Bit, `ctx.tensors`).
     """
     h, x = work.shape.hidden, work.compute_bytes
     if work.autocasts:
         return 2 * (4 + 4) * h + (5 if work.shape.gated else 4) * x * h
     if work.adapts:
-        return 2 * (4 if work.shape.gated else x) * h
+        return 2 * ((4 if work.shape.gated else x) + (x if work.quantised else 0)) * h
     return 2 * ((4 + 2 * x) if work.shape.gated else 2 * x) * h
 
 
@@ -80,10 +81,10 @@ def _attention(work: Workload) -> int:
 
 def _mlp(work: Workload) -> int:
     """Gate, its activation, up and their product; a plain MLP has two, or five where its activation is a formula of
-    several steps (gelu_new of GPT-2). A frozen last product keeps no input.
+    several steps (gelu_new of GPT-2). A frozen last product keeps no input, unless it is quantised.
     """
     tensors = 4 if work.shape.gated else 5 if work.shape.stepwise else 2
-    return work.compute_bytes * work.shape.active_ffn * (tensors - (1 if work.adapts else 0))
+    return work.compute_bytes * work.shape.active_ffn * (tensors - (1 if work.adapts and not work.quantised else 0))
 
 
 def _adapter_inputs(work: Workload) -> int:

@@ -59,8 +59,9 @@ def weights(work: Workload) -> int:
 
 
 def dequantised(work: Workload) -> int:
-    """A quantised layer computes with 16-bit copies of its weights."""
-    return work.compute_bytes * work.shape.layer_parameters if work.quantised else 0
+    """A quantised product reads a 16-bit copy of its matrix, which is freed before the next: the largest one's bytes."""
+    shape = work.shape
+    return work.compute_bytes * shape.hidden * max(shape.ffn, shape.query_width) if work.quantised else 0
 
 
 def gradient_bytes(work: Workload) -> int:
@@ -84,12 +85,22 @@ def optimizer(work: Workload) -> int:
 
 def adapters(work: Workload, learning: bool = True) -> int:
     """Adapters with their states and, while they learn, gradients: 16 B for each parameter under AdamW
-    (LoRA, arXiv 2106.09685, section 4.2).
+    (LoRA, arXiv 2106.09685, section 4.2). DeepSpeed trains 32-bit copies of 16-bit adapters and spreads the copies.
     """
     if not work.adapts:
         return 0
-    each = ADAPTER_BYTES * (2 if learning else 1) + _state_bytes(work.optimizer, ADAPTER_BYTES)
-    return adapter_parameters(work.shape, work.rank, work.targets) * each
+    count = adapter_parameters(work.shape, work.rank, work.targets)
+    state = _state_bytes(work.optimizer, ADAPTER_BYTES)
+    if work.deepspeed:
+        narrow = work.compute_bytes * (2 if learning else 1)
+        return count * narrow // (work.gpus if work.gathers else 1) + count * (ADAPTER_BYTES + state) // work.gpus
+    return count * (ADAPTER_BYTES * (2 if learning else 1) + state) // (work.gpus if work.gathers else 1)
+
+
+def adapter_copy(work: Workload) -> int:
+    """A copy of the adapters."""
+    count = adapter_parameters(work.shape, work.rank, work.targets)
+    return ADAPTER_BYTES * count // (work.gpus if work.gathers else 1)
 
 
 def adapter_parameters(shape: ModelShape, rank: int, targets: tuple[str, ...]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gpujob.memory import activations, states
+from gpujob.memory import activations, deepspeed, states
 from gpujob.memory.moments import Components
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Checkpointing, Method, Precision, Sharding
@@ -30,9 +30,9 @@ def moments(work: Workload) -> Iterator[Components]:
         yield _at_forward_end(work)
     yield _at_first_layer_back(work)
     yield _at_last_layer_back(work)
+    yield _at_step(work)
     if work.method is Method.FULL:
         yield _at_embedding(work)
-        yield _moment(work, gradients=states.gradients(work, work.shape.parameters))
 
 
 def logits(work: Workload, each: int) -> int:
@@ -100,7 +100,7 @@ def _at_first_layer_back(work: Workload) -> Components:
     """The last layer is recomputed while every checkpoint still waits; the head has its gradient."""
     head = states.gradients(work, work.shape.embedding_parameters) if work.method is Method.FULL else 0
     kept = _kept(work) + _recomputed(work)
-    return _moment(work, gradients=head, kept=kept, overhead=gathered(work, layers=2))
+    return _moment(work, gradients=head, kept=kept, overhead=gathered(work, layers=2) + _adapter_buckets(work))
 
 
 def _at_last_layer_back(work: Workload) -> Components:
@@ -108,13 +108,24 @@ def _at_last_layer_back(work: Workload) -> Components:
     shape = work.shape
     others = max(shape.parameters - shape.embedding_parameters - shape.layer_parameters, 0)
     full = work.method is Method.FULL
-    head = work.compute_bytes * shape.embedding_parameters if work.gathers and full else 0
+    head = work.compute_bytes * shape.embedding_parameters if work.gathers and full else _adapter_buckets(work)
     return _moment(
         work,
         gradients=states.gradients(work, others) if full else 0,
         kept=activations.at_work(work) * work.tokens,
         overhead=head + gathered(work, layers=2) + (reduced(work, shape.layer_parameters) if full else 0),
     )
+
+
+def _adapter_buckets(work: Workload) -> int:
+    """DeepSpeed's buffers of gradients are there while the backward pass runs; whole models have larger moments."""
+    return deepspeed.buckets(work) if work.adapts else 0
+
+
+def _at_step(work: Workload) -> Components:
+    """The optimizer's step, when every gradient is there."""
+    trained = work.shape.parameters if work.method is Method.FULL else 0
+    return _moment(work, gradients=states.gradients(work, trained), overhead=deepspeed.stepped(work))
 
 
 def _recomputed(work: Workload) -> int:

@@ -61,7 +61,16 @@ class Workload:
     @property
     def gathers(self) -> bool:
         """Whether each GPU keeps a part of the weights and gathers the rest when it computes."""
-        return self.gpus > 1 and self.sharding in (Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP)
+        spread = (Sharding.ZERO3, Sharding.FSDP) if self.deepspeed else (Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP)
+        return self.gpus > 1 and self.sharding in spread
+
+    @property
+    def deepspeed(self) -> bool:
+        """Whether DeepSpeed trains, with the buffers that it keeps on any number of GPUs: ZeRO-3, and adapters under
+        any of its stages. ZeRO-1 and ZeRO-2 of whole models are PyTorch's own (ZeroRedundancyOptimizer, FSDP2).
+        """
+        stages = (Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3) if self.adapts else (Sharding.ZERO3,)
+        return self.sharding in stages and self.method is not Method.INFERENCE
 
     @property
     def replicates(self) -> bool:

@@ -2,59 +2,77 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from bench.memory import errors, rows
 
-TORCH_SEES = 85_017_493_504
-"""Bytes that PyTorch reported on the H100 of the measurements."""
+MEASURED_HERE = ("h100", "h100_others")
+PUBLISHED = ("published", "published_others", "peft")
+
+ABOVE_HIGH = {
+    # GPT-2 with checkpoints holds 0.6 GB more than is explained.
+    "O002": 0.08,
+    # Accelerate's trainer holds the logits once more, in 32 bits (convert_outputs_to_fp32); most loops do not.
+    **dict.fromkeys(("M20", "N01", "N03", "N04"), 0.09),
+    # DeepSpeed ZeRO-3 on one GPU: 43.5 GB whatever the length, of which 40 are explained.
+    **dict.fromkeys(("M14", "N32", "N33"), 0.09),
+}
+"""Rows that were measured above `high` by more than 5 %, why, and the bound that holds instead."""
 
 
-@pytest.fixture(scope="module")
-def h100() -> list[errors.Error]:
-    return errors.of(rows.read("h100"))
+@cache
+def found(table: str) -> tuple[errors.Error, ...]:
+    return tuple(errors.of(rows.read(table)))
 
 
-def test_on_the_h100_every_row_is_within_15_percent_and_half_within_5(h100: list[errors.Error]) -> None:
-    total = errors.summary(h100)
-    assert total.rows == 112
-    assert total.median <= 0.05
+@pytest.mark.parametrize(("table", "count"), [("h100", 112), ("h100_others", 37)])
+def test_on_the_h100_every_row_is_within_15_percent_and_half_within_1(table: str, count: int) -> None:
+    total = errors.summary(found(table))
+    assert total.rows == count
+    assert total.median <= 0.01
     assert total.worst <= 0.15
 
 
-def test_no_device_needed_more_than_the_high_end_by_5_percent(h100: list[errors.Error]) -> None:
-    assert errors.summary(h100).above_high <= 0.05
-
-
-def test_the_band_is_narrow(h100: list[errors.Error]) -> None:
-    assert errors.summary(h100).band <= 1.15
-
-
-@pytest.mark.parametrize("table", ["h100", "h100_others"])
-def test_nothing_that_ran_out_of_memory_is_said_to_fit(table: str) -> None:
-    failed = [error for error in errors.of(rows.read(table)) if not error.measured.fitted]
-    assert failed
-    assert [error.measured.id for error in failed if error.estimate.high <= TORCH_SEES] == []
-
-
-def test_models_that_no_constant_was_taken_from_are_as_near() -> None:
-    total = errors.summary(errors.of(rows.read("h100_others")))
-    assert total.median <= 0.05
-    assert total.worst <= 0.15
-    assert total.above_high <= 0.10
-
-
-@pytest.mark.parametrize("table", ["published", "peft"])
+@pytest.mark.parametrize("table", PUBLISHED)
 def test_published_figures_are_met_by_the_median_and_by_nine_of_ten(table: str) -> None:
-    total = errors.summary(errors.of(rows.read(table)))
+    total = errors.summary(found(table))
     assert total.median <= 0.10
     assert total.within_25 >= 0.90
-    assert total.band <= 1.15
+
+
+@pytest.mark.parametrize("table", rows.TABLES)
+def test_no_device_needed_more_than_the_high_end_by_5_percent(table: str) -> None:
+    fitted = [error for error in found(table) if error.measured.fitted]
+    assert [error.measured.id for error in fitted if error.above_high > ABOVE_HIGH.get(error.measured.id, 0.05)] == []
+
+
+def test_every_exception_is_still_one() -> None:
+    above = {e.measured.id for table in rows.TABLES for e in found(table) if e.measured.fitted and e.above_high > 0.05}
+    assert above == set(ABOVE_HIGH)
+
+
+@pytest.mark.parametrize("table", ["h100", "h100_others", "published", "peft"])
+def test_the_band_is_narrow(table: str) -> None:
+    assert errors.summary(found(table)).band <= 1.15
+
+
+@pytest.mark.parametrize("table", ["h100", "h100_others", "published_others"])
+def test_nothing_that_ran_out_of_memory_is_said_to_fit(table: str) -> None:
+    failed = [error for error in found(table) if not error.measured.fitted]
+    assert failed
+    assert [error.measured.id for error in failed if error.estimate.high <= error.measured.device] == []
 
 
 def test_components_add_up_to_what_is_expected() -> None:
     for table in rows.TABLES:
-        for error in errors.of(rows.read(table)):
-            found = error.estimate
-            assert found.components.total == found.expected, error.measured.id
-            assert 0 < found.low <= found.expected < found.high, error.measured.id
+        for error in found(table):
+            estimate = error.estimate
+            assert estimate.components.total == estimate.expected, error.measured.id
+            assert 0 < estimate.low <= estimate.expected < estimate.high, error.measured.id
+
+
+def test_reserved_memory_is_compared_with_what_the_allocator_holds() -> None:
+    reserved = next(error for error in found("published") if error.measured.metric is rows.Metric.RESERVED)
+    assert reserved.estimate.expected < reserved.predicted < reserved.estimate.high

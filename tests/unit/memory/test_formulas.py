@@ -8,10 +8,11 @@ import pytest
 
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import ModelShape
-from gpujob.memory import serving, states
+from gpujob.memory import deepspeed, serving, states
+from gpujob.memory.activations import everything
 from gpujob.memory.estimate import estimate
 from gpujob.memory.shapes import usual_shape
-from gpujob.memory.workload import Workload
+from gpujob.memory.workload import LINEAR_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 
@@ -73,6 +74,41 @@ def test_the_cache_of_a_token_is_what_vllm_counts(name: str, each: int, precisio
 def test_quantised_models_keep_embedding_and_head_in_16_bits() -> None:
     inner = P - 2 * 128256 * 4096
     assert states.weights(Workload(LLAMA, Method.QLORA)) == inner * 9 // 16 + 4 * 128256 * 4096
+
+
+def test_a_quantised_product_keeps_its_input_and_dequantises_one_matrix() -> None:
+    frozen, quantised = (everything(Workload(LLAMA, method)) for method in (Method.LORA, Method.QLORA))
+    assert quantised - frozen == 2 * LLAMA.ffn + 2 * 2 * LLAMA.hidden
+    assert states.dequantised(Workload(LLAMA, Method.QLORA)) == 2 * LLAMA.hidden * LLAMA.ffn
+
+
+def test_deepspeed_steps_a_sub_group_at_once_on_any_number_of_gpus() -> None:
+    one, eight = (Workload(LLAMA, precision=Precision.MIXED, sharding=Sharding.ZERO3, gpus=n) for n in (1, 8))
+    assert deepspeed.stepped(one) == 6 * 10**9
+    assert deepspeed.stepped(eight) == 6 * 10**9
+    assert deepspeed.stepped(replace(eight, gpus=16)) == 6 * (P // 16)
+    assert deepspeed.stepped(replace(one, sharding=Sharding.FSDP)) == 0
+
+
+@pytest.mark.parametrize(("sharding", "expected"), [(Sharding.ZERO1, 2), (Sharding.ZERO2, 2), (Sharding.ZERO3, 1)])
+def test_deepspeed_reduces_adapters_in_buckets_of_half_a_billion(sharding: Sharding, expected: int) -> None:
+    assert deepspeed.buckets(Workload(LLAMA, Method.LORA, sharding=sharding)) == expected * 10**9
+
+
+def test_deepspeed_spreads_the_states_of_adapters_and_zero3_the_adapters() -> None:
+    work = Workload(LLAMA, Method.LORA, sharding=Sharding.ZERO2, gpus=4)
+    count = states.adapter_parameters(LLAMA, work.rank, work.targets)
+    assert states.adapters(work) == 4 * count + 12 * count // 4
+    assert states.adapters(replace(work, sharding=Sharding.ZERO3)) == 16 * count // 4
+    assert states.adapters(replace(work, sharding=Sharding.FSDP)) == 16 * count // 4
+    assert states.adapters(replace(work, sharding=Sharding.NONE)) == 16 * count
+
+
+def test_wide_adapters_need_room_for_gradients_and_a_copy_beside_the_loss() -> None:
+    work = Workload(LLAMA, Method.LORA, checkpointing=Checkpointing.LAYERS, targets=LINEAR_TARGETS)
+    narrow, wide = (estimate(replace(work, rank=rank)) for rank in (8, 64))
+    more = states.adapter_parameters(LLAMA, 64 - 8, LINEAR_TARGETS)
+    assert wide.high - narrow.high == pytest.approx(20 * more, rel=1e-3)
 
 
 def test_activations_depend_on_tokens_not_on_how_they_are_batched() -> None:

@@ -1,0 +1,47 @@
+"""What DeepSpeed's ZeRO holds besides the states, in bytes on one GPU; on one GPU too, where nothing is spread.
+
+The sizes are the defaults of its configuration (deepspeed.readthedocs.io, "ZeRO": reduce_bucket_size, sub_group_size,
+stage3_max_live_parameters), in elements.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.memory import states
+from gpujob.memory.workload import Workload
+from gpujob.vocabulary import Method, Sharding
+
+REDUCE_BUCKET: Final = 5 * 10**8
+"""Elements of the buffer in which 16-bit gradients wait to be reduced; stages 1 and 2 hold two, to overlap."""
+SUB_GROUP: Final = 10**9
+"""Parameters that ZeRO-3 steps at once."""
+LIVE: Final = 10**9
+"""Parameters that ZeRO-3 leaves gathered."""
+NORM_BYTES: Final = 8
+"""The norm of a gradient is taken in 64 bits, one tensor at a time."""
+
+
+def buckets(work: Workload) -> int:
+    """The buffers of gradients on their way, from a step's first gradient to its last."""
+    if not work.deepspeed:
+        return 0
+    return 2 * REDUCE_BUCKET * (1 if work.sharding is Sharding.ZERO3 else 2)
+
+
+def stepped(work: Workload) -> int:
+    """At the step: the gradients of one sub-group, first flattened in 16 bits, then cast to 32."""
+    if not work.deepspeed:
+        return 0
+    trained = work.shape.parameters
+    if work.adapts:
+        trained = states.adapter_parameters(work.shape, work.rank, work.targets)
+    return (2 + 4) * min(SUB_GROUP, trained // work.gpus)
+
+
+def held(work: Workload) -> int:
+    """Blocks that pass at other moments than the step's: live weights, the buckets and the largest norm."""
+    if not work.deepspeed or work.method is not Method.FULL:
+        return 0
+    live = work.compute_bytes * min(LIVE, work.shape.parameters) if work.gathers else 0
+    return live + buckets(work) + NORM_BYTES * work.shape.embedding_parameters // work.gpus
