@@ -286,6 +286,7 @@ class Reason(StrEnum):
     RUNS_AS_ROOT = "RunsAsRoot"
     BF16_EMULATED = "BF16Emulated"
     LABELS_GONE = "LabelsGone"
+    LABEL_UNREADABLE = "LabelUnreadable"
     INTEGRATED_MEMORY = "IntegratedMemory"
     TAINT_PREFERRED_AGAINST = "TaintPreferredAgainst"
 

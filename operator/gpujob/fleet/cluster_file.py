@@ -179,10 +179,12 @@ class _Reading:
         """All that was kept, read."""
         nodes = tuple(self._read("Node", read_node))
         self.unread += [f"Node {node.name}: {problem}" for node in nodes for problem in node.unread]
+        pods = tuple(self._read("Pod", read_pod))
+        self.unread += [f"Pod {pod.namespace}/{pod.name}: {problem}" for pod in pods for problem in pod.unread]
         pools = tuple(self._read("GPUPool", _gpupool))
         return ClusterObjects(
             nodes=nodes,
-            pods=tuple(self._read("Pod", read_pod)),
+            pods=pods,
             admin_pools=tuple(pool for pool in pools if not _is_discovered(pool)),
             discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
             runtimes=tuple(self._read("GPURuntime", _runtime)),

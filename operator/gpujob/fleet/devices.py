@@ -12,6 +12,7 @@ from gpujob.fleet.cloud import Origin, origin_of
 from gpujob.fleet.facts import DeviceFacts, devices_of_machine
 from gpujob.fleet.objects import Node, vendor_of
 from gpujob.fleet.silicon import Silicon
+from gpujob.fleet.unreadable import unreadable
 from gpujob.vocabulary import Reason, Vendor
 
 
@@ -59,6 +60,8 @@ def _group(node: Node, origin: Origin, resource: str, catalog: Catalog) -> Devic
     vendor = vendor_of(resource)
     reader = nvidia if vendor is Vendor.NVIDIA else amd
     facts = reader.read(node, resource, origin.instance_type, catalog)
+    doubts = unreadable(node.labels, facts, resource)
+    facts = replace(facts, doubts=(*facts.doubts, *doubts)) if doubts else facts
     healthy, labelled = node.devices.get(resource, 0), _labelled(facts, resource, node)
     capacity = max(node.capacity.get(resource, 0), healthy)
     if labelled and 0 < capacity < labelled and facts.problem is None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gpujob import quantity
 from gpujob.errors import BadQuantity
-from gpujob.untrusted import table, tables, whole_number
+from gpujob.untrusted import one_line, table, tables, whole_number
 from gpujob.vocabulary import Annotation, Label, Vendor
 
 Labels = Mapping[str, str]
@@ -118,6 +118,7 @@ class Pod:
     needs: Resources
     devices: Mapping[str, int]
     attempt: int = 0
+    unread: tuple[str, ...] = ()
 
 
 def vendor_of(resource: str) -> Vendor | None:
@@ -140,17 +141,18 @@ def read_node(raw: Mapping[str, Any]) -> Node:
     allocatable = table(status, "allocatable" if "allocatable" in status else "capacity")
     allocatable = {"pods": USUAL_PODS, **allocatable}
     labels = table(metadata, "labels")
-    unread += [f"label {str(key)[:63]} is no text" for key, value in labels.items() if not isinstance(value, str)]
+    annotations = table(metadata, "annotations")
+    price = _text(annotations.get(Annotation.PRICE_PER_GPU_HOUR), f"annotation {Annotation.PRICE_PER_GPU_HOUR}", unread)
     return Node(
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
-        labels={key: value for key, value in labels.items() if isinstance(key, str) and isinstance(value, str)},
-        taints=tuple(_taints(spec)),
+        labels=_labels(labels, unread),
+        taints=tuple(_taints(spec, unread)),
         ready=_is_ready(status),
-        cordoned=spec.get("unschedulable") is True,
+        cordoned=_is_cordoned(spec, unread),
         leaving=bool(metadata.get("deletionTimestamp")),
         provider=str(spec.get("providerID") or "").partition(":")[0][:32],
-        price=_text(table(metadata, "annotations").get(Annotation.PRICE_PER_GPU_HOUR)),
+        price=price,
         allocatable=_resources(allocatable, unread),
         devices=_devices(allocatable, unread),
         capacity=_devices(table(status, "capacity"), unread),
@@ -161,7 +163,8 @@ def read_node(raw: Mapping[str, Any]) -> Node:
 def read_pod(raw: Mapping[str, Any]) -> Pod:
     """The slim record of a Pod object; never raises for what is inside."""
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
-    needs, devices = _effective_requests(spec)
+    unread: list[str] = []
+    needs, devices = _effective_requests(spec, unread)
     return Pod(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
@@ -172,10 +175,11 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         needs=needs,
         devices=devices,
         attempt=whole_number(table(metadata, "labels").get(Label.ATTEMPT)) or 0,
+        unread=tuple(dict.fromkeys(unread)),
     )
 
 
-def _effective_requests(spec: Mapping[str, Any]) -> tuple[Resources, Mapping[str, int]]:
+def _effective_requests(spec: Mapping[str, Any], unread: list[str]) -> tuple[Resources, Mapping[str, int]]:
     """What kube-scheduler counts: the containers' sum or the largest init step, sidecars running on, plus overhead.
 
     What the pod as a whole asks (spec.resources) stands in for the sum. Source: k8s.io/component-helpers
@@ -183,26 +187,27 @@ def _effective_requests(spec: Mapping[str, Any]) -> tuple[Resources, Mapping[str
     """
     running, devices = Resources(pods=1), dict[str, int]()
     for container in tables(spec, "containers"):
-        running, devices = running + _requests(container)[0], _sum(devices, _requests(container)[1])
+        needs, own = _requests(container, unread)
+        running, devices = running + needs, _sum(devices, own)
     sidecars, sidecar_devices = Resources(), dict[str, int]()
     peak, peak_devices = Resources(), dict[str, int]()
     for container in tables(spec, "initContainers"):
-        needs, own = _requests(container)
+        needs, own = _requests(container, unread)
         if container.get("restartPolicy") == "Always":
             sidecars, sidecar_devices = sidecars + needs, _sum(sidecar_devices, own)
             needs, own = Resources(), {}
         peak = peak.at_least(sidecars + needs)
         peak_devices = _largest(peak_devices, _sum(sidecar_devices, own))
-    overhead = _resources(table(spec, "overhead"), [])
-    total = _as_the_pod_asks(spec, (running + sidecars).at_least(peak))
+    overhead = _resources(table(spec, "overhead"), unread)
+    total = _as_the_pod_asks(spec, unread, (running + sidecars).at_least(peak))
     total += Resources(overhead.millicores, overhead.memory, overhead.storage or 0)
     return total, _largest(_sum(devices, sidecar_devices), peak_devices)
 
 
-def _as_the_pod_asks(spec: Mapping[str, Any], of_containers: Resources) -> Resources:
+def _as_the_pod_asks(spec: Mapping[str, Any], unread: list[str], of_containers: Resources) -> Resources:
     """The containers' needs, with CPU and memory of the pod's own request where it has one."""
     resources = table(spec, "resources")
-    own = _resources({**table(resources, "limits"), **table(resources, "requests")}, [])
+    own = _resources({**table(resources, "limits"), **table(resources, "requests")}, unread)
     return replace(
         of_containers,
         millicores=own.millicores or of_containers.millicores,
@@ -210,11 +215,11 @@ def _as_the_pod_asks(spec: Mapping[str, Any], of_containers: Resources) -> Resou
     )
 
 
-def _requests(container: Mapping[str, Any]) -> tuple[Resources, Mapping[str, int]]:
+def _requests(container: Mapping[str, Any], unread: list[str]) -> tuple[Resources, Mapping[str, int]]:
     resources = table(container, "resources")
     wanted = {**table(resources, "limits"), **table(resources, "requests")}
-    amounts = _resources(wanted, [])
-    return Resources(amounts.millicores, amounts.memory, amounts.storage or 0), _devices(wanted, [])
+    amounts = _resources(wanted, unread)
+    return Resources(amounts.millicores, amounts.memory, amounts.storage or 0), _devices(wanted, unread)
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
@@ -251,23 +256,57 @@ def _amount(amounts: Mapping[str, Any], key: str, parse: Any, unread: list[str])
     if value is None:
         return None
     try:
-        return int(parse(value if isinstance(value, (str, int)) else "?"))
+        # A whole number of devices is one also where somebody wrote 8.0.
+        whole = isinstance(value, float) and value.is_integer()
+        return int(
+            parse(int(value) if whole else value if isinstance(value, (str, int)) else one_line(str(value)[:24]))
+        )
     except BadQuantity as error:
         unread.append(f"{key}: {error}")
         return None
 
 
-def _taints(spec: Mapping[str, Any]) -> Iterable[Taint]:
+def _labels(labels: Mapping[Any, Any], unread: list[str]) -> Labels:
+    """Labels as texts: a whole number, true and false that somebody wrote without quotes are what they look like."""
+    found = {}
+    for key, value in labels.items():
+        if isinstance(value, int) and value.bit_length() < 64:
+            value = str(value).lower()
+        if isinstance(key, str) and isinstance(value, str):
+            found[key] = value
+        elif value is not None:
+            unread.append(f"label {one_line(str(key)[:63])} is no text; put it in quotes")
+    return found
+
+
+def _taints(spec: Mapping[str, Any], unread: list[str]) -> Iterable[Taint]:
     for taint in tables(spec, "taints"):
         if isinstance(taint.get("key"), str) and isinstance(taint.get("effect"), str):
             yield Taint(taint["key"], str(taint.get("value") or ""), taint["effect"])
+        else:
+            unread.append("a taint has no key or no effect")
 
 
 def _is_ready(status: Mapping[str, Any]) -> bool:
     """Ready is True; a node that reports no conditions at all is taken as ready (written by hand or by a capture)."""
     conditions = tables(status, "conditions")
-    return all(c.get("status") == "True" for c in conditions if c.get("type") == "Ready") if conditions else True
+    ready = [condition.get("status") for condition in conditions if condition.get("type") == "Ready"]
+    return not conditions or (bool(ready) and all(state in ("True", True) for state in ready))
 
 
-def _text(value: Any) -> str | None:
+def _is_cordoned(spec: Mapping[str, Any], unread: list[str]) -> bool:
+    """Whether the node takes no new pods; what cannot be read is no promise that it does."""
+    word = spec.get("unschedulable")
+    said = {"true": True, "false": False, "none": False}.get(str(word).lower())
+    if said is None:
+        unread.append("spec.unschedulable is neither true nor false; the node is taken as cordoned")
+    return said is not False
+
+
+def _text(value: Any, what: str, unread: list[str]) -> str | None:
+    """A text, or the number that somebody wrote without quotes; None for anything else, which is told."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    if value is not None and not isinstance(value, str):
+        unread.append(f"{what} is no text; put it in quotes")
     return value[:64] if isinstance(value, str) else None

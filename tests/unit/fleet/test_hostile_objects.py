@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import H100, node, pod
+from builders import H100, fleet, node, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpujob.fleet.cluster_file import read_cluster
 from gpujob.fleet.objects import Resources, read_node, read_pod, vendor_of
-from gpujob.vocabulary import Vendor
+from gpujob.vocabulary import Reason, Vendor
 
 GIB = 1024**3
 junk = st.recursive(
@@ -47,7 +48,8 @@ def test_any_status_is_read(member: str, value: Any) -> None:
         ({"nvidia.com/gpu": "-1"}, "nvidia.com/gpu: '-1' is not a whole number of at least 0"),
         ({"nvidia.com/gpu": "1.5"}, "nvidia.com/gpu: '1.5' is not a whole number of at least 0"),
         ({"nvidia.com/gpu": True}, "nvidia.com/gpu: True is not a quantity"),
-        ({"nvidia.com/gpu": [8]}, "nvidia.com/gpu: '?' is not a quantity"),
+        ({"nvidia.com/gpu": [8]}, "nvidia.com/gpu: '[8]' is not a quantity"),
+        ({"nvidia.com/gpu": 1.5}, "nvidia.com/gpu: '1.5' is not a whole number of at least 0"),
         ({"nvidia.com/gpu": "1e30"}, "nvidia.com/gpu: more than 10000 devices on one node are not believed"),
         ({"memory": "lots"}, "memory: 'lots' is not a quantity"),
     ],
@@ -60,8 +62,118 @@ def test_a_figure_that_cannot_be_read_is_left_out_and_said(amounts: dict[str, An
 
 
 def test_a_label_that_is_no_text_is_left_out_and_said() -> None:
-    found = read_node({"metadata": {"name": "n", "labels": {"nvidia.com/gpu.count": 8, "a": "b"}}})
-    assert (found.labels, found.unread) == ({"a": "b"}, ("label nvidia.com/gpu.count is no text",))
+    found = read_node({"metadata": {"name": "n", "labels": {"nvidia.com/gpu.product": ["H100"], "c": 535.1, "a": "b"}}})
+    assert found.labels == {"a": "b"}
+    assert found.unread == (
+        "label nvidia.com/gpu.product is no text; put it in quotes",
+        "label c is no text; put it in quotes",
+    )
+
+
+def test_whole_numbers_and_truths_without_quotes_are_what_they_look_like() -> None:
+    labels = {"nvidia.com/gpu.count": 8, "nvidia.com/gpu.present": True}
+    found = read_node({"metadata": {"name": "n", "labels": labels}, "status": {"allocatable": {"nvidia.com/gpu": 8.0}}})
+    assert found.labels == {"nvidia.com/gpu.count": "8", "nvidia.com/gpu.present": "true"}
+    assert (found.devices, found.unread) == ({"nvidia.com/gpu": 8}, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "told"),
+    [
+        (2.1, "2.1", ()),
+        (2, "2", ()),
+        ("2.10", "2.10", ()),
+        (None, None, ()),
+        ([2], None, ("annotation gpujob.dev/price-per-gpu-hour is no text; put it in quotes",)),
+        (True, None, ("annotation gpujob.dev/price-per-gpu-hour is no text; put it in quotes",)),
+    ],
+)
+def test_a_price_without_quotes_is_a_price(written: Any, read: str | None, told: tuple[str, ...]) -> None:
+    annotations = {"gpujob.dev/price-per-gpu-hour": written}
+    found = read_node({"metadata": {"name": "n", "annotations": annotations}})
+    assert (found.price, found.unread) == (read, told)
+
+
+UNSURE = ("spec.unschedulable is neither true nor false; the node is taken as cordoned",)
+
+
+@pytest.mark.parametrize(
+    ("written", "cordoned", "told"),
+    [
+        (True, True, ()),
+        ("true", True, ()),
+        ("False", False, ()),
+        (None, False, ()),
+        (1, True, UNSURE),
+        ("", True, UNSURE),
+    ],
+)
+def test_whether_a_node_is_cordoned_is_read_or_told(written: Any, cordoned: bool, told: tuple[str, ...]) -> None:
+    found = read_node({"metadata": {"name": "n"}, "spec": {"unschedulable": written}})
+    assert (found.cordoned, found.unread) == (cordoned, told)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready"),
+    [
+        (None, True),
+        ([], True),
+        ([{"type": "Ready", "status": "True"}], True),
+        ([{"type": "Ready", "status": True}], True),
+        ([{"type": "Ready", "status": "Unknown"}], False),
+        ([{"type": "Ready"}], False),
+        ([{"type": "MemoryPressure", "status": "False"}], False),
+    ],
+)
+def test_a_node_is_ready_that_says_so_or_says_nothing(conditions: Any, ready: bool) -> None:
+    assert read_node({"metadata": {"name": "n"}, "status": {"conditions": conditions}}).ready is ready
+
+
+def test_a_taint_that_cannot_be_read_is_told() -> None:
+    found = read_node(
+        {"metadata": {"name": "n"}, "spec": {"taints": [{"key": "a"}, {"key": "b", "effect": "NoExecute"}]}}
+    )
+    assert [taint.key for taint in found.taints] == ["b"]
+    assert found.unread == ("a taint has no key or no effect",)
+
+
+def test_a_pod_whose_request_cannot_be_read_is_told_once() -> None:
+    wanted = {"resources": {"requests": {"nvidia.com/gpu": "eight"}, "limits": {"nvidia.com/gpu": "eight"}}}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": {"containers": [wanted, wanted]}}
+    told = read_cluster([pod]).unread
+    assert told == (
+        "Pod a/p: nvidia.com/gpu: 'eight' is not a quantity; write a number with a unit, for example 80G or 64Gi",
+    )
+
+
+H100_LABELS = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+ODD: list[tuple[dict[str, str], list[str]]] = [
+    *(
+        ({"nvidia.com/gpu.memory": odd}, [f'label nvidia.com/gpu.memory is "{odd}"'])
+        for odd in ("-5", "NaN", "9999999999", "0", "80Gi", "")
+    ),
+    ({"nvidia.com/gpu.memory": "81559", "nvidia.com/gpu.count": "8"}, []),
+    ({"nvidia.com/gpu.count": "-8"}, ['label nvidia.com/gpu.count is "-8"']),
+    ({"nvidia.com/gpu.replicas": "two"}, ['label nvidia.com/gpu.replicas is "two"']),
+    ({"cloud.google.com/gke-accelerator-count": "1e9"}, ['label cloud.google.com/gke-accelerator-count is "1e9"']),
+]
+
+
+@pytest.mark.parametrize(("labels", "told"), ODD, ids=str)
+def test_a_figure_in_a_label_that_can_be_none_is_a_doubt(labels: dict[str, str], told: list[str]) -> None:
+    device = node("h", labels={**H100_LABELS, **labels}, devices={"nvidia.com/gpu": "8"})
+    (pool,) = fleet(device).pools
+    doubts = [found.message for found in pool.doubts if found.reason is Reason.LABEL_UNREADABLE]
+    assert doubts == [f"{label}, which is no figure that can be; it is not used" for label in told]
+    assert pool.problem is None
+
+
+@pytest.mark.parametrize("key", ["amd.com/gpu.vram", "beta.amd.com/gpu.vram", "amd.com/gpu.vram.192G"])
+def test_an_amd_figure_that_can_be_none_is_a_doubt(key: str) -> None:
+    device = node("m", labels={"amd.com/gpu.device-id": "74a1", key: "-1"}, devices={"amd.com/gpu": "8"})
+    (pool,) = fleet(device).pools
+    doubts = [found.message for found in pool.doubts if found.reason is Reason.LABEL_UNREADABLE]
+    assert doubts == [f'label {key} is "-1", which is no figure that can be; it is not used']
 
 
 def test_capacity_stands_for_an_allocatable_that_is_not_there() -> None:
