@@ -1,22 +1,17 @@
-"""What people see: the plan and the pools as tables that read as well without colours and without a terminal.
-
-On a terminal long cells wrap; into a pipe or a file every row is one line and nothing is cut.
-"""
+"""What people see: the plan and the pools as tables that read as well without colours and without a terminal."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from gpujob.cli.drawing import console_of, print_table, print_text
 from gpujob.cli.explaining import sentences
 from gpujob.cli.printing import plain
-from gpujob.finding import Dollars, Finding, Size, listed
+from gpujob.finding import Dollars, Finding, Size, counted, listed
 from gpujob.placement import explain
 from gpujob.vocabulary import Outcome, Verdict
 
@@ -26,8 +21,8 @@ if TYPE_CHECKING:
     from gpujob.fleet.pools import Fleet, Pool
     from gpujob.placement.decision import Candidate, Decision
     from gpujob.placement.demand import Gang
+    from gpujob.placement.explain import Offer
 
-UNLIMITED: Final = 100_000
 ROOM_FOR_IMAGES: Final = 160
 """Columns of a terminal from which on the table of a plan names images; below, only the chosen one is named."""
 
@@ -45,49 +40,11 @@ OUTCOME_STYLES: Final = {
     Outcome.MISCONFIGURED: "red",
     Outcome.REJECTED: "dim",
 }
-NUMBERS: Final = frozenset(
-    {
-        "FREE/TOTAL",
-        "NODES",
-        "MEMORY",
-        "$/H",
-        "$/GPU-H",
-        "SPEED",
-        "$/WORK",
-        "GB/S",
-        "BF16",
-        "FP16",
-        "FP8",
-        "WATTS",
-        "PARAMETERS",
-        "LAYERS",
-        "HIDDEN",
-        "HEADS",
-        "KV HEADS",
-        "FFN",
-        "VOCABULARY",
-        "EXPERTS",
-        "PER GPU",
-    }
-)
-WRAPPED: Final = {
-    "POOL": 20,
-    "IMAGE": 30,
-    "WHY": 28,
-    "DOUBTS": 28,
-    "PRICE FROM": 24,
-    "SPEED FROM": 28,
-    "NOTE": 28,
-    "SOURCE": 28,
-    "FEATURES": 24,
-    "DESCRIPTION": 28,
-}
-"""Columns that wrap on a terminal, and what they get at least: a terminal narrower than all that wraps the lines."""
 
 
 def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
     """The plans, one after the other."""
-    console = _console(color)
+    console = console_of(color)
     with console.capture() as shown:
         for number, plan in enumerate(plans):
             if number:
@@ -98,19 +55,21 @@ def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
 
 def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color: bool) -> None:
     """What each status says, the decision as it would be made now, and why not the other pools."""
-    console = _console(color)
+    console = console_of(color)
     with console.capture() as shown:
         for number, each in enumerate(explanations):
             if number:
                 console.print()
             if each.state:
-                _print(console, Text.assemble((each.state, "bold"), f"  {plain(each.plan.name)}: {plain(each.said)}"))
-                _print(console, Text("Decided again, without its own pods:"))
+                print_text(
+                    console, Text.assemble((each.state, "bold"), f"  {plain(each.plan.name)}: {plain(each.said)}")
+                )
+                print_text(console, Text("Decided again, without its own pods:"))
             _print_plan(console, each.plan, wide=wide)
             if each.others:
                 console.print()
             for label, sentence in sentences(each):
-                _print(console, Text.assemble((f"{plain(label)} ", "bold"), plain(sentence)))
+                print_text(console, Text.assemble((f"{plain(label)} ", "bold"), plain(sentence)))
     print(shown.get(), end="")
 
 
@@ -120,22 +79,22 @@ def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
     rows = [_pool_row(pool, fleet, wide=wide) for pool in fleet.pools]
     if wide:
         headers += ["INSTANCE TYPE", "REGION", "CAPACITY", "CPU"]
-    console = _console(color)
+    console = console_of(color)
     with console.capture() as shown:
-        _print_table(console, [*headers, "NOTE"], rows, [""] * len(rows))
+        print_table(console, [*headers, "NOTE"], rows, [""] * len(rows))
     print(shown.get(), end="")
 
 
 def print_sections(tables: Mapping[str, tuple[list[str], list[list[str]]]], *, color: bool) -> None:
     """Tables one after the other, each under its name where there are several."""
-    console = _console(color)
+    console = console_of(color)
     with console.capture() as shown:
         for number, (name, (headers, rows)) in enumerate(tables.items()):
             if number:
                 console.print()
             if len(tables) > 1:
-                _print(console, Text(name, style="bold"))
-            _print_table(console, headers, rows, [""] * len(rows))
+                print_text(console, Text(name, style="bold"))
+            print_table(console, headers, rows, [""] * len(rows))
     print(shown.get(), end="")
 
 
@@ -145,20 +104,24 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool) -> None:
     if decision.fix:  # It has its own line below.
         sentence = sentence.removesuffix(f"; {decision.fix.message}")
     verdict = (decision.verdict.value, VERDICT_STYLES[decision.verdict])
-    _print(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence)}"))
-    candidates = decision.candidates if wide else explain.best_per_pool(decision)
-    images = wide or not console.is_terminal or console.width >= ROOM_FOR_IMAGES
+    print_text(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence)}"))
+    offers = explain.offers(decision) if wide else ()
+    candidates = [offer.best for offer in offers] if wide else explain.best_per_pool(decision)
+    images = not wide and (not console.is_terminal or console.width >= ROOM_FOR_IMAGES)
     if candidates:
         console.print()
-        _print_candidates(console, decision, candidates, wide=wide, images=images)
+        _print_candidates(console, decision, candidates, images=images, offers=offers)
+    for offer in offers:
+        console.print()
+        _print_offer(console, offer, frozenset(decision.problems))
     if any(gang.memory for gang in decision.demand.gangs):
         console.print()
         _print_memory(console, decision.demand.gangs)
-    endings = list(_endings(decision, image=not images))
+    endings = list(_endings(decision, image=not images and not wide))
     if endings:
         console.print()
     for label, sentence in endings:
-        _print(console, Text.assemble((label, "bold"), plain(sentence)))
+        print_text(console, Text.assemble((label, "bold"), plain(sentence)))
 
 
 def _endings(decision: Decision, *, image: bool) -> Iterable[tuple[str, str]]:
@@ -176,21 +139,51 @@ def _endings(decision: Decision, *, image: bool) -> Iterable[tuple[str, str]]:
 
 
 def _print_candidates(
-    console: Console, decision: Decision, candidates: Sequence[Candidate], *, wide: bool, images: bool
+    console: Console, decision: Decision, candidates: Sequence[Candidate], *, images: bool, offers: Sequence[Offer]
 ) -> None:
     headers = ["POOL", "ACCELERATOR", "GPUS", "FREE/TOTAL", "MEMORY", "$/H", "IMAGE", "OUTCOME", "WHY"]
-    if wide:
-        headers[6:7] = ["RUNTIME", "IMAGE"]
-        headers[headers.index("RUNTIME") : headers.index("RUNTIME")] = ["SPEED", "$/WORK"]
-        headers += ["DOUBTS", "PRICE FROM", "SPEED FROM"]
     # What is wrong with the job itself stands above the table, not in each of its rows.
     general = frozenset(decision.problems)
-    rows = [_candidate_row(candidate, general, wide=wide) for candidate in candidates]
+    rows = [_candidate_row(candidate, general) for candidate in candidates]
     if not images:
         dropped = headers.index("IMAGE")
         for row in (headers, *rows):
             del row[dropped]
-    _print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in candidates])
+    if offers:
+        # The reasons stand below, all of them.
+        headers[-1:] = ["SPEED", "$/WORK", "IMAGES"]
+        for row, offer in zip(rows, offers, strict=True):
+            row[-1:] = [_speed(offer.best), _money(offer.best.price_of_work), f"{len(offer.alike) + 1}/{offer.images}"]
+    print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in candidates])
+
+
+def _print_offer(console: Console, offer: Offer, general: frozenset[Finding]) -> None:
+    """What `-o wide` says of a pool in one shape: its best image, the others by what became of them, and all sources."""
+    best, pool = offer.best, offer.best.pool
+    title = (f"{plain(pool.name)} {best.gang.shape}", "bold")
+    print_text(console, Text.assemble(title, f"  {best.outcome}"))
+    for label, sentence in _details(offer, general):
+        print_text(console, Text(f"  {label:<6} {plain(sentence)}"))
+
+
+def _details(offer: Offer, general: frozenset[Finding]) -> Iterable[tuple[str, str]]:
+    best, pool = offer.best, offer.best.pool
+    yield "image", f"{best.runtime.image or UNKNOWN} ({best.runtime.name})"
+    if offer.alike:
+        would = "would do too" if best.outcome in (Outcome.CHOSEN, Outcome.FITS) else "would fare alike"
+        yield "or", f"{counted(len(offer.alike), 'more image')} {would}"
+    for finding in best.reasons:
+        if finding not in general:
+            yield "why", f"{finding.message} ({finding.reason})"
+    for finding in best.doubts:
+        yield "doubt", f"{finding.message} ({finding.reason})"
+    if pool.price:
+        yield "price", pool.price.source
+    if best.speed:
+        yield "speed", best.speed.source
+    for finding, images in offer.refused:
+        names = listed(each.runtime.name for each in images)
+        yield "not", f"{counted(len(images), 'image')}: {finding.message} ({finding.reason}): {names}"
 
 
 def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
@@ -200,26 +193,23 @@ def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
     rows = [[part[0][0], *(_size(amount) for _, amount in part)] for part in parts if any(n for _, n in part)]
     ends = [[end, *(_size(getattr(need, end)) for need in needs.values())] for end in ("low", "expected", "high")]
     styles = [""] * len(rows) + ["bold"] * len(ends)
-    _print_table(console, ["MEMORY OF EACH GPU", *needs], [*rows, *ends], styles)
+    print_table(console, ["MEMORY OF EACH GPU", *needs], [*rows, *ends], styles)
 
 
-def _candidate_row(candidate: Candidate, general: frozenset[Finding], *, wide: bool) -> list[str]:
+def _candidate_row(candidate: Candidate, general: frozenset[Finding]) -> list[str]:
     pool = candidate.pool
     reasons = [finding for finding in candidate.reasons if finding not in general]
-    row = [
+    return [
         pool.name,
-        pool.device,
+        pool.accelerator_id,
         candidate.gang.shape,
         f"{pool.free}/{pool.total}",
         _size(pool.memory),
         _money(candidate.price_per_hour),
+        _short(candidate.runtime.image),
+        _outcome(candidate),
+        reasons[0].message if reasons else "",
     ]
-    if not wide:
-        return [*row, _short(candidate.runtime.image), _outcome(candidate), _sentences(reasons[:1])]
-    price, speed = pool.price.source if pool.price else UNKNOWN, candidate.speed.source if candidate.speed else UNKNOWN
-    runtime, image = candidate.runtime.name, candidate.runtime.image or UNKNOWN
-    row += [_speed(candidate), _money(candidate.price_of_work)]
-    return [*row, runtime, image, _outcome(candidate), _sentences(reasons), _sentences(candidate.doubts), price, speed]
 
 
 def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
@@ -254,10 +244,6 @@ def _outcome(candidate: Candidate) -> str:
     return f"✔ {candidate.outcome}" if candidate.outcome is Outcome.CHOSEN else candidate.outcome.value
 
 
-def _sentences(findings: Iterable[Finding]) -> str:
-    return "; ".join(finding.message for finding in findings)
-
-
 def _size(amount: int | None) -> str:
     return UNKNOWN if amount is None else str(Size(amount))
 
@@ -274,47 +260,7 @@ def _speed(candidate: Candidate) -> str:
 
 
 def _short(image: str) -> str:
-    """An image without its registry and digest: `rocm/pytorch:…`; the whole of it is in `-o wide`."""
-    first, slash, rest = image.partition("/")
-    if slash and ("." in first or ":" in first or first == "localhost"):
-        image = rest
-    return image.partition("@")[0] or UNKNOWN
-
-
-def _console(color: bool) -> Console:
-    """Standard output: colours only on a terminal whose user wants them, no limit of width elsewhere."""
-    if not sys.stdout.isatty():
-        return Console(color_system=None, force_terminal=False, width=UNLIMITED)
-    colors = color and os.environ.get("TERM") != "dumb"
-    return Console(color_system="auto" if colors else None, force_terminal=True)
-
-
-def _print(console: Console, text: Text) -> None:
-    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
-
-
-def _print_table(
-    console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]
-) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for number, header in enumerate(headers):
-        table.add_column(
-            header,
-            justify="right" if header in NUMBERS else "left",
-            no_wrap=header not in WRAPPED,
-            overflow="fold",
-            min_width=min(WRAPPED.get(header, 0), max(len(row[number]) for row in rows)) if rows else None,
-        )
-    for row, style in zip(rows, styles, strict=True):
-        table.add_row(*(Text(plain(cell)) for cell in row), style=style)
-    _print_lines(console, table)
-
-
-def _print_lines(console: Console, table: Table) -> None:
-    """Prints a table at the width that it needs, without the blanks that fill its last column."""
-    needed = console.measure(table, options=console.options.update(width=UNLIMITED)).minimum
-    options = console.options.update(width=max(console.width, needed))
-    for line in console.render_lines(table, options, pad=False):
-        text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
-        text.rstrip()
-        console.print(text, soft_wrap=True)
+    """An image as it can be pulled, without a digest that stands behind a tag; the whole of it is in `-o wide`."""
+    name, _, digest = image.partition("@")
+    tagged = ":" in name.rpartition("/")[2]
+    return (name if tagged or not digest else image) or UNKNOWN

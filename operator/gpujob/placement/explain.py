@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gpujob.catalog.throughput import MILLION, REFERENCE
@@ -111,6 +112,44 @@ def best_per_pool(decision: Decision) -> tuple[Candidate, ...]:
     for candidate in decision.candidates:
         best.setdefault(candidate.pool.name, candidate)
     return tuple(best.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one pool offers in one shape: its best candidate, and what became of its other images."""
+
+    best: Candidate
+    alike: tuple[Candidate, ...]
+    """Images that would do as well as the best one."""
+    refused: tuple[tuple[Finding, tuple[Candidate, ...]], ...]
+    """Images that fare worse, by the first reason that the best one does not have; with the numbers of the first of them."""
+
+    @property
+    def images(self) -> int:
+        """All images that were tried."""
+        return 1 + len(self.alike) + sum(len(images) for _, images in self.refused)
+
+
+def offers(decision: Decision) -> tuple[Offer, ...]:
+    """The candidates by pool and shape, in the order of the ranking: what a person can take in of hundreds."""
+    found: dict[tuple[str, str], list[Candidate]] = {}
+    for candidate in decision.candidates:
+        found.setdefault((candidate.pool.name, candidate.gang.shape), []).append(candidate)
+    return tuple(_offer(best, others) for best, *others in found.values())
+
+
+def _offer(best: Candidate, others: Sequence[Candidate]) -> Offer:
+    """The offer of a pool; an image is alike where it has no reason that the best one lacks."""
+    shared = {finding.reason for finding in best.reasons}
+    alike, first, refused = [], dict[Reason, Finding](), dict[Reason, list[Candidate]]()
+    for each in others:
+        own = next((finding for finding in each.reasons if finding.reason not in shared), None)
+        if own is None:
+            alike.append(each)
+        else:
+            first.setdefault(own.reason, own)
+            refused.setdefault(own.reason, []).append(each)
+    return Offer(best, tuple(alike), tuple((first[reason], tuple(images)) for reason, images in refused.items()))
 
 
 def plan(decision: Decision) -> dict[str, Any]:

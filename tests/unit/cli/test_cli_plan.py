@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cli_room import MIXED, Command, check_golden, manifest
+from cli_room import MIXED, ROOT, Command, check_golden, manifest
 
+HELLO = ROOT / "examples" / "hello-gpu.yaml"
 CHOSEN = {
     "pool", "vendor", "accelerator", "nodes", "gpusPerNode", "nodeNames", "image", "runtime", "pricePerHour",
     "priceSource",
@@ -34,7 +35,7 @@ def test_the_table_is_what_it_was(plan: Command, name: str, job: str, options: l
 
 def test_no_row_is_cut_or_wrapped_and_none_ends_in_blanks_into_a_pipe(plan: Command) -> None:
     lines = plan(manifest(gpusPerNode=2), "-o", "wide").out.splitlines()
-    assert max(map(len, lines)) > 200
+    assert max(map(len, lines)) > 140
     assert all(line == line.rstrip() and "…" not in line for line in lines)
     assert not any("\x1b" in line for line in lines)
 
@@ -122,3 +123,25 @@ def test_two_jobs_of_one_name_are_both_planned_and_told(plan: Command) -> None:
     answer = plan(manifest("same") * 2)
     assert answer.code == 0
     assert answer.err == "-f -: GPUJob default/same is there twice; in a cluster the later one replaces the first\n"
+
+
+def test_the_wide_plan_of_the_shipped_catalog_can_be_read(gpujob: Command) -> None:
+    wide = gpujob("plan", "-f", HELLO, "--cluster", MIXED, "-o", "wide").out.splitlines()
+    table = wide[2 : wide.index("", 2)]
+    assert len(table) == 1 + 6, "one line for each pool"
+    assert max(map(len, table)) <= 130
+    assert len(wide) < 80
+    everything = json.loads(gpujob("plan", "-f", HELLO, "--cluster", MIXED, "-o", "json").out)["candidates"]
+    tried = [row.split()[-1] for row in table[1:]]
+    assert sum(int(row.partition("/")[2]) for row in tried) == len(everything), "JSON holds each, the table counts each"
+
+
+def test_a_table_says_images_as_they_can_be_pulled(plan: Command) -> None:
+    digest = "@sha256:" + "0" * 64
+    for image, shown in (
+        ("nvcr.io/nvidia/pytorch:26.09-py3", "nvcr.io/nvidia/pytorch:26.09-py3"),
+        (f"localhost:5000/a:1{digest}", "localhost:5000/a:1"),
+        (f"localhost:5000/a{digest}", f"localhost:5000/a{digest}"),
+    ):
+        lines = plan(manifest(images={"cuda": {"image": image}})).out.splitlines()
+        assert any(f"  {shown}  " in line for line in lines)

@@ -303,3 +303,19 @@ def test_an_image_of_the_users_own_may_have_any_framework() -> None:
     found = decided(H, images={"cuda": {"image": "me/jax:1"}}, framework={"name": "jax"})
     assert found.problems == ()
     assert found.verdict is Verdict.PLACED
+
+
+def test_the_images_of_a_pool_are_counted_or_grouped_by_why_they_are_not_its_best() -> None:
+    rows = [
+        {"name": "best", "backend": "CUDA", "architectures": ["9.0"], "preference": 9},
+        {"name": "second", "backend": "CUDA", "architectures": ["9.0"]},
+        {"name": "old1", "backend": "CUDA", "architectures": ["7.0"]},
+        {"name": "old2", "backend": "CUDA", "architectures": ["7.5"], "runsAsNonRoot": "False"},
+        {"name": "root", "backend": "CUDA", "architectures": ["9.0"], "runsAsNonRoot": "False"},
+    ]
+    catalog = images(*rows)
+    (offer,) = explain.offers(decide(demand(), fleet(H, catalog=catalog), catalog))
+    assert (offer.best.runtime.name, [each.runtime.name for each in offer.alike]) == ("best", ["second"])
+    grouped = {str(finding.reason): [each.runtime.name for each in tried] for finding, tried in offer.refused}
+    assert grouped == {"ImageNeedsRoot": ["root"], "ArchUnsupported": ["old1", "old2"]}
+    assert offer.images == len(rows)

@@ -1,0 +1,91 @@
+"""How a table is drawn: on a terminal long cells wrap; into a pipe or a file every row is one line, nothing is cut."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpujob.cli.printing import plain
+
+UNLIMITED: Final = 100_000
+NUMBERS: Final = frozenset(
+    {
+        "FREE/TOTAL",
+        "NODES",
+        "MEMORY",
+        "$/H",
+        "$/GPU-H",
+        "SPEED",
+        "$/WORK",
+        "GB/S",
+        "BF16",
+        "FP16",
+        "FP8",
+        "WATTS",
+        "PARAMETERS",
+        "LAYERS",
+        "HIDDEN",
+        "HEADS",
+        "KV HEADS",
+        "FFN",
+        "VOCABULARY",
+        "EXPERTS",
+        "PER GPU",
+    }
+)
+WRAPPED: Final = {
+    "POOL": 20,
+    "IMAGE": 30,
+    "WHY": 28,
+    "DOUBTS": 28,
+    "PRICE FROM": 24,
+    "SPEED FROM": 28,
+    "NOTE": 28,
+    "SOURCE": 28,
+    "FEATURES": 24,
+    "DESCRIPTION": 28,
+}
+"""Columns that wrap on a terminal, and what they get at least: a terminal narrower than all that wraps the lines."""
+
+
+def console_of(color: bool) -> Console:
+    """Standard output: colours only on a terminal whose user wants them, no limit of width elsewhere."""
+    if not sys.stdout.isatty():
+        return Console(color_system=None, force_terminal=False, width=UNLIMITED)
+    colors = color and os.environ.get("TERM") != "dumb"
+    return Console(color_system="auto" if colors else None, force_terminal=True)
+
+
+def print_text(console: Console, text: Text) -> None:
+    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, header in enumerate(headers):
+        table.add_column(
+            header,
+            justify="right" if header in NUMBERS else "left",
+            no_wrap=header not in WRAPPED,
+            overflow="fold",
+            min_width=min(WRAPPED.get(header, 0), max(len(row[number]) for row in rows)) if rows else None,
+        )
+    for row, style in zip(rows, styles, strict=True):
+        table.add_row(*(Text(plain(cell)) for cell in row), style=style)
+    _print_lines(console, table)
+
+
+def _print_lines(console: Console, table: Table) -> None:
+    """Prints a table at the width that it needs, without the blanks that fill its last column."""
+    needed = console.measure(table, options=console.options.update(width=UNLIMITED)).minimum
+    options = console.options.update(width=max(console.width, needed))
+    for line in console.render_lines(table, options, pad=False):
+        text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
+        text.rstrip()
+        console.print(text, soft_wrap=True)
