@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,13 +12,17 @@ from gpujob.fleet.pools import Fleet
 from gpujob.fleet.usage import promises_of
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import Placing, Waiting, place_all
 from gpujob.status import patience, report
 from gpujob.status.records import JobRecord
 from gpujob.vocabulary import State, Verdict
 
 IMPOSSIBLE_AFTER: Final = 300.0
 """Seconds that Impossible must hold for a job that fitted before, until it is said."""
+
+
+TOLD_AGAIN_AFTER: Final = 5.0
+"""Seconds after which a job that still waits is told anew why: with many waiting jobs words cost more than decisions."""
 
 
 class Deciding:
@@ -40,16 +45,17 @@ class Deciding:
         began = self._desk.clock()
         self._desk.decided_at = self._inputs()
         fleet = self._desk.book.fleet(p for promises in self._desk.promised.values() for p in promises)
-        for job, decision in self._decisions(fleet):
-            self._desk.tally.decisions[decision.verdict.value, job.namespace] += 1
+        for job, placing in self._decisions(fleet):
+            self._desk.tally.decisions[placing.verdict.value, job.namespace] += 1
             with self._desk.alone(job):
                 if job.spec.get("suspend") is True:
-                    self._steps.report(job, report.planned(job, decision, self._desk.now()))
-                elif decision.choice is not None:
+                    self._steps.report(job, report.planned(job, placing.decision, self._desk.now()))
+                elif placing.choice is not None:
+                    decision = placing.decision
                     self._promise(job, decision)
                     self._steps.start(job, self._steps.place(job, decision, fleet))
-                else:
-                    self._refuse(job, decision)
+                elif not self._was_told(job, placing.verdict):
+                    self._refuse(job, placing.decision)
         took = self._desk.clock() - began
         self._desk.tally.decide_seconds += took
         # A long queue is looked at less often, so that deciding never takes more than a third of the time.
@@ -65,7 +71,7 @@ class Deciding:
         )
         return (self._desk.book.fleet_version(), asks, frozenset(self._desk.promised))
 
-    def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Decision]]:
+    def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Placing]]:
         self._desk.passed_over = self._desk.queue & self._desk.tasks.keys()
         jobs = [
             self._desk.book.jobs[uid]
@@ -78,7 +84,7 @@ class Deciding:
             if (demand := self._desk.wish(job).demand) is not None
         ]
         for placing in place_all(waiting, fleet, self._desk.book.catalog, self._not_decided):
-            yield self._desk.book.jobs[placing.job.uid], placing.decision
+            yield self._desk.book.jobs[placing.job.uid], placing
 
     def _timely(self, job: JobRecord, demand: Demand) -> Demand:
         """What a job asks for now; it is looked at again when time alone changes that."""
@@ -92,6 +98,16 @@ class Deciding:
         job = self._desk.book.jobs[waiting.uid]
         self._desk.queue.discard(job.uid)
         self._desk.retry_later(job, error, job.generation)
+
+    def _was_told(self, job: JobRecord, verdict: Verdict) -> bool:
+        """Whether a job that still waits was told why a moment ago: then it is told again later, if that changed."""
+        memory, now = self._desk.remember(job.uid), self._desk.clock()
+        waits = verdict is Verdict.WAITING and job.status.get("state") == State.QUEUED
+        if waits and job.status.get("observedGeneration") == job.generation and now < memory.told_at + TOLD_AGAIN_AFTER:
+            self._desk.due[job.uid] = min(self._desk.due.get(job.uid, math.inf), memory.told_at + TOLD_AGAIN_AFTER)
+            return True
+        memory.told_at = now
+        return False
 
     def _refuse(self, job: JobRecord, decision: Decision) -> None:
         memory = self._desk.remember(job.uid)

@@ -6,6 +6,7 @@ All of it can be lost: the mirror and the statuses say the rest, so that a resta
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -51,6 +52,8 @@ class Memory:
     not_running: tuple[State, float] | None = None
     """Since when its pods are in this stage before running."""
     impossible_since: float | None = None
+    told_at: float = -math.inf
+    """When it was last told why it waits."""
     retry_at: float = 0.0
     delay: float = 0.0
     failed_on: int | str = ""

@@ -1,6 +1,7 @@
 """Places all waiting jobs against one snapshot, oldest first; a blocked job takes nothing and blocks nobody.
 
-Within a round free capacity only shrinks, so equal demands that found no room share one decision.
+Within a round free capacity only shrinks, so equal demands that found no room share one answer. What became of the other
+candidates is worked out and worded only when somebody asks for the decision.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
+from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
+from gpujob.placement.decision import Choice, Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.fixes import nearest_fix
 from gpujob.vocabulary import Verdict
@@ -28,12 +30,48 @@ class Waiting:
     namespace: str = ""
 
 
+class Answer:
+    """What a demand got on one snapshot: verdict and choice at once, the whole decision when it is asked for."""
+
+    __slots__ = ("_decision", "_fleet", "catalog", "demand", "pick")
+
+    def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> None:
+        self.demand, self._fleet, self.catalog = demand, fleet, catalog
+        self.pick = choose(demand, fleet, catalog)
+        self._decision: Decision | None = None
+
+    @property
+    def decision(self) -> Decision:
+        """The decision with every candidate and, for an impossible job, the nearest fix."""
+        if self._decision is None:
+            decision = decide(self.demand, self._fleet, self.catalog)
+            if decision.verdict is Verdict.IMPOSSIBLE and decision.fix is None:
+                decision = replace(decision, fix=nearest_fix(decision, self._fleet, self.catalog))
+            self._decision = decision
+        return self._decision
+
+
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """A job of the queue with its decision."""
+    """A job of the queue with what it got."""
 
     job: Waiting
-    decision: Decision
+    answer: Answer
+
+    @property
+    def verdict(self) -> Verdict:
+        """Placed, waiting, misconfigured or impossible."""
+        return self.answer.pick.verdict
+
+    @property
+    def choice(self) -> Choice | None:
+        """Where it goes."""
+        return self.answer.pick.choice
+
+    @property
+    def decision(self) -> Decision:
+        """The whole decision: made on first use, which takes longer than the choice."""
+        return self.answer.decision
 
 
 def place_all(
@@ -46,28 +84,21 @@ def place_all(
 
     A job that cannot be decided about is told to `failed` and left out; without it the error is raised.
     """
-    without_room: dict[Demand, Decision] = {}
+    without_room: dict[Demand, Answer] = {}
     for job in sorted(jobs, key=lambda job: (job.created, job.uid)):
         # Only quotas tell namespaces apart.
         demand = replace(job.demand, namespace=job.namespace) if job.namespace in fleet.quotas else job.demand
         try:
-            decision = without_room.get(demand) or _decided(demand, fleet, catalog)
+            answer = without_room.get(demand) or Answer(demand, fleet, catalog)
         except Exception as error:  # whatever one job asks, the others are placed
             if failed is None:
                 raise
             failed(job, error)
             continue
-        choice = decision.choice
+        choice = answer.pick.choice
         if choice is None:
-            without_room[demand] = decision
+            without_room[demand] = answer
         elif not job.plan_only:
             chosen = choice.candidate
             fleet = fleet.reserve(chosen.pool, chosen.gang.gpus_per_node, choice.needs, choice.nodes, job.namespace)
-        yield Placing(job, decision)
-
-
-def _decided(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
-    decision = decide(demand, fleet, catalog)
-    if decision.verdict is Verdict.IMPOSSIBLE and decision.fix is None:
-        decision = replace(decision, fix=nearest_fix(decision, fleet, catalog))
-    return decision
+        yield Placing(job, answer)
