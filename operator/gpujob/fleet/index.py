@@ -17,7 +17,7 @@ from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pool_nodes import pool_nodes
-from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.pools import Fleet, Pool, PoolNode
 from gpujob.fleet.promised import Promised
 from gpujob.fleet.read import discovered_pool, with_awaited
 from gpujob.fleet.usage import Promise, Usage
@@ -173,8 +173,10 @@ class FleetIndex:
 
     def _name(self) -> None:
         """Names the discovered pools anew where pools come or go: a name is short where it is unique."""
+        if not self._stale:
+            return
         homes = {home: nodes for home, nodes in self._homes.items() if nodes and not isinstance(home, str)}
-        if self._stale and (named_for := (frozenset(homes), frozenset(self._admins))) != self._named_for:
+        if (named_for := (frozenset(homes), frozenset(self._admins))) != self._named_for:
             firsts = {home: [nodes[min(nodes)][0]] for home, nodes in homes.items() if isinstance(home, tuple)}
             names: dict[Home, Naming] = dict(names_of(firsts, set(self._admins)).items())
             self._stale |= {home for home, naming in names.items() if self._names.get(home) != naming}
@@ -202,16 +204,13 @@ class FleetIndex:
 
     def _replace_nodes(self) -> None:
         """Puts the new figures of touched nodes into their pools."""
-        changes: dict[Home, dict[int, object]] = defaultdict(dict)
+        changes: dict[Home, dict[int, PoolNode]] = defaultdict(dict)
         for name in self._touched:
             for home in self._homes_of.get(name, ()):
-                places = self._base[home].places[name]
                 fresh = pool_nodes(self._homes[home][name], self._usage)
-                for index, node in zip(places, fresh, strict=True):
-                    if self._base[home].nodes[index] != node:
-                        changes[home][index] = node
+                changes[home].update(zip(self._base[home].places[name], fresh, strict=True))
         for home, changed in changes.items():
-            self._base[home] = self._base[home].with_nodes(changed)  # type: ignore[arg-type]
+            self._base[home] = self._base[home].with_nodes(changed)
             self._changed.add(home)
         self._touched.clear()
 

@@ -176,6 +176,8 @@ class _Place:
         if self._mendable or (self._refusal is not None and self._refusal.reason not in MISCONFIGURING):
             return self._mendable
         demand, pool, wanted = self._demand, self._pool, self._wanted
+        if self._refusal is None and not MISCONFIGURING & wanted.refusals.reasons(demand, pool):
+            return False
         images = []
         for image in images_for(demand, pool, wanted.catalog):
             found = wanted.refusals.all(demand, pool, image)

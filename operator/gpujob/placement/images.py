@@ -105,11 +105,12 @@ class OnPool:
 class Refusals:
     """Why images cannot run one job, and what is doubtful about them, for one decision."""
 
-    __slots__ = ("_catalog", "_of_features", "_of_job")
+    __slots__ = ("_catalog", "_of_features", "_of_job", "_reasons")
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._of_job: dict[str, Findings] = {}
+        self._reasons: set[Reason] = set()
         self._of_features: dict[tuple[str, str], Findings] = {}
 
     def all(self, demand: Demand, pool: Pool, image: Image) -> Findings:
@@ -131,6 +132,22 @@ class Refusals:
     def doubts(self, demand: Demand, pool: Pool, image: Image) -> Findings:
         """What is unknown or unusual about an image on a pool."""
         return self._on_pool(demand, pool, image).doubts
+
+    def reasons(self, demand: Demand, pool: Pool) -> set[Reason]:
+        """All reasons for which images that were asked about are refused; more than those of the pool where it is quicker."""
+        if demand.own_images or demand.gfx_override is not None:
+            found = (self.all(demand, pool, image) for image in images_for(demand, pool, self._catalog))
+            return {finding.reason for findings in found for finding in findings}
+        kept = pool.answers.get("reasons")
+        if kept is None or kept[0] is not self._catalog:
+            images = images_for(demand, pool, self._catalog)
+            of_facts = (each.reason for image in images for each in self._on_pool(demand, pool, image).refusals)
+            kept = pool.answers["reasons"] = (self._catalog, frozenset(of_facts))
+        if not self._reasons:
+            features = filter(None, map(self._catalog.features.get, demand.requires))
+            asked = (each.reason for findings in self._of_job.values() for each in findings)
+            self._reasons = {Reason.FRAMEWORK_UNSUPPORTED, *asked, *(feature.reason for feature in features)}
+        return self._reasons | cast("frozenset[Reason]", kept[1])
 
     def acceptable(self, demand: Demand, pool: Pool) -> Iterator[Image]:
         """The images that nothing refuses, best first: fewer doubts, then the rank."""
