@@ -77,7 +77,7 @@ class FleetIndex:
         """Takes a node away."""
         if self._groups.pop(name, None) is None:
             return
-        for home in self._homes_of.pop(name):
+        for home in self._homes_of.pop(name, ()):
             del self._homes[home][name]
             self._stale.add(home)
         if self._lost.pop(name, None):
