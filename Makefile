@@ -7,6 +7,8 @@ PYTEST := $(RUN) -m pytest
 CLUSTER := $(RUN) -m tests.e2e.cluster
 CHART := charts/gpujob-operator
 
+BEGAN := $(shell date +%s)
+
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
@@ -31,7 +33,7 @@ help: ## Prints this list.
 
 .PHONY: demo
 demo: .venv/ready ## Shows GPUJobs being placed on AMD and NVIDIA nodes of a real Kubernetes control plane.
-	@$(RUN) -m demo up
+	@DEMO_BEGAN=$(BEGAN) $(RUN) -m demo up
 
 .PHONY: demo-down
 demo-down: .venv/ready ## Ends the demo's operator and cluster and leaves nothing.
