@@ -22,7 +22,7 @@ EXPECTED = {
     "big-memory": {"Running"},
     "fp8": {"Running"},
     "two-nodes": {"Running", "Succeeded"},
-    "must-wait": {"Queued", "Placed", "Running"},
+    "must-wait": {"Queued"},
     "impossible": {"Impossible"},
     "plan-only": {"Suspended"},
 }
