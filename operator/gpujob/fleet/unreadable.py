@@ -6,7 +6,7 @@ node, once its other labels are understood.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gpujob.finding import Finding
@@ -42,10 +42,11 @@ def _of_amd(labels: Labels) -> Iterator[str]:
             yield f"{prefix}vram"
         yield from _no_numbers(labels, (f"{prefix}cu-count",))
         # The counting form, amd.com/gpu.vram.192G=4.
-        yield from _no_numbers(labels, (k for k in labels if k.startswith(prefix) and "." in k[len(prefix) :]))
+        counting = sorted(key for key in labels if key.startswith(prefix) and "." in key[len(prefix) :])
+        yield from _no_numbers(labels, counting)
 
 
-def _no_numbers(labels: Labels, keys: Iterator[str] | tuple[str, ...], least: int = 0) -> Iterator[str]:
+def _no_numbers(labels: Labels, keys: Iterable[str], least: int = 0) -> Iterator[str]:
     for key in keys:
         number = whole_number(labels[key]) if key in labels else least
         if number is None or number < least:
