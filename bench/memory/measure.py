@@ -20,11 +20,13 @@ LLAMA: dict[str, tuple[Any, ...]] = {
     "llama-3.2-1b": (16, 2048, 32, 8, 8192, 128256, True),
     "qwen2.5-1.5b": (28, 1536, 12, 2, 8960, 151936, True),
     "llama-2-7b": (32, 4096, 32, 32, 11008, 32000, False),
+    "tinyllama-1.1b": (22, 2048, 32, 4, 5632, 32000, False),
+    "qwen2.5-3b": (36, 2048, 16, 2, 11008, 151936, True),
     "mistral-7b": (32, 4096, 32, 8, 14336, 32000, False),
 }
 GPT = {"gpt2-large": (36, 1280, 20, 50257)}
 METHODS = ("inference", "lora", "full-bf16", "full-mixed", "full-fp32")
-SETTINGS = ((1, 2048), (8, 1024), (1, 512))
+SETTINGS = ((1, 2048), (4, 2048), (8, 1024), (2, 1024), (1, 512))
 COLUMNS = ("model", "params", "method", "sharding", "gpus", "batch", "seq", "checkpointing", "status",
            "peak_allocated_bytes", "peak_reserved_bytes", "driver_used_bytes")  # fmt: skip
 

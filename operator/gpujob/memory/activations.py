@@ -33,9 +33,11 @@ def everything(work: Workload) -> int:
 def at_work(work: Workload) -> int:
     """Bytes of the layer that is being computed backward: all it keeps, and the gradients in flight.
 
-    Those are one of the MLP's width and four of the hidden width (residual, norm, block, and their sum).
+    Those are one of the MLP's width and four of the hidden width (residual, norm, block, and their sum); where scores
+    are kept, also the gradients before and after their softmax.
     """
-    return everything(work) + work.compute_bytes * (work.shape.active_ffn + 4 * work.shape.hidden)
+    in_flight = work.compute_bytes * (work.shape.active_ffn + 4 * work.shape.hidden)
+    return everything(work) + in_flight + 2 * _scores(work)
 
 
 def forward_only(work: Workload) -> int:
@@ -69,14 +71,18 @@ def _norms(work: Workload) -> int:
 def _attention(work: Workload) -> int:
     """Queries, keys, values and the output, which the next product reads too.
 
-    PyTorch has no fused kernel for grouped queries in 32 bits: then the scores, one for each head and earlier token,
-    and keys and values repeated for every head are kept.
+    Where the scores are kept, so are keys and values repeated for every head.
     """
     shape, x = work.shape, work.compute_bytes
-    kept = x * (2 * shape.query_width + 2 * shape.key_width)
-    if work.precision is Precision.FP32 and shape.kv_heads < shape.heads:
-        kept += x * (shape.heads * work.sequence + 2 * (shape.query_width - shape.key_width))
-    return kept
+    repeated = 2 * (shape.query_width - shape.key_width) if _scores(work) else 0
+    return x * (2 * shape.query_width + 2 * shape.key_width + repeated) + _scores(work)
+
+
+def _scores(work: Workload) -> int:
+    """PyTorch has no fused kernel for grouped queries in 32 bits: then one score for each head and token is kept."""
+    shape = work.shape
+    unfused = work.precision is Precision.FP32 and shape.kv_heads < shape.heads
+    return work.compute_bytes * shape.heads * work.sequence if unfused else 0
 
 
 def _mlp(work: Workload) -> int:

@@ -14,6 +14,8 @@ PUBLISHED = ("published", "published_others", "peft")
 ABOVE_HIGH = {
     # GPT-2 with checkpoints holds 0.6 GB more than is explained.
     "O002": 0.08,
+    # TinyLlama without checkpoints, likewise: the optimizer's states lie scattered where activations were.
+    "O043": 0.07,
     # Accelerate's trainer holds the logits once more, in 32 bits (convert_outputs_to_fp32); most loops do not.
     **dict.fromkeys(("M20", "N01", "N03", "N04"), 0.09),
     # DeepSpeed ZeRO-3 on one GPU: 43.5 GB whatever the length, of which 40 are explained.
@@ -27,7 +29,7 @@ def found(table: str) -> tuple[errors.Error, ...]:
     return tuple(errors.of(rows.read(table)))
 
 
-@pytest.mark.parametrize(("table", "count"), [("h100", 112), ("h100_others", 37)])
+@pytest.mark.parametrize(("table", "count"), [("h100", 112), ("h100_others", 70)])
 def test_on_the_h100_every_row_is_within_15_percent_and_half_within_1(table: str, count: int) -> None:
     total = errors.summary(found(table))
     assert total.rows == count

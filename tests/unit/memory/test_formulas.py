@@ -9,7 +9,7 @@ import pytest
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import ModelShape
 from gpujob.memory import deepspeed, serving, states
-from gpujob.memory.activations import everything
+from gpujob.memory.activations import at_work, everything
 from gpujob.memory.estimate import estimate
 from gpujob.memory.shapes import usual_shape
 from gpujob.memory.workload import LINEAR_TARGETS, Workload
@@ -80,6 +80,14 @@ def test_a_quantised_product_keeps_its_input_and_dequantises_one_matrix() -> Non
     frozen, quantised = (everything(Workload(LLAMA, method)) for method in (Method.LORA, Method.QLORA))
     assert quantised - frozen == 2 * LLAMA.ffn + 2 * 2 * LLAMA.hidden
     assert states.dequantised(Workload(LLAMA, Method.QLORA)) == 2 * LLAMA.hidden * LLAMA.ffn
+
+
+def test_scores_of_grouped_queries_in_32_bits_are_there_three_times_while_their_layer_is_computed_backward() -> None:
+    work = Workload(LLAMA, precision=Precision.FP32)
+    grouped, whole = (replace(work, shape=replace(LLAMA, kv_heads=n)) for n in (8, 32))
+    scores = 4 * LLAMA.heads * work.sequence
+    assert everything(grouped) - everything(whole) == scores
+    assert at_work(grouped) - at_work(whole) == 3 * scores
 
 
 def test_deepspeed_steps_a_sub_group_at_once_on_any_number_of_gpus() -> None:
