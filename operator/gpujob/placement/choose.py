@@ -149,13 +149,16 @@ class _Place:
         """The trial of its best image that fits now."""
         if not self._tried:
             self._tried, self._refusal = True, self._first_refusal()
+            if self._refusal is not None:
+                return None
             trials = (self._try(image) for image, room in self._by_room() if room)
             self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
         return self._fit
 
     def is_busy(self) -> bool:
         """Whether it has a candidate that is busy."""
-        return any(True for _ in self._busy())
+        self.fitting()
+        return self._refusal is None and any(True for _ in self._busy())
 
     def may_become_free(self) -> bool:
         """Whether it has a busy candidate that does not wait in vain."""

@@ -105,29 +105,39 @@ class OnPool:
 class Refusals:
     """Why images cannot run one job, and what is doubtful about them, for one decision."""
 
-    __slots__ = ("_catalog", "_of_features", "_of_job", "_reasons")
+    __slots__ = ("_catalog", "_of_features", "_of_job", "_of_stacks", "_reasons")
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._of_job: dict[str, Findings] = {}
+        self._of_stacks: dict[Backend, Findings] = {}
         self._reasons: set[Reason] = set()
         self._of_features: dict[tuple[str, str], Findings] = {}
 
     def all(self, demand: Demand, pool: Pool, image: Image) -> Findings:
         """Every refusal of an image on a pool."""
-        facts, found = image.facts, Findings()
-        if image.choice.name == NO_IMAGE:
-            sentence = "the catalog has no image for {}"
-            found = (Finding(Reason.FRAMEWORK_UNSUPPORTED, sentence, (image.choice.backend,)),)
-        if demand.requires:
-            found += tuple(image_rules.features_of_other_stacks(demand, image.choice.backend, self._catalog))
+        facts, found = image.facts, self._of_stack(demand, image)
         if facts is None:
             return found
-        found += self._on_pool(demand, pool, image).refusals
+        found += self._on_pool(demand, pool, image).refusals + self._asked(demand, facts)
+        return found + self._features(demand, pool, facts) if demand.requires else found
+
+    def _of_stack(self, demand: Demand, image: Image) -> Findings:
+        """What is against any image of a stack, be its contents known or not."""
+        backend = image.choice.backend
+        if demand.requires and backend not in self._of_stacks:
+            found = image_rules.features_of_other_stacks(demand, backend, self._catalog)
+            self._of_stacks[backend] = tuple(found)
+        missing = self._of_stacks[backend] if demand.requires else ()
+        if image.choice.name != NO_IMAGE:
+            return missing
+        return (Finding(Reason.FRAMEWORK_UNSUPPORTED, "the catalog has no image for {}", (backend,)), *missing)
+
+    def _asked(self, demand: Demand, facts: Runtime) -> Findings:
+        """What the job has against an image on any pool."""
         if facts.name not in self._of_job:
             self._of_job[facts.name] = tuple(filter(None, (rule(demand, _NO_POOL, facts) for rule in OF_JOB)))
-        found += self._of_job[facts.name]
-        return found + self._features(demand, pool, facts) if demand.requires else found
+        return self._of_job[facts.name]
 
     def doubts(self, demand: Demand, pool: Pool, image: Image) -> Findings:
         """What is unknown or unusual about an image on a pool."""
@@ -152,7 +162,9 @@ class Refusals:
     def acceptable(self, demand: Demand, pool: Pool) -> Iterator[Image]:
         """The images that nothing refuses, best first: fewer doubts, then the rank."""
         for image in self._in_order(demand, pool):
-            if not self.all(demand, pool, image):
+            # What the pool's facts refuse is not in the order; what the job refuses is asked first, since it is known.
+            facts = image.facts
+            if (facts is None or not self._asked(demand, facts)) and not self.all(demand, pool, image):
                 yield image
 
     def _in_order(self, demand: Demand, pool: Pool) -> Sequence[Image]:
