@@ -447,3 +447,18 @@ def stored(team: Team, name: str, spec: dict[str, Any], status: dict[str, Any]) 
     except Refused:
         return False
     return True
+
+
+def test_a_final_status_that_somebody_else_wrote_is_corrected_while_the_job_runs(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=1)
+    uid = team.submit("forged")
+    team.until("forged", "Running")
+    pods = [pod["metadata"]["uid"] for pod in team.pods(uid)]
+    forged = {"state": "Succeeded", "attempt": 7, "jobName": "bogus", "placement": None}
+    team.api.patch(team.path, "forged", {"status": forged}, subresource="status")
+    assert team.state("forged") == "Succeeded"
+    status = team.until("forged", "Running", timeout=60)
+    assert status["jobName"] != "bogus"
+    assert [pod["metadata"]["uid"] for pod in team.pods(uid)] == pods

@@ -52,6 +52,8 @@ class Memory:
     not_running: tuple[State, float] | None = None
     """Since when its pods are in this stage before running."""
     impossible_since: float | None = None
+    ended_since: float | None = None
+    """Since when its status has been final while its child Job goes on."""
     told_at: float = -math.inf
     """When it was last told why it waits."""
     retry_at: float = 0.0

@@ -125,6 +125,10 @@ def boot_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+class NoNamespace(Exception):
+    """The Lease cannot be created, since its namespace does not exist: for an admin to mend."""
+
+
 class Leadership:
     """One process's part in the election; `run()` for ever, ask `is_leader()` before every write."""
 
@@ -153,6 +157,7 @@ class Leadership:
         self._seen: Sighting | None = None
         self._lease: JsonObject | None = None  # as last read or written; None: read before the next step
         self._good_until: float | None = None
+        self._without_namespace = 0
 
     def is_leader(self) -> bool:
         """Whether this process may write now, by its own clock; False the moment the renewal deadline passes."""
@@ -176,6 +181,10 @@ class Leadership:
         try:
             async with asyncio.timeout(self._time_for_a_try(sent)):
                 delay = await self._step(sent)
+            self._without_namespace = 0
+        except NoNamespace as error:
+            self._lease = None
+            delay = self._after_no_namespace(error)
         except (ApiError, TimeoutError) as error:
             # Whatever went wrong, the next step begins with a read: the write may have happened all the same.
             self._lease = None
@@ -212,6 +221,13 @@ class Leadership:
             return max(wait, min(told or 0.0, LONGEST_RETRY_DELAY))
         return max(0.0, min(wait, self._good_until - self._clock()))
 
+    def _after_no_namespace(self, error: NoNamespace) -> float:
+        """A wait that doubles up to a minute; told as often as it is tried."""
+        delay = float(min(self._timings.retry_every * 2**self._without_namespace, LONGEST_RETRY_DELAY))
+        self._without_namespace = min(self._without_namespace + 1, 16)
+        log.warning("lease not acquired", error=str(error), retried_in=f"{delay:g} s")
+        return delay * (1 + 0.2 * self._chance())
+
     async def _read(self) -> JsonObject | None:
         try:
             return await self._client.get(self._path, patience=self._patience())
@@ -228,6 +244,11 @@ class Leadership:
                 self._lease = await self._client.patch(self._path, body, MERGE_PATCH, patience=self._patience())
         except AlreadyExists as error:
             raise Conflict(error.status, error.reason, error.message) from error
+        except NotFound as error:
+            if self._lease is not None:
+                raise
+            remedy = "create it, or name another one with GPUJOB_NAMESPACE"
+            raise NoNamespace(f"namespace {self._namespace} does not exist; {remedy}") from error
         self._seen = sight(self._seen, record_of(self._lease), self._clock())
         # From when it was sent, not answered: that is the earliest moment at which another may have seen it.
         self._good_until = sent + self._timings.deadline

@@ -21,6 +21,10 @@ SERVICE_AFTER: Final = 2.0
 """Seconds that a gang's Service may be missing before it is made again: when a job goes, it may be seen to go first."""
 
 
+FORGED_AFTER: Final = 30.0
+"""Seconds that a final status must contradict a running child before it is corrected: watches may be that far apart."""
+
+
 class Looking:
     """Looks at one job at a time; starts at most one step of it."""
 
@@ -34,7 +38,7 @@ class Looking:
             # Its write was under way when the queue was last decided, so that decision was not about it.
             self._desk.passed_over.discard(job.uid)
             self._desk.decided_at = ()
-        if job.leaving or is_final(job):
+        if job.leaving or (is_final(job) and not self._goes_on(job)):
             return
         memory = self._desk.remember(job.uid)
         if memory.retry_at > self._desk.clock() and memory.failed_on in (job.generation, job.version):
@@ -45,6 +49,20 @@ class Looking:
             self._look_without_child(job)
         else:
             self._look_at_child(job, child)
+
+    def _goes_on(self, job: JobRecord) -> bool:
+        """Whether a status is final although the child Job has long been seen to go on: not the operator's word."""
+        memory, child = self._desk.remember(job.uid), self._desk.book.child(job.uid)
+        if child is None or child.ended or child.leaving:
+            memory.ended_since = None
+            return False
+        now = self._desk.clock()
+        if memory.ended_since is None:
+            memory.ended_since = now
+        ripe = memory.ended_since + FORGED_AFTER
+        if ripe > now:
+            self._desk.due[job.uid] = ripe
+        return ripe <= now
 
     def _look_without_child(self, job: JobRecord) -> None:
         if job.status.get("jobName"):
@@ -57,6 +75,10 @@ class Looking:
             self._desk.queue.add(job.uid)
 
     def _look_at_child(self, job: JobRecord, child: ChildRecord) -> None:
+        if is_final(job):
+            # Somebody else wrote it: what the child shows is the truth.
+            self._report_child(job, child)
+            return
         retired = child.attempt <= last_attempt(job) and job.status.get("jobName") != child.name
         if child.ended:
             self._report_child(job, child)

@@ -61,6 +61,7 @@ class PoolPublisher:
         alive = {pool.name for pool in fleet.pools}
         for name in sorted(records.keys() - alive):
             if records[name].admin is None:
+                log.info("discovered pool removed, no node has its devices", pool=name)
                 await self._writer.delete_pool(name, records[name].uid)
 
     async def _publish_pool(self, pool: Pool, fleet: Fleet, record: PoolRecord | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpujob.finding import listed
 from gpujob.status.records import ChildRecord, PodState
 from gpujob.vocabulary import Reason, State
 
@@ -89,6 +90,13 @@ def _all_started(child: ChildRecord, pods: Sequence[PodState]) -> str:
 
 def _why_failed(child: ChildRecord, pods: Sequence[PodState]) -> str:
     failed = sorted((pod for pod in pods if pod.phase == "Failed"), key=lambda pod: (pod.exit_code is None, pod.name))
+    gone = sorted(set(child.nodes) - {pod.node for pod in pods})
+    if not failed and gone and child.reason == "BackoffLimitExceeded":
+        nodes = "node" if len(gone) == 1 else "nodes"
+        return (
+            f"the pod on {nodes} {listed(gone)} is gone: the node or the pod was deleted, which is no fault of the "
+            "program; create a new GPUJob to run it again"
+        )
     if not failed:
         return f"child Job {child.name} failed: {child.reason} {child.message}".strip()
     first = failed[0]

@@ -82,6 +82,7 @@ class Api:
         self.now = 1000.0
         self.calls: list[str] = []
         self.failing: ApiError | None = None
+        self.has_namespace = True
         self.lost_answers = 0
         self.takes = 0.0
 
@@ -113,6 +114,8 @@ class Api:
 
     async def create(self, path: str, body: JsonObject, *, patience: Any) -> JsonObject:
         self.called("create")
+        if not self.has_namespace:
+            raise NotFound(404, "NotFound", 'namespaces "system" not found')
         if self.lease is not None:
             raise AlreadyExists(409, "AlreadyExists", path)
         made = self.write(body["spec"])
@@ -333,3 +336,18 @@ async def test_a_candidate_that_stops_writes_nothing() -> None:
 def test_an_identity_is_needed() -> None:
     with pytest.raises(ValueError, match="identity"):
         Leadership(Api(), "ns", "name", "")
+
+
+async def test_a_namespace_that_is_missing_is_asked_for_ever_less_often() -> None:
+    api = Api()
+    api.has_namespace = False
+    part = Part(api)
+    waits = []
+    for _ in range(7):
+        waits.append(await part.step())
+        api.now += waits[-1]
+    assert waits == [2, 4, 8, 16, 32, 60, 60]
+    assert not part.it.is_leader()
+    api.has_namespace = True
+    assert await part.step() == 5
+    assert part.it.is_leader()
