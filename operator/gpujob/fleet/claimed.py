@@ -78,7 +78,11 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     if not groups and admin.provision:
         return replace(fallback, driver=admin.provision.driver), None
     if not groups:
-        return fallback, Finding(Reason.NO_POOL, "spec.nodeSelector of GPUPool {} matches no GPU node", (admin.name,))
+        return fallback, Finding(
+            Reason.NO_POOL,
+            "GPUPool {} has no GPU node: spec.nodeSelector matches none, or an older GPUPool has them",
+            (admin.name,),
+        )
     if len({group.resource for group in groups}) > 1:
         found = ", ".join(sorted({group.resource for group in groups}))
         return groups[0].facts, Finding(

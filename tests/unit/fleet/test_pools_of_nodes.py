@@ -212,7 +212,12 @@ def test_selectors_are_those_of_kubernetes(spec: Object, labels: dict[str, str],
 @pytest.mark.parametrize(
     ("nodes", "spec", "reason", "says"),
     [
-        ([], {}, Reason.NO_POOL, "spec.nodeSelector of GPUPool mine matches no GPU node"),
+        (
+            [],
+            {},
+            Reason.NO_POOL,
+            "GPUPool mine has no GPU node: spec.nodeSelector matches none, or an older GPUPool has them",
+        ),
         (
             [node("n", H100, labels=X)],
             {"accelerator": "MI-300X"},
