@@ -131,13 +131,14 @@ def _until_the_second_must_lead(
     proxy.freeze()
     proxy.heal()
     first.signal(signal.SIGCONT)
-    team.until_all(uids, "Running")
+    # On a slow machine the pause may have cost the first its Lease; then the second leads blind until it looks anew.
+    team.until_all(uids, "Running", timeout=150)
     first.kill()
     second.until_leading(timeout=60)
     # What it does now, it does on the state that it last saw; and when it sees again, nothing is to be undone.
     uids["after"] = team.submit("after", gpusPerNode=2)
-    team.until("after", "Running", timeout=120)
-    team.until_all(uids, "Running")
+    team.until("after", "Running", timeout=150)
+    team.until_all(uids, "Running", timeout=150)
     return {uids[name]: count for name, count in {**pods, "after": 1}.items()}
 
 
