@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
-from gpujob.finding import Finding, listed
+from gpujob.finding import Finding, Size, listed
 from gpujob.fleet.amd_labels import PREFIXES, AmdLabels
 from gpujob.fleet.cloud import machine_device, machine_maker
 from gpujob.fleet.facts import GIB, PARTS, DeviceFacts, by_instance_type, devices_of_machine, identified, readable
@@ -31,6 +31,9 @@ NFD_MODELS: Final = {
 MOST_OF_PROCESSOR_GRAPHICS: Final = 4 * GIB
 """Graphics inside a processor have no more memory of their own."""
 
+MOST_CARDS: Final = 16
+"""No machine has more cards of one kind; more devices are parts of cards."""
+
 _MODE: Final = re.compile(r"(spx|dpx|tpx|qpx|cpx)_nps[1248]")
 _PIECES: Final = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4}
 _PROCESSOR: Final = re.compile(r"ryzen|processor|athlon|epyc", re.IGNORECASE)
@@ -42,7 +45,8 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     models, problem = _models(labels, instance_type, catalog)
     accelerator = _worst(models)
     portion, doubts, wrong = _portion(node, labels, resource, instance_type, accelerator, catalog)
-    reported = _reported(labels, portion, accelerator)
+    reported = _reported(labels, resource, portion, accelerator)
+    doubts += _sizes_differ(labels) if resource == PLAIN else ()
     if accelerator is None and _in_processor(labels, reported):
         portion = Portion(DeviceKind.INTEGRATED)
     facts = DeviceFacts(
@@ -163,9 +167,9 @@ def _portion(
     mode = by_name or by_label
     doubts = [] if len(labels.values("device-id")) < 2 else [_several(labels)]
     if mode is None:
-        portion, problem = _by_number(labels, resource, offered, instance_type, catalog)
+        portion, problem = _by_number(labels, resource, offered, instance_type, accelerator, catalog)
         if portion.pieces != 1:
-            doubts.append(_stale(labels, resource, offered))
+            doubts += [_stale(labels, resource, offered), _by_size(labels, resource, offered, accelerator)]
         return portion, tuple(filter(None, doubts)), problem
     if not _MODE.fullmatch(mode):
         return (
@@ -186,7 +190,7 @@ def _portion(
         doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (mode, pieces, offered)))
     whole = mode.startswith("spx") and not (by_label or "").startswith(("dpx", "tpx", "qpx", "cpx"))
     if whole:
-        return _whole(labels, resource, offered, instance_type, catalog, tuple(filter(None, doubts)))
+        return _whole(labels, resource, offered, instance_type, accelerator, catalog, tuple(filter(None, doubts)))
     if mode.startswith("spx") and by_label:
         # The labels still tell of partitions: until they are renewed, the smaller of the two.
         mode, pieces = by_label, _pieces(by_label, accelerator)
@@ -194,31 +198,68 @@ def _portion(
 
 
 def _whole(
-    labels: AmdLabels, resource: str, offered: int, instance_type: str, catalog: Catalog, doubts: tuple[Finding, ...]
+    labels: AmdLabels,
+    resource: str,
+    offered: int,
+    instance_type: str,
+    accelerator: Accelerator | None,
+    catalog: Catalog,
+    doubts: tuple[Finding, ...],
 ) -> _Found:
     """Devices that a label or name calls whole; the plugin may offer more than that leaves room for."""
     if resource != PLAIN:
         return Portion(stated=True), doubts, None
-    portion, problem = _by_number(labels, resource, offered, instance_type, catalog)
+    portion, problem = _by_number(labels, resource, offered, instance_type, accelerator, catalog)
     if portion.pieces == 1:
         return Portion(stated=True), doubts, problem
-    return portion, (*doubts, *filter(None, (_stale(labels, resource, offered),))), problem
+    more = (_stale(labels, resource, offered), _by_size(labels, resource, offered, accelerator))
+    return portion, (*doubts, *filter(None, more)), problem
 
 
 def _by_number(
-    labels: AmdLabels, resource: str, offered: int, instance_type: str, catalog: Catalog
+    labels: AmdLabels,
+    resource: str,
+    offered: int,
+    instance_type: str,
+    accelerator: Accelerator | None,
+    catalog: Catalog,
 ) -> tuple[Portion, Finding | None]:
-    """More devices than the labels or the cloud count are partitions: made after the labels, or never labelled."""
+    """More devices than the labels or the cloud count are partitions: made after the labels, or never labelled.
+
+    So are devices with a part of the card's compute units, and more of them than any machine has cards.
+    """
     machine = devices_of_machine(labels.labels, instance_type, catalog)
     sized = machine if machine and not labels.count() else labels.count()
     if not sized or offered <= sized:
-        return Portion(), None
+        parts = _parts(labels, offered, accelerator)
+        return (Portion(DeviceKind.PARTITION, "", parts) if parts > 1 else Portion()), None
     pieces, rest = divmod(offered, sized)
     if rest or pieces not in PARTS:
         sentence = "{} shows {} devices where labels or instance type say {}; restart AMD's node labeller"
         problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, offered, sized))
         return Portion(DeviceKind.PARTITION, "", None), problem
     return Portion(DeviceKind.PARTITION, "", pieces), None
+
+
+def _parts(labels: AmdLabels, offered: int, accelerator: Accelerator | None) -> int:
+    """Into how many parts the cards are cut by what a device shows of itself; 1 where nothing tells of parts."""
+    if accelerator is None:
+        return 1
+    units = min((whole_number(text) or 0 for text in labels.values("cu-count")), default=0)
+    whole = accelerator.compute_units
+    if units and whole and units < whole and whole // units in PARTS:
+        return whole // units
+    # A memory label tells the size better than the most that a card can be cut into.
+    return (accelerator.partitions or 1) if offered > MOST_CARDS and not labels.sizes() else 1
+
+
+def _by_size(labels: AmdLabels, resource: str, offered: int, accelerator: Accelerator | None) -> Finding | None:
+    """The doubt that partitions are told from the devices alone, by no label."""
+    parts = _parts(labels, offered, accelerator)
+    if accelerator is None or parts < 2:
+        return None
+    sentence = "{} devices of {} on one node, or their compute units, are parts of a card: taken as 1/{} of {} each"
+    return Finding(Reason.LABELS_CONTRADICT, sentence, (offered, resource, parts, accelerator.id))
 
 
 def _stale(labels: AmdLabels, resource: str, offered: int) -> Finding | None:
@@ -228,6 +269,15 @@ def _stale(labels: AmdLabels, resource: str, offered: int) -> Finding | None:
         return None
     sentence = "labels count {} devices and {} shows {}: partitions newer than the labels; restart AMD's node labeller"
     return Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, resource, offered))
+
+
+def _sizes_differ(labels: AmdLabels) -> tuple[Finding, ...]:
+    """The doubt that one model's labels name several sizes of memory."""
+    sizes = sorted(labels.sizes())
+    if len(sizes) < 2 or len(labels.values("device-id")) > 1:
+        return ()
+    sentence = "labels say {} and {} of memory for one device; the smaller is used; restart AMD's node labeller"
+    return (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(sizes[0]), Size(sizes[-1]))),)
 
 
 def _several(labels: AmdLabels) -> Finding | None:
@@ -241,14 +291,15 @@ def _pieces(mode: str, accelerator: Accelerator | None) -> int | None:
     return _PIECES.get(mode[:3]) or (accelerator.partitions if accelerator else None)
 
 
-def _reported(labels: AmdLabels, portion: Portion, accelerator: Accelerator | None) -> int | None:
-    """Bytes of a device by the vram label: of several, the one that is nearest to what the device should have.
+def _reported(labels: AmdLabels, resource: str, portion: Portion, accelerator: Accelerator | None) -> int | None:
+    """Bytes of a device by the vram label: of several figures the smallest, since the larger would be believed in vain.
 
-    Where nothing is expected, the smallest.
+    A node that offers whole cards and partitions by names of their own has a figure for each: then the nearest to what
+    the device should have.
     """
     sizes = labels.sizes()
     whole = accelerator and (accelerator.driver_bytes or accelerator.nominal_bytes)
-    if len(sizes) < 2 or not whole or not portion.pieces or len(labels.values("device-id")) > 1:
+    if resource == PLAIN or len(sizes) < 2 or not whole or not portion.pieces or len(labels.values("device-id")) > 1:
         return min(sizes, default=None)
     expected = whole // portion.pieces
     return min(sizes, key=lambda size: (abs(size - expected), size))

@@ -140,6 +140,17 @@ class Demand:
         """The gangs that are tried on a pool."""
         return filter(lambda gang: gang.is_for(pool), self.gangs)
 
+    def spreads(self, gang: Gang) -> bool:
+        """Whether the model is taken as sharded over the gang's GPUs although the job does not say so.
+
+        Several GPUs that the job did not ask for make sense only then, and nobody serves a model whole on each of them.
+        A training job that names its GPUs and says nothing may as well hold the whole model on each.
+        """
+        model = self.model
+        if model is None or model.sharding_said or gang.gpus == 1:
+            return False
+        return self.sized_by_model or model.method is Method.INFERENCE
+
     def only(self, gang: Gang) -> Demand:
         """The same demand for one gang alone."""
         return self if self.gangs == (gang,) and self.gang is gang else replace(self, gangs=(gang,))

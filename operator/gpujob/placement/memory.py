@@ -42,8 +42,7 @@ def memory_tight(demand: Demand, pool: Pool) -> Iterator[Finding]:
 
 def sharding_assumed(demand: Demand) -> Iterator[Finding]:
     """The doubt that several GPUs hold the model only if the program shards it over them."""
-    model = demand.model
-    if demand.sized_by_model and model is not None and demand.gang.gpus > 1 and not model.sharding_said:
+    if demand.spreads(demand.gang):
         sentence = "the model is taken as sharded over {} (FSDP, or tensor parallel); say model.sharding if it is not"
         yield Finding(Reason.SHARDING_ASSUMED, sentence, (counted(demand.gang.gpus, "GPU"),))
 

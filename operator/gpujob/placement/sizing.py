@@ -13,7 +13,7 @@ from typing import Final
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand, Gang
-from gpujob.placement.needs import ModelDemand, estimate_of
+from gpujob.placement.needs import estimate_of
 from gpujob.vocabulary import Sharding
 
 MOST_NODES: Final = 8
@@ -25,8 +25,7 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
     if demand.model is None:
         return demand
     if not demand.sized_by_model:
-        gangs = (replace(gang, memory=estimate_of(demand.model, gang.gpus, catalog)) for gang in demand.gangs)
-        return replace(demand, gangs=tuple(gangs))
+        return replace(demand, gangs=tuple(_with_memory(demand, demand.gangs, catalog)))
     pools: dict[Gang, list[str]] = {}
     for pool in fleet.pools:
         pools.setdefault(_fewest(demand, pool, catalog), []).append(pool.name)
@@ -68,11 +67,5 @@ def _shapes(demand: Demand, pool: Pool) -> Iterator[Gang]:
 def _with_memory(demand: Demand, gangs: Iterable[Gang], catalog: Catalog) -> Iterator[Gang]:
     for gang in gangs:
         assert demand.model is not None
-        yield replace(gang, memory=estimate_of(sharded(demand.model, gang.gpus), gang.gpus, catalog))
-
-
-def sharded(model: ModelDemand, gpus: int) -> ModelDemand:
-    """The model as it must be spread over several GPUs where the job does not say how: fully sharded."""
-    if model.sharding_said or gpus == 1:
-        return model
-    return replace(model, sharding=Sharding.FSDP)
+        spread = replace(demand.model, sharding=Sharding.FSDP) if demand.spreads(gang) else demand.model
+        yield replace(gang, memory=estimate_of(spread, gang.gpus, catalog))
