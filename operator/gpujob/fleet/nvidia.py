@@ -216,7 +216,7 @@ def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelera
         return None
     architecture = f"{major}.{minor}"
     product = product.removesuffix("-SHARED").removeprefix("NVIDIA-")
-    common = catalog.architectures.get(architecture) or Architecture(architecture)
+    common = catalog.architectures.get(architecture) or _newer(architecture, major)
     return Accelerator(
         id=product[:63] or f"NVIDIA-sm{major}{minor}",
         name=product.replace("-", " ") or f"NVIDIA device of compute capability {architecture}",
@@ -229,6 +229,11 @@ def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelera
         support="limited",
         source="labels of GPU Feature Discovery",
     )
+
+
+def _newer(architecture: str, major: int) -> Architecture:
+    """A capability without a row: since Ampere (8.0) every one has had BF16; nothing else is known of it."""
+    return Architecture(architecture, features=frozenset({"BF16"} if major >= 8 else ()))
 
 
 def _driver(labels: Labels) -> str | None:

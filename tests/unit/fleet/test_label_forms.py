@@ -17,6 +17,7 @@ from builders import (
     MI355X,
     T4,
     V100,
+    Nvidia,
     fleet,
     gpupool,
     node,
@@ -479,3 +480,10 @@ def test_a_node_that_is_being_changed_is_not_ready(labels: dict[str, str], state
     unready = pool_of(fleet(node("n", H100, labels=labels)), "n").nodes[0].unready
     assert (unready is None) == (state is None)
     assert state is None or (unready is not None and state in unready.message)
+
+
+def test_a_newer_nvidia_device_without_any_row_has_bf16_and_nothing_else_is_promised() -> None:
+    rubin = Nvidia("NVIDIA-R200", 294912, "rubin", (13, 0), mig=True)
+    (pool,) = fleet(node("r", rubin)).pools
+    assert pool.accelerator is not None
+    assert pool.accelerator.features == {"BF16"}
