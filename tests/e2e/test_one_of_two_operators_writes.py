@@ -80,12 +80,7 @@ def test_a_dead_leader_is_followed_and_a_frozen_one_wakes_up_silent(
     jobs["after"] = team.submit("after", runs_for="0s")
     team.until("after", "Succeeded")
     assert writers(audit, quiet) == {first.credential}
-    created = [
-        entry["objectRef"]["name"]
-        for entry in audit.since(mark)
-        if entry["verb"] == "create" and entry["objectRef"]["resource"] == "jobs"
-        and entry["objectRef"]["namespace"] == team.namespace and entry["responseStatus"]["code"] == 201
-    ]  # fmt: skip
+    created = created_jobs(audit, mark, team)
     assert len(created) == len(set(created)) == len(jobs)
     assert sorted(len(pods) for pods in pods_by_job(team).values()) == [1] * len(jobs)
 
@@ -102,12 +97,7 @@ async def test_a_new_leader_that_sees_an_old_state_doubles_nothing(
         mark = audit.now()
         try:
             jobs = await asyncio.to_thread(_until_the_second_must_lead, first, second, team, proxy)
-            created = [
-                entry["objectRef"]["name"]
-                for entry in audit.since(mark)
-                if entry["verb"] == "create" and entry["objectRef"]["resource"] == "jobs"
-                and entry["objectRef"]["namespace"] == team.namespace and entry["responseStatus"]["code"] == 201
-            ]  # fmt: skip
+            created = created_jobs(audit, mark, team)
             assert len(created) == len(set(created)) == len(jobs)
             assert {uid: len(pods) for uid, pods in pods_by_job(team).items()} == jobs
         finally:
@@ -140,6 +130,16 @@ def _until_the_second_must_lead(
     team.until("after", "Running", timeout=150)
     team.until_all(uids, "Running", timeout=150)
     return {uids[name]: count for name, count in {**pods, "after": 1}.items()}
+
+
+def created_jobs(audit: AuditLog, mark: int, team: Team) -> list[str]:
+    """The names of the child Jobs that were created in the team's namespace since a mark, each as often as it was."""
+    return [
+        entry["objectRef"]["name"]
+        for entry in audit.since(mark)
+        if entry["verb"] == "create" and entry["objectRef"]["resource"] == "jobs"
+        and entry["objectRef"]["namespace"] == team.namespace and entry["responseStatus"]["code"] == 201
+    ]  # fmt: skip
 
 
 def pods_by_job(team: Team) -> dict[str, list[Any]]:
