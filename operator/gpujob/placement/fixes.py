@@ -12,6 +12,7 @@ from typing import Any, Final
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.capacity import able_nodes
+from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Decision, Fix
 from gpujob.placement.demand import DEFAULT_DEVICES, Demand, OwnRuntime
@@ -49,9 +50,8 @@ def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog)
 def _first_that_helps(demand: Demand, candidates: tuple[Candidate, ...], fleet: Fleet, catalog: Catalog) -> Fix | None:
     proposals = sorted(_distinct(_proposals(demand, candidates)), key=lambda p: (p.distance, p.field, str(p.after)))
     for proposal in proposals[:TRIED]:
-        outcome = decide(proposal.demand, fleet, catalog)
-        if outcome.verdict in (Verdict.PLACED, Verdict.WAITING):
-            pool = outcome.candidates[0].pool.name
+        if choose(proposal.demand, fleet, catalog).verdict in (Verdict.PLACED, Verdict.WAITING):
+            pool = decide(proposal.demand, fleet, catalog).candidates[0].pool.name
             return Fix(_sentence(proposal, pool), proposal.field, proposal.before, proposal.after, pool)
     return None
 

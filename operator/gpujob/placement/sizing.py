@@ -6,7 +6,7 @@ GPU hold a model only if it is sharded over them, which is assumed (and said) wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -26,30 +26,38 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
         return demand
     if not demand.sized_by_model:
         return replace(demand, gangs=tuple(_with_memory(demand, demand.gangs, catalog)))
-    pools: dict[Gang, list[str]] = {}
+    # Many pools have devices and nodes of one size.
+    sizes: dict[tuple[int | None, int], list[str]] = {}
     for pool in fleet.pools:
-        pools.setdefault(_fewest(demand, pool, catalog), []).append(pool.name)
+        sizes.setdefault((pool.memory, _largest(pool)), []).append(pool.name)
+    gangs = {most: tuple(_with_memory(demand, _shapes(demand, most), catalog)) for most in {most for _, most in sizes}}
+    pools: dict[Gang, list[str]] = {}
+    for (memory, largest), names in sizes.items():
+        pools.setdefault(_fewest(gangs[largest], memory), []).extend(names)
     if not pools:
         return replace(demand, gangs=tuple(_with_memory(demand, demand.gangs, catalog)))
     ordered = sorted(pools, key=lambda gang: (gang.gpus, gang.nodes))
     return replace(demand, gangs=tuple(replace(gang, pools=frozenset(pools[gang])) for gang in ordered))
 
 
-def _fewest(demand: Demand, pool: Pool, catalog: Catalog) -> Gang:
-    """The smallest gang whose devices hold the model, else the one that nearly does, else the largest."""
-    gangs = list(_with_memory(demand, _shapes(demand, pool), catalog))
+def _largest(pool: Pool) -> int:
+    """The devices of a pool's largest node, be it there or to be added, at least 1."""
+    templates = [pool.growth.template] if pool.growth else []
+    # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
+    return max(1, pool.largest, *(node.total or node.healthy for node in templates))
+
+
+def _fewest(gangs: Sequence[Gang], memory: int | None) -> Gang:
+    """The smallest gang whose devices, of so much memory, hold the model, else that nearly does, else the largest."""
     for end in ("high", "expected"):
         for gang in gangs:
-            if pool.memory is None or gang.memory is None or getattr(gang.memory, end) <= pool.memory:
+            if memory is None or gang.memory is None or getattr(gang.memory, end) <= memory:
                 return gang
     return gangs[-1]
 
 
-def _shapes(demand: Demand, pool: Pool) -> Iterator[Gang]:
+def _shapes(demand: Demand, largest: int) -> Iterator[Gang]:
     model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else 1
-    templates = [pool.growth.template] if pool.growth else []
-    # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
-    largest = max(1, pool.largest, *(node.total or node.healthy for node in templates))
     yield Gang(nodes, 1)
     if model is None or (model.sharding_said and model.sharding is Sharding.NONE):
         return

@@ -13,7 +13,7 @@ from gpujob.errors import BadInput
 from gpujob.finding import Dollars, Finding, listed
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.pricing import PoolPrice
-from gpujob.placement.decide import decide
+from gpujob.placement.choose import choose
 from gpujob.placement.decision import Candidate, Decision, Fix
 from gpujob.placement.demand import Demand
 from gpujob.placement.fixes import fix_for_pool
@@ -100,5 +100,5 @@ def _with(fleet: Fleet, changed: Pool) -> Fleet:
 
 
 def _chosen_pool(demand: Demand, fleet: Fleet, catalog: Catalog) -> str | None:
-    choice = decide(demand, fleet, catalog).choice
+    choice = choose(demand, fleet, catalog).choice
     return choice.candidate.pool.name if choice else None
