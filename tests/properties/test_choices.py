@@ -15,10 +15,11 @@ from gpujob.catalog.records import Catalog
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement.capacity import find_room, node_needs, telling_size
+from gpujob.placement.capacity import find_room, telling_size
 from gpujob.placement.choose import Pick, choose
 from gpujob.placement.decide import decide
 from gpujob.placement.demand import Demand
+from gpujob.placement.shares import node_needs
 from gpujob.quantity import GI
 from tests.e2e.cluster.nodes import Nvidia
 

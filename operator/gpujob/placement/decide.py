@@ -15,12 +15,13 @@ from gpujob.finding import Finding
 from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import image_rules, ranking, rules
-from gpujob.placement.capacity import Room, find_room, shared_memory, telling_size
+from gpujob.placement.capacity import Room, find_room, telling_size
 from gpujob.placement.decision import Candidate, Choice, Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.images import Image, Refusals, images_for
 from gpujob.placement.memory import memory_tight, sharding_assumed
 from gpujob.placement.ranking import Trial
+from gpujob.placement.shares import shared_memory
 from gpujob.placement.sizing import estimated
 from gpujob.vocabulary import Outcome, Reason, Verdict
 

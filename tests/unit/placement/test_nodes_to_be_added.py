@@ -68,7 +68,36 @@ def test_a_node_that_is_started_for_a_job_is_paid_whole() -> None:
 def test_never_more_nodes_than_the_admin_says() -> None:
     found = decided(growing(), nodes=3, gpusPerNode=8)
     assert found.verdict is Verdict.IMPOSSIBLE
-    assert found.candidates[0].reasons[0].message == "needs 3 nodes with 8 GPUs each, the pool has 2"
+    assert found.candidates[0].reasons[0].message == (
+        "needs 3 nodes with 8 GPUs each, the pool has none and 2 can be added (spec.provision.maxNodes of its GPUPool)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "growth", "spec", "sentence"),
+    [
+        (0, {}, {"gpusPerNode": 9}, "needs 9 GPUs on one node, a node to be added has 8"),
+        (1, {}, {"gpusPerNode": 9}, "needs 9 GPUs on one node, the largest node has 8"),
+        (1, {"maxNodes": 4}, {"nodes": 9, "gpusPerNode": 8},
+         "needs 9 nodes with 8 GPUs each, the pool has 1 and 3 can be added (spec.provision.maxNodes of its GPUPool)"),
+        (2, {}, {"nodes": 3},
+         "needs 3 nodes with 1 GPU each, the pool has 2 and 0 can be added (spec.provision.maxNodes of its GPUPool)"),
+        (0, {}, {"nodes": 3, "gpusPerNode": 9},
+         "needs 9 GPUs on one node, a node to be added has 8, and 3 such nodes where the pool has none and 2 can be "
+         "added (spec.provision.maxNodes of its GPUPool)"),
+        (0, {"taints": [{"key": "team", "effect": "NoSchedule"}]}, {},
+         "nodes to be added have taint team:NoSchedule; tolerate it in a GPUPool (spec.tolerations) or remove it"),
+        (1, {"cpu": "8"}, {"nodes": 2, "resources": {"cpu": "50"}},
+         "needs 50 CPU on each of 2 nodes, 1 of 2 (1 of them to be added) have that"),
+    ],
+)  # fmt: skip
+def test_what_is_there_and_what_can_be_added_are_told_apart(
+    there: int, growth: Object, spec: Object, sentence: str
+) -> None:
+    nodes = [node(f"n{number}", MI300X, labels={"karpenter.sh/nodepool": "new"}) for number in range(there)]
+    found = decided(growing(provision={**NEW, **growth}), *nodes, **spec)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert found.candidates[0].reasons[0].message == sentence
 
 
 def test_nodes_that_are_there_count_in_the_most() -> None:

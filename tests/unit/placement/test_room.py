@@ -8,7 +8,8 @@ import pytest
 from builders import A100, H100, L4, MI210, MI300X, Object, demand, fleet, node, pod
 
 from gpujob.fleet.objects import Resources
-from gpujob.placement.capacity import Room, find_room, node_needs, shared_memory
+from gpujob.placement.capacity import Room, find_room
+from gpujob.placement.shares import node_needs, shared_memory
 from gpujob.quantity import GI
 
 GPU = "nvidia.com/gpu"

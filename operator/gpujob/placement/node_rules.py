@@ -1,0 +1,43 @@
+"""Why a node can never take a pod of a job, however empty it is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.fleet.objects import Resources
+from gpujob.fleet.pools import Pool, PoolNode
+from gpujob.placement.demand import Demand
+from gpujob.placement.shares import DEFAULT_STORAGE
+from gpujob.vocabulary import Reason
+
+IMAGE_ROOM: Final = (5, 2)
+"""Disk for an image, as a multiple of its size: the layers, the unpacked files and a margin (pull and unpack overlap)."""
+
+
+def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None) -> tuple[Reason, ...]:
+    """Why the node can never take a pod of this job, however empty it is."""
+    found = []
+    if any(not pool.tolerates(taint) for taint in node.taints):
+        found.append(Reason.TAINT_NOT_TOLERATED)
+    if node.total is not None and node.total < demand.gpus_per_node:
+        found.append(Reason.POOL_TOO_SMALL)
+    if not node.allocatable.covers(asked_of(demand)):
+        found.append(Reason.NODE_TOO_SMALL)
+    if _disk_short(demand, node, image_size):
+        found.append(Reason.DISK_TOO_SMALL)
+    return tuple(found)
+
+
+def asked_of(demand: Demand) -> Resources:
+    """What the job asks for each pod itself; /dev/shm counts in the memory."""
+    return Resources(demand.millicores or 0, demand.memory or demand.shared_memory or 0, demand.storage or 0, 0)
+
+
+def disk_needed(demand: Demand, image_size: int) -> int:
+    """Bytes of disk that a node must have for an image and a pod of the job."""
+    return image_size * IMAGE_ROOM[0] // IMAGE_ROOM[1] + (demand.storage or DEFAULT_STORAGE)
+
+
+def _disk_short(demand: Demand, node: PoolNode, image_size: int | None) -> bool:
+    disk = node.allocatable.storage
+    return image_size is not None and disk is not None and disk < disk_needed(demand, image_size)

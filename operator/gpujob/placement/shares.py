@@ -1,0 +1,66 @@
+"""What each pod of a job gets on a node: what the job asks, else the share of the node that belongs to its GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gpujob.fleet.objects import Resources
+from gpujob.fleet.pools import PoolNode
+from gpujob.placement.demand import Demand
+from gpujob.quantity import GI, MI
+
+SHARE: Final = (9, 10)
+"""The part of a node's CPU and memory that GPU jobs share; the rest stays for daemons and later ones."""
+
+DEFAULT_STORAGE: Final = 20 * GI
+
+
+def node_needs(demand: Demand, node: PoolNode) -> Resources:
+    """What a pod gets on a node: what the job asks, else the share of the node that belongs to its GPUs.
+
+    The share is cut from what pods without GPUs leave; where others took more than their share, it shrinks down to a
+    quarter, so that free GPUs are not stranded for want of memory.
+    """
+    total = max(node.total or node.healthy, demand.gpus_per_node) + node.beside
+    gpus, free = demand.gpus_per_node, max(node.free, demand.gpus_per_node)
+    base, left = node.share_base, node.left
+    cpu = _share(base.millicores, left.millicores, gpus, total, free)
+    memory = _share(base.memory, left.memory, gpus, total, free)
+    storage = demand.storage
+    if storage is None and base.storage is not None and left.storage is not None:
+        storage = min(DEFAULT_STORAGE, _floor(_share(base.storage, left.storage, gpus, total, free), MI))
+    return Resources(
+        millicores=demand.millicores or max(1, _floor(cpu, 1000) or cpu),
+        memory=demand.memory or max(MI, _floor(memory, GI) or _floor(memory, MI), demand.shared_memory or 0),
+        storage=storage,
+        pods=1,
+    )
+
+
+def shared_memory(demand: Demand, needs: Resources) -> int:
+    """Bytes of /dev/shm: what the job asks, else a quarter of its memory, at least 1Gi (or all), at most 64Gi."""
+    if demand.shared_memory is not None:
+        return demand.shared_memory
+    return min(max(needs.memory // 4, min(GI, needs.memory)), 64 * GI)
+
+
+def _share(base: int, left: int, gpus: int, total: int, free: int) -> int:
+    mine = max(base, 0) * gpus * SHARE[0] // (total * SHARE[1])
+    return max(min(mine, max(left, 0) * gpus // free), mine // 4)
+
+
+def _floor(amount: int, unit: int) -> int:
+    return amount // unit * unit
+
+
+def smallest(needs: Iterable[Resources]) -> Resources:
+    """All pods of a gang share one template, so the smallest of their shares counts."""
+    all_needs = list(needs)
+    storages = [n.storage for n in all_needs if n.storage is not None]
+    return Resources(
+        min(n.millicores for n in all_needs),
+        min(n.memory for n in all_needs),
+        min(storages) if len(storages) == len(all_needs) else None,
+        1,
+    )

@@ -1,0 +1,156 @@
+"""Why a pool has no room for a job, in exact numbers: what it never has, and what it does not have now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpujob.finding import Cores, Finding, Need, Size, counted, listed
+from gpujob.fleet.objects import Taint
+from gpujob.fleet.pools import Pool, PoolNode
+from gpujob.placement.demand import Demand
+from gpujob.placement.node_rules import asked_of, disk_needed, refusals
+from gpujob.placement.shares import node_needs
+from gpujob.vocabulary import Reason
+
+
+def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
+    """Why these nodes, those to be added included, can never take the whole gang."""
+    reasons = [refusals(demand, pool, node, image_size) for node in nodes]
+    if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
+        yield _pool_too_small(demand, pool)
+    yield from _tainted(pool, nodes)
+    if any(Reason.NODE_TOO_SMALL in r for r in reasons):
+        yield from _nodes_too_small(demand, nodes)
+    if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
+        most = Size(max(node.allocatable.storage or 0 for node in nodes))
+        sentence = "needs {} of disk for image and job, the largest node has {}"
+        yield Finding(Reason.DISK_TOO_SMALL, sentence, (Size(disk_needed(demand, image_size)), most))
+
+
+def _tainted(pool: Pool, nodes: tuple[PoolNode, ...]) -> Iterator[Finding]:
+    refused = [(node, taint) for node in nodes if (taint := next(_not_tolerated(pool, node), None))]
+    there = [(node, taint) for node, taint in refused if not node.coming]
+    if there:
+        sentence = "{} taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
+        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (_have(len(there), len(pool.nodes)), there[0][1]))
+    elif refused:
+        sentence = "nodes to be added have taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
+        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (refused[0][1],))
+
+
+def _not_tolerated(pool: Pool, node: PoolNode) -> Iterator[Taint]:
+    return (taint for taint in node.taints if not pool.tolerates(taint))
+
+
+def _have(some: int, every: int) -> str:
+    """How many of a pool's nodes have something, at least one."""
+    if every == 1:
+        return "its node has"
+    return f"all {every} nodes have" if some == every else f"{some} of {every} nodes {'has' if some == 1 else 'have'}"
+
+
+def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
+    """Too few nodes with that many GPUs, counting those that are there and those that can be added."""
+    gpus, total = demand.gpus_per_node, len(pool.nodes)
+    coming, each = (pool.growth.count, pool.growth.template.total or 0) if pool.growth else (0, 0)
+    sizes = [gpus if node.total is None else node.total for node in pool.nodes]
+    largest = max([*sizes, each] if coming else sizes, default=0)
+    needed = counted(gpus, "GPU")
+    if largest < gpus:
+        sentence = "needs {} on one node, " + ("the largest node has {}" if sizes else "a node to be added has {}")
+        if total + coming < demand.nodes:
+            sentence += f", and {demand.nodes} such nodes where the pool has {_so_many(total, coming, pool)}"
+        return Finding(Reason.POOL_TOO_SMALL, sentence, (needed, largest))
+    enough = sum(size >= gpus for size in sizes)
+    more = coming if each >= gpus else 0
+    if enough == total:
+        has = f"the pool has {_so_many(total, more, pool)}"
+    else:
+        has = f"{enough} of the pool's {counted(total, 'node')} have that many" + _added(more, pool)
+    return Finding(Reason.POOL_TOO_SMALL, "needs {} with {} each, {}", (counted(demand.nodes, "node"), needed, has))
+
+
+def _so_many(total: int, more: int, pool: Pool) -> str:
+    return f"{total if total or not pool.growth else 'none'}{_added(more, pool)}"
+
+
+def _added(more: int, pool: Pool) -> str:
+    """How many nodes can be added to a pool of which an admin says that it grows."""
+    return f" and {more} can be added (spec.provision.maxNodes of its GPUPool)" if pool.growth else ""
+
+
+def _nodes_too_small(demand: Demand, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+    """Which of the things that a pod asks for too few nodes have; where each is on enough of them, all at once."""
+    asked = asked_of(demand)
+    parts = [
+        ("CPU", Cores, asked.millicores, [node.allocatable.millicores for node in nodes]),
+        ("memory", Need, asked.memory, [node.allocatable.memory for node in nodes]),
+        ("ephemeral-storage", Need, asked.storage or 0, [node.allocatable.storage or 0 for node in nodes]),
+    ]
+    short = False
+    for name, show, amount, there in parts:
+        enough, largest = sum(has >= amount for has in there), max(there, default=0)
+        if not amount or enough >= demand.nodes:
+            continue
+        short = True
+        if largest < amount:
+            sentence = "needs {} {} on one node, the largest node has {}"
+            has = Size(largest) if show is Need else show(largest)
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, has))
+        else:
+            sentence = "needs {} {} on each of {} nodes, {} of {} have that"
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, demand.nodes, enough, _all(nodes)))
+    if not short:
+        whole = listed(f"{show(amount)} {name}" for name, show, amount, _ in parts if amount)
+        both = sum(node.allocatable.covers(asked) for node in nodes)
+        on = f"each of {demand.nodes} nodes" if demand.nodes > 1 else "one node"
+        sentence = "needs {} on {}, {} of {} have that together"
+        yield Finding(
+            Reason.NODE_TOO_SMALL,
+            sentence,
+            (whole, on, both, f"{_all(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"),
+        )
+
+
+def _all(nodes: Sequence[PoolNode]) -> str:
+    """How many nodes these are, those that are not there yet said apart."""
+    coming = sum(node.coming for node in nodes)
+    return f"{len(nodes)} ({coming} of them to be added)" if coming else f"{len(nodes)}"
+
+
+def why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
+    """Why nodes that could take the gang if they were empty do not take it now; `with_room` of them do."""
+    ready = [node for node in able if node.unready is None]
+    unready = [node.unready for node in able if node.unready is not None]
+    gpus = demand.gpus_per_node
+    free = sum(max(node.free, 0) for node in ready)
+    largest = max((node.free for node in ready), default=0)
+    on = f"on each of {demand.nodes} nodes" if demand.nodes > 1 else "on one node"
+    if not ready:
+        yield from _first_of_each_reason(unready)
+        return
+    crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
+    needed = counted(gpus, "free GPU")
+    room = f"; room on {with_room} of {demand.nodes} nodes" if demand.nodes > 1 else ""
+    if free >= gpus * demand.nodes and crowded is None:
+        sentence = "needs {} {}: {} are free over {}, at most {} on one{}"
+        over = counted(len(ready), "node")
+        yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free, over, max(largest, 0), room))
+    elif crowded is not None:
+        sentence = "GPUs are free on node {}, but {} CPU and {} memory are left there of {} and {} needed"
+        left, needs = crowded.left, node_needs(demand, crowded)
+        numbers = (crowded.name, Cores(max(left.millicores, 0)), Size(max(left.memory, 0)), Cores(needs.millicores),
+                   Size(needs.memory))  # fmt: skip
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, numbers)
+    else:
+        total = sum(node.total or node.healthy for node in able)
+        sentence = "needs {} {}, {} of {} are free{}"
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (needed, on, free, total, room))
+    yield from _first_of_each_reason(unready)
+
+
+def _first_of_each_reason(findings: Iterable[Finding]) -> Iterable[Finding]:
+    first: dict[Reason, Finding] = {}
+    for finding in findings:
+        first.setdefault(finding.reason, finding)
+    return first.values()
