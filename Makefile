@@ -7,6 +7,11 @@ PYTEST := $(RUN) -m pytest
 CLUSTER := $(RUN) -m tests.e2e.cluster
 CHART := charts/gpujob-operator
 
+# Libraries of the CUDA build of PyTorch that no test calls; tests/torch_tree has stand-ins for them.
+TORCH_WITHOUT := cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cccl nvidia-cuda-cupti nvidia-cuda-nvrtc \
+	nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 \
+	nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx setuptools triton
+
 BEGAN := $(shell date +%s)
 
 export PYTHONPATH := $(CURDIR)
@@ -75,6 +80,10 @@ verify: .venv/ready ## Fails when a generated file differs from its source.
 binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their Go modules into the user's cache (about 8 minutes once).
 	@$(CLUSTER) build
 
+.PHONY: torch
+torch: .venv/ready ## Builds a PyTorch that runs on the CPU into the user's cache, for tests that import it or make an image of it.
+	@$(RUN) -m tests.torch_tree
+
 .PHONY: cluster-up
 cluster-up: .venv/ready ## Starts a Kubernetes control plane with pretended AMD and NVIDIA nodes (CLUSTER=existing takes yours).
 	@$(CLUSTER) up --nodes
@@ -89,6 +98,7 @@ lock: .venv/ready ## Locks the dependencies anew, with hashes, into requirements
 	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --no-dev -o requirements/operator.txt >/dev/null
 	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --no-dev --extra cli -o requirements/cli.txt >/dev/null
 	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --extra cli -o requirements/dev.txt >/dev/null
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(TORCH_WITHOUT:%=--no-emit-package %) requirements/torch.in -o requirements/torch.txt
 
 .PHONY: clean
 clean: ## Removes the virtual environments and caches of this folder.
