@@ -80,14 +80,14 @@ def parse_count(text: str | int) -> int:
     return int(value)
 
 
-def parse_dollars(text: str | int) -> int:
-    """Micro-dollars of a decimal amount in US dollars ("2.10"); raises BadQuantity (negative, not a number, absurd)."""
+def parse_dollars(text: str | int, most: int = MAX_PRICE) -> int:
+    """Micro-dollars of a decimal amount in US dollars ("2.10"); raises BadQuantity (negative, not a number, above `most`)."""
     # Decimal alone would take 1_0, NaN and the digits of other scripts.
     amount = _MONEY.fullmatch(str(text).strip()) if not isinstance(text, bool) and len(str(text)) <= 32 else None
     value = Decimal(amount[0]) if amount else None
-    if value is None or value * MICRO > MAX_PRICE:
+    if value is None or value * MICRO > most:
         raise BadQuantity(
-            f"{text!r} is not a price in US dollars between 0 and {MAX_PRICE // MICRO}; write a decimal such as 2.10"
+            f"{text!r} is not a price in US dollars between 0 and {most // MICRO}; write a decimal such as 2.10"
         )
     return int((value * MICRO).to_integral_value(rounding=ROUND_HALF_UP))
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpujob.api.conditions import Condition
+from gpujob.api.measured import Cost, Progress, SavedCheckpoint, Throughput
 from gpujob.api.model import Model
 from gpujob.api.pods import (
     EnvironmentFrom,
@@ -291,6 +292,12 @@ class Display(Shape):
 
     accelerator: Annotated[str, Field(max_length=80)] | None = None
     """For example 2×8 MI300X."""
+    progress: Annotated[str, Field(max_length=32)] | None = None
+    """For example 42 %, or step 1200 where the program does not say how long it is."""
+    throughput: Annotated[str, Field(max_length=32)] | None = None
+    """For example 2553 tok/s."""
+    cost: Annotated[str, Field(max_length=32)] | None = None
+    """For example $1.23."""
     reason: Annotated[str, Field(max_length=64)] | None = None
     """The reason of the condition that explains the state."""
 
@@ -318,6 +325,14 @@ class GPUJobStatus(Shape):
     """The number of the current attempt, from 1."""
     excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
     """Pools whose nodes did not come, and when they are tried again."""
+    progress: Progress | None = None
+    """How far the job is, written on every 5 percent or every 5 minutes."""
+    throughput: Throughput | None = None
+    """How fast the job is."""
+    cost: Cost | None = None
+    """What the job has cost."""
+    checkpoint: SavedCheckpoint | None = None
+    """The last checkpoint that the program reported as safe."""
     display: Display | None = None
     """Texts for kubectl get."""
 

@@ -10,6 +10,7 @@ from gpujob.cluster.desk import Desk, next_attempt
 from gpujob.cluster.steps import Steps
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.usage import promises_of
+from gpujob.placement import explain
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand
 from gpujob.schedule.queue import Placing, Waiting, place_all
@@ -46,7 +47,6 @@ class Deciding:
         self._desk.decided_at = self._inputs()
         fleet = self._desk.book.fleet(p for promises in self._desk.promised.values() for p in promises)
         for job, placing in self._decisions(fleet):
-            self._desk.tally.decisions[placing.verdict.value, job.namespace] += 1
             with self._desk.alone(job):
                 if job.spec.get("suspend") is True:
                     self._steps.report(job, report.planned(job, placing.decision, self._desk.now()))
@@ -54,6 +54,7 @@ class Deciding:
                     decision = placing.decision
                     self._promise(job, decision)
                     self._steps.start(job, self._steps.place(job, decision, fleet))
+                    self._count(decision)
                 elif not self._was_told(job, placing.verdict):
                     self._refuse(job, placing.decision)
         took = self._desk.clock() - began
@@ -121,6 +122,11 @@ class Deciding:
                 self._desk.due[job.uid] = ripe
                 return
         self._steps.report(job, report.refused(job, decision, self._desk.now()))
+        self._count(decision)
+
+    def _count(self, decision: Decision) -> None:
+        """Counts a decision that is told; those that a waiting job hears of later, or never, have no words yet."""
+        self._desk.tally.decisions[decision.verdict.value, explain.reason(decision).value] += 1
 
     def _promise(self, job: JobRecord, decision: Decision) -> None:
         choice = decision.choice

@@ -20,10 +20,13 @@ import structlog
 from gpujob.api.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
 from gpujob.cluster.book import Book
+from gpujob.cluster.progress_pace import ProgressPace
 from gpujob.errors import BadInput
 from gpujob.fleet.usage import Promise
+from gpujob.metrics.durations import Durations
 from gpujob.placement.demand import Demand, demand_of
 from gpujob.status.records import JobRecord
+from gpujob.status.telemetry import Telemetry
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import API_VERSION, State
 
@@ -68,9 +71,11 @@ class Tally:
 
     rounds: int = 0
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By verdict and reason."""
     failures: Counter[str] = field(default_factory=Counter)
     decide_seconds: float = 0.0
-    placed_after: list[float] = field(default_factory=list)
+    queue_wait: Durations = field(default_factory=Durations)
+    placing: Durations = field(default_factory=Durations)
 
 
 class Desk:
@@ -97,6 +102,9 @@ class Desk:
         """Jobs without a child: to be decided."""
         self.passed_over: set[str] = set()
         """Those of them that the last decision left out, since a write of theirs was under way."""
+        self.telemetry: dict[str, Telemetry] = {}
+        """What the reporters of running jobs said last."""
+        self.progress = ProgressPace(clock)
         self.decided_at: tuple[object, ...] = ()
         """What the last decision about the queue was made on; empty: to be made anew."""
 
@@ -113,9 +121,14 @@ class Desk:
 
     def forget(self, uid: str) -> None:
         """A job is gone."""
-        for store in (self.wishes, self.memory, self.due):
+        for store in (self.wishes, self.memory, self.due, self.telemetry):
             store.pop(uid, None)
+        self.progress.forget(uid)
         self.queue.discard(uid)
+
+    def look_again(self, uid: str, seconds: float) -> None:
+        """Looks at a job after some seconds, or before if something else asks for that."""
+        self.due[uid] = min(self.due.get(uid, math.inf), self.clock() + seconds)
 
     def retry_later(self, job: JobRecord, why: Exception | str, failed_on: int | str) -> None:
         """Waits before the next step, longer each time, unless the job itself changes in what the step failed on."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from gpujob.cluster.desk import Desk, is_final, last_attempt
+from gpujob.cluster.progress_pace import EVERY
 from gpujob.cluster.steps import Steps
-from gpujob.status import patience, report
+from gpujob.status import patience, progress, report
 from gpujob.status.observe import Observation, observe
 from gpujob.status.records import ChildRecord, JobRecord
+from gpujob.status.telemetry import SILENT
 from gpujob.vocabulary import Reason, State
 
 STARTING_AFTER: Final = 5.0
@@ -124,7 +127,20 @@ class Looking:
     def _report_child(self, job: JobRecord, child: ChildRecord) -> None:
         seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
         seen = self._patiently(job, seen)
-        self._steps.report(job, report.placed(job, child, seen, None, self._desk.now()))
+        telemetry = self._desk.telemetry.get(job.uid, SILENT)
+        status = report.placed(job, child, seen, None, self._desk.now(), telemetry)
+        moved = seen.state is State.RUNNING and self._moved(job, status)
+        self._steps.report(job, status, moved=moved)
+
+    def _moved(self, job: JobRecord, status: Mapping[str, Any]) -> bool:
+        """Whether progress, speed and cost are to be written now; the job is looked at again when they will be."""
+        if not progress.differs(job.status, status):
+            self._desk.look_again(job.uid, EVERY)
+            return False
+        wait = self._desk.progress.wait(job.uid, soon=progress.is_worth_a_write(job.status, status))
+        if wait > 0:
+            self._desk.look_again(job.uid, wait)
+        return wait <= 0
 
     def _patiently(self, job: JobRecord, seen: Observation) -> Observation:
         """That pods do not run yet is said only once it has lasted: most run before anyone could read it."""

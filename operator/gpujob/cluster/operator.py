@@ -20,6 +20,7 @@ from gpujob.cluster.leader import Leadership
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.pools import PoolPublisher
 from gpujob.cluster.reconcile import Reconciler
+from gpujob.cluster.scraping import Scraper
 from gpujob.cluster.settings import Settings
 from gpujob.cluster.views import snapshot
 from gpujob.cluster.watch import WatchHealth, mirror_all
@@ -56,6 +57,7 @@ class Operator:
         self.reconciler = Reconciler(
             book, writer, self.leadership.is_leader, provision_seconds=settings.provision_seconds
         )
+        self.scraper = Scraper(self.reconciler.desk, self.leadership.is_leader, settings.namespace)
         self._publisher = PoolPublisher(book, writer, self.leadership.is_leader)
         registry = CollectorRegistry()
         registry.register(FleetCollector(lambda: snapshot(self, book, self._client)))
@@ -72,6 +74,7 @@ class Operator:
                     tasks.create_task(mirror_all(self._client, self._kinds, self.mirror, self.health), name="mirror")
                     tasks.create_task(self.reconciler.run(), name="reconcile")
                     tasks.create_task(self._publisher.run(), name="pools")
+                    tasks.create_task(self.scraper.run(), name="scraper")
                     tasks.create_task(_as_long_as(leadership), name="watch leadership")
                     log.info("operator started", identity=settings.pod_name, kinds=len(self._kinds))
             finally:

@@ -28,17 +28,16 @@ class Reconciler:
     def __init__(
         self, book: Book, writer: Writer, is_leader: Callable[[], bool], provision_seconds: float = 900.0
     ) -> None:
-        self._desk = Desk(book)
-        self.tally = self._desk.tally
+        self.desk = Desk(book)
         self._is_leader = is_leader
-        self._steps = Steps(self._desk, writer)
-        self._looking = Looking(self._desk, self._steps, provision_seconds)
-        self._deciding = Deciding(self._desk, self._steps)
+        self._steps = Steps(self.desk, writer)
+        self._looking = Looking(self.desk, self._steps, provision_seconds)
+        self._deciding = Deciding(self.desk, self._steps)
         self._led = False
 
     async def run(self) -> None:
         """Rounds for ever, each woken by a change or by the time that a job asked for."""
-        mirror = self._desk.book.mirror
+        mirror = self.desk.book.mirror
         try:
             while True:
                 try:
@@ -47,7 +46,7 @@ class Reconciler:
                     await asyncio.sleep(GATHER)
                 except TimeoutError:
                     pass
-                self._desk.dirty |= self._desk.book.take(mirror.take_changes())
+                self.desk.dirty |= self.desk.book.take(mirror.take_changes())
                 if mirror.complete and self._leads():
                     self.round()
         finally:
@@ -55,15 +54,15 @@ class Reconciler:
 
     def round(self) -> None:
         """One look at everything that changed: the steps in order."""
-        self._desk.tally.rounds += 1
+        self.desk.tally.rounds += 1
         # 1. Gather: the jobs that changed or asked to be looked at again.
         for uid in self._gather():
-            job = self._desk.book.jobs.get(uid)
+            job = self.desk.book.jobs.get(uid)
             if job is None:
-                self._desk.forget(uid)
-            elif uid not in self._desk.tasks:
+                self.desk.forget(uid)
+            elif uid not in self.desk.tasks:
                 # 2. Observe and report those with a child, queue those without.
-                with self._desk.alone(job):
+                with self.desk.alone(job):
                     self._looking.look(job)
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():
@@ -72,24 +71,25 @@ class Reconciler:
     def _leads(self) -> bool:
         leads = self._is_leader()
         if leads and not self._led:
-            self._desk.dirty |= set(self._desk.book.jobs)
-            self._desk.decided_at = ()
+            self.desk.dirty |= set(self.desk.book.jobs)
+            self.desk.decided_at = ()
         self._led = leads
         return leads
 
     def _gather(self) -> list[str]:
-        now = self._desk.clock()
-        due = {uid for uid, at in self._desk.due.items() if at <= now}
+        now = self.desk.clock()
+        due = {uid for uid, at in self.desk.due.items() if at <= now}
         for uid in due:
-            del self._desk.due[uid]
-            self._desk.decided_at = ()
-        dirty, self._desk.dirty = self._desk.dirty | due, set()
+            del self.desk.due[uid]
+            if self.desk.book.child(uid) is None:
+                self.desk.decided_at = ()
+        dirty, self.desk.dirty = self.desk.dirty | due, set()
         return sorted(dirty)
 
     def _seconds_to_next(self) -> float | None:
         if not self._led:
             return 1.0
-        waits = [at - self._desk.clock() for at in self._desk.due.values()]
+        waits = [at - self.desk.clock() for at in self.desk.due.values()]
         if (decision := self._deciding.seconds_to_next()) is not None:
             waits.append(decision)
         return max(0.0, min(waits)) if waits else None

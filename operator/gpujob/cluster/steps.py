@@ -20,7 +20,7 @@ from gpujob.placement.decision import Decision
 from gpujob.render.attempt import Numbered
 from gpujob.render.children import render
 from gpujob.render.service import rendezvous
-from gpujob.status import report
+from gpujob.status import patience, report
 from gpujob.status.observe import Observation, observe
 from gpujob.status.records import ChildRecord, JobRecord, read_child
 from gpujob.vocabulary import Reason, State
@@ -46,10 +46,10 @@ class Steps:
         task = asyncio.create_task(self._guarded(job, step), name=f"{job.namespace}/{job.name}")
         self._desk.tasks[job.uid] = task
 
-    def report(self, job: JobRecord, status: Mapping[str, Any]) -> None:
-        """Writes a status that says something new."""
-        if report.patch(job.status, status) is not None:
-            self.start(job, self.write(job, status))
+    def report(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
+        """Writes a status that says something new; `moved`: its progress is worth a write too."""
+        if report.patch(job.status, status, moved=moved) is not None:
+            self.start(job, self.write(job, status, moved=moved))
 
     async def end_tasks(self) -> None:
         """Ends the steps under way, so that nothing is written once the Lease is given back."""
@@ -63,7 +63,7 @@ class Steps:
         wish, choice = self._desk.wish(job), decision.choice
         if wish.job is None or choice is None:
             return
-        attempt = next_attempt(job)
+        began, attempt = self._desk.clock(), next_attempt(job)
         children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, report.hint(decision))
         if children.service is not None:
             await self._writer.ensure_child(SERVICES, children.service, job)
@@ -73,6 +73,10 @@ class Steps:
         status = report.placed(job, child, seen, decision if created else None, self._desk.now())
         self._desk.queue.discard(job.uid)
         await self.write(job, status)
+        if created:
+            self._desk.tally.placing.observe(self._desk.clock() - began)
+            waited = (self._desk.wall() - asked).total_seconds() if (asked := patience.read_time(job.created)) else 0.0
+            self._desk.tally.queue_wait.observe(waited)
 
     async def serve(self, job: JobRecord, child: ChildRecord) -> None:
         """Makes a gang's Service again that somebody deleted; a gang that runs goes on whatever comes of it."""
@@ -102,9 +106,9 @@ class Steps:
             await self.write(job, report.placed(job, child, seen, None, self._desk.now()))
         self._desk.retry_later(job, "the watch does not show its child Job", job.version)
 
-    async def write(self, job: JobRecord, status: Mapping[str, Any]) -> None:
+    async def write(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
         """Writes what of a status differs from the one held; a write that does not fit any more is tried later."""
-        changes = report.patch(job.status, status)
+        changes = report.patch(job.status, status, moved=moved)
         if changes is None:
             return
         if not await self._writer.write_status(job, changes, status):

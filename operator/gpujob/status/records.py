@@ -13,12 +13,18 @@ from gpujob.fleet.usage import Promise, promises_of
 from gpujob.untrusted import table, tables, whole_number
 from gpujob.vocabulary import Annotation, Label
 
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
+"""The annotation in which the Job controller numbers the pods of an Indexed Job."""
+
 NODE_NAME_FIELD: Final = "metadata.name"
 MOST_PODS: Final = 1024
 """Pods of the largest gang (spec.nodes)."""
 
 TRAIN: Final = "train"
 """The name of the container that decides how a job ends."""
+
+TELEMETRY: Final = "telemetry"
+"""The name of the port on which that container's reporter serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,11 @@ class PodState:
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
+    index: int | None = None
+    """Its number in the gang; the first process of the job is in pod 0."""
+    address: str = ""
+    port: int | None = None
+    """Where its reporter serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +210,16 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         exit_code=whole_number(ended.get("exitCode")),
         reason=str(ended.get("reason") or status.get("reason") or "")[:64],
         message=str(ended.get("message") or status.get("message") or "")[:512],
+        index=whole_number(table(metadata, "annotations").get(INDEX)),
+        address=str(status.get("podIP") or "")[:64],
+        port=_telemetry_port(table(raw, "spec")),
     )
+
+
+def _telemetry_port(spec: Mapping[str, Any]) -> int | None:
+    train = next((c for c in tables(spec, "containers") if c.get("name") == TRAIN), {})
+    ports = (p.get("containerPort") for p in tables(train, "ports") if p.get("name") == TELEMETRY)
+    return next((port for port in ports if isinstance(port, int) and 0 < port < 65536), None)
 
 
 def _all_containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -12,11 +12,13 @@ from typing import Any, Final
 
 from gpujob.placement import explain
 from gpujob.placement.decision import Candidate, Decision
-from gpujob.status import conditions
+from gpujob.status import conditions, cost, progress
 from gpujob.status.conditions import Claim
 from gpujob.status.observe import Observation
-from gpujob.status.patience import with_pool_away, write_time
+from gpujob.status.patience import read_time, with_pool_away, write_time
 from gpujob.status.records import ChildRecord, JobRecord
+from gpujob.status.telemetry import SILENT, Telemetry, is_worth_no_write
+from gpujob.untrusted import table
 from gpujob.vocabulary import Reason, State, Verdict
 
 CANDIDATES: Final = 5
@@ -30,21 +32,32 @@ STATE_OF: Final = {
 
 
 def placed(
-    job: JobRecord, child: ChildRecord, seen: Observation, decision: Decision | None, now: str
+    job: JobRecord,
+    child: ChildRecord,
+    seen: Observation,
+    decision: Decision | None,
+    now: str,
+    telemetry: Telemetry = SILENT,
 ) -> dict[str, Any]:
     """The status of a job with a child; the placement comes from the decision, the status held, or the child's hint."""
     placement, candidates = _chosen(job, child, decision)
     sentence = str(placement.get("message") or f"placed on pool {placement.get('pool', '?')}")
-    status = _status(job, seen.state, conditions.of_child(seen, sentence), seen.reason, now)
+    claims = (*conditions.of_child(seen, sentence), *telemetry.claims)
+    status = _status(job, seen.state, claims, seen.reason, now)
+    started = job.status.get("startTime") or seen.started
+    until = read_time(seen.ended) or read_time(now)
+    status |= progress.members(job.status, telemetry.measured)
     status |= {
+        "cost": cost.cost(job.status, placement, started, until) if until else status["cost"],
         "placement": placement,
         "candidates": list(candidates),
         "jobName": child.name,
         "attempt": child.attempt,
-        "startTime": job.status.get("startTime") or seen.started,
+        "startTime": started,
         "completionTime": seen.ended,
     }
     status["display"] |= {"accelerator": _accelerator(placement), "reason": seen.stuck or seen.reason.value}
+    status["display"] |= progress.display(status)
     return _without_blanks(status)
 
 
@@ -84,6 +97,9 @@ def suspending(job: JobRecord, child: ChildRecord, now: str) -> dict[str, Any]:
     """
     claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free")
     status = _status(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
+    end = read_time(now)
+    status["cost"] = cost.ended(job.status, end) if end else status["cost"]
+    status["display"] |= progress.display(status)
     return _without_blanks(status | {"attempt": child.attempt})
 
 
@@ -107,17 +123,31 @@ def lost(job: JobRecord, now: str) -> dict[str, Any]:
     """The status of a job whose child Job somebody deleted: final, since its pods are gone with it."""
     message = f"child Job {job.status.get('jobName')} was deleted by someone else; create a new GPUJob to run it again"
     status = _status(job, State.FAILED, conditions.of_loss(message), Reason.CHILD_LOST, now)
-    kept = ("placement", "candidates", "jobName", "attempt", "startTime")
+    kept = (
+        "placement",
+        "candidates",
+        "jobName",
+        "attempt",
+        "startTime",
+        "progress",
+        "throughput",
+        "cost",
+        "checkpoint",
+    )
     status |= {key: job.status.get(key) for key in kept} | {"completionTime": now}
     status["display"] |= {"accelerator": (job.status.get("display") or {}).get("accelerator")}
+    status["display"] |= progress.display(status)
     return _without_blanks(status)
 
 
-def patch(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The JSON merge patch that turns the held status into the wanted one; None when it says nothing new."""
-    if _meaning(held) == _meaning(wanted):
+def patch(held: Mapping[str, Any], wanted: Mapping[str, Any], *, moved: bool = False) -> dict[str, Any] | None:
+    """The JSON merge patch that turns the held status into the wanted one; None when it says nothing new.
+
+    `moved`: that progress, speed and cost are others is worth a write now.
+    """
+    if not moved and _meaning(held) == _meaning(wanted):
         return None
-    return _merge_patch(held, wanted)
+    return _merge_patch(held, wanted) or None
 
 
 def _merge_patch(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,6 +168,7 @@ def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
     claims = tuple(
         (c.get("type"), c.get("status"), c.get("reason"), c.get("observedGeneration"))
         for c in status.get("conditions") or ()
+        if not is_worth_no_write(c)
     )
     nearest = (status.get("candidates") or [{}])[0]
     placement = status.get("placement") or {}
@@ -150,12 +181,15 @@ def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
+    """What every status has; cost and checkpoint outlive the attempt that they are of."""
     return {
         "state": state.value,
         "observedGeneration": job.generation,
         "conditions": conditions.merged(job.status.get("conditions") or (), claims, job.generation, now),
         "excludedPools": list(job.status.get("excludedPools") or []),
-        "display": {"reason": reason.value},
+        "cost": dict(table(job.status, "cost")),
+        "checkpoint": dict(table(job.status, "checkpoint")),
+        "display": {"reason": reason.value, **progress.display({"cost": table(job.status, "cost")})},
     }
 
 

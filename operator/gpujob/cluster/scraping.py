@@ -1,0 +1,196 @@
+"""Reads the reporter of each running job's first pod: seldom, spread over time, bounded in number, time and size.
+
+Where to read comes from the pod's own record: its address, and the port that its container declares. Nothing is
+followed and nothing of a reply is repeated, so that a job cannot use the operator to reach anything or to say anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import aiohttp
+import structlog
+from yarl import URL
+
+from gpujob.cluster.desk import Desk
+from gpujob.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
+from gpujob.metrics.window import Window
+from gpujob.status import progress, telemetry
+from gpujob.status.conditions import Claim
+from gpujob.status.progress import Measured
+from gpujob.status.records import JobRecord, PodState
+from gpujob.status.telemetry import Telemetry
+from gpujob.vocabulary import Reason, State
+
+log = structlog.get_logger(__name__)
+
+EVERY: Final = 15.0
+"""Seconds between two readings of a job."""
+
+TIMEOUT: Final = 3.0
+"""Seconds that one reading may take in all."""
+
+AT_ONCE: Final = 32
+"""Readings under way at the same time."""
+
+PATIENCE: Final = 60.0
+"""Seconds of failure until it is said: a program needs a while until it imports torch, a network until it is there."""
+
+SELDOM: Final = 300.0
+"""Seconds between two readings of a job that has failed for so long: waiting for many of them would delay the others."""
+
+
+class Unreached(Exception):
+    """No reply came; the message says in a few words what the network said."""
+
+
+class Refused(Exception):
+    """The pod is there and nothing listens on the port."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is known of reading one job."""
+
+    window: Window = field(default_factory=Window)
+    failing_since: float | None = None
+    next_at: float = 0.0
+
+
+class Scraper:
+    """Reads while this process leads; what it read is on the desk, and wakes a job only when that is worth a look."""
+
+    def __init__(self, desk: Desk, is_leader: Callable[[], bool], namespace: str, every: float = EVERY) -> None:
+        self.results: Counter[str] = Counter()
+        self._desk, self._is_leader, self._namespace, self._every = desk, is_leader, namespace, every
+        self._memory: dict[str, _Memory] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def run(self) -> None:
+        """Rounds for ever, each reading the jobs whose time has come."""
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+        connector = aiohttp.TCPConnector(limit=AT_ONCE, force_close=True, use_dns_cache=False)
+        jar = aiohttp.DummyCookieJar()
+        # Never unpacked: a few bytes could become many.
+        async with aiohttp.ClientSession(
+            timeout=timeout, connector=connector, cookie_jar=jar, auto_decompress=False, trust_env=False
+        ) as session:
+            while True:
+                began = self._desk.clock()
+                due = self._due() if self._is_leader() and self._desk.book.mirror.complete else []
+                await asyncio.gather(*(self._read_one(session, job, pod) for job, pod in due))
+                await asyncio.sleep(max(0.2, 1.0 - (self._desk.clock() - began)))
+
+    def _due(self) -> list[tuple[JobRecord, PodState]]:
+        """The running jobs to read now, with the pod of their first process."""
+        now, due, running = self._desk.clock(), [], set()
+        for uid, job in self._desk.book.jobs.items():
+            if job.status.get("state") != State.RUNNING or (pod := self._first_pod(uid)) is None:
+                continue
+            running.add(uid)
+            memory = self._memory.get(uid)
+            if memory is None:
+                # Spread over the interval, and the same for each start of the operator.
+                memory = self._memory[uid] = _Memory(next_at=now + self._every * (zlib.crc32(uid.encode()) % 997) / 997)
+            if memory.next_at <= now:
+                memory.next_at = now + self._every
+                due.append((job, pod))
+        for uid in self._memory.keys() - running:
+            del self._memory[uid]
+        return due
+
+    def _first_pod(self, uid: str) -> PodState | None:
+        child = self._desk.book.child(uid)
+        pods = self._desk.book.pods(child) if child is not None else []
+        return next((pod for pod in pods if pod.index == 0 and pod.running and pod.port and pod.address), None)
+
+    async def _read_one(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> None:
+        try:
+            async with self._slots:
+                body = await fetch(session, pod.address, pod.port or 0)
+            self._take(job, pod, read_report(body))
+            self.results["Read"] += 1
+        except Refused:
+            self._fail(job, Reason.NO_REPORTER, telemetry.nobody_listens(pod.name, pod.port or 0))
+        except Unreached as error:
+            claim = telemetry.blocked(pod.name, pod.port or 0, job.name, self._namespace, str(error))
+            self._fail(job, Reason.TELEMETRY_BLOCKED, claim)
+        except UnreadableReport as error:
+            self._fail(job, Reason.REPORT_UNREADABLE, telemetry.unreadable(pod.name, pod.port or 0, str(error)))
+        except Exception as error:  # whatever one pod serves, the others are read
+            log.exception("report left out", job=f"{job.namespace}/{job.name}", error=repr(error))
+            self.results["Error"] += 1
+
+    def _take(self, job: JobRecord, pod: PodState, report: Report) -> None:
+        memory = self._memory.setdefault(job.uid, _Memory())
+        memory.failing_since = None
+        memory.window.add(self._desk.clock(), report.counters)
+        saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
+        measured = Measured(
+            at=self._desk.wall(),
+            fraction=report.progress,
+            remaining=report.remaining,
+            counters=report.counters,
+            rates=memory.window.rates(),
+            checkpoint=report.checkpoint,
+            checkpoint_at=saved,
+        )
+        self._note(job, Telemetry(measured, (telemetry.read(pod.name),)))
+
+    def _fail(self, job: JobRecord, reason: Reason, claim: Claim) -> None:
+        self.results[reason.value] += 1
+        memory, now = self._memory.setdefault(job.uid, _Memory()), self._desk.clock()
+        if memory.failing_since is None:
+            memory.failing_since = now
+        if now - memory.failing_since >= PATIENCE:
+            held = self._desk.telemetry.get(job.uid, telemetry.SILENT)
+            self._note(job, Telemetry(held.measured, (claim,)))
+            memory.next_at = now + SELDOM
+
+    def _note(self, job: JobRecord, seen: Telemetry) -> None:
+        """Keeps what was read; the job is looked at only if that may be worth a write."""
+        before = self._desk.telemetry.get(job.uid, telemetry.SILENT)
+        self._desk.telemetry[job.uid] = seen
+        turned = [claim.reason for claim in before.claims] != [claim.reason for claim in seen.claims]
+        if turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
+            self._desk.dirty.add(job.uid)
+            self._desk.book.mirror.changed.set()
+
+
+async def fetch(session: aiohttp.ClientSession, address: str, port: int) -> bytes:
+    """The body that a reporter serves, of at most MOST_BYTES and one byte; raises Refused or Unreached."""
+    try:
+        host = ipaddress.ip_address(address)
+        url = URL.build(scheme="http", host=str(host), port=port, path="/metrics")
+        async with session.get(url, allow_redirects=False, headers={"Accept-Encoding": "identity"}) as answer:
+            if answer.status != 200:
+                raise Unreached(f"HTTP status {answer.status}")
+            return await _at_most(answer.content, MOST_BYTES + 1)
+    except ValueError:
+        raise Unreached("its address is none") from None
+    except aiohttp.ClientConnectorError as error:
+        if error.os_error.errno == errno.ECONNREFUSED:
+            raise Refused from error
+        raise Unreached(errno.errorcode.get(error.os_error.errno or 0, "no connection")) from error
+    except TimeoutError:
+        raise Unreached(f"no reply within {TIMEOUT:g} seconds") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreached(type(error).__name__) from error
+
+
+async def _at_most(stream: aiohttp.StreamReader, limit: int) -> bytes:
+    parts, size = [], 0
+    async for part in stream.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size >= limit:
+            break
+    return b"".join(parts)[:limit]

@@ -1,0 +1,47 @@
+"""How long things took, as a histogram: counts below bounds, so that many observations cost a few numbers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
+
+BOUNDS: Final = (
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    900.0,
+    3600.0,
+    14400.0,
+    86400.0,
+)
+"""Seconds: from the operator's own milliseconds to a day in the queue."""
+
+
+@dataclass(slots=True)
+class Durations:
+    """Observed durations in seconds; each lies in the first bucket whose bound is not below it."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    total: float = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Counts one duration; clocks that disagree give less than nothing, which counts as none."""
+        seconds = max(0.0, seconds)
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative counts by bound, as Prometheus has them."""
+        return list(zip([*(str(bound) for bound in BOUNDS), "+Inf"], map(float, accumulate(self.counts)), strict=True))

@@ -1,0 +1,40 @@
+"""How fast a job is: what its counters gained over the last minutes, so that a slow step does not show as a stop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+SPAN: Final = 120.0
+"""Seconds over which a rate is taken."""
+
+SHORTEST: Final = 5.0
+"""Seconds below which no rate is told."""
+
+
+@dataclass(slots=True)
+class Window:
+    """Readings of one job's counters, the oldest first; times in seconds of one clock."""
+
+    readings: deque[tuple[float, Mapping[str, float]]] = field(default_factory=deque)
+
+    def add(self, at: float, counters: Mapping[str, float]) -> None:
+        """Takes a reading; counters that went back are of a program that began anew, so what was before is let go."""
+        if self.readings and any(value < self.readings[-1][1].get(key, 0.0) for key, value in counters.items()):
+            self.readings.clear()
+        self.readings.append((at, counters))
+        # One reading older than the span stays, so that the span is covered.
+        while len(self.readings) > 2 and self.readings[1][0] <= at - SPAN:
+            self.readings.popleft()
+
+    def rates(self) -> dict[str, float]:
+        """What each counter gained a second; of a counter that came later, since it came."""
+        gained = {}
+        for key in self.readings[-1][1] if self.readings else ():
+            first = next((at, counters[key]) for at, counters in self.readings if key in counters)
+            at, last = self.readings[-1][0], self.readings[-1][1][key]
+            if at - first[0] >= SHORTEST:
+                gained[key] = (last - first[1]) / (at - first[0])
+        return gained

@@ -1,0 +1,104 @@
+"""What a job's reporter measured, as members of its status; and when that is worth a write of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gpujob.status.patience import write_time
+from gpujob.untrusted import table, whole_number
+
+WORTH_PERCENT: Final = 5
+"""Percent of progress that are worth a status write."""
+
+LONGEST: Final = timedelta(days=3650)
+"""The longest remaining time that is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a job's reporter said last, for the whole job; None where it does not say."""
+
+    at: datetime
+    fraction: float | None = None
+    """How much is done, 0 to 1."""
+    remaining: float | None = None
+    """Seconds until it has ended."""
+    counters: Mapping[str, float] = field(default_factory=dict)
+    """steps, samples, tokens since the attempt began."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """The same for a second."""
+    checkpoint: int | None = None
+    """The step of the last checkpoint that is safe."""
+    checkpoint_at: datetime | None = None
+
+
+def members(held: Mapping[str, Any], measured: Measured | None) -> dict[str, Any]:
+    """status.progress, .throughput and .checkpoint: as measured, else as they are held from before."""
+    if measured is None:
+        return {key: dict(table(held, key)) for key in ("progress", "throughput", "checkpoint")}
+    steps, ends = measured.counters.get("steps"), None
+    if measured.remaining is not None and measured.remaining < LONGEST.total_seconds():
+        ends = write_time(measured.at + timedelta(seconds=measured.remaining))
+    progress = {
+        "step": None if steps is None else int(steps),
+        "percent": None if measured.fraction is None else int(measured.fraction * 100),
+        "estimatedEnd": ends,
+        "updated": write_time(measured.at),
+    }
+    throughput = {f"{what}PerSecond": _figure(rate) for what, rate in measured.rates.items()}
+    saved = {
+        "step": measured.checkpoint,
+        "time": write_time(measured.checkpoint_at) if measured.checkpoint_at else None,
+    }
+    checkpoint = _said(saved) if measured.checkpoint is not None else dict(table(held, "checkpoint"))
+    return {
+        "progress": _said(progress),
+        "throughput": throughput or dict(table(held, "throughput")),
+        "checkpoint": checkpoint,
+    }
+
+
+def display(status: Mapping[str, Any]) -> dict[str, str]:
+    """The texts for `kubectl get` of a status that has its members."""
+    progress, throughput = table(status, "progress"), table(status, "throughput")
+    percent, step = whole_number(progress.get("percent")), whole_number(progress.get("step"))
+    far = f"{percent} %" if percent is not None else f"step {step}" if step is not None else ""
+    fast = next((f"{throughput[key]}{unit}" for key, unit in _UNITS.items() if throughput.get(key)), "")
+    accrued = table(status, "cost").get("accrued")
+    paid = f"${_cents(accrued)}" if isinstance(accrued, str) else ""
+    return {key: text for key, text in (("progress", far), ("throughput", fast), ("cost", paid)) if text}
+
+
+_UNITS: Final = {"tokensPerSecond": "", "samplesPerSecond": " samples/s", "stepsPerSecond": " steps/s"}
+"""What the column of tokens a second shows, the first that is known; only what is no token has a unit there."""
+
+
+def is_worth_a_write(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether so much was done since the last write that it is worth one before its time."""
+    before = whole_number(table(held, "progress").get("percent")) or 0
+    after = whole_number(table(wanted, "progress").get("percent"))
+    saved = table(wanted, "checkpoint").get("step") != table(held, "checkpoint").get("step")
+    return (after is not None and after >= before + WORTH_PERCENT) or saved
+
+
+def differs(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the wanted status shows another progress, speed or cost than the one held."""
+    return table(held, "display") != table(wanted, "display") or is_worth_a_write(held, wanted)
+
+
+def _figure(number: float) -> str:
+    """A rate in at least three digits: 2553, 25.5, 0.0255."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}" if number >= 1e-3 else "0"
+
+
+def _cents(accrued: str) -> str:
+    """Dollars with two decimals of a text that the operator wrote with two to six."""
+    whole, _, part = accrued.partition(".")
+    return f"{whole}.{(part + '00')[:2]}"
+
+
+def _said(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if value is not None}
