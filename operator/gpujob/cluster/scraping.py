@@ -76,13 +76,7 @@ class Scraper:
 
     async def run(self) -> None:
         """Rounds for ever, each reading the jobs whose time has come."""
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT)
-        connector = aiohttp.TCPConnector(limit=AT_ONCE, force_close=True, use_dns_cache=False)
-        jar = aiohttp.DummyCookieJar()
-        # Never unpacked: a few bytes could become many.
-        async with aiohttp.ClientSession(
-            timeout=timeout, connector=connector, cookie_jar=jar, auto_decompress=False, trust_env=False
-        ) as session:
+        async with reading_session() as session:
             while True:
                 began = self._desk.clock()
                 due = self._due() if self._is_leader() and self._desk.book.mirror.complete else []
@@ -142,6 +136,8 @@ class Scraper:
             rates=memory.window.rates(),
             checkpoint=report.checkpoint,
             checkpoint_at=saved,
+            last_step_at=report.last_step_at,
+            on_device=report.on_device,
         )
         self._note(job, Telemetry(measured, (telemetry.read(pod.name),)))
 
@@ -163,6 +159,18 @@ class Scraper:
         if turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
             self._desk.dirty.add(job.uid)
             self._desk.book.mirror.changed.set()
+
+
+def reading_session() -> aiohttp.ClientSession:
+    """A session that keeps nothing: no connection, no cookie, no proxy of the environment."""
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=TIMEOUT),
+        connector=aiohttp.TCPConnector(limit=AT_ONCE, force_close=True, use_dns_cache=False),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # A few bytes could become many.
+        auto_decompress=False,
+        trust_env=False,
+    )
 
 
 async def fetch(session: aiohttp.ClientSession, address: str, port: int) -> bytes:

@@ -71,7 +71,8 @@ def _job(job: JobRecord, telemetry: Telemetry) -> JobView:
     state, vendor, pool = _standing(job)
     shape = (whole_number(placement.get(key)) or 1 for key in ("nodes", "gpusPerNode"))
     end = read_time(status.get("completionTime")) or datetime.now(UTC)
-    spent = cost.cost(status, placement, str(status.get("startTime")), end) if state == State.RUNNING else {}
+    running = state == State.RUNNING
+    spent = cost.cost(status, placement, str(status.get("startTime")), end) if running else {}
     dollars = cost.dollars((spent or table(status, "cost")).get("accrued"))
     measured, percent = telemetry.measured, whole_number(table(status, "progress").get("percent"))
     progress = measured.fraction if measured else None if percent is None else percent / 100
@@ -86,6 +87,8 @@ def _job(job: JobRecord, telemetry: Telemetry) -> JobView:
         gpus=math.prod(shape),
         dollars=dollars,
         progress=progress,
+        last_step_at=measured.last_step_at if measured and running else None,
+        on_device=measured.on_device if measured and running else None,
         counters=measured.counters if measured else {},
-        rates=measured.rates if measured else {},
+        rates=measured.rates if measured and running else {},
     )

@@ -54,6 +54,10 @@ class JobView:
     """Micro-dollars."""
     progress: float | None
     """0 to 1."""
+    last_step_at: float | None = None
+    """Unix time in seconds."""
+    on_device: bool | None = None
+    """Whether it trains on its GPUs; False: on the CPU."""
     counters: Mapping[str, float] = field(default_factory=dict)
     """steps, samples, tokens."""
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -147,6 +151,10 @@ def _jobs(jobs: Sequence[JobView]) -> Iterator[Metric]:
     )
     progress = [((j.namespace, j.name), j.progress) for j in jobs if j.progress is not None]
     yield _gauge("gpujob_job_progress_ratio", "How much of a job is done, 0 to 1, where it says so.", labels, progress)
+    stepped = [((j.namespace, j.name), j.last_step_at) for j in jobs if j.last_step_at is not None]
+    yield _gauge("gpujob_job_last_step_timestamp_seconds", "Unix time of a running job's last step.", labels, stepped)
+    device = [((j.namespace, j.name), float(j.on_device)) for j in jobs if j.on_device is not None]
+    yield _gauge("gpujob_job_on_device", "1 if a running job trains on its GPUs, 0 if on the CPU.", labels, device)
     for what in COUNTED:
         counted = [((j.namespace, j.name), j.counters[what]) for j in jobs if what in j.counters]
         yield _counter(f"gpujob_job_{what}", f"{what.capitalize()} of a job over all its processes.", labels, counted)

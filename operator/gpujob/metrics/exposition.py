@@ -19,15 +19,31 @@ MOST_BYTES: Final = 65536
 MOST: Final = 1e18
 """The largest number that is believed."""
 
-COUNTERS: Final = {
-    "gpujob_steps_total": "steps",
-    "gpujob_samples_total": "samples",
-    "gpujob_tokens_total": "tokens",
-}
+LATEST: Final = 253402300799.0
+"""The last second of the year 9999 as Unix time."""
 
-_SAMPLE: Final = re.compile(
-    r"([a-zA-Z_:][a-zA-Z0-9_:]{0,127})(?:\{[^{}]{0,1024}\})? +([-+.0-9a-zA-Z]{1,32})(?: +-?[0-9]{1,20})? *"
+SUMMED: Final = {"gpujob_samples_total": "samples", "gpujob_tokens_total": "tokens"}
+"""Counters of which each process counts its own share."""
+
+READ: Final = frozenset(
+    {
+        *SUMMED,
+        "gpujob_up",
+        "gpujob_steps_total",
+        "gpujob_world_size",
+        "gpujob_ranks_reporting",
+        "gpujob_progress_ratio",
+        "gpujob_remaining_seconds",
+        "gpujob_checkpoint_step",
+        "gpujob_checkpoint_timestamp_seconds",
+        "gpujob_last_step_timestamp_seconds",
+        "gpujob_on_device",
+    }
 )
+"""Names that are read."""
+
+_NAME: Final = re.compile(r"gpujob_[a-z_]{1,64}")
+_REST: Final = re.compile(r"(?:\{[^{}]{0,1024}\})? +([-+.0-9a-zA-Z]{1,32})(?: +-?[0-9]{1,20})? *")
 
 
 class UnreadableReport(ValueError):
@@ -48,6 +64,10 @@ class Report:
     """A step."""
     checkpoint_at: float | None = None
     """Unix time in seconds."""
+    last_step_at: float | None = None
+    """Unix time in seconds."""
+    on_device: bool | None = None
+    """Whether every process holds memory on a GPU; False: one trains on the CPU."""
 
 
 def read_report(body: bytes) -> Report:
@@ -55,15 +75,29 @@ def read_report(body: bytes) -> Report:
     found: dict[str, list[float]] = defaultdict(list)
     for name, value in _samples(body):
         found[name].append(value)
-    if not found:
-        raise UnreadableReport("no line of it is known")
+    if not found.get("gpujob_up"):
+        raise UnreadableReport("it has no gpujob_up")
+    on_device = found.get("gpujob_on_device")
     return Report(
-        counters={word: found[name][0] for name, word in COUNTERS.items() if found.get(name)},
-        progress=_first(found, "gpujob_progress_ratio", most=1.0),
-        remaining=_first(found, "gpujob_remaining_seconds"),
-        checkpoint=_whole(_first(found, "gpujob_checkpoint_step")),
-        checkpoint_at=_first(found, "gpujob_checkpoint_timestamp_seconds", most=253402300799.0),
+        counters=_counters(found),
+        progress=_most(found, "gpujob_progress_ratio", below=1.0),
+        remaining=_most(found, "gpujob_remaining_seconds"),
+        checkpoint=_whole(_most(found, "gpujob_checkpoint_step")),
+        checkpoint_at=_most(found, "gpujob_checkpoint_timestamp_seconds", below=LATEST),
+        last_step_at=_most(found, "gpujob_last_step_timestamp_seconds", below=LATEST),
+        on_device=min(on_device) > 0 if on_device else None,
     )
+
+
+def _counters(found: Mapping[str, list[float]]) -> dict[str, float]:
+    """The job's counters: all processes step together, and each counts the samples and tokens of its own batches."""
+    steps = _most(found, "gpujob_steps_total")
+    reporting = _most(found, "gpujob_ranks_reporting") or 1.0
+    world = max(_most(found, "gpujob_world_size") or 1.0, reporting)
+    counted = {word: sum(found[name]) * world / reporting for name, word in SUMMED.items() if found.get(name)}
+    if any(value > MOST for value in counted.values()):
+        raise UnreadableReport(f"its counters are above {MOST:g}")
+    return counted if steps is None else {"steps": steps, **counted}
 
 
 def _samples(body: bytes) -> Iterator[tuple[str, float]]:
@@ -74,30 +108,30 @@ def _samples(body: bytes) -> Iterator[tuple[str, float]]:
     except UnicodeDecodeError:
         raise UnreadableReport("not ASCII text") from None
     for line in text.split("\n"):
-        if line.startswith("gpujob_"):
-            match = _SAMPLE.fullmatch(line)
-            if match is None:
-                raise UnreadableReport("a line of it is no Prometheus sample")
-            yield match[1], _number(match[2])
+        name = _NAME.match(line)
+        if name is not None and name[0] in READ:
+            rest = _REST.fullmatch(line, name.end())
+            if rest is None:
+                raise UnreadableReport(f"its {name[0]} is no Prometheus sample")
+            yield name[0], _number(name[0], rest[1])
 
 
-def _number(text: str) -> float:
+def _number(name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise UnreadableReport("a value of it is no number") from None
+        raise UnreadableReport(f"its {name} is no number") from None
     if not math.isfinite(value) or not 0 <= value <= MOST:
-        raise UnreadableReport("a value of it is below 0, endless or no number")
+        raise UnreadableReport(f"its {name} is below 0 or endless")
     return value
 
 
-def _first(found: Mapping[str, list[float]], name: str, most: float = MOST) -> float | None:
+def _most(found: Mapping[str, list[float]], name: str, below: float = MOST) -> float | None:
+    """The largest value that a process says; processes differ by the moment at which they said it."""
     values = found.get(name)
-    if not values:
-        return None
-    if values[0] > most:
-        raise UnreadableReport(f"{name} is above {most:g}")
-    return values[0]
+    if values and max(values) > below:
+        raise UnreadableReport(f"its {name} is above {below:g}")
+    return max(values) if values else None
 
 
 def _whole(value: float | None) -> int | None:

@@ -33,6 +33,10 @@ class Measured:
     checkpoint: int | None = None
     """The step of the last checkpoint that is safe."""
     checkpoint_at: datetime | None = None
+    last_step_at: float | None = None
+    """Unix time in seconds."""
+    on_device: bool | None = None
+    """Whether it trains on GPUs; False: on the CPU."""
 
 
 def members(held: Mapping[str, Any], measured: Measured | None) -> dict[str, Any]:

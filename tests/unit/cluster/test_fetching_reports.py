@@ -1,0 +1,98 @@
+"""The operator reads a job's port: bounded in time and size, and never sent elsewhere by what is behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from gpujob.cluster import scraping
+from gpujob.cluster.scraping import Refused, Unreached, fetch
+from gpujob.metrics.exposition import MOST_BYTES
+
+asked: list[str] = []
+
+
+async def report(request: web.Request) -> web.Response:
+    asked.append(request.path)
+    return web.Response(body=b"gpujob_up 1\n")
+
+
+async def elsewhere(request: web.Request) -> web.Response:
+    raise web.HTTPFound("/elsewhere")
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    answer = web.StreamResponse()
+    await answer.prepare(request)
+    for _ in range(1000):
+        await answer.write(b"x" * 65536)
+    return answer
+
+
+async def bomb(_: web.Request) -> web.Response:
+    return web.Response(body=gzip.compress(b"x" * 10_000_000), headers={"Content-Encoding": "gzip"})
+
+
+async def slow(_: web.Request) -> web.Response:
+    await asyncio.sleep(30)
+    return web.Response(body=b"")
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with scraping.reading_session() as made:
+        yield made
+
+
+async def served(handler: object, session: aiohttp.ClientSession) -> bytes:
+    app = web.Application()
+    app.router.add_get("/metrics", handler)  # type: ignore[arg-type]
+    app.router.add_get("/elsewhere", report)
+    async with TestServer(app) as server:
+        return await fetch(session, "127.0.0.1", server.port or 0)
+
+
+async def test_a_report_is_read(session: aiohttp.ClientSession) -> None:
+    assert await served(report, session) == b"gpujob_up 1\n"
+
+
+async def test_a_redirect_is_not_followed(session: aiohttp.ClientSession) -> None:
+    asked.clear()
+    with pytest.raises(Unreached, match="HTTP status 302"):
+        await served(elsewhere, session)
+    assert asked == []
+
+
+async def test_no_more_is_read_than_the_bound(session: aiohttp.ClientSession) -> None:
+    assert len(await served(endless, session)) == MOST_BYTES + 1
+
+
+async def test_nothing_is_unpacked(session: aiohttp.ClientSession) -> None:
+    assert len(await served(bomb, session)) < 20_000
+
+
+async def test_a_slow_reply_is_given_up(session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scraping, "TIMEOUT", 0.2)
+    async with scraping.reading_session() as hasty:
+        with pytest.raises(Unreached, match=r"no reply within 0\.2 seconds"):
+            await served(slow, hasty)
+
+
+async def test_a_port_where_nobody_listens(session: aiohttp.ClientSession) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        with pytest.raises(Refused):
+            await fetch(session, "127.0.0.1", held.getsockname()[1])
+
+
+@pytest.mark.parametrize("address", ["", "evil.example", "127.0.0.1@evil", "10.0.0.0/8", "::1%eth0/x"])
+async def test_an_address_that_is_none_is_not_asked(session: aiohttp.ClientSession, address: str) -> None:
+    with pytest.raises(Unreached, match="its address is none"):
+        await fetch(session, address, 9466)

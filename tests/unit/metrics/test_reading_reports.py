@@ -1,0 +1,80 @@
+"""What a job's port serves is read strictly: right figures for the whole job, or one sentence why not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpujob.metrics.exposition import MOST, MOST_BYTES, Report, UnreadableReport, read_report
+
+TWO_OF_FOUR = b"""# HELP gpujob_up 1
+# TYPE gpujob_up gauge
+gpujob_up 1
+gpujob_world_size 4
+gpujob_ranks_reporting 2
+gpujob_steps_total{rank="0"} 120
+gpujob_steps_total{rank="1"} 119
+gpujob_samples_total{rank="0"} 3840
+gpujob_samples_total{rank="1"} 3808
+gpujob_tokens_total{rank="0"} 1966080
+gpujob_tokens_total{rank="1"} 1949696
+gpujob_training_metric{rank="0",name="loss {}"} NaN
+gpujob_progress_ratio{rank="0"} 0.42
+gpujob_remaining_seconds{rank="0"} 1800
+gpujob_checkpoint_step{rank="0"} 100
+gpujob_checkpoint_timestamp_seconds{rank="0"} 1767225600.5
+gpujob_last_step_timestamp_seconds{rank="0"} 1767225700
+gpujob_on_device{rank="0"} 1
+gpujob_on_device{rank="1"} 0
+other_metric nonsense
+"""
+
+
+def test_figures_of_ranks_become_those_of_the_job() -> None:
+    assert read_report(TWO_OF_FOUR) == Report(
+        counters={"steps": 120.0, "samples": 15296.0, "tokens": 7831552.0},
+        progress=0.42,
+        remaining=1800.0,
+        checkpoint=100,
+        checkpoint_at=1767225600.5,
+        last_step_at=1767225700.0,
+        on_device=False,
+    )
+
+
+def test_what_is_not_said_is_not_known() -> None:
+    assert read_report(b"gpujob_up 1\n") == Report(counters={})
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "it has no gpujob_up"),
+        (b"<html>gpujob_up 1</html>", "it has no gpujob_up"),
+        (b"gpujob_up 1\n" * 6000, f"more than {MOST_BYTES} bytes"),
+        (b"gpujob_up 1\ngpujob_steps_total\xff 3", "not ASCII text"),
+        (b"gpujob_up 1\ngpujob_steps_total", "its gpujob_steps_total is no Prometheus sample"),
+        (b'gpujob_up 1\ngpujob_steps_total{rank="0" 3', "its gpujob_steps_total is no Prometheus sample"),
+        (b"gpujob_up 1\ngpujob_steps_total many", "its gpujob_steps_total is no number"),
+        (b"gpujob_up 1\ngpujob_steps_total NaN", "its gpujob_steps_total is below 0 or endless"),
+        (b"gpujob_up 1\ngpujob_steps_total -1", "its gpujob_steps_total is below 0 or endless"),
+        (b"gpujob_up 1\ngpujob_tokens_total 1e400", "its gpujob_tokens_total is below 0 or endless"),
+        (b"gpujob_up 1\ngpujob_progress_ratio 1.5", "its gpujob_progress_ratio is above 1"),
+        (b"gpujob_up 1\ngpujob_checkpoint_timestamp_seconds 1e15", "above 2.53402e+11"),
+        (b"gpujob_up 1\ngpujob_world_size 1e9\ngpujob_tokens_total 1e17", "its counters are above 1e+18"),
+    ],
+)
+def test_half_a_report_is_none(body: bytes, why: str) -> None:
+    with pytest.raises(UnreadableReport, match=why.replace("+", r"\+")):
+        read_report(body)
+
+
+@given(st.binary(max_size=400), st.sampled_from([b"", b"gpujob_up 1\n", b"gpujob_up 1\ngpujob_steps_total "]))
+def test_no_reply_raises_anything_else(noise: bytes, before: bytes) -> None:
+    try:
+        report = read_report(before + noise)
+    except UnreadableReport as error:
+        assert "\n" not in str(error)
+        return
+    assert all(0 <= value <= MOST for value in report.counters.values())

@@ -1,0 +1,57 @@
+"""Rates over a window of readings: steady, and right after a restart or when a counter comes late."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpujob.metrics.durations import Durations
+from gpujob.metrics.window import SPAN, Window
+
+
+def test_a_rate_is_what_a_counter_gained_over_the_window() -> None:
+    window = Window()
+    for at in range(0, 300, 15):
+        window.add(float(at), {"steps": at * 2.0})
+    assert window.rates() == {"steps": pytest.approx(2.0)}
+    assert window.readings[-1][0] - window.readings[0][0] == pytest.approx(SPAN, abs=15)
+
+
+def test_a_job_that_stopped_shows_nothing_once_the_window_has_passed() -> None:
+    window = Window()
+    for at in range(0, 300, 15):
+        window.add(float(at), {"steps": min(at, 60) * 2.0})
+    assert window.rates() == {"steps": 0.0}
+
+
+def test_one_reading_and_two_close_ones_tell_no_rate() -> None:
+    window = Window()
+    assert window.rates() == {}
+    window.add(0.0, {"steps": 5.0})
+    window.add(1.0, {"steps": 9.0})
+    assert window.rates() == {}
+
+
+def test_a_program_that_began_anew_is_measured_anew() -> None:
+    window = Window()
+    window.add(0.0, {"steps": 500.0})
+    window.add(15.0, {"steps": 3.0})
+    assert window.rates() == {}
+    window.add(30.0, {"steps": 18.0})
+    assert window.rates() == {"steps": pytest.approx(1.0)}
+
+
+def test_a_counter_that_comes_late_is_measured_since_it_came() -> None:
+    window = Window()
+    window.add(0.0, {"steps": 0.0})
+    window.add(50.0, {"steps": 50.0, "tokens": 1000.0})
+    window.add(60.0, {"steps": 60.0, "tokens": 2000.0})
+    assert window.rates() == {"steps": pytest.approx(1.0), "tokens": pytest.approx(100.0)}
+
+
+def test_durations_are_counted_below_their_bounds() -> None:
+    durations = Durations()
+    for seconds in (0.005, 0.01, 0.3, 200000.0, -4.0):
+        durations.observe(seconds)
+    buckets = dict(durations.buckets())
+    assert (buckets["0.01"], buckets["0.25"], buckets["0.5"], buckets["86400.0"], buckets["+Inf"]) == (3, 3, 4, 4, 5)
+    assert durations.total == pytest.approx(200000.315)

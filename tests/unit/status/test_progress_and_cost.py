@@ -1,0 +1,125 @@
+"""How far a job is, how fast and for how much: what the status says of it and when that is worth a write."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pytest
+
+from gpujob.api.gpujob import GPUJobStatus
+from gpujob.status import cost, progress, report, telemetry
+from gpujob.status.observe import Observation
+from gpujob.status.progress import Measured
+from gpujob.status.records import read_child, read_job
+from gpujob.status.telemetry import Telemetry
+from gpujob.vocabulary import Label, Reason, State
+
+STARTED, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z"
+AT = datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
+UNPRICED = {
+    "pool": "p", "vendor": "AMD", "accelerator": "MI300X", "nodes": 2, "gpusPerNode": 8, "image": "i", "runtime": "own",
+}  # fmt: skip
+PLACEMENT = {**UNPRICED, "pricePerHour": "33.60"}
+MEASURED = Measured(
+    at=AT,
+    fraction=0.429,
+    remaining=5400.0,
+    counters={"steps": 1200.0, "tokens": 1e9},
+    rates={"steps": 0.66666, "tokens": 2553.4},
+    checkpoint=1000,
+    checkpoint_at=datetime(2026, 1, 1, 0, 25, tzinfo=UTC),
+)
+
+
+def status_of(
+    held: dict[str, Any], seen: Observation, told: Telemetry = telemetry.SILENT, now: str = NOW
+) -> dict[str, Any]:
+    job = read_job({"metadata": {"name": "j", "uid": "u", "generation": 1}, "spec": {}, "status": held})
+    child = read_child({"metadata": {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}, "spec": {}})
+    status = report.placed(job, child, seen, None, now, told)
+    GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
+    return status
+
+
+RUNNING = Observation(State.RUNNING, Reason.RUNNING, "the pod runs on node n", STARTED)
+
+
+def test_a_running_job_says_how_far_how_fast_and_for_how_much() -> None:
+    held = {"jobName": "j-1", "placement": PLACEMENT, "startTime": STARTED}
+    status = status_of(held, RUNNING, Telemetry(MEASURED, (telemetry.read("j-1-0-x"),)))
+    assert status["progress"] == {"step": 1200, "percent": 42, "estimatedEnd": "2026-01-01T02:00:00Z", "updated": NOW}
+    assert status["throughput"] == {"stepsPerSecond": "0.667", "tokensPerSecond": "2553"}
+    assert status["cost"] == {"accrued": "16.80"}
+    assert status["checkpoint"] == {"step": 1000, "time": "2026-01-01T00:25:00Z"}
+    shown = {key: status["display"][key] for key in ("progress", "throughput", "cost")}
+    assert shown == {"progress": "42 %", "throughput": "2553", "cost": "$16.80"}
+
+
+def test_what_was_measured_stays_when_the_job_ends_and_the_cost_is_of_its_whole_time() -> None:
+    held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING, Telemetry(MEASURED))
+    ended = Observation(State.SUCCEEDED, Reason.SUCCEEDED, "ended well", STARTED, "2026-01-01T01:00:00Z")
+    status = status_of(held, ended, now="2026-01-01T09:00:00Z")
+    assert (status["progress"], status["throughput"]) == (held["progress"], held["throughput"])
+    assert status["cost"] == {"accrued": "33.60"}
+
+
+def test_an_unknown_price_is_never_a_cost_of_nothing() -> None:
+    status = status_of({"jobName": "j-1", "placement": UNPRICED}, RUNNING)
+    assert "cost" not in status
+    assert "cost" not in status["display"]
+
+
+def test_the_cost_of_a_suspended_job_is_kept_and_added_to() -> None:
+    held = {"jobName": "j-1", "placement": PLACEMENT, "startTime": STARTED, "state": "Running"}
+    job = read_job({"metadata": {"name": "j", "uid": "u"}, "spec": {}, "status": held})
+    child = read_child({"metadata": {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}, "spec": {}})
+    suspended = report.suspending(job, child, NOW)
+    assert suspended["cost"] == {"accrued": "16.80", "earlier": "16.80"}
+    resumed = {**suspended, "jobName": "j-2", "placement": PLACEMENT, "startTime": "2026-01-02T00:00:00Z"}
+    assert cost.cost(resumed, PLACEMENT, resumed["startTime"], datetime(2026, 1, 2, 1, tzinfo=UTC)) == {
+        "accrued": "50.40",
+        "earlier": "16.80",
+    }
+
+
+@pytest.mark.parametrize("price", ["many", "-1", "1e99", 3, None, {"a": 1}])
+def test_a_price_that_cannot_be_read_is_none(price: Any) -> None:
+    assert cost.cost({"cost": "x"}, {"pricePerHour": price}, STARTED, AT) == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "worth"),
+    [(None, 4, False), (None, 5, True), (40, 44, False), (40, 45, True), (40, 3, False), ("x", 5, True)],
+)
+def test_five_percent_are_worth_a_write(before: Any, after: int, worth: bool) -> None:
+    assert progress.is_worth_a_write({"progress": {"percent": before}}, {"progress": {"percent": after}}) is worth
+
+
+def test_a_new_checkpoint_is_worth_a_write() -> None:
+    assert progress.is_worth_a_write({}, {"checkpoint": {"step": 100}})
+    assert not progress.is_worth_a_write({"checkpoint": {"step": 100}}, {"checkpoint": {"step": 100}})
+
+
+def test_that_a_reporter_answers_rides_on_another_write_and_that_it_is_blocked_is_worth_one() -> None:
+    held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING)
+    answers = status_of(held, RUNNING, Telemetry(None, (telemetry.read("j-1-0-x"),)))
+    assert report.patch(held, answers) is None
+    assert report.patch(held, answers, moved=True) is not None
+    stopped = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no reply within 3 seconds")
+    assert report.patch(held, status_of(held, RUNNING, Telemetry(None, (stopped,)))) is not None
+    assert stopped.message == (
+        "port 9466 of pod j-1-0-x cannot be reached from namespace gpujob-system (no reply within 3 seconds); if a "
+        "NetworkPolicy or a mesh keeps it apart, add a NetworkPolicy with podSelector {gpujob.dev/job: j} and ingress "
+        "from namespaceSelector {kubernetes.io/metadata.name: gpujob-system} to TCP port 9466"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [(2553.4, "2553"), (99.96, "100"), (25.53, "25.5"), (0.025, "0.025"), (1e-9, "0"), (1e17, "1" + "0" * 17)],
+)
+def test_a_rate_has_three_digits_that_count(rate: float, text: str) -> None:
+    measured = Measured(at=AT, rates={"samples": rate})
+    assert progress.members({}, measured)["throughput"] == {"samplesPerSecond": text}
