@@ -274,6 +274,7 @@ class Reason(StrEnum):
 
     # A doubt: an unknown fact that does not refuse.
     NODE_UNKNOWN = "NodeUnknown"
+    NODE_DOUBTED = "NodeDoubted"
     MEM_TIGHT = "MemTight"
     SHARDING_ASSUMED = "ShardingAssumed"
     DRIVER_UNKNOWN = "DriverUnknown"

@@ -56,6 +56,8 @@ class Accelerator:
     support: Support = "production"
     integrated: bool = False
     """Whether it shares its memory with the host, so that no figure is its own."""
+    whole_bytes: int | None = None
+    """The memory of the card that it is a fraction of (a virtual function); which part it is, its own memory tells."""
     devices_per_card: int = 1
     partitions: int | None = None
     """The most partitions that a device can be cut into (AMD's CPX mode: one for each compute die)."""
@@ -76,6 +78,11 @@ class Accelerator:
     source: str = ""
     checked_on: str = ""
     note: str = ""
+
+    @property
+    def card_bytes(self) -> int | None:
+        """The memory of a whole one: the driver's figure, else the vendor's, else that of the card that it is cut from."""
+        return self.driver_bytes or self.nominal_bytes or self.whole_bytes
 
     @property
     def usable_bytes(self) -> int | None:

@@ -32,7 +32,7 @@ def architectures(raw: Any) -> dict[str, Architecture]:
 ACCELERATOR_FIELDS: Final = (
     "id", "name", "architecture", "memory", "driverMemory", "torchMemory", "bandwidth", "bf16", "fp16", "fp8",
     "features", "minDriver", "minBackend", "hostArchitecture", "support",
-    "integrated", "devicesPerCard", "partitions", "slices", "computeUnits", "deviceIds",
+    "integrated", "wholeMemory", "devicesPerCard", "partitions", "slices", "computeUnits", "deviceIds",
     "products", "gke", "cloudNames", "watts", *SOURCE_FIELDS, "note",
 )  # fmt: skip
 
@@ -62,6 +62,7 @@ def accelerator(raw: Any, known: Mapping[str, Architecture], sources: Sources) -
         host_architecture=row.maybe("hostArchitecture"),
         support=cast(Support, row.one_of("support", get_args(Support), "production")),
         integrated=row.one_of("integrated", ("true", "false"), "false") == "true",
+        whole_bytes=row.memory("wholeMemory"),
         devices_per_card=row.whole("devicesPerCard") or 1,
         partitions=row.whole("partitions"),
         slices=_slices(row),

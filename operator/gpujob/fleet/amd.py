@@ -55,6 +55,7 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
         problem=problem or wrong,
         doubts=doubts,
         reported=reported,
+        models=tuple(row.id for row in models) if problem and len(models) > 1 else (),
         portion=portion,
     )
     return facts if facts.problem else identified(facts, resource, accelerator, "" if accelerator else _row(labels))
@@ -298,7 +299,7 @@ def _reported(labels: AmdLabels, resource: str, portion: Portion, accelerator: A
     the device should have.
     """
     sizes = labels.sizes()
-    whole = accelerator and (accelerator.driver_bytes or accelerator.nominal_bytes)
+    whole = accelerator and accelerator.card_bytes
     if resource == PLAIN or len(sizes) < 2 or not whole or not portion.pieces or len(labels.values("device-id")) > 1:
         return min(sizes, default=None)
     expected = whole // portion.pieces

@@ -77,7 +77,7 @@ class AmdLabels:
 
     def cards(self, accelerator: Accelerator | None) -> int | None:
         """Whole devices: the memory of all labelled ones over that of a whole one; None where it is not said."""
-        whole = accelerator and (accelerator.driver_bytes or accelerator.nominal_bytes)
+        whole = accelerator and accelerator.card_bytes
         memory = list(self._counted_sizes())
         if not whole or not memory or None in memory:
             return None

@@ -16,6 +16,7 @@ from gpujob.fleet.facts import DeviceFacts, named
 from gpujob.fleet.growth import doubts_of, growth_of, node_pool_of
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Pool
+from gpujob.fleet.portion import WHOLE
 from gpujob.fleet.usage import Usage
 from gpujob.vocabulary import CapacityType, Reason, Vendor
 
@@ -46,6 +47,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         portion=facts.portion,
         share=facts.share,
         problem=problem,
+        models=facts.models if problem else (),
         doubts=facts.doubts + doubts + doubts_of(growth),
         tolerated=admin.tolerated,
         supplemental_groups=admin.supplemental_groups,
@@ -85,16 +87,17 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         )
     if len({group.resource for group in groups}) > 1:
         found = ", ".join(sorted({group.resource for group in groups}))
-        return groups[0].facts, Finding(
-            Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,)
-        )
+        mixed = mixture(group.facts for group in groups)
+        worst = replace(_unsized(groups[0].facts), models=mixed) if mixed else groups[0].facts
+        return worst, Finding(Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,))
     all_facts = [_overridden(group, row) for group in groups]
     # A node whose plugin is down offers nothing; the others say what the pool is.
     facts = [f for f in all_facts if not _lacks_plugin(f)] or all_facts
     problem = next((f.problem for f in facts if f.problem and not _lacks_plugin(f)), None)
-    names = sorted({f.text for f in facts})
-    if problem is None and len(names) > 1:
-        problem = Finding(Reason.MODELS_DIFFER, "its nodes hold {}; narrow spec.nodeSelector", (", ".join(names),))
+    mixed = mixture(facts)
+    if problem is None and len({f.text for f in facts}) > 1:
+        names = ", ".join(sorted({f.text for f in facts}))
+        problem = Finding(Reason.MODELS_DIFFER, "its nodes hold {}; narrow spec.nodeSelector", (names,))
     if problem is None and len({group.origin.cpu_architecture for group in groups}) > 1:
         problem = Finding(Reason.MODELS_DIFFER, "its nodes differ in kubernetes.io/arch; narrow spec.nodeSelector", ())
     if problem is None and all(f.problem for f in facts):
@@ -111,7 +114,18 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         problem=None,
         doubts=doubts,
     )
-    return worst, problem
+    # Of a mixture no figure holds for all; once it is mended each part has its own.
+    return (replace(_unsized(worst), models=mixed) if mixed else worst), problem
+
+
+def mixture(facts: Iterable[DeviceFacts]) -> tuple[str, ...]:
+    """The ids of the models that nodes hold, where they are several or one node mixes them; else nothing."""
+    found = {name for each in facts for name in (each.models or (each.name,))}
+    return tuple(sorted(found)) if len(found) > 1 else ()
+
+
+def _unsized(facts: DeviceFacts) -> DeviceFacts:
+    return replace(facts, accelerator=None, memory=None, portion=WHOLE, share=None)
 
 
 def _lacks_plugin(facts: DeviceFacts) -> bool:
@@ -138,6 +152,11 @@ def _overridden(group: DeviceGroup, accelerator: Accelerator | None) -> DeviceFa
         sentence = "spec.accelerator {} is made by {}, its nodes offer {}"
         problem = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, accelerator.vendor, group.resource))
         return replace(facts, accelerator=accelerator, memory=None, problem=problem)
-    if facts.problem is not None and not facts.unnamed:
-        return replace(facts, accelerator=accelerator)
-    return named(facts, accelerator)
+    if facts.problem is not None and not (facts.unnamed or facts.declarable):
+        return facts if facts.models else replace(facts, accelerator=accelerator)
+    found = named(facts, accelerator)
+    if facts.accelerator is None or facts.name == accelerator.id:
+        return found
+    sentence = "spec.accelerator is {}, labels of node {} say {}; the GPUPool counts, and of memory the smaller figure"
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, group.node.name, facts.name))
+    return replace(found, doubts=(*found.doubts, doubt))

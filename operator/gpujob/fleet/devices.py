@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
-from gpujob.fleet import amd, nvidia
+from gpujob.fleet import amd, nvidia, upkeep
 from gpujob.fleet.cloud import Origin, origin_of
 from gpujob.fleet.facts import DeviceFacts, devices_of_machine
 from gpujob.fleet.objects import Node, vendor_of
@@ -60,7 +60,10 @@ def _group(node: Node, origin: Origin, resource: str, catalog: Catalog) -> Devic
     vendor = vendor_of(resource)
     reader = nvidia if vendor is Vendor.NVIDIA else amd
     facts = reader.read(node, resource, origin.instance_type, catalog)
-    doubts = unreadable(node.labels, facts, resource)
+    doubts = (
+        *unreadable(node.labels, facts, resource),
+        *upkeep.misgivings(node.labels, vendor or facts.vendor, node.name),
+    )
     facts = replace(facts, doubts=(*facts.doubts, *doubts)) if doubts else facts
     healthy, labelled = node.devices.get(resource, 0), _labelled(facts, resource, node)
     capacity = max(node.capacity.get(resource, 0), healthy)
@@ -69,7 +72,8 @@ def _group(node: Node, origin: Origin, resource: str, catalog: Catalog) -> Devic
         sentence = "labels count {} devices on node {}, the device plugin offers {}"
         doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, node.name, capacity))
         facts = replace(facts, doubts=(*facts.doubts, doubt))
-    return DeviceGroup(node, origin, resource, facts, capacity or labelled, healthy)
+    # Of devices that nobody can read, and that the plugin does not offer now, nobody knows how many there are.
+    return DeviceGroup(node, origin, resource, facts, capacity or labelled or (None if facts.problem else 0), healthy)
 
 
 def _labelled(facts: DeviceFacts, resource: str, node: Node) -> int | None:

@@ -50,6 +50,10 @@ class DeviceFacts:
     """Bytes of a device by the labels; of the whole or sliced one where it is shared."""
     unnamed: bool = False
     """Whether an admin's word for the model mends the problem; it does not make a slice a whole device."""
+    models: tuple[str, ...] = ()
+    """Ids of the models that are mixed, where the problem is that nobody can say which of them a pod gets."""
+    declarable: bool = False
+    """Whether an admin's word for the model mends the problem although labels name one."""
     portion: Portion = WHOLE
     share: Share | None = (1, 1)
     """The part of a whole device; None where nobody says."""
@@ -74,7 +78,8 @@ def identified(facts: DeviceFacts, resource: str, accelerator: Accelerator | Non
         sentence = "no label or catalog row identifies the devices of {}; set spec.accelerator in a GPUPool for them"
         sentence += ", or add to the catalog's accelerators: {}" if row else ""
         problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, row))
-        return replace(facts, problem=problem, unnamed=True, share=None)
+        # More than a label says it does not have, whatever it is.
+        return replace(facts, problem=problem, unnamed=True, share=None, memory=facts.reported)
     return named(facts, accelerator)
 
 
@@ -90,6 +95,7 @@ def named(facts: DeviceFacts, accelerator: Accelerator) -> DeviceFacts:
         doubts=(*(doubt for doubt in facts.doubts if doubt not in facts.sizing), *doubts),
         sizing=doubts,
         unnamed=False,
+        declarable=False,
         portion=portion,
         share=share_of(portion, accelerator, facts.reported),
     )
@@ -101,7 +107,9 @@ def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -
         return portion
     if accelerator.integrated:
         return replace(portion, kind=DeviceKind.INTEGRATED)
-    whole = accelerator.driver_bytes or accelerator.nominal_bytes
+    whole = accelerator.card_bytes
+    if accelerator.whole_bytes and not reported:
+        return replace(portion, kind=DeviceKind.PARTITION, pieces=None)
     if portion.stated or not reported or not whole or reported >= whole * LEAST_OF_WHOLE[0] // LEAST_OF_WHOLE[1]:
         return portion
     pieces = (2 * whole + reported) // (2 * reported)

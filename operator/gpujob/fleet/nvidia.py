@@ -27,6 +27,8 @@ UNSHARED: Final = ("", "none")
 
 _MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-([0-9a-z.+-]{1,40})", re.ASCII)
 _MIG_PRODUCT: Final = re.compile(r"-MIG-([0-9A-Za-z.+-]{1,40})$", re.ASCII)
+_VIRTUAL: Final = re.compile(r"(?:GRID-|NVIDIA-)?(.+?)-(?:[1-7]-)?([0-9]{1,3}[ABCQ](?:ME)?)", re.ASCII)
+"""The name of a virtual GPU: the board, for slices how many, GB and the licence (NVIDIA-A10-4Q, GRID-A100-1-5C)."""
 _PROFILE: Final = re.compile(r"[1-9]g\.[0-9]{1,3}gb([.+-][a-z.+-]*)?", re.ASCII)
 
 
@@ -37,11 +39,12 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     facts = DeviceFacts(Vendor.NVIDIA, driver=readable(_driver(labels)), reported=_memory(labels, resource))
     plain = resource.removesuffix(SHARED_SUFFIX)
     profile, problem = _profile(labels, plain)
-    portion = Portion(DeviceKind.PARTITION, profile, None) if profile else Portion()
+    part = profile or (_virtual_profile(labels, catalog) if plain == PLAIN else "")
+    portion = Portion(DeviceKind.PARTITION, part, None) if part else Portion()
     if problem is None and plain != PLAIN and not profile:
         problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
     portion, doubts, unclear = _shared(portion, labels, resource, offered, instance_type, catalog)
-    facts = replace(facts, portion=portion, doubts=doubts, problem=problem or unclear)
+    facts = replace(facts, portion=portion, doubts=doubts, problem=problem or unclear, declarable=problem is None)
     if facts.problem:
         return facts
     accelerator = _accelerator(labels, instance_type, catalog)
@@ -89,17 +92,6 @@ def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
     return None if sliced or "-MIG-" in labels.get("nvidia.com/gpu.product", "") else count(labels)
 
 
-def unsettled(labels: Labels) -> str | None:
-    """What is being changed on the node right now, None when nothing is: MIG layout or driver."""
-    mig = labels.get("nvidia.com/mig.config.state", "success")
-    if mig != "success":
-        return f"nvidia.com/mig.config.state is {mig[:32]}"
-    upgrade = labels.get("nvidia.com/gpu-driver-upgrade-state", "upgrade-done")
-    if upgrade not in ("upgrade-done", "upgrade-required", ""):
-        return f"nvidia.com/gpu-driver-upgrade-state is {upgrade[:32]}"
-    return None
-
-
 # --- what was made of a card
 
 
@@ -113,6 +105,17 @@ def _profile(labels: Labels, plain: str) -> tuple[str, Finding | None]:
         return word, None
     sentence = "{} on this node is a MIG slice without a usable profile ({}); mend the MIG layout of the node"
     return "", Finding(Reason.DEVICE_UNKNOWN, sentence, (plain, word[:32]))
+
+
+def _virtual_profile(labels: Labels, catalog: Catalog) -> str:
+    """The profile of a virtual GPU (4Q) whose board no row knows; of a known board the memory says which part it is."""
+    virtual = _VIRTUAL.fullmatch(_product(labels))
+    return virtual[2] if virtual and _board(virtual[1], catalog) is None else ""
+
+
+def _board(name: str, catalog: Catalog) -> Accelerator | None:
+    """The row of the board that a virtual GPU's name begins with."""
+    return catalog.by_product(f"NVIDIA-{name}") or catalog.by_product(name)
 
 
 def _shared(
@@ -141,24 +144,34 @@ def _shared(
         return replace(portion, kind=DeviceKind.SHARED, replicas=max(known, default=None)), (), None
     if each is None or each <= 1:
         return portion, (), None
-    return _unexplained(portion, resource, offered, physical or 0, labelled=by_label is not None)
+    unshared = replicas == 1 or labels.get(f"{prefix}.sharing-strategy") == "none"
+    return _unexplained(portion, resource, offered, physical or 0, labelled=by_label is not None, unshared=unshared)
 
 
 def _unexplained(
-    portion: Portion, resource: str, offered: int, physical: int, *, labelled: bool
+    portion: Portion, resource: str, offered: int, physical: int, *, labelled: bool, unshared: bool
 ) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
-    """More devices than there are: shared, or of several models of which labels show one, or sliced."""
+    """More devices than there are: of several models of which labels show the last one, or shared, or sliced.
+
+    Labels that say "not shared" cannot mean time-slicing: GPU Feature Discovery counts what it knows of one model.
+    """
     replicas, rest = divmod(offered, physical)
-    if not labelled or rest:
+    if not labelled or rest or unshared:
         sentence = (
             "{} shows {} devices where labels or instance type say {}: shared, sliced, or of several models; "
             "run GPU Feature Discovery, or name them in a GPUPool (spec.accelerator and spec.memoryPerGPU)"
         )
+        if labelled and unshared:
+            sentence = (
+                "{} shows {} devices where labels count {} and say that none is shared: devices of several models, of "
+                "which labels show one; give each model nodes of its own, or name the smallest in a GPUPool "
+                "(spec.accelerator)"
+            )
         problem = Finding(
             Reason.LABELS_CONTRADICT if labelled else Reason.DEVICE_UNKNOWN, sentence, (resource, offered, physical)
         )
         return (portion if labelled else replace(portion, kind=DeviceKind.SHARED, replicas=None)), (), problem
-    sentence = "labels count {} devices and say that none is shared, {} shows {}: taken as shared by {} pods each"
+    sentence = "labels count {} devices, {} shows {}: taken as shared by {} pods each"
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (physical, resource, offered, replicas))
     return replace(portion, kind=DeviceKind.SHARED, replicas=replicas), (doubt,), None
 
@@ -182,8 +195,10 @@ def _memory(labels: Labels, resource: str) -> int | None:
 
 def _accelerator(labels: Labels, instance_type: str, catalog: Catalog) -> Accelerator | None:
     product = labels.get("nvidia.com/gpu.product", "")
+    virtual = _VIRTUAL.fullmatch(_product(labels))
     memory = None if "-MIG-" in product else reported_memory(labels)
     found = catalog.by_product(product, memory / GIB if memory else None) if product else None
+    found = found or (_board(virtual[1], catalog) if virtual else None)
     if product and found is None:
         found = _by_architecture(product, labels, catalog)
     cloud = (catalog.by_gke(labels.get(key, "")) for key in ACCELERATOR_LABELS)
@@ -222,7 +237,7 @@ def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelera
         name=product.replace("-", " ") or f"NVIDIA device of compute capability {architecture}",
         vendor=Vendor.NVIDIA,
         architecture=architecture,
-        driver_bytes=None if "-MIG-" in product else memory,
+        driver_bytes=None if "-MIG-" in product or _VIRTUAL.fullmatch(product) else memory,
         features=common.features,
         min_driver=common.min_driver,
         min_backend=common.min_backend,
@@ -234,6 +249,10 @@ def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelera
 def _newer(architecture: str, major: int) -> Architecture:
     """A capability without a row: since Ampere (8.0) every one has had BF16; nothing else is known of it."""
     return Architecture(architecture, features=frozenset({"BF16"} if major >= 8 else ()))
+
+
+def _product(labels: Labels) -> str:
+    return labels.get("nvidia.com/gpu.product", "").removesuffix("-SHARED")
 
 
 def _driver(labels: Labels) -> str | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpujob.finding import Finding
-from gpujob.fleet import nvidia
+from gpujob.fleet import upkeep
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import PoolNode
 from gpujob.fleet.taints import is_passing
 from gpujob.fleet.usage import Usage
-from gpujob.vocabulary import Reason, Vendor
+from gpujob.vocabulary import Reason
 
 
 def pool_nodes(groups: Iterable[DeviceGroup], usage: Usage) -> tuple[PoolNode, ...]:
@@ -57,9 +57,9 @@ def _unready(group: DeviceGroup) -> Finding | None:
     passing = next((taint for taint in node.taints if is_passing(taint) and taint.effect != "PreferNoSchedule"), None)
     if passing:
         return Finding(Reason.NOT_READY, "node {} has taint {}", (node.name, passing))
-    unsettled = nvidia.unsettled(node.labels) if group.facts.vendor is Vendor.NVIDIA else None
-    if unsettled:
-        return Finding(Reason.NOT_READY, "node {}: {}", (node.name, unsettled))
+    hindrance = upkeep.hindrance(node.labels, group.facts.vendor)
+    if hindrance:
+        return Finding(Reason.NOT_READY, "node {}: {}", (node.name, hindrance))
     if group.healthy == 0:
         of = f" of {group.total}" if group.total else ""
         return Finding(Reason.NO_ALLOCATABLE, "node {} shows 0{} devices as allocatable", (node.name, of))

@@ -74,6 +74,8 @@ class Pool:
     share: Share | None = (1, 1)
     """The part of a whole device that one is; None where nobody says."""
     problem: Finding | None = None
+    models: tuple[str, ...] = ()
+    """Ids of the models that are mixed, where the problem is that nobody can say which of them a pod gets."""
     doubts: tuple[Finding, ...] = ()
     tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
     """Taints that the admin's GPUPool tolerates: key, value (None: any), effect (None: any)."""
@@ -88,8 +90,8 @@ class Pool:
 
     @property
     def accelerator_id(self) -> str:
-        """The accelerator's id, or `unknown`."""
-        return self.accelerator.id if self.accelerator else "unknown"
+        """The accelerator's id, those of a mixture, or `unknown`."""
+        return self.accelerator.id if self.accelerator else ", ".join(self.models) or "unknown"
 
     @property
     def kind(self) -> DeviceKind:

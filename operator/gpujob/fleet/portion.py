@@ -70,7 +70,7 @@ def _piece(portion: Portion, accelerator: Accelerator, memory: int | None) -> Sh
         # A card has 7 compute and 8 memory slices; what runs out first decides how many fit.
         compute, of_memory = (int(mig[1]), 7), (eighths, 8)
         return max(compute, of_memory, key=lambda share: share[0] / share[1])
-    whole = accelerator.driver_bytes or accelerator.nominal_bytes
+    whole = accelerator.card_bytes
     return reduced(min(memory, whole), whole) if memory and whole else None
 
 

@@ -97,6 +97,7 @@ def discovered_pool(naming: Naming, groups: list[DeviceGroup], catalog: Catalog,
         portion=first.facts.portion,
         share=first.facts.share,
         problem=first.facts.problem,
+        models=first.facts.models if first.facts.problem else (),
         node_pool=node_pool_of(first.node.labels),
         doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts,
     )

@@ -32,19 +32,19 @@ def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 def accelerator_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.accelerators leaves it out."""
-    name = pool.accelerator_id
-    if demand.accelerators_allowed and name not in demand.accelerators_allowed:
+    names = set(pool.models) or {pool.accelerator_id}
+    if demand.accelerators_allowed and names.isdisjoint(demand.accelerators_allowed):
         sentence = "placement.accelerators.allow names only {}"
         return Finding(Reason.ACCELERATOR_EXCLUDED, sentence, (listed(demand.accelerators_allowed),))
-    if name in demand.accelerators_denied:
-        return Finding(Reason.ACCELERATOR_EXCLUDED, "placement.accelerators.deny names {}", (name,))
+    if names.issubset(demand.accelerators_denied):
+        return Finding(Reason.ACCELERATOR_EXCLUDED, "placement.accelerators.deny names {}", (pool.accelerator_id,))
     return None
 
 
 def other_shape(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """An entry of spec.shapes is for another accelerator."""
     wanted = demand.gang.accelerator
-    if wanted is None or wanted == pool.accelerator_id:
+    if wanted is None or wanted == pool.accelerator_id or wanted in pool.models:
         return None
     return Finding(Reason.ACCELERATOR_EXCLUDED, "shapes[{}] is for {}", (demand.gang.entry, wanted))
 
@@ -67,11 +67,15 @@ def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding 
     return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (pool.capacity_type, listed(demand.capacity_types)))
 
 
+_GUESSED: Final = (DeviceKind.WHOLE, DeviceKind.INTEGRATED)
+"""What a device is taken for by its name alone; parts and shared ones are told by resources and numbers."""
+
+
 def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.devices leaves out what the pool's devices are: parts, shared or integrated unless they are listed."""
     kind, name = pool.kind, pool.accelerator_id
-    if kind in demand.devices:
-        return None
+    if kind in demand.devices or (kind in _GUESSED and pool.problem is not None and pool.accelerator is None):
+        return None  # `unread` says what is to be done first.
     add = "; add {0} to placement.devices to use them"
     if kind is DeviceKind.SHARED:
         sentence = "its devices are shared by {1} pods each, with no isolation of memory" + add
@@ -117,6 +121,7 @@ def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
     wanted = {word for word in demand.requires if word in catalog.features}
     of_device = {word for word in wanted if "accelerator" in catalog.features[word].levels}
     rows = [row for row in catalog.accelerators if row.vendor is pool.vendor and of_device <= row.features]
+    rows = [row for row in rows if not pool.models or row.id in pool.models]
     least = needed(demand) or 0
     return any(
         DeviceKind.INTEGRATED in demand.devices

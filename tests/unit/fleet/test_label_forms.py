@@ -220,7 +220,10 @@ def test_figures_that_differ_are_a_doubt() -> None:
         ({"nvidia.com/gpu.replicas": "2", "nvidia.com/gpu.count": "4"}, "Shared", (1, 2), 39.55),
         ({"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.count": "1"}, "Shared", (1, 8), 9.88),
         ({"nvidia.com/gpu.sharing-strategy": "time-slicing"}, "Shared", None, None),
-        ({"nvidia.com/gpu.count": "4"}, "Shared", (1, 2), 39.55),
+        (
+            {"nvidia.com/gpu.count": "4", "nvidia.com/gpu.replicas": None, "nvidia.com/gpu.sharing-strategy": None},
+            "Shared", (1, 2), 39.55,
+        ),
         # What labels say and what the numbers say: the more pods on a card.
         ({"nvidia.com/gpu.replicas": "2", "nvidia.com/gpu.count": "1"}, "Shared", (1, 8), 9.88),
         (

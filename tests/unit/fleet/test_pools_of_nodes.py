@@ -526,5 +526,6 @@ def test_doubts_about_a_model_that_the_admin_replaced_are_dropped() -> None:
     pool = fleet(node("n", H100, labels=labels), gpupool("mine", X, accelerator="A100-80GB")).pool("mine")
     assert pool is not None
     assert [doubt.message for doubt in pool.doubts if doubt.reason is Reason.LABELS_CONTRADICT] == [
-        "labels report 73.24Gi for each device where the catalog has 79.34Gi for A100-80GB; the smaller is used"
+        "labels report 73.24Gi for each device where the catalog has 79.34Gi for A100-80GB; the smaller is used",
+        "spec.accelerator is A100-80GB, labels of node n say H100-SXM; the GPUPool counts, and of memory the smaller figure",
     ]

@@ -1,0 +1,151 @@
+"""Devices that are not what their number or name suggests: several models on one node, fractions of a card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import A100, L4, MI300X, V100, decision, fleet, gpupool, node, pool_of
+
+from gpujob.vocabulary import Outcome, Reason, Verdict
+
+X = {"pool": "x"}
+GIB = 1024**3
+
+
+@pytest.mark.parametrize(("count", "offered"), [(4, 8), (1, 2), (2, 6), (4, 6)])
+def test_more_devices_than_unshared_ones_are_of_several_models(count: int, offered: int) -> None:
+    raw = node("n", A100, count, devices={"nvidia.com/gpu": str(offered)})
+    found = decision(raw)
+    assert found.verdict is Verdict.MISCONFIGURED
+    assert [finding.reason for finding in found.candidates[0].reasons] == [Reason.LABELS_CONTRADICT]
+    shared = decision(raw, placement={"devices": ["Shared"]})
+    assert shared.verdict is Verdict.MISCONFIGURED
+
+
+def test_the_admin_s_word_for_the_smallest_model_mends_it() -> None:
+    raw = node("n", V100, 4, devices={"nvidia.com/gpu": "8"}, labels=X)
+    pool = gpupool("lab", X, accelerator="V100-16GB")
+    assert decision(raw, pool, gpuMemory="15G").verdict is Verdict.PLACED
+    assert decision(raw, pool, gpuMemory="24Gi").verdict is Verdict.IMPOSSIBLE
+
+
+@pytest.mark.parametrize("devices", [{"nvidia.com/gpu": "0"}, {"nvidia.com/gpu": "8"}, {}])
+@pytest.mark.parametrize("spec", [{}, {"gpuMemory": "40Gi"}, {"placement": {"devices": ["Partition"]}}])
+def test_a_broken_mig_layout_must_be_mended(devices: dict[str, str], spec: dict[str, Any]) -> None:
+    labels = {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-INVALID",
+        "nvidia.com/gpu.count": "0",
+        "nvidia.com/gpu.memory": "0",
+    }
+    assert decision(node("n", A100, labels=labels, devices=devices), **spec).verdict is Verdict.MISCONFIGURED
+
+
+def test_a_pool_of_two_models_shows_both_and_is_mended_before_anything_is_impossible() -> None:
+    nodes = node("a", A100, labels=X), node("b", L4, 4, labels=X)
+    pool = fleet(*nodes, gpupool("mine", X)).pool("mine")
+    assert pool is not None
+    assert (pool.accelerator_id, pool.device, pool.memory, pool.price) == ("A100-80GB, L4", "A100-80GB, L4", None, None)
+    for spec in ({"gpuMemory": "40Gi"}, {"placement": {"accelerators": {"allow": ["L4"]}}}, {"requires": ["BF16"]}):
+        assert decision(*nodes, gpupool("mine", X), **spec).verdict is Verdict.MISCONFIGURED
+    for spec in ({"gpuMemory": "100Gi"}, {"placement": {"accelerators": {"deny": ["A100-80GB", "L4"]}}}):
+        assert decision(*nodes, gpupool("mine", X), **spec).verdict is Verdict.IMPOSSIBLE
+
+
+def test_two_pools_that_claim_the_same_mixed_nodes_both_say_it() -> None:
+    nodes = node("a", A100, labels=X), node("b", L4, 4, labels=X)
+    found = fleet(*nodes, gpupool("older", X), gpupool("younger", X, created="2026-02-01T00:00:00Z"))
+    assert found.overlaps == {"younger": ("older", "a")}
+    older = found.pool("older")
+    assert older is not None
+    assert older.problem is not None
+    assert older.problem.reason is Reason.MODELS_DIFFER
+    assert older.accelerator_id == "A100-80GB, L4"
+
+
+def test_models_of_two_architectures_stay_a_mixture_whatever_the_admin_calls_them() -> None:
+    labels = {"amd.com/gpu.device-id.740f": "4", "amd.com/gpu.device-id.74a1": "4", **X}
+    raw, admin = node("n", MI300X, labels=labels), gpupool("mine", X, accelerator="MI210")
+    pool = pool_of(fleet(raw, admin), "n")
+    assert (pool.accelerator_id, pool.models) == ("MI210, MI300X", ("MI210", "MI300X"))
+    for spec in ({}, {"gpuMemory": "40Gi"}, {"gpuMemory": "150Gi"}):
+        assert decision(raw, admin, **spec).verdict is Verdict.MISCONFIGURED
+
+
+def test_the_graphics_of_an_unknown_processor_need_a_row_before_anything_is_said_of_them() -> None:
+    labels = {"amd.com/gpu.product-name": "AMD_Ryzen_9_Processor_Graphics", "amd.com/gpu.vram": "2G"}
+    raw = node("n", labels=labels, devices={"amd.com/gpu": "1"})
+    found = decision(raw)
+    assert found.verdict is Verdict.MISCONFIGURED
+    assert (
+        "add to the catalog's accelerators: {id: Ryzen_9_Processor_Graphics" in found.candidates[0].reasons[0].message
+    )
+    small = decision(raw, gpuMemory="24Gi")
+    assert small.verdict is Verdict.IMPOSSIBLE
+    assert small.candidates[0].outcome is Outcome.REJECTED
+
+
+# --- fractions of a card under the name of whole ones
+
+
+def virtual(device: str, vram: str | None, **more: str) -> dict[str, Any]:
+    labels = {"amd.com/gpu.device-id": device, **more} | ({"amd.com/gpu.vram": vram} if vram else {})
+    return node("n", labels=labels, devices={"amd.com/gpu": "1"})
+
+
+@pytest.mark.parametrize(
+    ("device", "vram", "kind", "share"),
+    [
+        ("7461", "28G", "Whole", (1, 1)),
+        ("7461", "27G", "Whole", (1, 1)),
+        ("7461", "14G", "Partition", (1, 2)),
+        ("7461", "5G", "Partition", (5, 28)),
+        ("7461", None, "Partition", None),
+        ("73ae", "32G", "Whole", (1, 1)),
+        ("73ae", "8G", "Partition", (1, 4)),
+        ("7460", "7G", "Partition", (1, 4)),
+        ("74b5", "192G", "Whole", (1, 1)),
+        ("74b5", "24G", "Partition", (1, 8)),
+        ("7410", "32G", "Partition", (1, 2)),
+    ],
+)
+def test_of_an_amd_virtual_function_the_memory_says_how_much_of_a_card_it_is(
+    device: str, vram: str | None, kind: str, share: Any
+) -> None:
+    pool = pool_of(fleet(virtual(device, vram)), "n")
+    assert (pool.kind, pool.share) == (kind, share)
+
+
+def test_a_fraction_of_a_card_costs_that_fraction() -> None:
+    whole = pool_of(fleet(virtual("7461", "28G")), "n").price
+    part = pool_of(fleet(virtual("7461", "14G")), "n").price
+    assert whole is not None
+    assert part is not None
+    assert part.per_gpu_hour * 2 == whole.per_gpu_hour
+    assert pool_of(fleet(virtual("7461", None)), "n").price is None
+
+
+@pytest.mark.parametrize(
+    ("product", "mebibytes", "kind", "name", "share"),
+    [
+        ("NVIDIA-A10-4Q", "4096", "Partition", "A10", (1024, 5757)),
+        ("NVIDIA-A10-24Q", "23028", "Whole", "A10", (1, 1)),
+        ("NVIDIA-L40S-12C", "12288", "Partition", "L40S", None),
+        ("GRID-T4-8C", "8192", "Partition", "T4", None),
+        ("GRID-A100-1-5CME", "4864", "Partition", "GRID-A100-1-5CME", None),
+        ("NVIDIA-L4", "5600", "Partition", "L4", None),
+    ],
+)
+def test_of_an_nvidia_virtual_gpu_too(product: str, mebibytes: str, kind: str, name: str, share: Any) -> None:
+    labels = {
+        "nvidia.com/gpu.product": product,
+        "nvidia.com/gpu.memory": mebibytes,
+        "nvidia.com/gpu.count": "1",
+        "nvidia.com/gpu.compute.major": "8",
+        "nvidia.com/gpu.compute.minor": "6",
+    }
+    pool = pool_of(fleet(node("n", labels=labels, devices={"nvidia.com/gpu": "1"})), "n")
+    assert (pool.kind, pool.accelerator_id) == (kind, name)
+    assert share in (None, pool.share)
+    assert pool.memory is not None
+    assert pool.memory <= int(mebibytes) * 1024**2
