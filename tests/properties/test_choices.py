@@ -15,7 +15,7 @@ from gpujob.catalog.records import Catalog
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement.capacity import find_room, telling_size
+from gpujob.placement.capacity import find_room, telling_size, untold_size
 from gpujob.placement.choose import Pick, choose
 from gpujob.placement.decide import decide
 from gpujob.placement.demand import Demand
@@ -148,4 +148,4 @@ def test_room_is_what_a_walk_over_all_nodes_finds(objects: list[Object], wish: D
             room = find_room(asked, pool, size)
             names = [each.name for each in room.nodes] if room.nodes else None
             assert names == plain_room(asked, pool, size)
-            assert find_room(asked, pool, telling_size(asked, pool, size)) == room
+            assert find_room(asked, pool, telling_size(size, untold_size(asked, pool))) == room

@@ -88,7 +88,7 @@ class Pool:
     node_pool: str = ""
     """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
 
-    @property
+    @cached_property
     def accelerator_id(self) -> str:
         """The accelerator's id, those of a mixture, or `unknown`."""
         return self.accelerator.id if self.accelerator else ", ".join(self.models) or "unknown"
@@ -98,7 +98,7 @@ class Pool:
         """What its devices are: whole, parts, shared or integrated."""
         return self.portion.kind
 
-    @property
+    @cached_property
     def device(self) -> str:
         """The accelerator and what was made of it, for people: MI300X cpx_nps4."""
         return f"{self.accelerator_id} {self.portion}".strip()

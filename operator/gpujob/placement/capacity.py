@@ -8,7 +8,7 @@ from gpujob.finding import Finding, counted
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool, PoolNode
 from gpujob.placement.demand import Demand
-from gpujob.placement.node_rules import asked_of, disk_needed, refusals
+from gpujob.placement.node_rules import asked_of, disk_needed, largest_image, refusals
 from gpujob.placement.shares import node_needs, smallest
 from gpujob.placement.shortfall import why_busy, why_never
 from gpujob.vocabulary import Reason
@@ -35,7 +35,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
         return Room()
     chosen = _with_room(demand, pool, image_size)
     if len(chosen) == demand.nodes:
-        return _room(demand, chosen)
+        return Room(tuple(sorted((node for node, _ in chosen), key=_name)), smallest([needs for _, needs in chosen]))
     able = _able(demand, pool, image_size)
     if len(able) >= demand.nodes:
         return Room(busy=tuple(why_busy(demand, able, len(chosen))))
@@ -52,8 +52,8 @@ def has_room(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     return len(_with_room(demand, pool, image_size)) == demand.nodes
 
 
-def _room(demand: Demand, chosen: list[PoolNode]) -> Room:
-    return Room(tuple(sorted(chosen, key=lambda node: node.name)), smallest(node_needs(demand, n) for n in chosen))
+def _name(node: PoolNode) -> str:
+    return node.name
 
 
 def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
@@ -61,18 +61,19 @@ def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
     return [node for node in _with_coming(demand, pool) if not refusals(demand, pool, node, None)]
 
 
-def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
-    """Nodes with room, best fit first: as many as the job has pods, all of them where they are fewer."""
-    able = all_able(demand, pool, image_size)
-    chosen: list[PoolNode] = []
+def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple[PoolNode, Resources]]:
+    """Nodes with room, best fit first, and what a pod gets there: as many as the job has pods, all where they are fewer."""
+    able, wanted = all_able(demand, pool, image_size), demand.nodes
+    chosen: list[tuple[PoolNode, Resources]] = []
     for node in pool.stock.with_free(demand.gpus_per_node):
-        if node.left.covers(node_needs(demand, node)) and (able or not refusals(demand, pool, node, image_size)):
-            chosen.append(node)
-            if len(chosen) == demand.nodes:
+        needs = node_needs(demand, node)
+        if node.left.covers(needs) and (able or not refusals(demand, pool, node, image_size)):
+            chosen.append((node, needs))
+            if len(chosen) == wanted:
                 return chosen
     coming = _coming(demand, pool)
     if coming and not refusals(demand, pool, coming[0], image_size) and _has_room(demand, coming[0]):
-        chosen += coming[: demand.nodes - len(chosen)]
+        chosen += [(node, node_needs(demand, node)) for node in coming[: wanted - len(chosen)]]
     return chosen
 
 
@@ -94,14 +95,17 @@ def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     )
 
 
-def telling_size(demand: Demand, pool: Pool, image_size: int | None) -> int | None:
-    """The image's size where the disk of some node is too small for it, else None: of equal ones the room is equal."""
-    if image_size is None:
-        return None
+def untold_size(demand: Demand, pool: Pool) -> int:
+    """The size of the largest image for which each node has the disk: of images up to it the room is equal."""
     least = pool.stock.least_disk_of_all
     if pool.growth is not None and pool.growth.template.allocatable.storage is not None:
         least = min(least, pool.growth.template.allocatable.storage)
-    return image_size if least < disk_needed(demand, image_size) else None
+    return largest_image(demand, least)
+
+
+def telling_size(image_size: int | None, untold: int) -> int | None:
+    """The image's size where the room depends on it, else None; `untold` is the pool's `untold_size`."""
+    return None if image_size is None or image_size <= untold else image_size
 
 
 def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:

@@ -20,6 +20,7 @@ from gpujob.placement.decide import MISCONFIGURING, choice_of, speed_of, try_poo
 from gpujob.placement.decision import Choice
 from gpujob.placement.demand import Demand
 from gpujob.placement.images import Image, Refusals, images_for
+from gpujob.placement.memory import memory_too_small
 from gpujob.placement.ranking import Rank, Trial
 from gpujob.placement.sizing import estimated
 from gpujob.vocabulary import Objective, Outcome, Verdict
@@ -38,12 +39,12 @@ def choose(demand: Demand, fleet: Fleet, catalog: Catalog) -> Pick:
     demand = estimated(demand, fleet, catalog)
     if rules.job_problems(demand, fleet, catalog):
         return Pick(Verdict.MISCONFIGURED)
-    wanted = _Wanted(demand, fleet, catalog)
+    refusals = Refusals(catalog)
     places = [
-        _Place(wanted, asked, pool)
-        for asked in map(demand.only, demand.gangs)
+        _Place(wanted, pool)
+        for wanted in (_Wanted(demand.only(gang), fleet, catalog, refusals) for gang in demand.gangs)
         for pool in fleet.pools
-        if asked.gangs[0].is_for(pool.name)
+        if wanted.gang.is_for(pool.name) and wanted.gang.accelerator in (None, pool.accelerator_id)
     ]
     best = _best(places, _objective(places, demand.objective), demand)
     if best is None:
@@ -96,40 +97,53 @@ def _better_is_busy(best: Trial, places: Sequence[_Place], objective: Objective)
 
 
 class _Wanted:
-    """What is equal for all places of a decision."""
+    """A gang, and what is equal for all its places."""
 
-    __slots__ = ("catalog", "fleet", "refusals", "work")
+    __slots__ = ("catalog", "demand", "fleet", "gang", "refusals", "rules", "work")
 
-    def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> None:
-        self.fleet, self.catalog, self.refusals = fleet, catalog, Refusals(catalog)
+    def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog, refusals: Refusals) -> None:
+        self.demand, self.gang, self.fleet, self.catalog, self.refusals = demand, demand.gang, fleet, catalog, refusals
+        # One refusal is enough here, and memory refuses most.
+        self.rules = sorted(rules.rules_of(demand), key=lambda rule: rule is not memory_too_small)
         self.work = (demand.work.kind.value, demand.work.precision.value)
+
+    def first_refusal(self, pool: Pool) -> Finding | None:
+        """What refuses a pool whatever the image."""
+        for rule in self.rules:
+            found = rule(self.demand, pool, self.fleet)
+            if found is not None:
+                return found
+        if not self.demand.requires:
+            return None
+        return next(image_rules.features_missing_on_device(self.demand, pool, self.catalog), None)
 
 
 class _Place:
     """A pool for one gang: asked no more than is needed, and nothing twice."""
 
     __slots__ = (
-        "_demand",
         "_doubts",
         "_fit",
         "_mendable",
         "_pool",
         "_price",
         "_refusal",
+        "_rooms",
         "_speed",
         "_tried",
         "_wanted",
     )
 
-    def __init__(self, wanted: _Wanted, demand: Demand, pool: Pool) -> None:
-        self._wanted, self._demand, self._pool = wanted, demand, pool
-        gpus = demand.gangs[0].gpus
-        speed, self._doubts = _worth(demand, pool, wanted)
+    def __init__(self, wanted: _Wanted, pool: Pool) -> None:
+        self._wanted, self._pool = wanted, pool
+        gpus = wanted.gang.gpus
+        speed, self._doubts = _worth(wanted, pool)
         self._price = pool.price.per_gpu_hour * gpus if pool.price else None
         self._speed = None if speed is None else speed * gpus
         self._tried, self._mendable = False, False
         self._fit: Trial | None = None
         self._refusal: Finding | None = None
+        self._rooms: Sequence[tuple[Image, bool]] = ()
 
     @property
     def without_speed(self) -> bool:
@@ -143,22 +157,23 @@ class _Place:
     def bound(self, objective: Objective) -> Rank:
         """The least that its rank can be: nodes that are there, no doubt but those about the pool."""
         wish = ranking.wish_of(self._price, self._speed, objective)
-        return (False, *wish, False, *ranking.ties_of(self._pool, self._demand.gangs[0], self._doubts))
+        return (False, *wish, False, *ranking.ties_of(self._pool, self._wanted.gang, self._doubts))
 
     def fitting(self) -> Trial | None:
         """The trial of its best image that fits now."""
         if not self._tried:
-            self._tried, self._refusal = True, self._first_refusal()
+            self._tried, self._refusal = True, self._wanted.first_refusal(self._pool)
             if self._refusal is not None:
                 return None
-            trials = (self._try(image) for image, room in self._by_room() if room)
+            self._rooms = list(self._by_room())
+            trials = (self._try(image) for image, room in self._rooms if room)
             self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
         return self._fit
 
     def is_busy(self) -> bool:
         """Whether it has a candidate that is busy."""
         self.fitting()
-        return self._refusal is None and any(True for _ in self._busy())
+        return any(True for _ in self._busy())
 
     def may_become_free(self) -> bool:
         """Whether it has a busy candidate that does not wait in vain."""
@@ -178,12 +193,11 @@ class _Place:
         """Whether it has a candidate that somebody can mend; asked after `is_busy`."""
         if self._mendable or (self._refusal is not None and self._refusal.reason not in MISCONFIGURING):
             return self._mendable
-        demand, pool, wanted = self._demand, self._pool, self._wanted
-        if self._refusal is None and not MISCONFIGURING & wanted.refusals.reasons(demand, pool):
+        wanted, demand, pool = self._wanted, self._wanted.demand, self._pool
+        if self._refusal is None and not wanted.refusals.may_say(MISCONFIGURING, demand, pool):
             return False
         images = []
-        for image in images_for(demand, pool, wanted.catalog):
-            found = wanted.refusals.all(demand, pool, image)
+        for image, found, _ in wanted.refusals.each(demand, pool, images_for(demand, pool, wanted.catalog)):
             if all(finding.reason in MISCONFIGURING for finding in found) and (found or self._refusal is not None):
                 images.append(image)
         trials = try_pool(demand, pool, wanted.fleet, wanted.catalog, wanted.refusals, (), images)
@@ -192,9 +206,9 @@ class _Place:
     def _busy(self) -> Iterator[Trial | None]:
         """Its busy candidates, one for each room; None where it is plain that pods have what there is."""
         self.fitting()
-        demand, pool = self._demand, self._pool
+        demand, pool = self._wanted.demand, self._pool
         has_quota = demand.namespace in self._wanted.fleet.quotas
-        for image, room in self._by_room():
+        for image, room in self._rooms:
             if not room and not has_quota and capacity.is_full(demand, pool, image.size):
                 yield None
             elif room or not capacity.is_too_small(demand, pool, image.size):
@@ -205,34 +219,24 @@ class _Place:
 
     def _try(self, image: Image) -> Trial:
         wanted = self._wanted
-        return next(try_pool(self._demand, self._pool, wanted.fleet, wanted.catalog, wanted.refusals, (), (image,)))
-
-    def _first_refusal(self) -> Finding | None:
-        demand, pool = self._demand, self._pool
-        for rule in rules.POOL_RULES:
-            found = rule(demand, pool, self._wanted.fleet)
-            if found is not None:
-                return found
-        return next(image_rules.features_missing_on_device(demand, pool, self._wanted.catalog), None)
+        return next(try_pool(wanted.demand, self._pool, wanted.fleet, wanted.catalog, wanted.refusals, (), (image,)))
 
     def _by_room(self) -> Iterator[tuple[Image, bool]]:
         """The images that nothing refuses, best first, of those with equal room the first; and whether there is room."""
-        if self._refusal is not None:
-            return
-        demand, pool = self._demand, self._pool
-        seen = set()
+        demand, pool = self._wanted.demand, self._pool
+        seen, untold = set(), capacity.untold_size(demand, pool)
         for image in self._wanted.refusals.acceptable(demand, pool):
-            size = capacity.telling_size(demand, pool, image.size)
+            size = capacity.telling_size(image.size, untold)
             if size not in seen:
                 seen.add(size)
                 yield image, capacity.has_room(demand, pool, size)
 
 
-def _worth(demand: Demand, pool: Pool, wanted: _Wanted) -> tuple[int | None, int]:
+def _worth(wanted: _Wanted, pool: Pool) -> tuple[int | None, int]:
     """Millionths of a B200 that a device is worth, and how many doubts there are about the pool; kept with it."""
     kept = pool.answers.get(wanted.work)
     if kept is None or kept[0] is not wanted.catalog:
-        speed = speed_of(demand, pool, wanted.catalog)
+        speed = speed_of(wanted.demand, pool, wanted.catalog)
         worth = (None if speed is None else speed.millionths, ranking.telling(pool.doubts))
         kept = pool.answers[wanted.work] = (wanted.catalog, worth)
     return cast("tuple[int | None, int]", kept[1])

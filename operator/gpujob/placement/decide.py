@@ -15,10 +15,10 @@ from gpujob.finding import Finding
 from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import image_rules, ranking, rules
-from gpujob.placement.capacity import Room, find_room, telling_size
+from gpujob.placement.capacity import Room, find_room, telling_size, untold_size
 from gpujob.placement.decision import Candidate, Choice, Decision
 from gpujob.placement.demand import Demand
-from gpujob.placement.images import Image, Refusals, images_for
+from gpujob.placement.images import Findings, Image, Refusals, images_for
 from gpujob.placement.memory import memory_tight, sharding_assumed
 from gpujob.placement.ranking import Trial
 from gpujob.placement.shares import shared_memory
@@ -99,45 +99,87 @@ def try_pool(
     fleet: Fleet,
     catalog: Catalog,
     of_images: Refusals,
-    problems: tuple[Finding, ...] = (),
+    problems: Findings = (),
     images: Sequence[Image] | None = None,
 ) -> Iterator[Trial]:
     """Every image, or those given, on one pool for a demand of one gang; what is equal for several is worked out once."""
-    of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.POOL_RULES)))
+    of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.rules_of(demand))))
     of_pool = (*of_pool, *image_rules.features_missing_on_device(demand, pool, catalog))
-    speed = speed_of(demand, pool, catalog)
-    rooms: dict[int | None, tuple[Room, int | None, bool, tuple[Finding, ...], tuple[Finding, ...]]] = {}
-    doubts: dict[tuple[object, ...], tuple[tuple[Finding, ...], tuple[Finding, ...]]] = {}
-    for image in images_for(demand, pool, catalog) if images is None else images:
-        size = telling_size(demand, pool, image.size)
-        if size not in rooms:
-            room = find_room(demand, pool, size)
-            rooms[size] = (
-                room,
-                ranking.job_price(demand, pool, room),
-                room.coming,
-                *_over_quota(demand, pool, room, fleet),
-            )
-        room, price, coming, over, forever = rooms[size]
-        refusals = (*of_pool, *of_images.all(demand, pool, image), *room.never, *forever)
-        if coming and not any(finding.reason is Reason.PRICE_CAP for finding in refusals):
+    speed, untold = speed_of(demand, pool, catalog), untold_size(demand, pool)
+    images = images_for(demand, pool, catalog) if images is None else images
+    sizes: dict[int | None, _Sized] = {}
+    for image, refusals, doubts in of_images.each(demand, pool, images):
+        size = telling_size(image.size, untold)
+        if size not in sizes:
+            sizes[size] = _Sized(demand, pool, fleet, catalog, of_pool, speed, size)
+        yield sizes[size].trial(image, refusals, doubts)
+
+
+class _Sized:
+    """One pool for a demand of one gang and images of one size: what is equal for all of them."""
+
+    __slots__ = (
+        "_before",
+        "_beyond",
+        "_busy",
+        "_catalog",
+        "_coming",
+        "_demand",
+        "_doubts",
+        "_outcomes",
+        "_pool",
+        "_price",
+        "_room",
+        "_speed",
+    )
+
+    def __init__(
+        self,
+        demand: Demand,
+        pool: Pool,
+        fleet: Fleet,
+        catalog: Catalog,
+        of_pool: Findings,
+        speed: Speed | None,
+        size: int | None,
+    ) -> None:
+        self._demand, self._pool, self._catalog, self._speed = demand, pool, catalog, speed
+        self._room = room = find_room(demand, pool, size)
+        self._price = ranking.job_price(demand, pool, room)
+        over, forever = _over_quota(demand, pool, room, fleet)
+        self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
+        self._coming = room.coming
+        if self._coming and not any(finding.reason is Reason.PRICE_CAP for finding in of_pool):
             # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.
-            refusals = (*refusals, *filter(None, (rules.over_cap(demand, price),)))
-        busy = (*room.busy, *over)
-        outcome = _outcome(demand, pool, refusals, busy, catalog)
-        unsure = of_images.doubts(demand, pool, image)
-        about = (size, id(unsure), image.facts is None)
-        if about not in doubts:
-            doubts[about] = (unsure, tuple(_doubts(demand, pool, image, room, unsure)))
+            self._beyond += tuple(filter(None, (rules.over_cap(demand, self._price),)))
+        self._outcomes: dict[int, tuple[Findings, Outcome, Findings]] = {}
+        self._doubts: dict[tuple[int, bool], tuple[Findings, Findings, int]] = {}
+
+    def trial(self, image: Image, refusals: Findings, doubts: Findings) -> Trial:
+        """The trial of an image, with what refuses it and what is doubtful about it on this pool."""
+        # Few of the images differ in these, and those that do not share one tuple.
+        found = self._outcomes.get(id(refusals))
+        if found is None:
+            found = self._outcomes[id(refusals)] = (refusals, *self._outcome(refusals))
+        about = (id(doubts), image.facts is None)
+        unsure = self._doubts.get(about)
+        if unsure is None:
+            every = tuple(_doubts(self._demand, self._pool, image, self._room, doubts))
+            unsure = self._doubts[about] = (doubts, every, image_rules.count(every))
         candidate = Candidate(
-            pool, image.choice, demand.gang, outcome,
-            refusals if refusals else busy,
-            doubts[about][1],
-            price,
-            coming,
-            speed,
+            self._pool, image.choice, self._demand.gang, found[1], found[2], unsure[1],
+            self._price, self._coming, self._speed,
         )  # fmt: skip
-        yield Trial(candidate, room, (image_rules.count(candidate.doubts), *image.rank))
+        return Trial(candidate, self._room, (unsure[2], image.rank))
+
+    def _outcome(self, of_image: Findings) -> tuple[Outcome, Findings]:
+        """A refusal for good outweighs what could be mended, and this outweighs what only needs time; and the reasons."""
+        refusals = (*self._before, *of_image, *self._beyond)
+        if not refusals:
+            return (Outcome.BUSY if self._busy else Outcome.FITS), self._busy
+        mendable = all(finding.reason in MISCONFIGURING for finding in refusals)
+        helps = mendable and rules.mending_could_help(self._demand, self._pool, self._catalog)
+        return (Outcome.MISCONFIGURED if helps else Outcome.REJECTED), refusals
 
 
 def speed_of(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
@@ -152,9 +194,7 @@ def speed_of(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
     return replace(speed, millionths=speed.millionths * numerator // denominator, estimate=True, source=source)
 
 
-def _over_quota(
-    demand: Demand, pool: Pool, room: Room, fleet: Fleet
-) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+def _over_quota(demand: Demand, pool: Pool, room: Room, fleet: Fleet) -> tuple[Findings, Findings]:
     """What the namespace's quotas do not leave now, and what they never allow."""
     if demand.namespace not in fleet.quotas or room.never:
         return (), ()
@@ -165,18 +205,7 @@ def _over_quota(
     return ((), (finding,)) if never else ((finding,), ())
 
 
-def _outcome(
-    demand: Demand, pool: Pool, refusals: tuple[Finding, ...], busy: tuple[Finding, ...], catalog: Catalog
-) -> Outcome:
-    """A refusal for good outweighs what could be mended, and this outweighs what only needs time."""
-    if not refusals:
-        return Outcome.BUSY if busy else Outcome.FITS
-    mendable = all(finding.reason in MISCONFIGURING for finding in refusals)
-    helps = mendable and rules.mending_could_help(demand, pool, catalog)
-    return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
-
-
-def _doubts(demand: Demand, pool: Pool, image: Image, room: Room, of_image: tuple[Finding, ...]) -> Iterator[Finding]:
+def _doubts(demand: Demand, pool: Pool, image: Image, room: Room, of_image: Findings) -> Iterator[Finding]:
     yield from memory_tight(demand, pool)
     yield from sharding_assumed(demand)
     yield from pool.doubts

@@ -127,16 +127,21 @@ def features_of_other_stacks(demand: Demand, backend: Backend, catalog: Catalog)
 
 def features_missing_in_image(demand: Demand, pool: Pool, runtime: Runtime, catalog: Catalog) -> Iterator[Finding]:
     """Required features that the image lacks, at all or for this device, one finding each."""
-    for feature in _required(demand, catalog):
-        if "runtime" not in feature.levels or runtime.backend not in feature.backends:
-            continue
-        since = feature.since.get(pool.accelerator.architecture) if pool.accelerator else None
-        if feature.name not in runtime.features:
-            yield Finding(feature.reason, "requires {}, which image {} does not have", (feature.name, runtime.image))
-        elif since and pool.accelerator and at_least(runtime.backend_version, since) is False:
-            sentence = "requires {}, which {} has from {} {} on, image has {}"
-            numbers = (feature.name, pool.accelerator.id, runtime.backend, since, runtime.backend_version)
-            yield Finding(feature.reason, sentence, numbers)
+    return filter(None, (feature_missing(feature, pool, runtime) for feature in _required(demand, catalog)))
+
+
+def feature_missing(feature: Feature, pool: Pool, runtime: Runtime) -> Finding | None:
+    """The image lacks a feature, at all or for this device."""
+    if "runtime" not in feature.levels or runtime.backend not in feature.backends:
+        return None
+    if feature.name not in runtime.features:
+        return Finding(feature.reason, "requires {}, which image {} does not have", (feature.name, runtime.image))
+    since = feature.since.get(pool.accelerator.architecture) if pool.accelerator else None
+    if since and pool.accelerator and at_least(runtime.backend_version, since) is False:
+        sentence = "requires {}, which {} has from {} {} on, image has {}"
+        numbers = (feature.name, pool.accelerator.id, runtime.backend, since, runtime.backend_version)
+        return Finding(feature.reason, sentence, numbers)
+    return None
 
 
 def _required(demand: Demand, catalog: Catalog) -> Iterator[Feature]:

@@ -6,10 +6,10 @@ is worked out once a decision: with 100 pools and 30 images that is most of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from gpujob.catalog.records import Catalog, Runtime
 from gpujob.finding import Finding
@@ -40,15 +40,16 @@ _NO_POOL: Final = cast(Pool, None)
 """What a rule of the job gets in the place of a pool."""
 
 Findings = tuple[Finding, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image to try on a pool: its facts (None: unchecked) and its rank among the pool's images, less is better."""
+    """An image to try on a pool: its facts (None: unchecked) and its rank among the stack's images, 0 is the best."""
 
     choice: ImageChoice
     facts: Runtime | None
-    rank: tuple[object, ...] = ()
+    rank: int = 0
 
     @property
     def size(self) -> int | None:
@@ -68,12 +69,11 @@ def images_for(demand: Demand, pool: Pool, catalog: Catalog) -> tuple[Image, ...
 @lru_cache(maxsize=4)
 def _shipped_images(catalog: Catalog, backend: Backend) -> tuple[Image, ...]:
     """A stack's runtimes, best first; where there is none, what stands for it and is refused by its name."""
+    ordered = sorted((runtime for runtime in catalog.runtimes if runtime.backend is backend), key=_best_first)
     images = (
-        Image(ImageChoice(runtime.name, runtime.image, backend), runtime, _rank(runtime))
-        for runtime in catalog.runtimes
-        if runtime.backend is backend
+        Image(ImageChoice(runtime.name, runtime.image, backend), runtime, rank) for rank, runtime in enumerate(ordered)
     )
-    return tuple(sorted(images, key=lambda image: image.rank)) or (Image(ImageChoice(NO_IMAGE, "", backend), None),)
+    return tuple(images) or (Image(ImageChoice(NO_IMAGE, "", backend), None),)
 
 
 def _own_image(own: OwnRuntime, catalog: Catalog) -> Image:
@@ -83,7 +83,7 @@ def _own_image(own: OwnRuntime, catalog: Catalog) -> Image:
     return Image(ImageChoice("own", own.image, own.backend), facts)
 
 
-def _rank(runtime: Runtime) -> tuple[object, ...]:
+def _best_first(runtime: Runtime) -> tuple[object, ...]:
     """Higher preference, then newest framework, then newest backend, then the name."""
     newest_first = tuple(-part for part in (*runtime.framework_release, 0, 0, 0)[:4])
     return (
@@ -105,22 +105,24 @@ class OnPool:
 class Refusals:
     """Why images cannot run one job, and what is doubtful about them, for one decision."""
 
-    __slots__ = ("_catalog", "_of_features", "_of_job", "_of_stacks", "_reasons")
+    __slots__ = ("_catalog", "_of_job", "_of_stacks", "_reasons")
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._of_job: dict[str, Findings] = {}
         self._of_stacks: dict[Backend, Findings] = {}
         self._reasons: set[Reason] = set()
-        self._of_features: dict[tuple[str, str], Findings] = {}
 
-    def all(self, demand: Demand, pool: Pool, image: Image) -> Findings:
-        """Every refusal of an image on a pool."""
-        facts, found = image.facts, self._of_stack(demand, image)
-        if facts is None:
-            return found
-        found += self._on_pool(demand, pool, image).refusals + self._asked(demand, facts)
-        return found + self._features(demand, pool, facts) if demand.requires else found
+    def each(self, demand: Demand, pool: Pool, images: Iterable[Image]) -> Iterator[tuple[Image, Findings, Findings]]:
+        """Images with every refusal on a pool, and with what is unknown or unusual about them there."""
+        known = self._known(demand, pool)
+        for image in images:
+            facts, found, on_pool = image.facts, self._of_stack(demand, image), _looked_up(known, demand, pool, image)
+            if facts is not None:
+                found += on_pool.refusals + self._asked(demand, facts)
+                if demand.requires:
+                    found += tuple(image_rules.features_missing_in_image(demand, pool, facts, self._catalog))
+            yield image, found, on_pool.doubts
 
     def _of_stack(self, demand: Demand, image: Image) -> Findings:
         """What is against any image of a stack, be its contents known or not."""
@@ -139,69 +141,87 @@ class Refusals:
             self._of_job[facts.name] = tuple(filter(None, (rule(demand, _NO_POOL, facts) for rule in OF_JOB)))
         return self._of_job[facts.name]
 
-    def doubts(self, demand: Demand, pool: Pool, image: Image) -> Findings:
-        """What is unknown or unusual about an image on a pool."""
-        return self._on_pool(demand, pool, image).doubts
-
-    def reasons(self, demand: Demand, pool: Pool) -> set[Reason]:
-        """All reasons for which images that were asked about are refused; more than those of the pool where it is quicker."""
+    def may_say(self, reasons: Set[Reason], demand: Demand, pool: Pool) -> bool:
+        """Whether an image may be refused for one of these reasons; yes rather than a long look."""
         if demand.own_images or demand.gfx_override is not None:
-            found = (self.all(demand, pool, image) for image in images_for(demand, pool, self._catalog))
-            return {finding.reason for findings in found for finding in findings}
-        kept = pool.answers.get("reasons")
-        if kept is None or kept[0] is not self._catalog:
-            images = images_for(demand, pool, self._catalog)
-            of_facts = (each.reason for image in images for each in self._on_pool(demand, pool, image).refusals)
-            kept = pool.answers["reasons"] = (self._catalog, frozenset(of_facts))
+            return True
         if not self._reasons:
             features = filter(None, map(self._catalog.features.get, demand.requires))
             asked = (each.reason for findings in self._of_job.values() for each in findings)
             self._reasons = {Reason.FRAMEWORK_UNSUPPORTED, *asked, *(feature.reason for feature in features)}
-        return self._reasons | cast("frozenset[Reason]", kept[1])
+        return not (self._reasons.isdisjoint(reasons) and self._of_facts(demand, pool).isdisjoint(reasons))
 
     def acceptable(self, demand: Demand, pool: Pool) -> Iterator[Image]:
         """The images that nothing refuses, best first: fewer doubts, then the rank."""
+        lacking = [self._lacking(demand, pool, word) for word in demand.requires]
         for image in self._in_order(demand, pool):
-            # What the pool's facts refuse is not in the order; what the job refuses is asked first, since it is known.
+            # What the pool's facts refuse is not in the order, unless they are the job's own.
             facts = image.facts
-            if (facts is None or not self._asked(demand, facts)) and not self.all(demand, pool, image):
+            if facts is not None and (any(facts.name in names for names in lacking) or self._asked(demand, facts)):
+                continue
+            if not self._of_stack(demand, image):
                 yield image
+
+    # What is kept with the pool
+
+    def _of_facts(self, demand: Demand, pool: Pool) -> frozenset[Reason]:
+        """All reasons for which the pool's facts refuse images."""
+        on_pool = (on_pool for _, on_pool in self._on_pool(demand, pool))
+        return self._kept(pool, "reasons", lambda: frozenset(each.reason for on in on_pool for each in on.refusals))
+
+    def _lacking(self, demand: Demand, pool: Pool, word: str) -> frozenset[str]:
+        """The runtimes that lack a feature, at all or for the pool's devices."""
+        feature = self._catalog.features.get(word)
+        if feature is None:
+            return frozenset()
+        runtimes = self._catalog.runtimes
+        return self._kept(
+            pool,
+            ("lacking", word),
+            lambda: frozenset(each.name for each in runtimes if image_rules.feature_missing(feature, pool, each)),
+        )
 
     def _in_order(self, demand: Demand, pool: Pool) -> Sequence[Image]:
         if demand.own_images or demand.gfx_override is not None:
             return self._ordered(demand, pool)
-        kept = pool.answers.get("order")
-        if kept is None or kept[0] is not self._catalog:
-            kept = pool.answers["order"] = (self._catalog, self._ordered(demand, pool))
-        return cast("Sequence[Image]", kept[1])
+        return self._kept(pool, "order", lambda: self._ordered(demand, pool))
 
     def _ordered(self, demand: Demand, pool: Pool) -> Sequence[Image]:
         """The images that the pool's facts do not refuse, best first."""
         images = [
             (image_rules.count(on_pool.doubts), image.rank, image)
-            for image in images_for(demand, pool, self._catalog)
-            if not (on_pool := self._on_pool(demand, pool, image)).refusals
+            for image, on_pool in self._on_pool(demand, pool)
+            if not on_pool.refusals
         ]
         return [image for _, _, image in sorted(images, key=lambda found: found[:2])]
 
-    def _on_pool(self, demand: Demand, pool: Pool, image: Image) -> OnPool:
-        """What the pool's facts say; kept with the pool, but for the job's own images and overridden facts."""
-        if demand.own_images or demand.gfx_override is not None or image.facts is None:
-            return _on_pool(demand, pool, image)
-        kept = pool.answers.get("images")
-        if kept is None or kept[0] is not self._catalog:
-            kept = pool.answers["images"] = (self._catalog, {})
-        known = cast("dict[str, OnPool]", kept[1])
-        if image.facts.name not in known:
-            known[image.facts.name] = _on_pool(_NO_OVERRIDE, pool, image)
-        return known[image.facts.name]
+    def _on_pool(self, demand: Demand, pool: Pool) -> Iterator[tuple[Image, OnPool]]:
+        """The images to try on a pool and what its facts say of each."""
+        known = self._known(demand, pool)
+        images = images_for(demand, pool, self._catalog)
+        return ((image, _looked_up(known, demand, pool, image)) for image in images)
 
-    def _features(self, demand: Demand, pool: Pool, facts: Runtime) -> Findings:
-        key = (facts.name, pool.accelerator_id)
-        if key not in self._of_features:
-            missing = image_rules.features_missing_in_image(demand, pool, facts, self._catalog)
-            self._of_features[key] = tuple(missing)
-        return self._of_features[key]
+    def _known(self, demand: Demand, pool: Pool) -> dict[str, OnPool] | None:
+        """What a pool's facts say of runtimes by name; None where the job brings images or facts of its own."""
+        if demand.own_images or demand.gfx_override is not None:
+            return None
+        return self._kept(pool, "images", dict[str, OnPool])
+
+    def _kept(self, pool: Pool, what: object, work_out: Callable[[], T]) -> T:
+        """What was worked out from the pool's facts and this catalog, once."""
+        kept = pool.answers.get(what)
+        if kept is None or kept[0] is not self._catalog:
+            kept = pool.answers[what] = (self._catalog, work_out())
+        return cast("T", kept[1])
+
+
+def _looked_up(known: dict[str, OnPool] | None, demand: Demand, pool: Pool, image: Image) -> OnPool:
+    if known is None or image.facts is None:
+        return _on_pool(demand, pool, image)
+    found = known.get(image.facts.name)
+    if found is None:
+        found = known[image.facts.name] = _on_pool(_NO_OVERRIDE, pool, image)
+    return found
 
 
 def _on_pool(demand: Demand, pool: Pool, image: Image) -> OnPool:

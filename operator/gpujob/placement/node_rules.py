@@ -38,6 +38,12 @@ def disk_needed(demand: Demand, image_size: int) -> int:
     return image_size * IMAGE_ROOM[0] // IMAGE_ROOM[1] + (demand.storage or DEFAULT_STORAGE)
 
 
+def largest_image(demand: Demand, disk: int) -> int:
+    """The largest image for which `disk_needed` is not above so many bytes; below 0 where the job leaves no room."""
+    numerator, denominator = IMAGE_ROOM
+    return (denominator * (disk - (demand.storage or DEFAULT_STORAGE) + 1) - 1) // numerator
+
+
 def _disk_short(demand: Demand, node: PoolNode, image_size: int | None) -> bool:
     disk = node.allocatable.storage
     return image_size is not None and disk is not None and disk < disk_needed(demand, image_size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final
 
 from gpujob.catalog.throughput import MILLION
@@ -31,14 +32,17 @@ _IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME})
 
 Rank = tuple[object, ...]
 
+_Standing = tuple[int, int, tuple[int, int]]
+"""The outcome, reasons against it and the rank of its image: what orders the trials of one place."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate with what is needed to choose it; `rank` orders the images of its pool."""
+    """A candidate with what is needed to choose it; `rank` orders the images of its pool: doubts, then what is best."""
 
     candidate: Candidate
     room: Room
-    rank: Rank
+    rank: tuple[int, int]
 
 
 def job_price(demand: Demand, pool: Pool, room: Room) -> int | None:
@@ -60,14 +64,25 @@ def ranked(trials: Iterable[Trial], demand: Demand) -> list[Trial]:
     """
     trials = list(trials)
     objective = objective_used(demand.objective, [trial.candidate for trial in trials])
-    standing = [(_in_pool(trial), (trial.candidate.pool.name, trial.candidate.gang), trial) for trial in trials]
-    best: dict[tuple[str, Gang], tuple[Rank, Trial]] = {}
-    for rank, place, trial in standing:
-        if place not in best or rank < best[place][0]:
-            best[place] = rank, trial
-    ranks = {place: rank_of(trial.candidate, objective, demand) for place, (_, trial) in best.items()}
-    ordered = sorted(standing, key=lambda stand: (*stand[0][:2], ranks[stand[1]], stand[0][2]))
-    return [trial for _, _, trial in ordered]
+    places = _by_place(trials)
+    first = [min(place, key=lambda stand: stand[0])[1].candidate for place in places]
+    ordered = sorted(zip(first, places, strict=True), key=lambda found: rank_of(found[0], objective, demand))
+    standing = [
+        (outcome, refused, place, image, trial)
+        for place, (_, stands) in enumerate(ordered)
+        for (outcome, refused, image), trial in stands
+    ]
+    standing.sort(key=itemgetter(0, 1, 2, 3))
+    return [stand[4] for stand in standing]
+
+
+def _by_place(trials: Iterable[Trial]) -> list[list[tuple[_Standing, Trial]]]:
+    """The trials of each pool and gang with how they stand in their pool."""
+    places: dict[tuple[str, int], list[tuple[_Standing, Trial]]] = {}
+    for trial in trials:
+        candidate = trial.candidate
+        places.setdefault((candidate.pool.name, id(candidate.gang)), []).append((_in_pool(trial), trial))
+    return list(places.values())
 
 
 def rank_of(candidate: Candidate, objective: Objective, demand: Demand) -> Rank:
@@ -144,9 +159,12 @@ def telling(doubts: Iterable[Finding]) -> int:
     return sum(doubt.reason not in SILENT_DOUBTS for doubt in doubts)
 
 
-def _in_pool(trial: Trial) -> Rank:
+def _in_pool(trial: Trial) -> _Standing:
     candidate = trial.candidate
-    refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
-    if candidate.reasons and any(finding.reason is Reason.MAY_GROW for finding in candidate.reasons):
-        refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
+    reasons = candidate.reasons
+    refused = len(reasons) if candidate.outcome is Outcome.REJECTED else 0
+    for finding in reasons:
+        if finding.reason is Reason.MAY_GROW:
+            refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
+            break
     return (_ORDER[candidate.outcome], refused, trial.rank)

@@ -6,7 +6,7 @@ looks at free capacity (`capacity` does). Every rule is asked, so that no reason
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from gpujob.catalog.records import Catalog
@@ -199,6 +199,26 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     price_unknown,
     runtime_class_missing,
 )
+
+
+_SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
+    vendor_excluded: lambda demand: len(demand.vendors) == len(Vendor) and not demand.own_images,
+    accelerator_excluded: lambda demand: not demand.accelerators_allowed and not demand.accelerators_denied,
+    other_shape: lambda demand: demand.gang.accelerator is None,
+    pool_excluded: lambda demand: not demand.pools_allowed and not demand.pools_denied,
+    parts_in_group: lambda demand: demand.gang.gpus == 1,
+    memory_too_small: lambda demand: needed(demand) is None,
+    memory_unknown: lambda demand: needed(demand) is None,
+    precision_unsupported: lambda demand: demand.precision not in _FORMATS,
+    price_over_cap: lambda demand: demand.max_price is None,
+    price_unknown: lambda demand: demand.max_price is None,
+}
+"""When a rule refuses no pool whatever, since the job leaves its field out."""
+
+
+def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
+    """The rules that may refuse a pool to a demand of one gang: those about fields that it leaves out need no asking."""
+    return tuple(rule for rule in POOL_RULES if rule not in _SILENT or not _SILENT[rule](demand))
 
 
 def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:

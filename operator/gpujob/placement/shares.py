@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from gpujob.fleet.objects import Resources
@@ -22,8 +22,8 @@ def node_needs(demand: Demand, node: PoolNode) -> Resources:
     The share is cut from what pods without GPUs leave; where others took more than their share, it shrinks down to a
     quarter, so that free GPUs are not stranded for want of memory.
     """
-    total = max(node.total or node.healthy, demand.gpus_per_node) + node.beside
-    gpus, free = demand.gpus_per_node, max(node.free, demand.gpus_per_node)
+    gpus = demand.gpus_per_node
+    total, free = max(node.total or node.healthy, gpus) + node.beside, max(node.free, gpus)
     base, left = node.share_base, node.left
     cpu = _share(base.millicores, left.millicores, gpus, total, free)
     memory = _share(base.memory, left.memory, gpus, total, free)
@@ -54,13 +54,14 @@ def _floor(amount: int, unit: int) -> int:
     return amount // unit * unit
 
 
-def smallest(needs: Iterable[Resources]) -> Resources:
+def smallest(needs: Sequence[Resources]) -> Resources:
     """All pods of a gang share one template, so the smallest of their shares counts."""
-    all_needs = list(needs)
-    storages = [n.storage for n in all_needs if n.storage is not None]
+    if len(needs) == 1:
+        return needs[0]
+    storages = [each.storage for each in needs if each.storage is not None]
     return Resources(
-        min(n.millicores for n in all_needs),
-        min(n.memory for n in all_needs),
-        min(storages) if len(storages) == len(all_needs) else None,
+        min(each.millicores for each in needs),
+        min(each.memory for each in needs),
+        min(storages) if len(storages) == len(needs) else None,
         1,
     )
