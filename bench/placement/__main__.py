@@ -39,7 +39,7 @@ class Cluster:
     """The operator's own path from lists and events to a fleet, without the network."""
 
     def __init__(self) -> None:
-        self.mirror = Mirror(mirrored())
+        self.mirror = Mirror(mirrored("gpujob-runner-x"))
         self.book = Book(self.mirror, world.catalog())
         self._version = 1
 

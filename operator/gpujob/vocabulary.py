@@ -12,6 +12,10 @@ GROUP: Final = "gpujob.dev"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 FIELD_MANAGER: Final = "gpujob-operator"
+PREFLIGHT: Final = "preflight"
+"""The init container that checks image and devices; what it found is in its termination message."""
+RUNNER_PREFIX: Final = "gpujob-runner-"
+"""How the ConfigMaps that bring the runner into pods are called; the hash of their content follows."""
 
 
 @unique
@@ -220,6 +224,18 @@ class Sharding(StrEnum):
 
 
 @unique
+class PreflightMode(StrEnum):
+    """What a failed preflight does to a job."""
+
+    REQUIRED = "Required"
+    """The job fails before its program starts."""
+    WARN = "Warn"
+    """The condition says so, the program runs."""
+    DISABLED = "Disabled"
+    """Nothing is checked."""
+
+
+@unique
 class Reason(StrEnum):
     """Why: one CamelCase word for a condition, an event, a candidate or a doubt."""
 
@@ -331,6 +347,8 @@ class Label:
     """On children and pods: the number of the attempt."""
     DISCOVERED = f"{GROUP}/discovered"
     """On GPUPool objects that the operator found, not an admin wrote."""
+    RUNNER = f"{GROUP}/runner"
+    """On the ConfigMaps that bring the runner into pods."""
     MANAGED_BY = "app.kubernetes.io/managed-by"
     """On everything that the operator creates: `gpujob-operator`."""
 

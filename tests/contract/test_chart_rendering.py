@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import gpujob
+from gpujob.runner_files import load_runner
 from tests.e2e.cluster.binaries import CLIENTS, CONTROL_PLANE, build, folder
 from tests.e2e.cluster.state import REPOSITORY
 
@@ -129,7 +130,8 @@ def test_lint_finds_nothing(sample: str) -> None:
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_templates_render_as_in_the_snapshot(sample: str) -> None:
     # The CRDs are compared with their source below; here they would hide the rest.
-    text = template(SAMPLES[sample], "--set=crds.enabled=false")
+    # The runner's name changes with each of its files.
+    text = template(SAMPLES[sample], "--set=crds.enabled=false").replace(load_runner().name, "gpujob-runner-0")
     golden = SNAPSHOTS / f"{sample}.yaml"
     if os.environ.get("UPDATE_GOLDEN"):
         golden.write_text(text)
@@ -140,6 +142,11 @@ def test_the_chart_carries_the_generated_crds() -> None:
     source = crd_files(REPOSITORY / "crds")
     assert source, "crds/ is empty: run `make generate`"
     assert crd_files(CHART / "files" / "crds") == source, "the chart's copy is stale: run `make generate`"
+
+
+def test_the_chart_grants_the_runner_that_the_operator_has() -> None:
+    named = (CHART / "files" / "runner-name").read_text()
+    assert named == f"{load_runner().name}\n", "the chart names another runner: run `make generate`"
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -293,6 +300,7 @@ OPERATOR_MAY = {
     ("", "nodes"): {"list", "watch"},
     ("", "pods"): {"list", "watch"},
     ("", "resourcequotas"): {"list", "watch"},
+    ("", "configmaps"): {"create", "delete", "list", "patch", "watch"},
     ("", "services"): {"create", "get", "list", "watch"},
     ("batch", "jobs"): {"create", "delete", "get", "list", "watch"},
     ("events.k8s.io", "events"): {"create"},
@@ -342,8 +350,10 @@ def test_no_role_has_a_wildcard_or_reads_what_is_secret() -> None:
     assert len(roles) == 7
     for role in roles:
         for rule in role["rules"]:
-            assert set(rule) == {"apiGroups", "resources", "verbs"}
-            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            assert set(rule) - {"resourceNames"} == {"apiGroups", "resources", "verbs"}
+            # A ConfigMap is read and written under one name only: the runner's.
+            named = ["configmaps"] if rule.get("resourceNames") == [load_runner().name] else []
+            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]} - {*named}
             assert not words & {
                 "*", "secrets", "configmaps", "serviceaccounts", "serviceaccounts/token", "pods/exec", "namespaces",
                 "customresourcedefinitions", "roles", "rolebindings", "clusterroles", "clusterrolebindings",

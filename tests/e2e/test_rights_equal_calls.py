@@ -40,7 +40,11 @@ def calls(audit: AuditLog) -> dict[Right, set[int]]:
         if "resource" in target:
             resource = "/".join(filter(None, (target["resource"], target.get("subresource"))))
             key = (entry["verb"], target.get("apiGroup", ""), resource)
-            found.setdefault(key, set()).add(entry["responseStatus"]["code"])
+            code = entry["responseStatus"]["code"]
+            found.setdefault(key, set()).add(code)
+            if (entry["verb"], code) == ("patch", 201):
+                # A server-side apply of what is not there yet is authorized as a create too.
+                found.setdefault(("create", *key[1:]), set()).add(code)
     return found
 
 

@@ -177,6 +177,17 @@ class ShapeChoice(Shape):
     """The program's arguments in this shape, instead of the job's."""
 
 
+class Telemetry(Shape):
+    """How the job's speed is measured: the runner counts steps, these fields say what a step is worth."""
+
+    port: Annotated[int, Field(ge=1024, le=65535)] | None = None
+    """The port of each pod at which its figures are read; 9466 when absent."""
+    samples_per_step: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
+    """Samples of one optimizer step of the whole job; unset: only steps are counted."""
+    tokens_per_step: Annotated[int, Field(ge=1, le=1_000_000_000_000)] | None = None
+    """Tokens of one optimizer step of the whole job; unset: only steps are counted."""
+
+
 class GPUJobSpec(Shape):
     """What to run and what it needs; the operator chooses vendor, image, pool and nodes."""
 
@@ -226,6 +237,12 @@ class GPUJobSpec(Shape):
     """Whom the training process runs as; uid 1000, non-root when absent."""
     pod_metadata: PodMetadata | None = None
     """Labels and annotations added to the pods."""
+    preflight: Literal["Required", "Warn", "Disabled"] | None = None
+    """What a failed check of image, devices, memory and folders does before the program starts. Required: the job fails
+    with the reason. Warn: the condition PreflightPassed says it, the program runs. Disabled: nothing is checked and, unless
+    telemetry is set, nothing is measured. Required when absent."""
+    telemetry: Telemetry | None = None
+    """How the job's speed is measured."""
     termination_grace_period_seconds: Annotated[int, Field(ge=0, le=3600)] | None = None
     """Seconds between SIGTERM and SIGKILL; 30 when absent."""
 

@@ -25,6 +25,7 @@ from gpujob.api.gpujob import (
     GPUJobSpec,
     Images,
     Resources,
+    Telemetry,
 )
 from gpujob.api.gpupool import GPUPoolSpec, LabelRequirement, NodeSelector, Price, Toleration
 from gpujob.api.gpuruntime import GPURuntimeSpec
@@ -151,11 +152,14 @@ def _known_mounts(value: GPUJobSpec) -> bool:
     return all(mount.name in names for mount in value.volume_mounts)
 
 
+_OURS: Final = re.compile("^(/opt|/run)?/gpujob(/|$)")
+
+
 def _free_path(value: VolumeMount) -> bool:
     path = value.mount_path
     # What is not written plainly could name /gpujob all the same: //gpujob, /./gpujob.
     plain = path.startswith("/") and path != "/" and not any(part in path for part in (":", "..", "//", "/./"))
-    return plain and path != "/gpujob" and not path.startswith("/gpujob/")
+    return plain and not _OURS.match(path)
 
 
 def _relative(model: type[BaseModel], attribute: str, field: str, *, in_cel: bool = True) -> Rule:
@@ -238,10 +242,10 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         VolumeMount, "mountPath", "mountPath must be absolute, without .. or a colon, written plainly (no //, no /./), "
-        "and not below /gpujob, which is the operator's",
+        "and not below /gpujob, /opt/gpujob or /run/gpujob, which are the operator's",
         "self.mountPath.startsWith('/') && self.mountPath != '/' && !self.mountPath.contains(':') && "
         "!self.mountPath.contains('..') && !self.mountPath.contains('//') && !self.mountPath.contains('/./') && "
-        "self.mountPath != '/gpujob' && !self.mountPath.startsWith('/gpujob/')", _free_path,
+        f"!self.mountPath.matches('{_OURS.pattern}')", _free_path,
     ),
     _relative(VolumeMount, "sub_path", "subPath"),
     _relative(CodeClaim, "sub_path", "subPath"),
@@ -251,6 +255,10 @@ RULES: Final[tuple[Rule, ...]] = (
         SecurityContext, "runAsNonRoot", "runAsNonRoot is true and runAsUser is 0; remove one of them",
         "!has(self.runAsNonRoot) || !has(self.runAsUser) || !self.runAsNonRoot || self.runAsUser != 0",
         lambda value: not (value.run_as_non_root and value.run_as_user == 0),
+    ),
+    Rule(
+        Telemetry, "port", "29500 is the port of the rendezvous; use another one",
+        "!has(self.port) || self.port != 29500", lambda value: value.port != 29500,
     ),
     _disjoint(AllowDenyAccelerators, "placement.accelerators"),
     _disjoint(AllowDenyPools, "placement.pools"),

@@ -19,6 +19,7 @@ FIRST_ATTEMPT: Final = 1
 def children_of(plan: Plan, runtime_classes: frozenset[str]) -> list[Mapping[str, Any]]:
     """The objects for a placed job; none for another, whose sentence goes to stderr."""
     from gpujob.render.children import render
+    from gpujob.runner_files import load_runner
 
     decision, metadata = plan.decision, plan.job.metadata
     if decision.choice is None:
@@ -30,5 +31,5 @@ def children_of(plan: Plan, runtime_classes: frozenset[str]) -> list[Mapping[str
     if metadata.uid is None:
         say(f"{plan.name}: uid {UID} stands for the one that the API server gives; the operator creates these, not you")
         job = job.model_copy(update={"metadata": metadata.model_copy(update={"uid": UID})})
-    children = render(job, decision.choice, FIRST_ATTEMPT, runtime_classes, decision.digest)
+    children = render(job, decision.choice, FIRST_ATTEMPT, runtime_classes, decision.digest, runner=load_runner())
     return [child for child in (children.service, children.job) if child is not None]

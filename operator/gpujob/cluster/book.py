@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -70,6 +70,10 @@ class Book:
         """The child Job of a GPUJob's newest attempt."""
         children = self._children.get(uid)
         return max(children.values(), key=lambda child: child.attempt) if children else None
+
+    def children(self) -> Iterator[ChildRecord]:
+        """The child Jobs that have not ended."""
+        return (child for filed in self._children.values() for child in filed.values() if not child.ended)
 
     def lacks_service(self, child: ChildRecord) -> bool:
         """Whether a gang's pods have no names to find each other by."""

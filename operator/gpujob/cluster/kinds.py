@@ -12,6 +12,7 @@ from gpujob.cluster.resources import Resource
 from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.objects import read_node
 from gpujob.fleet.quota import read_quota
+from gpujob.render.runner import digest_of
 from gpujob.status.records import read_child, read_job, read_pod_record, read_service
 from gpujob.vocabulary import GROUP, VERSION, Label
 
@@ -19,6 +20,7 @@ NODES: Final = Resource("", "v1", "nodes", namespaced=False)
 PODS: Final = Resource("", "v1", "pods")
 JOBS: Final = Resource("batch", "v1", "jobs")
 SERVICES: Final = Resource("", "v1", "services")
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
 QUOTAS: Final = Resource("", "v1", "resourcequotas")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False)
@@ -55,12 +57,30 @@ def read_runtime(raw: Mapping[str, Any]) -> Runtime:
     return runtime_of(runtime.metadata.name, runtime.spec, source="GPURuntime", checked_on="")
 
 
+class RunnerMap:
+    """A ConfigMap of the runner's name in some namespace: whether it holds the runner, which anybody may have changed."""
+
+    __slots__ = ("digest", "ready", "uid")
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        metadata, data = raw["metadata"], raw.get("data") or {}
+        self.uid: str = metadata.get("uid", "")
+        self.digest = digest_of(data) if not raw.get("binaryData") else ""
+        self.ready = raw.get("immutable") is True and "deletionTimestamp" not in metadata
+
+    def __eq__(self, other: object) -> bool:
+        mine = (self.uid, self.digest, self.ready)
+        return isinstance(other, RunnerMap) and mine == (other.uid, other.digest, other.ready)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def _name_of(raw: Mapping[str, Any]) -> Any:
     return {"name": raw["metadata"]["name"]}
 
 
-def mirrored() -> tuple[Kind, ...]:
-    """The kinds that the operator follows, jobs restricted by the server to our children."""
+def mirrored(runner: str) -> tuple[Kind, ...]:
+    """The kinds that the operator follows, jobs restricted by the server to our children, ConfigMaps to the runner's name."""
     return (
         Kind("nodes", NODES, {}, _any(read_node)),
         Kind("pods", PODS, {}, _any(read_pod_record)),
@@ -70,6 +90,7 @@ def mirrored() -> tuple[Kind, ...]:
         Kind("gpupools", GPUPOOLS, {}, _any(PoolRecord)),
         Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtime)),
         Kind("runtimeclasses", RUNTIME_CLASSES, {}, _name_of),
+        Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),
     )
 

@@ -26,6 +26,7 @@ from gpujob.cluster.views import snapshot
 from gpujob.cluster.watch import WatchHealth, mirror_all
 from gpujob.cluster.writer import Writer
 from gpujob.metrics.collector import FleetCollector
+from gpujob.runner_files import load_runner
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +44,8 @@ class Operator:
     """Everything that one process runs."""
 
     def __init__(self, settings: Settings, connection: Connection) -> None:
-        kinds = mirrored()
+        runner = load_runner()
+        kinds = mirrored(runner.name)
         self._settings, self._kinds = settings, kinds
         self._client = ApiClient(connection, write_rate=settings.write_rate, write_burst=2 * settings.write_rate)
         self.mirror = Mirror(kinds)
@@ -55,7 +57,7 @@ class Operator:
         book = Book(self.mirror, load_catalog())
         writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name)
         self.reconciler = Reconciler(
-            book, writer, self.leadership.is_leader, provision_seconds=settings.provision_seconds
+            book, writer, self.leadership.is_leader, runner, provision_seconds=settings.provision_seconds
         )
         self.scraper = Scraper(self.reconciler.desk, self.leadership.is_leader, settings.namespace)
         self._publisher = PoolPublisher(book, writer, self.leadership.is_leader)
@@ -75,6 +77,7 @@ class Operator:
                     tasks.create_task(self.reconciler.run(), name="reconcile")
                     tasks.create_task(self._publisher.run(), name="pools")
                     tasks.create_task(self.scraper.run(), name="scraper")
+                    tasks.create_task(self.reconciler.delivery.run(self.leadership.is_leader), name="runner")
                     tasks.create_task(_as_long_as(leadership), name="watch leadership")
                     log.info("operator started", identity=settings.pod_name, kinds=len(self._kinds))
             finally:

@@ -13,10 +13,12 @@ from typing import Final
 
 from gpujob.cluster.book import Book
 from gpujob.cluster.deciding import Deciding
+from gpujob.cluster.delivery import Delivery
 from gpujob.cluster.desk import Desk
 from gpujob.cluster.looking import Looking
 from gpujob.cluster.steps import Steps
 from gpujob.cluster.writer import Writer
+from gpujob.render.runner import Runner
 
 GATHER: Final = 0.02
 """Seconds in which changes gather before a round looks at them."""
@@ -26,11 +28,17 @@ class Reconciler:
     """Runs rounds for ever; only the leader acts, the others keep their index warm."""
 
     def __init__(
-        self, book: Book, writer: Writer, is_leader: Callable[[], bool], provision_seconds: float = 900.0
+        self,
+        book: Book,
+        writer: Writer,
+        is_leader: Callable[[], bool],
+        runner: Runner,
+        provision_seconds: float = 900.0,
     ) -> None:
         self.desk = Desk(book)
         self._is_leader = is_leader
-        self._steps = Steps(self.desk, writer)
+        self.delivery = Delivery(self.desk, writer, runner)
+        self._steps = Steps(self.desk, writer, self.delivery)
         self._looking = Looking(self.desk, self._steps, provision_seconds)
         self._deciding = Deciding(self.desk, self._steps)
         self._led = False

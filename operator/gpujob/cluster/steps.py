@@ -12,6 +12,7 @@ from typing import Any, Final
 import structlog
 
 from gpujob.cluster.api_errors import ApiError, Fenced
+from gpujob.cluster.delivery import Delivery
 from gpujob.cluster.desk import Desk, next_attempt
 from gpujob.cluster.kinds import JOBS, SERVICES
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
@@ -37,8 +38,8 @@ AT_ONCE: Final = 32
 class Steps:
     """Starts steps and makes their writes, a bounded number at once."""
 
-    def __init__(self, desk: Desk, writer: Writer) -> None:
-        self._desk, self._writer = desk, writer
+    def __init__(self, desk: Desk, writer: Writer, delivery: Delivery) -> None:
+        self._desk, self._writer, self._delivery = desk, writer, delivery
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
@@ -64,7 +65,10 @@ class Steps:
         if wish.job is None or choice is None:
             return
         began, attempt = self._desk.clock(), next_attempt(job)
-        children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, report.hint(decision))
+        hint, runner = report.hint(decision), self._delivery.runner
+        children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner)
+        if children.runner:
+            await self._delivery.ensure(job.namespace)
         if children.service is not None:
             await self._writer.ensure_child(SERVICES, children.service, job)
         raw, created = await self._writer.ensure_child(JOBS, children.job, job)

@@ -13,14 +13,15 @@ from typing import Any
 import structlog
 
 from gpujob.cluster.api_errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, OutcomeUnknown
-from gpujob.cluster.client import ApiClient
-from gpujob.cluster.kinds import EVENTS, GPUJOBS, GPUPOOLS, JOBS
+from gpujob.cluster.client import APPLY_PATCH, ApiClient
+from gpujob.cluster.kinds import CONFIG_MAPS, EVENTS, GPUJOBS, GPUPOOLS, JOBS
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.resources import Resource
 from gpujob.fleet.pools import Pool
 from gpujob.status.events import event_of
 from gpujob.status.pools import EVENT_NAMESPACE, contradiction
 from gpujob.status.records import ChildRecord, JobRecord, owner_uid
+from gpujob.vocabulary import FIELD_MANAGER
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,14 @@ class NameConflict(Exception):
 
 class ChildRefused(Exception):
     """The API server refuses a child: a quota, an admission policy, or what the job asks its pods to be."""
+
+
+def foreign_runner(namespace: str, name: str) -> str:
+    """What is said where the runner's name is taken."""
+    return (
+        f"a ConfigMap {name} exists in namespace {namespace} whose content is not this operator's; nothing of it is run: "
+        "delete it, the operator makes its own"
+    )
 
 
 class Writer:
@@ -69,6 +78,32 @@ class Writer:
             return held, False
         self._note(resource, created)
         return created, True
+
+    async def apply_runner(self, body: Mapping[str, Any]) -> Any:
+        """The runner's ConfigMap as it is in a namespace after it was applied; NameConflict if it is another's.
+
+        Server-side apply, since its authorization carries the name: a right to create would be one for every name.
+        """
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        self._check()
+        path, manager = CONFIG_MAPS.path(namespace, name), {"fieldManager": FIELD_MANAGER}
+        try:
+            applied = await self._client.patch(path, dict(body), APPLY_PATCH, params=manager)
+        except (Conflict, Invalid) as error:
+            raise NameConflict(foreign_runner(namespace, name)) from error
+        except (Forbidden, NotFound) as error:
+            raise ChildRefused(error.message) from error
+        self._note(CONFIG_MAPS, applied)
+        return applied
+
+    async def delete_runner(self, namespace: str, name: str, uid: str) -> None:
+        """Deletes the runner's ConfigMap where no child needs it any more."""
+        self._check()
+        try:
+            answer = await self._client.delete(CONFIG_MAPS.path(namespace, name), uid=uid)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted("configmaps", namespace, name, uid, answer)
 
     async def find_child(self, job: JobRecord, name: str) -> Any:
         """The child Job as the API server itself (not the mirror) has it; None when it is gone or another's."""

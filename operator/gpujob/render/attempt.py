@@ -13,7 +13,8 @@ from gpujob.fleet.pools import Pool
 from gpujob.placement.decision import Choice
 from gpujob.quantity import format_dollars
 from gpujob.render.names import child_name, label_value
-from gpujob.vocabulary import FIELD_MANAGER, Annotation, Backend, Label, Vendor
+from gpujob.render.runner import Runner
+from gpujob.vocabulary import FIELD_MANAGER, Annotation, Backend, Label, PreflightMode, Vendor
 
 Manifest = dict[str, Any]
 """A Kubernetes object or a part of one, as JSON has it."""
@@ -87,6 +88,8 @@ class Attempt(Numbered):
     """The digest of the decision."""
     hint: Mapping[str, Any] | None = None
     """What the child is to carry of the decision; None: what the choice tells."""
+    runner: Runner | None = None
+    """The runner's files; None: the image cannot run them (no Python, no shell), and the pod is without."""
 
     @property
     def spec(self) -> GPUJobSpec:
@@ -133,6 +136,21 @@ class Attempt(Numbered):
         """The entry of spec.shapes that was chosen; None when the job has none."""
         index = self.choice.candidate.gang.entry
         return None if index is None else self.spec.shapes[index]
+
+    @property
+    def preflight(self) -> PreflightMode:
+        """What a failed preflight does."""
+        return PreflightMode(self.spec.preflight or PreflightMode.REQUIRED)
+
+    @property
+    def checks(self) -> bool:
+        """Whether the pod begins with a preflight."""
+        return self.runner is not None and self.preflight is not PreflightMode.DISABLED
+
+    @property
+    def reports(self) -> bool:
+        """Whether the runner measures the program; without a preflight only where the job asks for it."""
+        return self.checks or (self.runner is not None and self.spec.telemetry is not None)
 
     def hint_text(self) -> str:
         """What was chosen, as compact JSON in the words of status.placement: it outlives a crash before the status."""

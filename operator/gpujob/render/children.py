@@ -12,6 +12,7 @@ from typing import Any
 from gpujob.api.gpujob import GPUJob
 from gpujob.placement.decision import Choice
 from gpujob.render.attempt import Attempt
+from gpujob.render.runner import Runner
 from gpujob.render.service import service
 from gpujob.render.workload import workload
 
@@ -22,6 +23,8 @@ class Children:
 
     job: dict[str, Any]
     service: dict[str, Any] | None = None
+    runner: str = ""
+    """The ConfigMap that the pods mount, which must be there first; empty for none."""
 
 
 def render(
@@ -31,12 +34,14 @@ def render(
     runtime_classes: Set[str] = frozenset(),
     digest: str = "",
     hint: Mapping[str, Any] | None = None,
+    runner: Runner | None = None,
 ) -> Children:
     """The children of attempt number `attempt` (from 1).
 
     `runtime_classes` are the names that exist in the cluster, `digest` is the decision's, `hint` the status.placement
-    that the child is to carry (None: what the choice tells of it). Without a namespace the children go to `default`; a
+    that the child is to carry (None: what the choice tells of it), `runner` what the pod gets of ours (None: nothing, for
+    an image that cannot run it). Without a namespace the children go to `default`; a
     job that no API server has seen needs a stand-in for its uid.
     """
-    one = Attempt(job, attempt, choice, digest, hint)
-    return Children(workload(one, runtime_classes), service(one))
+    one = Attempt(job, attempt, choice, digest, hint, runner)
+    return Children(workload(one, runtime_classes), service(one), one.runner.name if one.runner and one.reports else "")

@@ -6,14 +6,14 @@ from collections.abc import Set
 from typing import Final
 
 from gpujob.api.pods import PodMetadata
-from gpujob.render import nvidia
+from gpujob.render import nvidia, reporting
 from gpujob.render.attempt import Attempt, Manifest
-from gpujob.render.code import code_folder, copy_container, source_volume
+from gpujob.render.code import copy_container, source_volume
+from gpujob.render.container import arguments, on_devices, own_folders
 from gpujob.render.environment import as_written, environment
-from gpujob.render.folders import CODE, folders, read_only
 from gpujob.render.pinning import affinity, tolerations
-from gpujob.render.resources import limited
-from gpujob.render.security import container_security, pod_security
+from gpujob.render.preflight import preflight_container
+from gpujob.render.security import pod_security
 from gpujob.vocabulary import Annotation, CapacityType
 
 TRAIN: Final = "train"
@@ -72,7 +72,6 @@ def _pod_metadata(attempt: Attempt) -> Manifest:
 def _pod(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
     spec = attempt.spec
     grace = spec.termination_grace_period_seconds
-    own_folders = [*folders(attempt), *code_folder(attempt)]
     pod: Manifest = {
         "restartPolicy": "Never",
         "runtimeClassName": nvidia.runtime_class(attempt, runtime_classes),
@@ -85,32 +84,24 @@ def _pod(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
         "enableServiceLinks": False,
         "imagePullSecrets": as_written(spec.image_pull_secrets),
         "securityContext": pod_security(attempt),
-        "initContainers": copy_container(attempt),
-        "containers": [_train(attempt, [folder.as_mount for folder in own_folders])],
+        "initContainers": [*copy_container(attempt), *map(_without_blanks, preflight_container(attempt))],
+        "containers": [_train(attempt)],
         "volumes": [
-            *(folder.as_volume for folder in own_folders),
+            *(folder.as_volume for folder in own_folders(attempt)),
             *source_volume(attempt),
+            *reporting.volumes(attempt),
             *as_written(spec.volumes),
         ],
     }
     return _without_blanks(pod)
 
 
-def _train(attempt: Attempt, mounts: list[Manifest]) -> Manifest:
-    spec = attempt.spec
+def _train(attempt: Attempt) -> Manifest:
     container: Manifest = {
         "name": TRAIN,
-        "image": attempt.image,
-        "command": list(spec.command),
-        "args": list((attempt.entry and attempt.entry.args) or spec.args),
-        "workingDir": spec.working_dir or (CODE if spec.code else None),
-        "envFrom": as_written(spec.env_from),
-        "env": environment(attempt),
-        "resources": limited(attempt.choice.needs, attempt.pool.resource, attempt.gpus),
-        "volumeMounts": [*mounts, *as_written(spec.volume_mounts)],
-        "securityContext": container_security(read_only=read_only(spec)),
-        # The last lines of a failed program's output are then in the pod's status.
-        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "command": list(attempt.spec.command),
+        "args": arguments(attempt),
+        **on_devices(attempt, reporting.with_reporter(attempt, environment(attempt))),
     }
     return _without_blanks(container)
 

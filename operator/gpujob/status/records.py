@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from gpujob.api.gpujob import GPUJobStatus
 from gpujob.fleet.objects import Pod, Resources, read_pod
 from gpujob.fleet.usage import Promise, promises_of
 from gpujob.untrusted import table, tables, whole_number
-from gpujob.vocabulary import Annotation, Label
+from gpujob.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation in which the Job controller numbers the pods of an Indexed Job."""
@@ -73,6 +73,10 @@ class ChildRecord:
     ended_at: str = ""
     reason: str = ""
     message: str = ""
+    runner: str = ""
+    """The ConfigMap that brings the runner into its pods; empty where they run without."""
+    preflight: bool = False
+    """Whether its pods begin with a preflight."""
 
     def promises(self) -> tuple[Promise, ...]:
         """What its pods will take of their nodes; nothing once it has ended."""
@@ -168,7 +172,14 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         ended_at=str(end.get("lastTransitionTime", "")),
         reason=str(end.get("reason", "")),
         message=str(end.get("message", ""))[:1024],
+        runner=next(_runners(pod), ""),
+        preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
     )
+
+
+def _runners(pod: Mapping[str, Any]) -> Iterator[str]:
+    names = (table(volume, "configMap").get("name") for volume in tables(pod, "volumes"))
+    return (name for name in names if isinstance(name, str) and name.startswith(RUNNER_PREFIX))
 
 
 def read_service(raw: Mapping[str, Any]) -> ServiceRecord:

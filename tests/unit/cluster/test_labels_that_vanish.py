@@ -37,7 +37,7 @@ class Cluster:
     """A book of one node, and what becomes of a job there."""
 
     def __init__(self) -> None:
-        self.clock, self.mirror = Clock(), Mirror(mirrored())
+        self.clock, self.mirror = Clock(), Mirror(mirrored("gpujob-runner-x"))
         for kind in self.mirror.kinds:
             self.mirror.replace(kind, [], "1")
         self.book = Book(self.mirror, ANY_IMAGES, self.clock)

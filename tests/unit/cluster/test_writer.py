@@ -53,7 +53,7 @@ class Answers:
 
 
 def writer(client: Any, leads: Callable[[], bool] = lambda: True) -> Writer:
-    return Writer(client, Mirror(mirrored()), leads, "here")
+    return Writer(client, Mirror(mirrored("gpujob-runner-x")), leads, "here")
 
 
 async def test_a_child_that_is_there_already_is_taken_over() -> None:

@@ -18,6 +18,7 @@ from gpujob.placement.decision import Candidate, Choice, ImageChoice
 from gpujob.placement.demand import Gang
 from gpujob.quantity import GI
 from gpujob.render.children import Children, render
+from gpujob.render.runner import Runner
 from gpujob.vocabulary import Backend, CapacityType, DeviceKind, Outcome, Vendor
 
 UID: Final = "6f1c1f0e-52a4-4f6c-9d3b-0a8d2f3f7a11"
@@ -57,6 +58,9 @@ ROCM_IMAGE: Final = ImageChoice("pytorch-rocm", "registry.example/pytorch-rocm:2
 CUDA_IMAGE: Final = ImageChoice("pytorch-cuda", "registry.example/pytorch-cuda:2.10", Backend.CUDA)
 
 
+RUNNER: Final = Runner({"gpujob_runner/__init__.py": '"""Empty."""', "gpujob_runner/onpath/sitecustomize.py": ""})
+
+
 @dataclass(frozen=True)
 class Sample:
     """A job, its choice, and the RuntimeClasses of the cluster."""
@@ -65,10 +69,11 @@ class Sample:
     choice: Choice
     runtime_classes: frozenset[str] = frozenset()
     attempt: int = 1
+    runner: Runner | None = RUNNER
 
     def children(self) -> Children:
         """What is rendered for it."""
-        return render(self.job, self.choice, self.attempt, self.runtime_classes, "5d1f0c2ab3e94870")
+        return render(self.job, self.choice, self.attempt, self.runtime_classes, "5d1f0c2ab3e94870", runner=self.runner)
 
 
 def job_of(name: str = "llama", uid: str = UID, namespace: str = "research", **spec: Any) -> GPUJob:
@@ -168,6 +173,21 @@ SAMPLES: Final = {
             gpus=2,
         ),
     ),
+    "warned-and-measured": Sample(
+        job_of(
+            command=["bash", "-c", "python train.py"],
+            preflight="Warn",
+            telemetry={"port": 9500, "samplesPerStep": 512, "tokensPerStep": 4194304},
+            env=[{"name": "PYTHONPATH", "valueFrom": {"configMapKeyRef": {"name": "paths", "key": "python"}}}],
+            gpuMemory="80G",
+        ),
+        choice_of(H100, "h100-3"),
+    ),
+    "unchecked-and-measured": Sample(
+        job_of(command=["python", "train.py"], preflight="Disabled", telemetry={}), choice_of(H100, "h100-3")
+    ),
+    "unchecked": Sample(job_of(command=["python", "train.py"], preflight="Disabled"), choice_of(MI300X, "mi300x-0")),
+    "an-image-without-python": Sample(job_of(command=["/train"]), choice_of(H100, "h100-3"), attempt=2, runner=None),
     "as-root": Sample(
         job_of(command=["python", "train.py"], securityContext={"runAsUser": 0, "runAsGroup": 0}),
         choice_of(MI300X, "mi300x-0"),

@@ -1,0 +1,38 @@
+"""The files of `gpujob_runner` as this installation has them: what the ConfigMap of a namespace is made from."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from gpujob.render.runner import Runner
+
+PACKAGE: Final = "gpujob_runner"
+
+
+def load_runner() -> Runner:
+    """Every Python file of the runner by its path below the folder that it is mounted in; it is read, never imported."""
+    spec = find_spec(PACKAGE)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    if not folders:
+        raise FileNotFoundError(f"this installation lacks the package {PACKAGE}; install gpujob-operator again")
+    root = Path(folders[0])
+    return Runner({f"{PACKAGE}/{file.relative_to(root).as_posix()}": file.read_text() for file in root.rglob("*.py")})
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the ConfigMap's name into a file, for the chart's roles; with --check 1 when the file says another one."""
+    check, (path, *_) = "--check" in arguments, [each for each in arguments if not each.startswith("--")]
+    file, text = Path(path), f"{load_runner().name}\n"
+    if not check:
+        file.write_text(text)
+    elif not file.exists() or file.read_text() != text:
+        print(f"{file} differs from {PACKAGE}; run make generate", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
