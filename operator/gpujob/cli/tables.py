@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.text import Text
 
+from gpujob.cli import cells
 from gpujob.cli.drawing import console_of, print_table, print_text
 from gpujob.cli.explaining import sentences
 from gpujob.cli.printing import plain
-from gpujob.finding import Dollars, Finding, Size, counted, listed
+from gpujob.finding import Finding, counted, listed
 from gpujob.placement import explain
 from gpujob.vocabulary import Outcome, Verdict
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 ROOM_FOR_IMAGES: Final = 160
 """Columns of a terminal from which on the table of a plan names images; below, only the chosen one is named."""
 
-UNKNOWN: Final = "-"
 VERDICT_STYLES: Final = {
     Verdict.PLACED: "bold green",
     Verdict.WAITING: "bold yellow",
@@ -153,7 +153,11 @@ def _print_candidates(
         # The reasons stand below, all of them.
         headers[-1:] = ["SPEED", "$/WORK", "IMAGES"]
         for row, offer in zip(rows, offers, strict=True):
-            row[-1:] = [_speed(offer.best), _money(offer.best.price_of_work), f"{len(offer.alike) + 1}/{offer.images}"]
+            row[-1:] = [
+                cells.speed(offer.best),
+                cells.money(offer.best.price_of_work),
+                f"{len(offer.alike) + 1}/{offer.images}",
+            ]
     print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in candidates])
 
 
@@ -168,7 +172,7 @@ def _print_offer(console: Console, offer: Offer, general: frozenset[Finding]) ->
 
 def _details(offer: Offer, general: frozenset[Finding]) -> Iterable[tuple[str, str]]:
     best, pool = offer.best, offer.best.pool
-    yield "image", f"{best.runtime.image or UNKNOWN} ({best.runtime.name})"
+    yield "image", f"{best.runtime.image or cells.UNKNOWN} ({best.runtime.name})"
     if offer.alike:
         would = "would do too" if best.outcome in (Outcome.CHOSEN, Outcome.FITS) else "would fare alike"
         yield "or", f"{counted(len(offer.alike), 'more image')} {would}"
@@ -190,8 +194,8 @@ def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
     """What the model takes on each GPU, by component; then the low and the high end: a column for each shape."""
     needs = {gang.shape: gang.memory for gang in gangs if gang.memory is not None}
     parts = zip(*(need.components.named() for need in needs.values()), strict=True)
-    rows = [[part[0][0], *(_size(amount) for _, amount in part)] for part in parts if any(n for _, n in part)]
-    ends = [[end, *(_size(getattr(need, end)) for need in needs.values())] for end in ("low", "expected", "high")]
+    rows = [[part[0][0], *(cells.size(amount) for _, amount in part)] for part in parts if any(n for _, n in part)]
+    ends = [[end, *(cells.size(getattr(need, end)) for need in needs.values())] for end in ("low", "expected", "high")]
     styles = [""] * len(rows) + ["bold"] * len(ends)
     print_table(console, ["MEMORY OF EACH GPU", *needs], [*rows, *ends], styles)
 
@@ -204,10 +208,10 @@ def _candidate_row(candidate: Candidate, general: frozenset[Finding]) -> list[st
         pool.accelerator_id,
         candidate.gang.shape,
         f"{pool.free}/{pool.total}",
-        _size(pool.memory),
-        _money(candidate.price_per_hour),
-        _short(candidate.runtime.image),
-        _outcome(candidate),
+        cells.size(pool.memory),
+        cells.money(candidate.price_per_hour),
+        cells.short(candidate.runtime.image),
+        cells.outcome(candidate),
         reasons[0].message if reasons else "",
     ]
 
@@ -219,13 +223,18 @@ def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
         pool.device,
         str(len(pool.nodes)),
         f"{pool.free}/{pool.total}",
-        _size(pool.memory),
-        pool.driver or UNKNOWN,
-        _money(pool.price.per_gpu_hour if pool.price else None),
-        pool.price.source if pool.price else UNKNOWN,
+        cells.size(pool.memory),
+        pool.driver or cells.UNKNOWN,
+        cells.money(pool.price.per_gpu_hour if pool.price else None),
+        pool.price.source if pool.price else cells.UNKNOWN,
     ]
     if wide:
-        row += [pool.instance_type or UNKNOWN, pool.region or UNKNOWN, pool.capacity_type.value, pool.cpu_architecture]
+        row += [
+            pool.instance_type or cells.UNKNOWN,
+            pool.region or cells.UNKNOWN,
+            pool.capacity_type.value,
+            pool.cpu_architecture,
+        ]
     notes = _notes(pool, fleet)
     return [*row, "; ".join(notes if wide else notes[:1])]
 
@@ -238,29 +247,3 @@ def _notes(pool: Pool, fleet: Fleet) -> list[str]:
         older, node = fleet.overlaps[pool.name]
         notes.insert(0, f"node {node} belongs to the older GPUPool {older}; narrow spec.nodeSelector of one of them")
     return notes
-
-
-def _outcome(candidate: Candidate) -> str:
-    return f"✔ {candidate.outcome}" if candidate.outcome is Outcome.CHOSEN else candidate.outcome.value
-
-
-def _size(amount: int | None) -> str:
-    return UNKNOWN if amount is None else str(Size(amount))
-
-
-def _money(micro: int | None) -> str:
-    return UNKNOWN if micro is None else str(Dollars(micro)).removeprefix("$")
-
-
-def _speed(candidate: Candidate) -> str:
-    """How fast the whole job is in B200s; ~ where it is an estimate."""
-    if candidate.speed is None:
-        return UNKNOWN
-    return ("~" if candidate.speed.estimate else "") + explain.speed_text(candidate.speed_of_job or 0)
-
-
-def _short(image: str) -> str:
-    """An image as it can be pulled, without a digest that stands behind a tag; the whole of it is in `-o wide`."""
-    name, _, digest = image.partition("@")
-    tagged = ":" in name.rpartition("/")[2]
-    return (name if tagged or not digest else image) or UNKNOWN
