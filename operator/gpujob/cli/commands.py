@@ -27,6 +27,7 @@ SHOWN: Final = Option(
     ("--output", "-o"), "How the answer is shown.", choices=(*TABLES, "json", "yaml"), default="table"
 )
 OBJECTS: Final = Option(("--output", "-o"), "How objects are shown.", choices=("yaml", "json"), default="yaml")
+PAGE: Final = Option(("--html",), "Write the plan as a page with a picture of prices and speeds, too.", metavar="FILE")
 NO_COLOR: Final = Option(("--no-color",), "No colours; the variable NO_COLOR does the same.")
 WRITTEN: Final = Option(
     ("--output", "-o"), "Where to write; .json writes JSON, - is stdout.", metavar="FILE", default="-"
@@ -63,6 +64,7 @@ def plan(
     kubeconfig: str | None,
     context: str | None,
     no_color: bool,
+    html: str | None,
 ) -> int:
     """Decide where jobs would run, without touching anything.
 
@@ -71,6 +73,10 @@ def plan(
     plans, _ = _plans(filename, cluster, catalog, namespace, kubeconfig, context)
     from gpujob.cli import planning
 
+    if html is not None:
+        from gpujob.cli import page
+
+        page.write(plans, html)
     if output in TABLES:
         from gpujob.cli.tables import print_plans
 
@@ -202,7 +208,7 @@ def capture(output: str, cluster: str | None, kubeconfig: str | None, context: s
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, PAGE, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
     "render": Verb(render, (MANIFEST, CLUSTER, CATALOG, OBJECTS, NAMESPACE, KUBECONFIG, CONTEXT)),
     "explain": Verb(
         explain,

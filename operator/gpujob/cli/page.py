@@ -1,0 +1,183 @@
+"""Plans as one HTML page to hand on: the sentence, the candidates, and a picture of what they cost and how fast they are.
+
+The page is whole: no script, nothing fetched, and every text of a manifest or a cluster escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpujob.cli import cells
+from gpujob.cli.printing import plain
+from gpujob.errors import BadInput
+from gpujob.placement import explain
+from gpujob.vocabulary import Outcome
+
+if TYPE_CHECKING:
+    from gpujob.cli.planning import Plan
+    from gpujob.placement.decision import Candidate, Decision
+
+HEADERS: Final = ("Pool", "Accelerator", "GPUs", "Free/total", "Memory", "$/h", "Speed", "$/work", "Outcome", "Why")
+
+STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #1c2430; }
+table { border-collapse: collapse; width: 100%; } th, td { padding: .35rem .7rem; text-align: left; vertical-align: top; }
+th { border-bottom: 2px solid #ccd3dd; } tr:nth-child(even) td { background: #f5f7fa; }
+.Chosen { color: #0a7a3d; font-weight: 600; } .Busy { color: #9a6700; } .Misconfigured { color: #b42318; }
+.Rejected { color: #667085; } svg { max-width: 100%; height: auto; } .note { color: #475467; }
+"""
+
+COLOURS: Final = {
+    Outcome.CHOSEN: "#0a7a3d",
+    Outcome.FITS: "#2f6fde",
+    Outcome.BUSY: "#d99a00",
+    Outcome.MISCONFIGURED: "#b42318",
+    Outcome.REJECTED: "#98a2b3",
+}
+
+WIDTH, HEIGHT, LEFT, BELOW = 760, 340, 70, 50
+"""Pixels of the picture, and of the margins that hold the axes."""
+
+MARGIN: Final = 1.15
+"""How much wider than its last point a picture is, so that its label has room."""
+
+
+def write(plans: Sequence[Plan], file: str) -> None:
+    """Writes the page of some plans; BadInput when the file cannot be written."""
+    try:
+        Path(file).write_text(page(plans), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"--html {file}: it cannot be written ({error.strerror}); name another file") from error
+
+
+def page(plans: Sequence[Plan]) -> str:
+    """The page."""
+    title = plain(", ".join(plan.name for plan in plans))
+    body = "".join(part for plan in plans for part in _plan(plan))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style></head><body>{body}</body></html>\n"
+    )
+
+
+def _plan(plan: Plan) -> Iterator[str]:
+    decision = plan.decision
+    yield f"<h1>{_text(plan.name)}: {decision.verdict.value}</h1><p>{_text(explain.summary(decision))}</p>"
+    candidates = explain.best_per_pool(decision)
+    if not candidates:
+        return
+    yield picture(candidates)
+    yield "<table><thead><tr>" + "".join(f"<th>{header}</th>" for header in HEADERS) + "</tr></thead><tbody>"
+    for candidate in candidates:
+        yield (
+            f'<tr class="{candidate.outcome.value}">'
+            + "".join(f"<td>{_text(cell)}</td>" for cell in _row(candidate))
+            + "</tr>"
+        )
+    yield "</tbody></table>"
+    yield from _choice(decision)
+
+
+def _row(candidate: Candidate) -> tuple[str, ...]:
+    pool = candidate.pool
+    return (
+        pool.name,
+        pool.accelerator_id,
+        candidate.gang.shape,
+        f"{pool.free}/{pool.total}",
+        cells.size(pool.memory),
+        cells.money(candidate.price_per_hour),
+        cells.speed(candidate),
+        cells.money(candidate.price_of_work),
+        cells.outcome(candidate),
+        candidate.reasons[0].message if candidate.reasons else "",
+    )
+
+
+def _choice(decision: Decision) -> Iterator[str]:
+    """What is doubtful about the choice, and where its price and speed come from."""
+    if decision.choice is None:
+        return
+    chosen = decision.choice.candidate
+    yield f'<p class="note">Image {_text(chosen.runtime.image)}'
+    if chosen.pool.price:
+        yield f"; price: {_text(chosen.pool.price.source)}"
+    if chosen.speed:
+        yield f"; speed, in B200s: {_text(chosen.speed.source)}"
+    yield "</p>"
+    if chosen.doubts:
+        yield "<ul>" + "".join(f"<li>{_text(doubt.message)} ({doubt.reason})</li>" for doubt in chosen.doubts) + "</ul>"
+
+
+def picture(candidates: Iterable[Candidate]) -> str:
+    """A point for each pool whose price and speed are known: dollars an hour to the right, speed upwards, as SVG.
+
+    Lines from the corner join what costs the same for the same work; below the line of the best is worse value.
+    """
+    points = [
+        (c.price_per_hour / 1e6, c.speed_of_job / 1e6, c) for c in candidates if c.price_per_hour and c.speed_of_job
+    ]
+    if not points:
+        return '<p class="note">No picture: no pool has both a known price and a known speed for this work.</p>'
+    right = max(price for price, _, _ in points) * MARGIN
+    top = max(speed for _, speed, _ in points) * MARGIN
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Price against speed of each pool">',
+        f'<path d="M{LEFT} 10V{HEIGHT - BELOW}H{WIDTH - 10}" fill="none" stroke="#98a2b3"/>',
+        *_axis(right, top),
+        _best_value(points, right, top),
+        *(_point(price, speed, candidate, right, top) for price, speed, candidate in points),
+        "</svg>",
+    ]
+    return "".join(parts)
+
+
+def _axis(right: float, top: float) -> Iterator[str]:
+    for part in (0.25, 0.5, 0.75, 1.0):
+        price, speed = right * part / MARGIN, top * part / MARGIN
+        yield _words(_x(price, right), HEIGHT - BELOW + 18, f"{price:.3g}", "middle")
+        yield _words(LEFT - 8, _y(speed, top) + 4, f"{speed:.3g}", "end")
+    yield _words((LEFT + WIDTH) / 2, HEIGHT - 10, "US dollars an hour for the whole job", "middle")
+    yield _words(
+        LEFT, HEIGHT / 2, "speed, in B200s", "middle", f' transform="rotate(-90 14 {HEIGHT / 2}) translate(-56 0)"'
+    )
+
+
+def _words(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="11" text-anchor="{anchor}"{more}>{_text(text)}</text>'
+
+
+def _best_value(points: Sequence[tuple[float, float, Candidate]], right: float, top: float) -> str:
+    """The line of the least price for the same work."""
+    steepest = max(speed / price for price, speed, _ in points)
+    x = min(right, top / steepest)
+    return (
+        f'<path d="M{_x(0, right):.1f} {_y(0, top):.1f}L{_x(x, right):.1f} {_y(x * steepest, top):.1f}" '
+        'stroke="#0a7a3d" stroke-dasharray="4 4" fill="none"/>'
+    )
+
+
+def _point(price: float, speed: float, candidate: Candidate, right: float, top: float) -> str:
+    x, y, colour = _x(price, right), _y(speed, top), COLOURS[candidate.outcome]
+    before, anchor = (x - 9, "end") if x > WIDTH * 0.7 else (x + 9, "start")
+    label = _text(f"{candidate.pool.name} {candidate.gang.shape}")
+    return (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"><title>{label}: ${price:.2f} an hour, {speed:.3g} B200s, '
+        f"{candidate.outcome.value}</title></circle>"
+        + _words(before, y + 4, f"{candidate.pool.name} {candidate.gang.shape}", anchor, f' fill="{colour}"')
+    )
+
+
+def _x(price: float, right: float) -> float:
+    return LEFT + (WIDTH - LEFT - 10) * price / right
+
+
+def _y(speed: float, top: float) -> float:
+    return HEIGHT - BELOW - (HEIGHT - BELOW - 10) * speed / top
+
+
+def _text(text: str) -> str:
+    return escape(plain(text))
