@@ -32,6 +32,12 @@ NO_COLOR: Final = Option(("--no-color",), "No colours; the variable NO_COLOR doe
 WRITTEN: Final = Option(
     ("--output", "-o"), "Where to write; .json writes JSON, - is stdout.", metavar="FILE", default="-"
 )
+JOBS_OF: Final = Option(
+    ("--namespace", "-n"), "The jobs of this namespace; the context's own when absent.", metavar="NAME"
+)
+EVERYWHERE: Final = Option(("--all-namespaces", "-A"), "The jobs of all namespaces.")
+EVERY: Final = Option(("--every",), "Seconds between two looks.", metavar="SECONDS", default="2")
+ONCE: Final = Option(("--once",), "Look once.")
 SECTIONS: Final = Option(
     ("sections",),
     "accelerators, runtimes, prices, features, throughputs, models or speeds; all when absent.",
@@ -207,6 +213,28 @@ def capture(output: str, cluster: str | None, kubeconfig: str | None, context: s
     return 0
 
 
+def top(
+    namespace: str | None,
+    all_namespaces: bool,
+    every: str,
+    once: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    no_color: bool,
+) -> int:
+    """Show running jobs as they go: how far, how fast, until when, and for how much.
+
+    On a terminal until Ctrl-C, else once. Live speeds need the right to get pods/proxy; else the statuses' are shown.
+    """
+    from gpujob.cli import top as running
+    from gpujob.cli.live import LiveCluster, namespace_of
+
+    where = None if all_namespaces else namespace or namespace_of(kubeconfig, context)
+    found = running.Top(LiveCluster(kubeconfig, context), where)
+    running.watch(found, running.seconds(every), once=once, color=_wants_color(no_color))
+    return 0
+
+
 VERBS: Final[Mapping[str, Verb]] = {
     "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, PAGE, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
     "render": Verb(render, (MANIFEST, CLUSTER, CATALOG, OBJECTS, NAMESPACE, KUBECONFIG, CONTEXT)),
@@ -215,6 +243,7 @@ VERBS: Final[Mapping[str, Verb]] = {
         (JOB_NAME, SOME_MANIFEST, WHY_NOT, CLUSTER, CATALOG, SHOWN, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR),
     ),
     "pools": Verb(pools, (CLUSTER, CATALOG, SHOWN, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, KUBECONFIG, CONTEXT, NO_COLOR)),
     "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
     "capture": Verb(capture, (WRITTEN, REDACTED, KUBECONFIG, CONTEXT)),
 }

@@ -37,6 +37,8 @@ NUMBERS: Final = frozenset(
         "VOCABULARY",
         "EXPERTS",
         "PER GPU",
+        "PROGRESS",
+        "COST",
     }
 )
 WRAPPED: Final = {
@@ -67,7 +69,18 @@ def print_text(console: Console, text: Text) -> None:
 
 
 def print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    _print_lines(console, table_of(headers, rows, styles))
+
+
+def table_of(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str], caption: str = "") -> Table:
+    table = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="bold",
+        caption=plain(caption) or None,
+        caption_justify="left",
+    )
     for number, header in enumerate(headers):
         table.add_column(
             header,
@@ -78,7 +91,7 @@ def print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequenc
         )
     for row, style in zip(rows, styles, strict=True):
         table.add_row(*(Text(plain(cell)) for cell in row), style=style)
-    _print_lines(console, table)
+    return table
 
 
 def _print_lines(console: Console, table: Table) -> None:

@@ -67,6 +67,11 @@ class LiveCluster:
             raise BadInput(f"there is no GPUJob {name} in namespace {where}; `kubectl get gpujobs -A` lists them all")
         return _page(f"gpujobs of namespace {where}", status, body)
 
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of one GET request."""
+        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
+        return connection.get(path)
+
     def listed(self, path: str, **selectors: str) -> dict[str, Any]:
         """A whole list, page by page; empty where the cluster does not have the kind."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
