@@ -7,6 +7,7 @@ from typing import Final
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.folders import volume_name
 from gpujob.render.runner import FOLDER, NOTES, NOTES_SIZE, ON_PATH, REPORT_PORT
+from gpujob.vocabulary import TELEMETRY_PORT
 
 PYTHONPATH: Final = "PYTHONPATH"
 _GIVEN: Final = "GPUJOB_PYTHONPATH"
@@ -29,6 +30,11 @@ def mounts(attempt: Attempt) -> list[Manifest]:
     return [files, {"name": volume_name("notes", attempt.spec), "mountPath": NOTES}]
 
 
+def ports(attempt: Attempt) -> list[Manifest]:
+    """The port that the reporter serves on, by the name under which monitors and the operator find it."""
+    return [{"name": TELEMETRY_PORT, "containerPort": _port(attempt), "protocol": "TCP"}] if attempt.reports else []
+
+
 def with_reporter(attempt: Attempt, variables: list[Manifest]) -> list[Manifest]:
     """The program's variables and the reporter's; our folder comes before the user's own PYTHONPATH."""
     if not attempt.reports:
@@ -46,12 +52,17 @@ def with_reporter(attempt: Attempt, variables: list[Manifest]) -> list[Manifest]
 def _settings(attempt: Attempt) -> list[Manifest]:
     telemetry = attempt.spec.telemetry
     numbers = {
-        "GPUJOB_REPORT_PORT": (telemetry and telemetry.port) or REPORT_PORT,
+        "GPUJOB_REPORT_PORT": _port(attempt),
         "GPUJOB_SAMPLES_PER_STEP": telemetry and telemetry.samples_per_step,
         "GPUJOB_TOKENS_PER_STEP": telemetry and telemetry.tokens_per_step,
     }
     settings: list[Manifest] = [{"name": name, "value": str(n)} for name, n in numbers.items() if n is not None]
     return [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, *settings]
+
+
+def _port(attempt: Attempt) -> int:
+    telemetry = attempt.spec.telemetry
+    return (telemetry and telemetry.port) or REPORT_PORT
 
 
 def _joined(own: Manifest) -> list[Manifest]:

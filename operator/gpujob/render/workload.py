@@ -101,6 +101,7 @@ def _train(attempt: Attempt) -> Manifest:
         "name": TRAIN,
         "command": list(attempt.spec.command),
         "args": arguments(attempt),
+        "ports": reporting.ports(attempt),
         **on_devices(attempt, reporting.with_reporter(attempt, environment(attempt))),
     }
     return _without_blanks(container)

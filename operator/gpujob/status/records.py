@@ -11,7 +11,7 @@ from gpujob.api.gpujob import GPUJobStatus
 from gpujob.fleet.objects import Pod, Resources, read_pod
 from gpujob.fleet.usage import Promise, promises_of
 from gpujob.untrusted import table, tables, whole_number
-from gpujob.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label
+from gpujob.vocabulary import PREFLIGHT, RUNNER_PREFIX, TELEMETRY_PORT, Annotation, Label
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation in which the Job controller numbers the pods of an Indexed Job."""
@@ -22,9 +22,6 @@ MOST_PODS: Final = 1024
 
 TRAIN: Final = "train"
 """The name of the container that decides how a job ends."""
-
-TELEMETRY: Final = "telemetry"
-"""The name of the port on which that container's reporter serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +226,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
 
 def _telemetry_port(spec: Mapping[str, Any]) -> int | None:
     train = next((c for c in tables(spec, "containers") if c.get("name") == TRAIN), {})
-    ports = (p.get("containerPort") for p in tables(train, "ports") if p.get("name") == TELEMETRY)
+    ports = (p.get("containerPort") for p in tables(train, "ports") if p.get("name") == TELEMETRY_PORT)
     return next((port for port in ports if isinstance(port, int) and 0 < port < 65536), None)
 
 
