@@ -61,6 +61,18 @@ class DeviceKind(StrEnum):
 
 
 @unique
+class DeviceMode(StrEnum):
+    """How a pool's pods get its devices."""
+
+    DEVICE_PLUGIN = "DevicePlugin"
+    """By the name of a resource in their limits, which a device plugin or a DeviceClass offers."""
+    DRA = "DRA"
+    """By a ResourceClaim, or by the resource name that the devices' DeviceClass has."""
+    HOST_DEVICES = "HostDevices"
+    """By the host's device files: privileged, all GPUs of a node, only where an admin says so."""
+
+
+@unique
 class CapacityType(StrEnum):
     """How a node is paid for, and so whether it can be taken away."""
 
@@ -268,7 +280,7 @@ class Reason(StrEnum):
     MODELS_DIFFER = "ModelsDiffer"
     LABELS_CONTRADICT = "LabelsContradict"
     NO_DEVICE_PLUGIN = "NoDevicePlugin"
-    NO_RESOURCE_NAME = "NoResourceName"
+    NO_DEVICE_CLASS = "NoDeviceClass"
     RUNTIME_CLASS_MISSING = "RuntimeClassMissing"
     RUNTIME_UNKNOWN = "RuntimeUnknown"
     POOL_UNKNOWN = "PoolUnknown"
@@ -364,5 +376,7 @@ class Annotation:
     """On a child Job: the chosen candidate, a hint for the moment before the status write."""
     DIGEST = f"{GROUP}/decision"
     """On a child Job: the digest of the decision it was made from."""
+    CLAIMS = f"{GROUP}/claims"
+    """On a child Job whose pods get devices by ResourceClaims: of what, and how many each."""
     JOB_NAME = f"{GROUP}/job-name"
     """On children: the GPUJob's full name."""

@@ -310,6 +310,10 @@ OPERATOR_MAY = {
     ("gpujob.dev", "gpupools/status"): {"patch"},
     ("gpujob.dev", "gpuruntimes"): {"list", "watch"},
     ("node.k8s.io", "runtimeclasses"): {"list", "watch"},
+    ("resource.k8s.io", "deviceclasses"): {"list", "watch"},
+    ("resource.k8s.io", "resourceclaims"): {"list", "watch"},
+    ("resource.k8s.io", "resourceclaimtemplates"): {"create", "get"},
+    ("resource.k8s.io", "resourceslices"): {"list", "watch"},
 }
 
 

@@ -12,6 +12,7 @@ from gpujob.render.names import child_name
 from tests.e2e.api_server import JOBS, NODES, SERVICES, ApiServer, AuditLog
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet
+from tests.e2e.dra_drivers import A100, NVIDIA, TEMPLATES, WHOLE, Drivers, device
 from tests.e2e.operator_process import NAMESPACE, OperatorProcess
 from tests.e2e.team import Team
 
@@ -48,7 +49,7 @@ def calls(audit: AuditLog) -> dict[Right, set[int]]:
     return found
 
 
-DISCOVERY = re.compile(r"/version|/api(/v1)?|/apis(/[^/]+/[^/]+)?")
+DISCOVERY = re.compile(r"/version|/api(/v1)?|/apis(/[^/]+(/[^/]+)?)?")
 """Paths that tell which groups and kinds there are: everyone may read them, and kopf does at its start."""
 
 
@@ -71,6 +72,7 @@ def test_what_the_chart_grants_is_what_the_operator_calls(
 def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team) -> None:
     """What needs the rarer rights, so that this test can run alone: taken names, a suspended gang, nodes that go."""
     nodes = fleet(h100=2)
+    take_the_name_of_a_claim_template(api, team)
     team.submit("gang", nodes=2, gpusPerNode=8)
     team.until("gang", "Running")
     uids = {name: team.submit(name, nodes=2, gpusPerNode=4) for name in ("job-taken", "service-taken")}
@@ -88,3 +90,23 @@ def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet,
     # A leader that ends gives the Lease back, and a new one shows at once what is gone.
     operator.stop()
     operator.start().until_leading()
+
+
+def take_the_name_of_a_claim_template(api: ApiServer, team: Team) -> None:
+    """A job whose pods would claim devices, and a template of that name that is not the job's."""
+    drivers = Drivers(api, "rights")
+    drivers.device_class(NVIDIA, WHOLE)
+    uid = team.submit("claim-taken", placement={"accelerators": {"allow": ["A100-80GB"]}})
+    team.until("claim-taken", "Impossible")
+    requests = [{"name": "gpus", "exactly": {"deviceClassName": NVIDIA}}]
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": child_name("claim-taken", uid, 1)},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+    api.create(TEMPLATES.format(team.namespace), body)
+    drivers.publish(drivers.node("claims"), NVIDIA, device("gpu-0", A100))
+    team.until("claim-taken", "Misconfigured")
+    assert team.condition("claim-taken", "Placed")["reason"] == "NameConflict"
+    drivers.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import Object, gpupool, pod
+from builders import Object, device_class, gpupool, pod, resource_claim, resource_slice
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -13,10 +13,13 @@ from worlds import admin_pools, good_nodes, odd_nodes
 from gpujob.api.manifest import read_gpupool
 from gpujob.catalog.load import load_catalog
 from gpujob.fleet.claims import AdminPool, admin_pool
-from gpujob.fleet.devices import groups_of
+from gpujob.fleet.devices import DeviceGroup, groups_of
+from gpujob.fleet.dra import with_slices
 from gpujob.fleet.index import FleetIndex
+from gpujob.fleet.inventory import Inventory, read_inventory
 from gpujob.fleet.objects import Node, Pod, Resources, read_node, read_pod
 from gpujob.fleet.read import read_fleet
+from gpujob.fleet.slices import read_claim, read_class, read_slice
 from gpujob.fleet.usage import Promise
 from gpujob.vocabulary import Label
 
@@ -65,12 +68,36 @@ def promises(draw: st.DrawFn) -> tuple[Promise, ...]:
     return tuple(Promise(job, name, resource, gpus, needs, attempt, namespace, "x") for name in on)
 
 
+H100 = {"type": "gpu", "productName": "NVIDIA H100 80GB HBM3", "cudaComputeCapability": {"version": "9.0.0"}}
+MI300X = {"type": "amdgpu", "productName": "AMD_Instinct_MI300X_OAM", "deviceID": "0x74a1"}
+DEVICES = {"gpu.nvidia.com": (H100, {**H100, "productName": "NVIDIA A100-SXM4-80GB"}), "gpu.amd.com": (MI300X,)}
+
+
+@st.composite
+def of_dra(draw: st.DrawFn) -> Object:
+    """A slice, a claim or a class."""
+    driver, on = draw(st.sampled_from(sorted(DEVICES))), draw(names)
+    kind, number = draw(st.sampled_from(["slice", "claim", "class"])), draw(st.integers(0, 3))
+    if kind == "class":
+        resource = draw(st.sampled_from([None, "nvidia.com/gpu", "amd.com/gpu"]))
+        return device_class(driver, f"device.driver == '{driver}'", resource)
+    if kind == "claim":
+        held = [f"d{index}" for index in draw(st.sets(st.integers(0, 3)))]
+        uid = draw(st.sampled_from(["", "uid-of-p0", "uid-of-p1"]))
+        return resource_claim(f"c{number}", driver, on, *held, pod_uid=uid, extended=draw(st.booleans()))
+    models = draw(st.lists(st.sampled_from(DEVICES[driver]), max_size=4))
+    made = ({"name": f"d{index}", "memory": "80Gi", **model} for index, model in enumerate(models))
+    return resource_slice(on, driver, *made, generation=draw(st.integers(1, 2)), resourceSliceCount=number // 3 + 1)
+
+
 class Fleets(RuleBasedStateMachine):
     """Both ways to a fleet, side by side."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.index = FleetIndex(CATALOG)
+        self.inventory = Inventory()
+        self.index = FleetIndex(CATALOG, self.inventory.of_pod)
+        self.dra: dict[tuple[str, str], Object] = {}
         self.nodes: dict[str, Node] = {}
         self.pods: dict[Any, Pod] = {}
         self.admins: list[AdminPool] = []
@@ -80,7 +107,27 @@ class Fleets(RuleBasedStateMachine):
     def put_node(self, raw: Object) -> None:
         node = read_node(raw)
         self.nodes[node.name] = node
-        self.index.put_node(node, groups_of(node, CATALOG))
+        self.index.put_node(node, self.groups(node))
+
+    def groups(self, node: Node) -> tuple[DeviceGroup, ...]:
+        return with_slices(node, groups_of(node, CATALOG), self.inventory, CATALOG)
+
+    @rule(found=of_dra(), gone=st.booleans())
+    def publish(self, found: Object, gone: bool) -> None:
+        """What a driver or the scheduler writes: told to the index as the operator's book tells it."""
+        kind, key = found["kind"], (found["kind"], found["metadata"]["name"])
+        put, read = {
+            "ResourceSlice": (self.inventory.put_slice, read_slice),
+            "ResourceClaim": (self.inventory.put_claim, read_claim),
+            "DeviceClass": (self.inventory.put_class, read_class),
+        }[kind]
+        self.dra.pop(key, None)
+        if not gone:
+            self.dra[key] = found
+        put(key, None if gone else read(found))  # type: ignore[operator]
+        for name in self.inventory.take_touched() & self.nodes.keys():
+            self.index.put_node(self.nodes[name], self.groups(self.nodes[name]))
+        self.index.promised.take_claims()
 
     @rule(name=names, cordoned=st.booleans(), ready=st.booleans())
     def change_state(self, name: str, cordoned: bool, ready: bool) -> None:
@@ -88,7 +135,7 @@ class Fleets(RuleBasedStateMachine):
             held = self.nodes[name]
             changed = {field: getattr(held, field) for field in held.__slots__} | {"cordoned": cordoned, "ready": ready}
             self.nodes[name] = Node(**changed)
-            self.index.put_node(self.nodes[name], groups_of(self.nodes[name], CATALOG))
+            self.index.put_node(self.nodes[name], self.groups(self.nodes[name]))
 
     @rule(name=names)
     def drop_node(self, name: str) -> None:
@@ -121,7 +168,8 @@ class Fleets(RuleBasedStateMachine):
         assert {each.key: each for each in self.index.promised.all()} == told
         kept = self.index.fleet(["nvidia"])
         read = read_fleet(
-            self.nodes.values(), self.pods.values(), CATALOG, self.admins, ["nvidia"], told.values()
+            self.nodes.values(), self.pods.values(), CATALOG, self.admins, ["nvidia"], told.values(),
+            inventory=read_inventory(self.dra.values()),
         )  # fmt: skip
         assert kept == read
         for one, other in zip(kept.pools, read.pools, strict=True):

@@ -32,4 +32,4 @@ def children_of(plan: Plan, runtime_classes: frozenset[str]) -> list[Mapping[str
         say(f"{plan.name}: uid {UID} stands for the one that the API server gives; the operator creates these, not you")
         job = job.model_copy(update={"metadata": metadata.model_copy(update={"uid": UID})})
     children = render(job, decision.choice, FIRST_ATTEMPT, runtime_classes, decision.digest, runner=load_runner())
-    return [child for child in (children.service, children.job) if child is not None]
+    return list(children.in_order)

@@ -16,6 +16,7 @@ import orjson
 
 from gpujob.cli.printing import say
 from gpujob.errors import BadInput
+from gpujob.untrusted import tables
 from gpujob.vocabulary import GROUP, VERSION
 
 PAGE: Final = 500
@@ -30,6 +31,8 @@ EXTRAS: Final = (
     "/apis/node.k8s.io/v1/runtimeclasses",
     "/api/v1/resourcequotas",
 )
+DRA: Final = ("resourceslices", "resourceclaims", "deviceclasses")
+DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 HOLDING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Pods that take something from a node."""
 
@@ -56,7 +59,7 @@ class LiveCluster:
             if whole:
                 raise
             return [self._published(error), *self._extras()]
-        return [*fleet, self._if_allowed(GPUPOOLS), *self._extras()]
+        return [*fleet, self._if_allowed(GPUPOOLS), *self._extras(), *self._of_dra()]
 
     def gpujob(self, name: str, namespace: str | None) -> dict[str, Any]:
         """One GPUJob with its status; without a namespace the one of the kubeconfig's context."""
@@ -104,6 +107,18 @@ class LiveCluster:
 
     def _extras(self) -> list[dict[str, Any]]:
         return [self._if_allowed(path) for path in EXTRAS]
+
+    def _of_dra(self) -> list[dict[str, Any]]:
+        """What DRA drivers offer and what is taken of it, in the newest version that the cluster has."""
+        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
+        status, body = connection.get("/apis/resource.k8s.io")
+        try:
+            group = orjson.loads(body) if status == 200 else {}
+        except orjson.JSONDecodeError:
+            group = {}
+        served = {entry.get("version") for entry in tables(group if isinstance(group, dict) else {}, "versions")}
+        version = next((version for version in DRA_VERSIONS if version in served), None)
+        return [self._if_allowed(f"/apis/resource.k8s.io/{version}/{kind}") for kind in DRA] if version else []
 
     def _if_allowed(self, path: str) -> dict[str, Any]:
         try:

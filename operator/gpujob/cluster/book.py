@@ -15,17 +15,31 @@ from gpujob.cluster.kinds import PoolRecord
 from gpujob.cluster.mirror import Key, Mirror
 from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.devices import DeviceGroup, groups_of
+from gpujob.fleet.dra import with_slices
 from gpujob.fleet.index import FleetIndex
+from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.quota import Quota, Quotas, quotas_after, quotas_of, taken_by
 from gpujob.fleet.recall import Recollection, recalled
+from gpujob.fleet.slices import Claim, DeviceClass, Slice
 from gpujob.fleet.usage import Promise
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
 
 log = structlog.get_logger(__name__)
 
-FLEET_KINDS = ("nodes", "pods", "jobs", "gpupools", "gpuruntimes", "runtimeclasses", "resourcequotas")
+FLEET_KINDS = (
+    "nodes",
+    "pods",
+    "jobs",
+    "gpupools",
+    "gpuruntimes",
+    "runtimeclasses",
+    "resourcequotas",
+    "resourceslices",
+    "resourceclaims",
+    "deviceclasses",
+)
 """Kinds whose change can change a decision."""
 
 
@@ -39,7 +53,8 @@ class Book:
         self._pods: dict[str, dict[Key, PodState]] = defaultdict(dict)
         self._services: dict[str, dict[Key, ServiceRecord]] = defaultdict(dict)
         self._owner: dict[tuple[str, Key], str] = {}
-        self._index = FleetIndex(shipped)
+        self._inventory = Inventory()
+        self._index = FleetIndex(shipped, self._inventory.of_pod)
         self._unread: set[str] = set()
         self._under_way: set[str] = set()
         self._recollections: dict[str, Recollection] = {}
@@ -105,8 +120,9 @@ class Book:
             runtimes = cast("Mapping[Key, Runtime]", self.mirror.objects("gpuruntimes"))
             self.catalog = self._shipped.with_runtimes(runtimes.values())
             # What labels mean is in the catalog, so that all nodes are read again.
-            self._index, self._under_way = FleetIndex(self.catalog), set()
-            moved = {kind: set(self.mirror.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
+            self._index, self._under_way = FleetIndex(self.catalog, self._inventory.of_pod), set()
+            again = {kind: set(self.mirror.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
+            moved = {**moved, **again}
         for key in moved.get("nodes", ()):
             self._unread.add(key[1])
             if key not in self.mirror.objects("nodes"):
@@ -120,8 +136,21 @@ class Book:
             child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
             # A placement under way whose child is here already is one promise, not two: the child's counts.
             self._index.put_promises((1, *key), child.promises() if child and child.owner_uid else ())
+        self._follow_claims(moved)
         if "gpupools" in moved:
             self._index.put_admin_pools(self.admin_pools())
+
+    def _follow_claims(self, moved: Mapping[str, Iterable[Key]]) -> None:
+        """Brings the inventory of DRA up to what the mirror holds; nodes that it concerns are read again."""
+        for key in moved.get("resourceslices", ()):
+            self._inventory.put_slice(key, cast("Slice | None", self.mirror.objects("resourceslices").get(key)))
+        for key in moved.get("resourceclaims", ()):
+            self._inventory.put_claim(key, cast("Claim | None", self.mirror.objects("resourceclaims").get(key)))
+        for key in moved.get("deviceclasses", ()):
+            self._inventory.put_class(key, cast("DeviceClass | None", self.mirror.objects("deviceclasses").get(key)))
+        if touched := self._inventory.take_touched():
+            self._unread |= touched
+            self._index.promised.take_claims()
 
     def _promise(self, promised: Iterable[Promise]) -> None:
         """Tells the index which placements are under way."""
@@ -151,7 +180,7 @@ class Book:
 
     def _read_groups(self, node: Node) -> tuple[DeviceGroup, ...]:
         try:
-            return groups_of(node, self.catalog)
+            return with_slices(node, groups_of(node, self.catalog), self._inventory, self.catalog)
         except Exception as error:  # whatever one node says of itself, the others are placed on
             log.exception("node left out", node=node.name, error=repr(error))
             return ()

@@ -12,6 +12,7 @@ from gpujob.cluster.resources import Resource
 from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.objects import read_node
 from gpujob.fleet.quota import read_quota
+from gpujob.fleet.slices import read_claim, read_class, read_slice
 from gpujob.render.runner import digest_of
 from gpujob.status.records import read_child, read_job, read_pod_record, read_service
 from gpujob.vocabulary import GROUP, VERSION, Label
@@ -24,9 +25,21 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
 QUOTAS: Final = Resource("", "v1", "resourcequotas")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False)
+SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
+CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
+DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
 GPUJOBS: Final = Resource(GROUP, VERSION, "gpujobs")
 GPUPOOLS: Final = Resource(GROUP, VERSION, "gpupools", namespaced=False)
 GPURUNTIMES: Final = Resource(GROUP, VERSION, "gpuruntimes", namespaced=False)
+
+
+DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+"""Versions of resource.k8s.io that are read, the newest first: Kubernetes 1.34, 1.33, 1.32. Before, there is none."""
+
+
+def claim_templates(body: Mapping[str, Any]) -> Resource:
+    """The resource of a ResourceClaimTemplate, in the version that it is written in."""
+    return Resource("resource.k8s.io", str(body["apiVersion"]).rpartition("/")[2], "resourceclaimtemplates")
 
 
 class PoolRecord:
@@ -92,6 +105,9 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
         Kind("runtimeclasses", RUNTIME_CLASSES, {}, _name_of),
         Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),
+        Kind("resourceslices", SLICES, {}, _any(read_slice), DRA_VERSIONS),
+        Kind("resourceclaims", CLAIMS, {}, _any(read_claim), DRA_VERSIONS),
+        Kind("deviceclasses", DEVICE_CLASSES, {}, _any(read_class), DRA_VERSIONS),
     )
 
 

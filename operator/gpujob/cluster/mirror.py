@@ -39,12 +39,16 @@ def whole(obj: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind to mirror: its resource, the selectors that the server applies, and what to keep of each object."""
+    """One kind to mirror: its resource, the selectors that the server applies, and what to keep of each object.
+
+    A kind with `versions` may be missing: the first of them that the server has is followed, else there are no objects.
+    """
 
     key: str
     resource: Resource
     params: Mapping[str, str] = field(default_factory=dict, hash=False)
     slim: Slim = whole
+    versions: tuple[str, ...] = ()
 
 
 class _Identity(NamedTuple):
@@ -229,6 +233,12 @@ class Mirror:
         listing = self.listing(kind)
         listing.add(objects)
         listing.commit(resource_version)
+
+    def nothing(self, kind: str) -> None:
+        """The server does not have the kind, so that there are no objects of it."""
+        shelf = self._shelves[kind]
+        if shelf.objects or not shelf.listed:
+            self.replace(kind, (), str(shelf.seen or 0))
 
     def replace_by(self, kind: str, listing: Listing, resource_version: str) -> None:
         """`replace` by a list whose pages are in already."""

@@ -14,7 +14,7 @@ import structlog
 from gpujob.cluster.api_errors import ApiError, Fenced
 from gpujob.cluster.delivery import Delivery
 from gpujob.cluster.desk import Desk, next_attempt
-from gpujob.cluster.kinds import JOBS, SERVICES
+from gpujob.cluster.kinds import JOBS, SERVICES, claim_templates
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.fleet.pools import Fleet
 from gpujob.placement.decision import Decision
@@ -60,7 +60,7 @@ class Steps:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
-        """Creates the children of a placed job and writes its status: the Service first, so that names resolve."""
+        """Creates the children of a placed job and writes its status: what its pods need first, then the Job."""
         wish, choice = self._desk.wish(job), decision.choice
         if wish.job is None or choice is None:
             return
@@ -71,6 +71,8 @@ class Steps:
             await self._delivery.ensure(job.namespace)
         if children.service is not None:
             await self._writer.ensure_child(SERVICES, children.service, job)
+        if children.claims is not None:
+            await self._writer.ensure_child(claim_templates(children.claims), children.claims, job)
         raw, created = await self._writer.ensure_child(JOBS, children.job, job)
         child = read_child(raw)
         seen = Observation(State.PLACED, Reason.PLACED, f"child Job {child.name} is created")

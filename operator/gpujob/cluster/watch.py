@@ -2,7 +2,8 @@
 
 It exists because a watch that went silent looks like a quiet cluster. Each kind has its own task; each notices by
 itself that its stream is dead (no byte for 65 s, though the server sends a bookmark about every minute), replaces it,
-and lists afresh when the server has forgotten where it was. `WatchHealth` is what metrics and the liveness probe read.
+and lists afresh when the server has forgotten where it was. Before a list of a kind that a server may lack it asks which
+version there is. `WatchHealth` is what metrics and the liveness probe read.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 import structlog
@@ -24,6 +25,7 @@ from gpujob.cluster.api_errors import (
     Forbidden,
     Gone,
     JsonObject,
+    NotFound,
     Silent,
     TooManyRequests,
     Unauthorized,
@@ -34,6 +36,7 @@ from gpujob.cluster.client import SILENT_AFTER, ApiClient
 from gpujob.cluster.mirror import Kind, MalformedObject, Mirror
 from gpujob.cluster.pace import LONGEST_RETRY_DELAY, Clock
 from gpujob.cluster.transport import CONNECT_TIMEOUT
+from gpujob.untrusted import tables
 
 DEAD_AFTER = 180.0
 
@@ -51,6 +54,7 @@ class Timings:
     backoff_most: float = 15.0
     hasty_end: float = 1.0  # a watch that ends sooner, without an event, counts as a failure
     page: int = 500
+    absent: float = 120.0  # until it is asked again whether the server has a kind by now
 
     @property
     def replaced_within(self) -> float:
@@ -144,6 +148,9 @@ class _Follower:
         while True:
             try:
                 if self.version is None:
+                    if not await self.is_served():
+                        await self.sleep(self.timings.absent)
+                        continue
                     self.version = await self.list_all()
                 await self.follow(self.version)
             except (ApiError, _UnknownLoss) as error:
@@ -153,6 +160,24 @@ class _Follower:
         self.health.heard(self.kind.key)
 
     # Listing
+
+    async def is_served(self) -> bool:
+        """Whether the server has the kind; finds the version to follow. What it lacks has no objects."""
+        kind = self.kind
+        if not kind.versions:
+            return True
+        try:
+            group = await self.client.get(f"/apis/{kind.resource.group}")
+        except NotFound:
+            group = {}
+        self.heard()
+        served = {str(entry.get("version")) for entry in tables(group, "versions")}
+        version = next((version for version in kind.versions if version in served), None)
+        if version is None:
+            self.mirror.nothing(kind.key)
+            return False
+        self.path = replace(kind.resource, version=version).path()
+        return True
 
     async def list_all(self) -> str:
         """Replaces the kind by a fresh list; gives its version."""

@@ -183,7 +183,8 @@ class Writer:
             log.warning("event not written", about=about, error=str(error))
 
     def _note(self, resource: Resource, obj: Any) -> None:
-        self._mirror.note_written(resource.plural, obj)
+        if resource.plural in self._mirror.kinds:
+            self._mirror.note_written(resource.plural, obj)
 
     def _check(self) -> None:
         if not self._is_leader():

@@ -17,6 +17,7 @@ from gpujob.fleet.growth import doubts_of, growth_of, node_pool_of
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Pool
 from gpujob.fleet.portion import WHOLE
+from gpujob.fleet.request import of_all
 from gpujob.fleet.usage import Usage
 from gpujob.vocabulary import CapacityType, Reason, Vendor
 
@@ -24,6 +25,10 @@ from gpujob.vocabulary import CapacityType, Reason, Vendor
 def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A pool as an admin's GPUPool says; what it leaves open comes from its nodes, the worst of them counting."""
     facts, problem = _common_facts(admin, groups, catalog)
+    request = of_all([group.request for group in groups]) if any(group.by_claim for group in groups) else None
+    if problem is None and request is None and any(group.by_claim for group in groups):
+        sentence = "no one DeviceClass covers the devices of all its nodes; narrow spec.nodeSelector"
+        problem = Finding(Reason.MODELS_DIFFER, sentence)
     origins = [group.origin for group in groups] or _new_origins(admin)
     capacity = admin.capacity_type or _capacity_type(origins)
     coming = pricing.Coming(admin.provision.gpus_per_node, origins[0]) if admin.provision else None
@@ -55,6 +60,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         env=admin.env,
         selector=admin.terms,
         growth=growth,
+        request=request,
         node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
 

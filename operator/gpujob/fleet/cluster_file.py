@@ -17,6 +17,7 @@ from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet import published, slices
 from gpujob.fleet.claims import admin_pool
 from gpujob.fleet.documents import read_documents
+from gpujob.fleet.inventory import read_inventory
 from gpujob.fleet.objects import Node, Pod, read_node, read_pod
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.quota import Quotas, quotas_of, read_quota
@@ -86,7 +87,7 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
     else:
         admin_pools = [admin_pool(pool) for pool in objects.admin_pools]
         of_dra = [item for item in objects.others if item.get("kind") in slices.KINDS]
-        inventory = slices.read_inventory(of_dra) if of_dra else None
+        inventory = read_inventory(of_dra) if of_dra else None
         fleet = read_fleet(
             objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes, inventory=inventory
         )

@@ -11,6 +11,7 @@ from gpujob.fleet import amd, nvidia, upkeep
 from gpujob.fleet.cloud import Origin, origin_of
 from gpujob.fleet.facts import DeviceFacts, devices_of_machine
 from gpujob.fleet.objects import Node, vendor_of
+from gpujob.fleet.request import DeviceRequest
 from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.unreadable import unreadable
 from gpujob.vocabulary import Reason, Vendor
@@ -32,9 +33,18 @@ class DeviceGroup:
     beside: int = 0
     """Usable devices of the node's other resources, which have a share in its CPU and memory too; in devices like these."""
     held: int = 0
-    """Devices that ResourceClaims hold, beside those of pods that ask for the resource."""
+    """Devices that ResourceClaims hold, or that what claims hold leaves no room for."""
+    lent: tuple[tuple[str, int], ...] = ()
+    """Devices of claims that stand for a resource's name, by the pod's uid: counted with the pod while it is there."""
+    request: DeviceRequest | None = None
+    """How a ResourceClaim asks for them, where a DRA driver offers them."""
     silicon: Silicon | None = None
     """Where other resources of the node offer the same cards: what a pod takes of one is gone from the others."""
+
+    @property
+    def by_claim(self) -> bool:
+        """Whether pods can ask for the devices by a ResourceClaim alone, since no resource's name means them."""
+        return self.request is not None and vendor_of(self.resource) is None
 
 
 def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:

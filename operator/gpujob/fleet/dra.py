@@ -1,7 +1,8 @@
 """Device groups of nodes whose devices a DRA driver offers, so that no node lists a resource for them.
 
 A ResourceSlice says in other words what the labellers say: it is put into their words and read by the same readers. A pod
-asks for such devices by the resource name that a DeviceClass gives them; without one nothing can be rendered for them.
+asks for such devices by the resource name that a DeviceClass gives them, else, or where the name means several kinds of
+one node, by a ResourceClaim. A device that no class covers can be asked for by nobody.
 Attributes: NVIDIA dra-driver-nvidia-gpu v0.5 (2026-08), ROCm k8s-gpu-dra-driver v0.1 and v1.0 (2025-10, 2026).
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.catalog.records import Catalog
@@ -19,112 +20,167 @@ from gpujob.fleet import amd, nvidia
 from gpujob.fleet.amd_labels import PREFIXES
 from gpujob.fleet.cloud import origin_of
 from gpujob.fleet.devices import DeviceGroup
-from gpujob.fleet.facts import GIB, MIB
+from gpujob.fleet.facts import GIB, MIB, DeviceFacts
+from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.objects import Labels, Node, vendor_of
-from gpujob.fleet.slices import Inventory, SliceDevice
+from gpujob.fleet.request import DeviceRequest, request_for
+from gpujob.fleet.slices import SliceDevice
 from gpujob.vocabulary import Reason, Vendor
 
 DRIVERS: Final = {"gpu.nvidia.com": Vendor.NVIDIA, "gpu.amd.com": Vendor.AMD}
 USABLE_TYPES: Final = {Vendor.NVIDIA: frozenset({"gpu", "mig"}), Vendor.AMD: frozenset({"amdgpu", "amdgpu-partition"})}
 """Types of devices for containers; those for virtual machines (vfio) are passed over."""
 
+FALLBACKS: Final = {"amdgpu": 80 * GIB, "amdgpu-partition": 20 * GIB}
+"""What AMD's driver v0.1 says of memory that it could not read, by type (source: k8s-gpu-dra-driver v0.1.0, 2025-10)."""
+
 _PCI_DEVICE: Final = re.compile(r"0x[0-9a-fA-F]{4}")
 """Version 0.1 of AMD's driver gave a KFD id under the name under which 1.0 gives the PCI device id."""
 
 
-def with_slices(
-    node: Node, groups: tuple[DeviceGroup, ...], inventory: Inventory, pods: Mapping[str, int], catalog: Catalog
-) -> tuple[DeviceGroup, ...]:
-    """A node's groups with the devices that DRA drivers offer on it.
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """Devices of one kind that a driver offers on a node, and how pods ask for them."""
 
-    `pods` holds the uids of live pods that ask for GPUs, with how many: what the claims of their extended resources hold
-    is counted with the pods.
-    """
-    offered: dict[tuple[Vendor, Labels | str, str], list[SliceDevice]] = defaultdict(list)
-    for device in inventory.devices.get(node.name, ()):
-        vendor = DRIVERS.get(device.driver)
-        if vendor and device.attributes.get("type") in USABLE_TYPES[vendor]:
-            labels = _labels(vendor, device)
-            offered[vendor, repr(sorted(labels.items())), _name(inventory, device)].append(device)
+    vendor: Vendor
+    devices: tuple[SliceDevice, ...]
+    resource: str
+    """The name that a DeviceClass gives them, of all kinds of the node to them alone; else empty."""
+    request: DeviceRequest | None
+
+    @property
+    def first(self) -> SliceDevice:
+        """The device that speaks for all."""
+        return self.devices[0]
+
+    @property
+    def name(self) -> str:
+        """The resource's name; where there is none, the driver with what it offers."""
+        kind = (self.first.type, self.first.attributes.get("profile") or _mode_of(self.first))
+        return self.resource or f"{self.first.driver}/{re.sub(r'[^A-Za-z0-9._-]+', '.', '-'.join(filter(None, kind)))}"
+
+
+def with_slices(
+    node: Node, groups: tuple[DeviceGroup, ...], inventory: Inventory, catalog: Catalog
+) -> tuple[DeviceGroup, ...]:
+    """A node's groups with the devices that DRA drivers offer on it."""
     by_vendor: dict[Vendor, list[DeviceGroup]] = defaultdict(list)
-    for (vendor, _, resource), devices in sorted(
-        offered.items(), key=lambda item: (item[0][0], item[0][2], str(item[0][1]))
-    ):
-        by_vendor[vendor].append(_group(node, vendor, resource, devices, inventory, pods, catalog))
-    kept = [_beside_slices(group, by_vendor, inventory, pods) for group in groups]
+    for offer in _offers(inventory.devices(node.name), inventory):
+        by_vendor[offer.vendor].append(_group(node, offer, inventory, catalog))
+    kept = [_beside_slices(group, by_vendor) for group in groups]
     plugged = {group.facts.vendor for group in kept if group is not None and not _lacks_plugin(group)}
-    new = [group for vendor, found in by_vendor.items() if vendor not in plugged for group in found]
-    return (*(group for group in kept if group is not None), *_apart(new))
+    new = [group for vendor, found in by_vendor.items() if vendor not in plugged for group in _apart(found)]
+    return (*(group for group in kept if group is not None), *new)
+
+
+def _offers(devices: Sequence[SliceDevice], inventory: Inventory) -> list[_Offer]:
+    """The devices by kind, in a fixed order."""
+    kinds: dict[tuple[Vendor, str, str], list[SliceDevice]] = defaultdict(list)
+    for device in devices:
+        vendor = DRIVERS.get(device.driver)
+        if vendor and device.type in USABLE_TYPES[vendor]:
+            name = _resource_name(inventory, device)
+            kinds[vendor, name, repr(sorted(_labels(vendor, device).items()))].append(device)
+    often: dict[str, int] = defaultdict(int)
+    for _, name, _ in kinds:
+        often[name] += 1
+    found = []
+    for (vendor, name, _), same in sorted(kinds.items()):
+        request = request_for(same[0], inventory.classes, inventory.version(same[0]))
+        # Which devices of such a name a pod gets, nobody can say; a claim can.
+        found.append(_Offer(vendor, tuple(same), name if often[name] == 1 else "", request))
+    return found
 
 
 def _apart(groups: Sequence[DeviceGroup]) -> list[DeviceGroup]:
-    """Groups of one resource name: which of its devices a pod gets, nobody can say, so they differ from a whole pool."""
+    """Groups with names of their own, since free devices are counted by name: the model tells them apart."""
     often: dict[str, int] = defaultdict(int)
     for group in groups:
         often[group.resource] += 1
-    return [_ambiguous(group) if often[group.resource] > 1 else group for group in groups]
+    return [
+        replace(group, resource=f"{group.resource}-{_model(group, number)}") if often[group.resource] > 1 else group
+        for number, group in enumerate(groups)
+    ]
 
 
-def _ambiguous(group: DeviceGroup) -> DeviceGroup:
-    sentence = "node {} offers devices of several kinds as {}; give them DeviceClasses of different resource names"
-    problem = Finding(Reason.MODELS_DIFFER, sentence, (group.node.name, group.resource))
-    return replace(group, facts=replace(group.facts, problem=group.facts.problem or problem))
+def _model(group: DeviceGroup, number: int) -> str:
+    accelerator = group.facts.accelerator
+    return re.sub(r"[^a-z0-9]+", "-", accelerator.id.lower()) if accelerator else f"unknown{number}"
 
 
 def _lacks_plugin(group: DeviceGroup) -> bool:
     return group.facts.problem is not None and group.facts.problem.reason is Reason.NO_DEVICE_PLUGIN
 
 
-def _beside_slices(
-    group: DeviceGroup, offered: Mapping[Vendor, list[DeviceGroup]], inventory: Inventory, pods: Mapping[str, int]
-) -> DeviceGroup | None:
+def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[DeviceGroup]]) -> DeviceGroup | None:
     """What a device plugin offers on a node with slices too: the same devices, of which claims may hold some."""
     same = offered.get(group.facts.vendor)
     if not same:
         return group
     if _lacks_plugin(group) or not (group.healthy or group.node.capacity.get(group.resource)):
         return None
-    held = sum(other.held for other in same)
+    held = sum(other.held + sum(count for _, count in other.lent) for other in same)
     sentence = "node {} offers its devices by a device plugin and by DRA; those in ResourceClaims are counted as taken"
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name,))
-    return replace(group, held=held, facts=replace(group.facts, doubts=(*group.facts.doubts, doubt)))
+    facts = replace(group.facts, doubts=(*group.facts.doubts, doubt))
+    return replace(group, held=held, facts=facts, request=same[0].request if len(same) == 1 else None)
 
 
-def _group(
-    node: Node,
-    vendor: Vendor,
-    resource: str,
-    devices: Sequence[SliceDevice],
-    inventory: Inventory,
-    pods: Mapping[str, int],
-    catalog: Catalog,
-) -> DeviceGroup:
-    labels, origin = _labels(vendor, devices[0]), origin_of(node)
-    reader = nvidia if vendor is Vendor.NVIDIA else amd
-    read_as = _resource_of(vendor, devices[0])
-    count = len(devices)
-    told = replace(node, labels={**_others(node.labels, vendor), **labels}, devices={read_as: count}, capacity={})
-    facts = reader.read(told, read_as, origin.instance_type, catalog)
-    if not resource:
-        facts = replace(facts, problem=_unnamed(vendor, devices[0], inventory), unnamed=False)
-    healthy, free = [device for device in devices if device.healthy], _free(devices, inventory)
-    with_pods = sum(inventory.held.get(device.key) in pods for device in healthy if device.key in inventory.held)
+def _group(node: Node, offer: _Offer, inventory: Inventory, catalog: Catalog) -> DeviceGroup:
+    origin = origin_of(node)
+    facts = _facts(node, offer, origin.instance_type, catalog)
+    if not offer.resource and offer.request is None:
+        facts = replace(facts, problem=_without_class(offer.first, inventory), unnamed=False)
+    healthy = sum(device.healthy for device in offer.devices)
+    lent = _lent(offer, inventory)
     return DeviceGroup(
-        node, origin, resource or f"{devices[0].driver}/{devices[0].attributes.get('type')}", facts, count, len(healthy),
-        held=max(0, len(healthy) - free - with_pods),
+        node, origin, offer.name, facts, len(offer.devices), healthy,
+        held=healthy - _free(offer.devices, inventory, node.name) - sum(count for _, count in lent),
+        lent=lent, request=offer.request,
     )  # fmt: skip
 
 
-def _free(devices: Sequence[SliceDevice], inventory: Inventory) -> int:
+def _facts(node: Node, offer: _Offer, instance_type: str, catalog: Catalog) -> DeviceFacts:
+    """What is known of the devices, read of their slices as if a labeller had written it."""
+    vendor, device = offer.vendor, offer.first
+    reader, resource = (nvidia if vendor is Vendor.NVIDIA else amd), _resource_of(vendor, device)
+    labels = _labels(vendor, device)
+
+    def read(labels: Labels) -> DeviceFacts:
+        known = {**_others(node.labels, vendor), **labels}
+        told = replace(node, labels=known, devices={resource: len(offer.devices)}, capacity={})
+        facts: DeviceFacts = reader.read(told, resource, instance_type, catalog)
+        return facts
+
+    facts = read(labels)
+    if vendor is not Vendor.AMD or device.memory != FALLBACKS.get(device.type):
+        return facts
+    # The driver may have made it up: it counts where the catalog's figure is larger, and never alone.
+    without = read({key: value for key, value in labels.items() if not key.endswith(".vram")})
+    return facts if without.memory is not None else replace(facts, memory=None)
+
+
+def _lent(offer: _Offer, inventory: Inventory) -> tuple[tuple[str, int], ...]:
+    """Devices of claims that stand for a resource's name, by pod; where pods ask by claims, all of them are held."""
+    counts: dict[str, int] = defaultdict(int)
+    for device in offer.devices if offer.resource else ():
+        claims = list(inventory.holders(device))
+        if device.healthy and claims and all(claim.extended and claim.pods for claim in claims):
+            counts[claims[0].pods[0]] += 1
+    return tuple(sorted(counts.items()))
+
+
+def _free(devices: Sequence[SliceDevice], inventory: Inventory, node: str) -> int:
     """How many of the devices can be allocated together, beside what claims hold of them and of their cards."""
-    left = dict(inventory.limits)
-    for on_node in {device.node for device in devices}:
-        for device in inventory.devices.get(on_node, ()):
-            if device.key in inventory.held:
-                _take(device, left)
+    left: dict[tuple[str, str, str, str], int] = {}
+    for driver, pool in {device.key[:2] for device in devices}:
+        left |= {(driver, pool, *name): amount for name, amount in inventory.limits((driver, pool)).items()}
+    for device in inventory.devices(node):
+        if inventory.holders(device):
+            _take(device, left)
     count = 0
     for device in devices:
-        if device.healthy and device.key not in inventory.held and _fits(device, left):
+        if device.healthy and not inventory.holders(device) and _fits(device, left):
             _take(device, left)
             count += 1
     return count
@@ -142,22 +198,19 @@ def _take(device: SliceDevice, left: dict[tuple[str, str, str, str], int]) -> No
         left[key] = left.get(key, 0) - amount
 
 
-def _name(inventory: Inventory, device: SliceDevice) -> str:
+def _resource_name(inventory: Inventory, device: SliceDevice) -> str:
     """The resource name by which pods ask for a device; empty where no class gives it one of its vendor's."""
-    names = (one.resource for one in inventory.classes if one.covers(device))
+    names = (one.resource for one in inventory.classes if one.resource and one.covers(device))
     return next((name for name in names if vendor_of(name) is DRIVERS.get(device.driver)), "")
 
 
-def _unnamed(vendor: Vendor, device: SliceDevice, inventory: Inventory) -> Finding:
-    if not inventory.any_class:
-        sentence = (
-            "driver {} offers its devices by DRA, and no DeviceClass is known; add deviceclasses to the description"
-        )
-        return Finding(Reason.NO_RESOURCE_NAME, sentence, (device.driver,))
-    wanted = _resource_of(vendor, device) if device.attributes.get("type") in ("gpu", "amdgpu") else None
-    remedy = f" {wanted}" if wanted else ""
-    sentence = "driver {} offers {} devices by DRA, and no DeviceClass gives them a spec.extendedResourceName{}"
-    return Finding(Reason.NO_RESOURCE_NAME, sentence, (device.driver, device.attributes.get("type"), remedy))
+def _without_class(device: SliceDevice, inventory: Inventory) -> Finding:
+    sentence = "driver {} offers {} devices by DRA, and {}; create one that selects device.driver == '{}'"
+    if inventory.classes:
+        why = "no DeviceClass is known to cover them"
+    else:
+        why = "no DeviceClass is known (a description needs deviceclasses too)"
+    return Finding(Reason.NO_DEVICE_CLASS, sentence, (device.driver, device.type, why, device.driver))
 
 
 # --- a slice's words as labels
@@ -166,7 +219,7 @@ def _unnamed(vendor: Vendor, device: SliceDevice, inventory: Inventory) -> Findi
 def _resource_of(vendor: Vendor, device: SliceDevice) -> str:
     """The resource under which a device plugin would offer the device."""
     profile = device.attributes.get("profile", "")
-    if vendor is Vendor.NVIDIA and device.attributes.get("type") == "mig":
+    if vendor is Vendor.NVIDIA and device.type == "mig":
         return f"nvidia.com/mig-{profile}"
     return nvidia.PLAIN if vendor is Vendor.NVIDIA else amd.PLAIN
 
@@ -191,9 +244,6 @@ def _nvidia_labels(device: SliceDevice) -> dict[str, str]:
 
 def _amd_labels(device: SliceDevice) -> dict[str, str]:
     said, memory = device.attributes, device.memory
-    mode = said.get("partitionProfile") or "_".join(
-        filter(None, (said.get("computePartition"), said.get("memoryPartition")))
-    )
     whole = "spx_nps1" if said.get("type") == "amdgpu" else ""
     pci = said.get("deviceID", "")
     return {
@@ -201,8 +251,15 @@ def _amd_labels(device: SliceDevice) -> dict[str, str]:
         "amd.com/gpu.product-name": re.sub(r"\s+", "_", said.get("productName", "").strip()),
         "amd.com/gpu.vram": f"{(2 * memory + GIB) // (2 * GIB)}G" if memory else "",
         "amd.com/gpu.driver-version": said.get("driverVersionFull") or said.get("driverVersion", ""),
-        "amd.com/gpu.compute-memory-partition": mode.lower() or whole,
+        "amd.com/gpu.compute-memory-partition": _mode_of(device) or whole,
     }
+
+
+def _mode_of(device: SliceDevice) -> str:
+    """The compute and memory partition of an AMD device: cpx_nps4."""
+    said = device.attributes
+    pair = "_".join(filter(None, (said.get("computePartition"), said.get("memoryPartition"))))
+    return (said.get("partitionProfile") or pair).lower()
 
 
 def _others(labels: Labels, vendor: Vendor) -> Labels:

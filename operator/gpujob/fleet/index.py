@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.claimed import claimed_pool
@@ -30,10 +31,13 @@ Key = tuple[str, str]
 
 
 class FleetIndex:
-    """Takes nodes, pods, GPUPools and promises as they change; `fleet` is what they make now."""
+    """Takes nodes, pods, GPUPools and promises as they change; `fleet` is what they make now.
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    `claimed` are the devices that ResourceClaims hold for pods, by uid; it changes under the index, `put_node` tells when.
+    """
+
+    def __init__(self, catalog: Catalog, claimed: Mapping[str, int] = MappingProxyType({})) -> None:
+        self._catalog, self._claimed = catalog, claimed
         self._claims, self._admins = Claims(()), dict[str, AdminPool]()
         self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
         self._homes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
@@ -43,7 +47,7 @@ class FleetIndex:
         self._pods_on: dict[str, dict[Key, Pod]] = defaultdict(dict)
         self._usage = Usage((), ())
         self._resources_on: dict[str, tuple[str, ...]] = {}
-        self.promised = Promised()
+        self.promised = Promised(claimed)
         self._names: dict[Home, Naming] = {}
         self._named_for: tuple[object, ...] = ()
         self._base: dict[Home, Pool] = {}
@@ -161,13 +165,15 @@ class FleetIndex:
                 del usage.devices[name, resource]
             usage.resources.pop(name, None)
             usage.plain.pop(name, None)
+            usage.uids.pop(name, None)
             pods, promises = self._pods_on.get(name), self.promised.on(name)
             if not pods and not promises:
                 self._pods_on.pop(name, None)
                 continue
-            found = Usage((pods or {}).values(), promises)
+            found = Usage((pods or {}).values(), promises, self._claimed)
             usage.resources.update(found.resources)
             usage.plain.update(found.plain)
+            usage.uids.update(found.uids)
             usage.devices.update(found.devices)
             self._resources_on[name] = tuple(resource for _, resource in found.devices)
 
@@ -233,10 +239,13 @@ class FleetIndex:
 
 
 def _differ_in_state(before: Sequence[DeviceGroup], after: Sequence[DeviceGroup]) -> bool:
-    """Whether a node differs only in what comes and goes: ready, cordoned, being deleted."""
+    """Whether a node differs only in what comes and goes: ready, cordoned, being deleted, devices that claims hold."""
     if len(before) != len(after) or not before:
         return False
     old, new = before[0].node, after[0].node
     if replace(new, ready=old.ready, cordoned=old.cordoned, leaving=old.leaving) != old:
         return False
-    return all(replace(one, node=old) == other for one, other in zip(after, before, strict=True))
+    return all(
+        replace(one, node=old, held=other.held, lent=other.lent) == other
+        for one, other in zip(after, before, strict=True)
+    )

@@ -32,8 +32,10 @@ def identity_of(group: DeviceGroup) -> tuple[object, ...]:
     accelerator = facts.accelerator.id if facts.accelerator else ""
     instance = (origin.cloud, origin.instance_type, origin.region, origin.capacity_type, origin.cpu_architecture)
     portion = (facts.portion.kind, facts.portion.profile, facts.portion.pieces, facts.portion.replicas)
+    # Not part of the identity of others, whose names have its hash.
+    asked = (group.request,) if group.by_claim else ()
     return (facts.vendor, accelerator, group.resource, *portion, facts.memory or 0, facts.driver or "", problem, *instance, taints,
-            group.node.price or "")  # fmt: skip
+            group.node.price or "", *asked)  # fmt: skip
 
 
 def names_of(

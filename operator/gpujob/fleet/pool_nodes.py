@@ -39,6 +39,9 @@ def _free(group: DeviceGroup, usage: Usage) -> int:
     """Devices that no pod holds, be it under this resource or under another one of the same cards."""
     node = group.node.name
     free = group.healthy - group.held - usage.devices.get((node, group.resource), 0)
+    if group.lent:
+        # A claim that outlives its pod, or whose pod was not seen yet.
+        free -= sum(count for uid, count in group.lent if uid not in usage.uids.get(node, ()))
     if group.silicon is None:
         return free
     taken = {resource: usage.devices.get((node, resource), 0) for resource, _ in group.silicon.shares}

@@ -14,6 +14,7 @@ from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.fleet.quota import Quotas, quotas_after, taken_by
+from gpujob.fleet.request import DeviceRequest
 from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.stock import Stock
 from gpujob.fleet.taints import TOLERATED_KEYS
@@ -85,6 +86,8 @@ class Pool:
     selector: Selector = ()
     """How a pod finds the nodes of an admin's pool that are not there yet."""
     growth: Growth | None = None
+    request: DeviceRequest | None = None
+    """How a ResourceClaim asks for its devices; None where pods ask by the name of the resource."""
     node_pool: str = ""
     """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
 

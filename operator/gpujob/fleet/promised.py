@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
 from gpujob.fleet.objects import Pod
 from gpujob.fleet.usage import Promise, Usage
@@ -15,7 +15,8 @@ PromiseKey = tuple[str, int, str, int]
 class Promised:
     """What sources promise, each promise once, and which jobs' pods wait for any node of a pool."""
 
-    def __init__(self) -> None:
+    def __init__(self, claimed: Mapping[str, int]) -> None:
+        self._claimed = claimed
         self._told: dict[Hashable, dict[PromiseKey, Promise]] = {}
         self._by: dict[PromiseKey, dict[Hashable, Promise]] = defaultdict(dict)
         self._on: dict[str, dict[PromiseKey, Promise]] = defaultdict(dict)
@@ -62,6 +63,10 @@ class Promised:
             self._pods[after.job_uid][key] = after
             self._move(after.job_uid)
 
+    def take_claims(self) -> None:
+        """Claims changed: the pods of every job that wait for any node are counted again."""
+        self.moved |= self._anywhere.keys()
+
     def _move(self, job: str) -> None:
         if job in self._anywhere:
             self.moved.add(job)
@@ -84,7 +89,7 @@ class Promised:
         """Pods that wait for any node of a pool: pool -> GPUs of a pod -> pods."""
         for job in self.moved:
             if job in self._anywhere:
-                self._awaited[job] = Usage(self.pods_of(job), self._anywhere[job].values()).awaited
+                self._awaited[job] = Usage(self.pods_of(job), self._anywhere[job].values(), self._claimed).awaited
             else:
                 self._awaited.pop(job, None)
         self.moved = set()

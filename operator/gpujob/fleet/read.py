@@ -17,11 +17,11 @@ from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.growth import node_pool_of
+from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Fleet, Pool, unnamed_reserved
-from gpujob.fleet.slices import Inventory
 from gpujob.fleet.usage import Promise, Usage
 
 
@@ -40,19 +40,15 @@ def read_fleet(
     `known` may hold the device groups of nodes already read (by node name), since labels change rarely;
     `inventory` what DRA drivers offer.
     """
-    pods = tuple(pods)
-    usage = Usage(pods, promises)
-    asking = (
-        {pod.uid: sum(pod.devices.values()) for pod in pods if pod.devices and not pod.terminal} if inventory else {}
-    )
+    usage = Usage(pods, promises, inventory.of_pod) if inventory else Usage(pods, promises)
     claims = Claims(admin_pools)
     claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
     discovered: dict[tuple[object, ...], list[DeviceGroup]] = defaultdict(list)
     # In the order of their names, since of equal things the first is shown.
     for node in sorted(nodes, key=lambda node: node.name):
         groups = known[node.name] if known and node.name in known else groups_of(node, catalog)
-        if inventory and node.name in inventory.devices:
-            groups = with_slices(node, groups, inventory, asking, catalog)
+        if inventory:
+            groups = with_slices(node, groups, inventory, catalog)
         for group in groups:
             admin = claims.claim(node, group.resource)
             if admin is None:
@@ -98,6 +94,7 @@ def discovered_pool(naming: Naming, groups: list[DeviceGroup], catalog: Catalog,
         share=first.facts.share,
         problem=first.facts.problem,
         models=first.facts.models if first.facts.problem else (),
+        request=first.request if first.by_claim else None,
         node_pool=node_pool_of(first.node.labels),
         doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts,
     )

@@ -1,15 +1,14 @@
-"""What DRA drivers publish: devices of ResourceSlices, those that ResourceClaims hold, names that DeviceClasses give.
+"""What DRA drivers publish, object by object: devices of ResourceSlices, those that ResourceClaims hold, DeviceClasses.
 
-Everything is hostile: what is not of the wanted type reads as absent. API: resource.k8s.io v1beta1, v1beta2 and v1, which
-differ in where a device's attributes and capacity are (https://kubernetes.io/docs/reference/kubernetes-api/ workload
-resources, ResourceSlice).
+`inventory` puts them together. Everything is hostile: what is not of the wanted type reads as absent. API:
+resource.k8s.io v1beta1, v1beta2 and v1, which differ in where a device's attributes and capacity are
+(https://kubernetes.io/docs/reference/kubernetes-api/ workload resources, ResourceSlice).
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -40,7 +39,7 @@ class SliceDevice:
 
     key: Key
     node: str
-    attributes: Mapping[str, str]
+    attributes: Mapping[str, str] = field(hash=False)
     """Without the driver's domain; numbers and versions as text."""
     memory: int | None = None
     healthy: bool = True
@@ -52,67 +51,100 @@ class SliceDevice:
         """The driver that offers it."""
         return self.key[0]
 
+    @property
+    def type(self) -> str:
+        """What the driver calls its kind: gpu, mig, amdgpu, amdgpu-partition."""
+        return self.attributes.get("type", "")
+
 
 @dataclass(frozen=True, slots=True)
-class NamedClass:
-    """A DeviceClass that pods can ask for by a resource name in their limits."""
+class Slice:
+    """A ResourceSlice: a part of what a driver offers in one of its pools."""
+
+    driver: str
+    pool: str
+    generation: int
+    of: int
+    """Slices that the pool has in this generation; where some are missing, what is free is not known."""
+    version: str
+    """The API version that it was read in, for example resource.k8s.io/v1."""
+    devices: tuple[SliceDevice, ...] = ()
+    limits: tuple[tuple[tuple[str, str], int], ...] = ()
+    """Amounts of shared counters, by set and counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ResourceClaim: the devices allocated to it and the pods for which it is reserved."""
+
+    devices: tuple[Key, ...] = ()
+    pods: tuple[str, ...] = ()
+    """Their uids."""
+    extended: bool = False
+    """Whether it stands for resources that its pod asks for by name, so that it is counted with the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass: what it covers and, where it has one, the resource name by which pods can ask for it."""
 
     name: str
-    resource: str
-    terms: tuple[tuple[str, str], ...]
-    """Attributes (and `driver`) with the value that each must have."""
+    resource: str = ""
+    terms: tuple[tuple[str, str], ...] | None = None
+    """Attributes (and `driver`) with the value that each must have; None where nobody can say what it covers."""
 
     def covers(self, device: SliceDevice) -> bool:
-        """Whether a device is of this class."""
+        """Whether a device is known to be of this class."""
+        if not self.terms:
+            return False
         return all((device.driver if name == "driver" else device.attributes.get(name)) == v for name, v in self.terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """All devices of DRA drivers by node, who holds them, and the classes with a resource name."""
-
-    devices: Mapping[str, tuple[SliceDevice, ...]] = field(default_factory=dict)
-    held: Mapping[Key, str | None] = field(default_factory=dict)
-    """Devices in allocated claims; the uid of the pod where the claim stands for its extended resource."""
-    classes: tuple[NamedClass, ...] = ()
-    any_class: bool = False
-    """Whether there is any DeviceClass at all, so that a missing name is known to be missing."""
-    limits: Mapping[tuple[str, str, str, str], int] = field(default_factory=dict)
-    """Amounts of shared counters: driver, pool, set, counter."""
-
-
-def read_inventory(objects: Iterable[Table]) -> Inventory:
-    """The inventory that these objects make; those of other kinds are passed over, nothing raises."""
-    of_kind: dict[str, list[Table]] = defaultdict(list)
-    for item in objects:
-        of_kind[str(item.get("kind"))].append(item)
-    current = list(_current(of_kind["ResourceSlice"]))
-    devices: dict[str, dict[Key, SliceDevice]] = defaultdict(dict)
-    limits: dict[tuple[str, str, str, str], int] = {}
-    for spec, complete in current:
-        for device in _devices(spec, complete=complete):
-            devices[device.node].setdefault(device.key, device)
-        limits.update(_limits(spec))
-    held = {key: pod for claim in of_kind["ResourceClaim"] for key, pod in _held(claim)}
-    classes = sorted(filter(None, map(_class, of_kind["DeviceClass"])), key=lambda one: one.name)
-    by_node = {node: tuple(found[key] for key in sorted(found)) for node, found in devices.items()}
-    return Inventory(by_node, held, tuple(classes), bool(of_kind["DeviceClass"]), limits)
+def read_slice(raw: Table) -> Slice:
+    """The record of a ResourceSlice object; one that names no driver or pool offers nothing."""
+    spec = table(raw, "spec")
+    pool = table(spec, "pool")
+    return Slice(
+        driver=str(spec.get("driver")),
+        pool=str(pool.get("name")),
+        generation=_count(pool.get("generation")) or 0,
+        of=_count(pool.get("resourceSliceCount")) or 1,
+        version=str(raw.get("apiVersion", ""))[:64],
+        devices=tuple(_devices(spec)),
+        limits=tuple(_limits(spec)),
+    )
 
 
-def _current(slices: Iterable[Table]) -> Iterator[tuple[Table, bool]]:
-    """The slices of each pool's newest generation, and whether all of them are there; older ones no longer count."""
-    pools: dict[tuple[str, str], dict[int, list[Table]]] = defaultdict(lambda: defaultdict(list))
-    for item in sorted(slices, key=lambda one: str(table(one, "metadata").get("name"))):
-        spec = table(item, "spec")
-        pool = table(spec, "pool")
-        pools[str(spec.get("driver")), str(pool.get("name"))][_count(pool.get("generation")) or 0].append(spec)
-    for generations in pools.values():
-        newest = generations[max(generations)]
-        wanted = max(_count(table(spec, "pool").get("resourceSliceCount")) or 1 for spec in newest)
-        yield from ((spec, len(newest) >= wanted) for spec in newest)
+def read_claim(raw: Table) -> Claim:
+    """The record of a ResourceClaim object; what is allocated for an administrator's eyes is taken from nobody."""
+    metadata, status = table(raw, "metadata"), table(raw, "status")
+    results = tables(table(table(status, "allocation"), "devices"), "results")
+    held = tuple(
+        (str(result.get("driver")), str(result.get("pool")), str(result.get("device")))
+        for result in results[:MOST]
+        if result.get("adminAccess") is not True
+    )
+    extended = table(metadata, "annotations").get(EXTENDED_CLAIM) == "true"
+    owners = [*tables(status, "reservedFor"), *(tables(metadata, "ownerReferences") if extended else ())]
+    pods = dict.fromkeys(str(owner.get("uid")) for owner in owners if owner.get("uid"))
+    return Claim(held, tuple(pods) if held else (), extended and bool(held))
 
 
-def _devices(spec: Table, *, complete: bool) -> Iterator[SliceDevice]:
+def read_class(raw: Table) -> DeviceClass:
+    """The record of a DeviceClass object: covered is what plain comparisons of its selectors say."""
+    spec, terms = table(raw, "spec"), []
+    name, resource = str(table(raw, "metadata").get("name"))[:253], spec.get("extendedResourceName")
+    resource = resource[:253] if isinstance(resource, str) else ""
+    for selector in tables(spec, "selectors"):
+        for part in str(table(selector, "cel").get("expression") or "").split("&&"):
+            term = _TERM.fullmatch(part)
+            if term is None:
+                return DeviceClass(name, resource)
+            terms.append((term[1] or term[2], term[3] if term[3] is not None else term[4]))
+    return DeviceClass(name, resource, tuple(terms))
+
+
+def _devices(spec: Table) -> Iterator[SliceDevice]:
     driver, pool = spec.get("driver"), table(spec, "pool").get("name")
     if not isinstance(driver, str) or not isinstance(pool, str):
         return
@@ -123,7 +155,7 @@ def _devices(spec: Table, *, complete: bool) -> Iterator[SliceDevice]:
             continue
         sick = any(taint.get("effect") in KEEPING_AWAY for taint in tables(body, "taints"))
         yield SliceDevice(
-            (driver, pool, name), node, _attributes(body, driver), _memory(body, driver), complete and not sick,
+            (driver, pool, name), node, _attributes(body, driver), _memory(body, driver), not sick,
             tuple(_counters(body)),
         )  # fmt: skip
 
@@ -154,39 +186,11 @@ def _counters(body: Table) -> Iterator[tuple[str, str, int]]:
                 yield str(consumed.get("counterSet")), str(name), amount
 
 
-def _limits(spec: Table) -> Iterator[tuple[tuple[str, str, str, str], int]]:
-    driver, pool = str(spec.get("driver")), str(table(spec, "pool").get("name"))
+def _limits(spec: Table) -> Iterator[tuple[tuple[str, str], int]]:
     for shared in tables(spec, "sharedCounters"):
         for name, value in table(shared, "counters").items():
             amount = _amount(value.get("value") if isinstance(value, dict) else value, parse_bytes)
-            yield (driver, pool, str(shared.get("name")), str(name)), amount or 0
-
-
-def _held(claim: Table) -> Iterator[tuple[Key, str | None]]:
-    """The devices of an allocated claim; those for an administrator's eyes are taken from nobody."""
-    metadata, status = table(claim, "metadata"), table(claim, "status")
-    extended = table(metadata, "annotations").get(EXTENDED_CLAIM) == "true"
-    owners = [*tables(status, "reservedFor"), *tables(metadata, "ownerReferences")]
-    pod = next((str(owner.get("uid")) for owner in owners if owner.get("uid")), None) if extended else None
-    for result in tables(table(table(status, "allocation"), "devices"), "results"):
-        if result.get("adminAccess") is not True:
-            yield (str(result.get("driver")), str(result.get("pool")), str(result.get("device"))), pod
-
-
-def _class(raw: Table) -> NamedClass | None:
-    """A class with a resource name whose selectors are plain comparisons; None where nobody can say what it covers."""
-    spec, terms = table(raw, "spec"), []
-    resource = spec.get("extendedResourceName")
-    if not isinstance(resource, str) or not resource:
-        return None
-    for selector in tables(spec, "selectors"):
-        for part in str(table(selector, "cel").get("expression") or "").split("&&"):
-            term = _TERM.fullmatch(part)
-            if term is None:
-                return None
-            terms.append((term[1] or term[2], term[3] if term[3] is not None else term[4]))
-    name = str(table(raw, "metadata").get("name"))
-    return NamedClass(name, resource[:253], tuple(terms)) if terms else None
+            yield (str(shared.get("name")), str(name)), amount or 0
 
 
 def _amount(value: Any, parse: Any) -> int | None:

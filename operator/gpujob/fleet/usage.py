@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from gpujob.fleet.objects import Pod, Resources
 
@@ -31,10 +32,13 @@ class Promise:
         """What only this promise has, however often it is told."""
         return (self.job_uid, self.attempt, self.node, self.index)
 
-    def kept_by(self, pod: Pod) -> bool:
-        """Whether a bound pod is the promised one: labels are anybody's, so namespace and devices must fit as well."""
+    def kept_by(self, pod: Pod, claimed: Mapping[str, int]) -> bool:
+        """Whether a bound pod is the promised one: labels are anybody's, so namespace and devices must fit as well.
+
+        `claimed` is what ResourceClaims hold for pods, by uid.
+        """
         at_home = self.namespace in ("", pod.namespace)
-        return at_home and pod.devices.get(self.resource, 0) >= self.gpus
+        return at_home and max(pod.devices.get(self.resource, 0), claimed.get(pod.uid, 0)) >= self.gpus
 
 
 def promises_of(
@@ -55,12 +59,15 @@ def promises_of(
 
 
 class Usage:
-    """What pods and promises take of each node."""
+    """What pods and promises take of each node; devices in ResourceClaims (by pod's uid) are counted with the devices."""
 
-    def __init__(self, pods: Iterable[Pod], promises: Iterable[Promise]) -> None:
+    def __init__(
+        self, pods: Iterable[Pod], promises: Iterable[Promise], claimed: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         self.resources: dict[str, Resources] = defaultdict(Resources)
         self.devices: dict[tuple[str, str], int] = defaultdict(int)
-        self.others: dict[tuple[str, str], Resources] = defaultdict(Resources)
+        self.uids: dict[str, set[str]] = defaultdict(set)
+        """Pods that ask for devices by the name of a resource, by node."""
         self.plain: dict[str, Resources] = defaultdict(Resources)
         self.awaited: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         """Pods that wait for any node of a pool: pool -> GPUs of a pod -> pods."""
@@ -68,22 +75,26 @@ class Usage:
         anywhere: dict[tuple[str, int], list[Pod]] = defaultdict(list)
         for pod in pods:
             if pod.node and not pod.terminal:
-                self._take(pod.node, pod.devices, pod.needs)
+                self._take(pod.node, pod.devices, pod.needs, by_claim=pod.uid in claimed)
+                if pod.devices:
+                    self.uids[pod.node].add(pod.uid)
                 if pod.job_uid:
                     arrived[pod.job_uid, pod.attempt, pod.node].append(pod)
                     anywhere[pod.job_uid, pod.attempt].append(pod)
         for promise in promises:
             if not promise.node:
-                came = sum(promise.kept_by(pod) for pod in anywhere.get((promise.job_uid, promise.attempt), ()))
+                came = sum(
+                    promise.kept_by(pod, claimed) for pod in anywhere.get((promise.job_uid, promise.attempt), ())
+                )
                 self.awaited[promise.pool][promise.gpus] += promise.index >= came
                 continue
             pods_there = arrived.get((promise.job_uid, promise.attempt, promise.node), ())
-            if not any(promise.kept_by(pod) for pod in pods_there):
+            if not any(promise.kept_by(pod, claimed) for pod in pods_there):
                 self._take(promise.node, {promise.resource: promise.gpus}, promise.needs)
 
-    def _take(self, node: str, devices: Mapping[str, int], needs: Resources) -> None:
+    def _take(self, node: str, devices: Mapping[str, int], needs: Resources, *, by_claim: bool = False) -> None:
         self.resources[node] += needs
-        if not any(devices.values()):
+        if not by_claim and not any(devices.values()):
             self.plain[node] += needs
         for resource, count in devices.items():
             self.devices[node, resource] += count

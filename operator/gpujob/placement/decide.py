@@ -32,7 +32,7 @@ MISCONFIGURING: Final = frozenset(
         Reason.MODELS_DIFFER,
         Reason.LABELS_CONTRADICT,
         Reason.NO_DEVICE_PLUGIN,
-        Reason.NO_RESOURCE_NAME,
+        Reason.NO_DEVICE_CLASS,
         Reason.RUNTIME_CLASS_MISSING,
         Reason.RUNTIME_UNKNOWN,
         Reason.POOL_UNKNOWN,

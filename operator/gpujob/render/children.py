@@ -12,6 +12,7 @@ from typing import Any
 from gpujob.api.gpujob import GPUJob
 from gpujob.placement.decision import Choice
 from gpujob.render.attempt import Attempt
+from gpujob.render.claims import claim_template
 from gpujob.render.runner import Runner
 from gpujob.render.service import service
 from gpujob.render.workload import workload
@@ -19,12 +20,19 @@ from gpujob.render.workload import workload
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The objects of an attempt, ready for POST; the Service first, so that names resolve when pods start."""
+    """The objects of an attempt, ready for POST: what the pods need first, so that nothing is missing when they start."""
 
     job: dict[str, Any]
     service: dict[str, Any] | None = None
     runner: str = ""
     """The ConfigMap that the pods mount, which must be there first; empty for none."""
+    claims: dict[str, Any] | None = None
+    """The template of its pods' ResourceClaims."""
+
+    @property
+    def in_order(self) -> tuple[dict[str, Any], ...]:
+        """All of them in the order of their creation; the Job comes last."""
+        return tuple(child for child in (self.service, self.claims, self.job) if child is not None)
 
 
 def render(
@@ -44,4 +52,5 @@ def render(
     job that no API server has seen needs a stand-in for its uid.
     """
     one = Attempt(job, attempt, choice, digest, hint, runner)
-    return Children(workload(one, runtime_classes), service(one), one.runner.name if one.runner and one.reports else "")
+    mounted = one.runner.name if one.runner and one.reports else ""
+    return Children(workload(one, runtime_classes), service(one), mounted, claim_template(one))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gpujob.render import reporting
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.code import code_folder
+from gpujob.render.devices import with_devices
 from gpujob.render.environment import as_written
 from gpujob.render.folders import CODE, Folder, folders, read_only
-from gpujob.render.resources import limited
 from gpujob.render.security import container_security
 
 
@@ -29,7 +29,7 @@ def on_devices(attempt: Attempt, variables: list[Manifest]) -> Manifest:
         "workingDir": spec.working_dir or (CODE if spec.code else None),
         "envFrom": as_written(spec.env_from),
         "env": variables,
-        "resources": limited(attempt.choice.needs, attempt.pool.resource, attempt.gpus),
+        "resources": with_devices(attempt),
         "volumeMounts": [
             *(folder.as_mount for folder in own_folders(attempt)),
             *reporting.mounts(attempt),

@@ -8,6 +8,7 @@ from typing import Final
 from gpujob.api.pods import PodMetadata
 from gpujob.render import nvidia, reporting
 from gpujob.render.attempt import Attempt, Manifest
+from gpujob.render.claims import pod_claims, told
 from gpujob.render.code import copy_container, source_volume
 from gpujob.render.container import arguments, on_devices, own_folders
 from gpujob.render.environment import as_written, environment
@@ -33,11 +34,12 @@ LINKERD: Final = "linkerd.io/inject"
 
 def workload(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
     """The Job. By backoffLimit 0 no pod is replaced: a gang ends with its first failure; a new attempt is a new Job."""
-    told = {Annotation.DIGEST: attempt.digest} if attempt.digest else {}
+    notes = {Annotation.DIGEST: attempt.digest, Annotation.CLAIMS: told(attempt)}
+    said = {key: text for key, text in notes.items() if text}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": attempt.metadata(**told, **{Annotation.PLACEMENT: attempt.hint_text()}),
+        "metadata": attempt.metadata(**said, **{Annotation.PLACEMENT: attempt.hint_text()}),
         "spec": {
             "completionMode": "Indexed",
             "completions": attempt.nodes,
@@ -85,6 +87,7 @@ def _pod(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
         "imagePullSecrets": as_written(spec.image_pull_secrets),
         "securityContext": pod_security(attempt),
         "initContainers": [*copy_container(attempt), *map(_without_blanks, preflight_container(attempt))],
+        "resourceClaims": pod_claims(attempt),
         "containers": [_train(attempt)],
         "volumes": [
             *(folder.as_volume for folder in own_folders(attempt)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpujob.api.gpujob import GPUJobStatus
-from gpujob.fleet.objects import Pod, Resources, read_pod
+from gpujob.fleet.objects import MOST_DEVICES, Pod, Resources, read_pod
 from gpujob.fleet.usage import Promise, promises_of
 from gpujob.untrusted import table, tables, whole_number
 from gpujob.vocabulary import PREFLIGHT, RUNNER_PREFIX, TELEMETRY_PORT, Annotation, Label
@@ -149,7 +149,9 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
     labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
     pod = table(table(spec, "template"), "spec")
     use = read_pod({"spec": pod})
-    device = next(((resource, count) for resource, count in use.devices.items() if count), ("", 0))
+    by_name = next(((resource, count) for resource, count in use.devices.items() if count), None)
+    device = by_name or _claimed(annotations.get(Annotation.CLAIMS)) if tables(pod, "resourceClaims") else by_name
+    device = device or ("", 0)
     end = next((c for c in tables(table(raw, "status"), "conditions") if _is_end(c)), {})
     return ChildRecord(
         namespace=str(metadata.get("namespace", "")),
@@ -248,6 +250,13 @@ def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
     fields = (f for term in tables(required, "nodeSelectorTerms") for f in tables(term, "matchFields"))
     named = (f.get("values") for f in fields if f.get("key") == NODE_NAME_FIELD)
     return tuple(str(value) for values in named if isinstance(values, list) for value in values if value)
+
+
+def _claimed(text: Any) -> tuple[str, int] | None:
+    """What a child says of its pods' ResourceClaims: the pool's devices and how many of them each pod gets."""
+    resource, equals, count = str(text)[:320].rpartition("=")
+    number = whole_number(count)
+    return (resource, number) if equals and number and number <= MOST_DEVICES else None
 
 
 def _hint(text: Any) -> Hint:

@@ -23,6 +23,9 @@ KINDS = {
     "/apis/gpujob.dev/v1alpha1/gpuruntimes": "GPURuntime",
     "/apis/node.k8s.io/v1/runtimeclasses": "RuntimeClass",
     "/api/v1/resourcequotas": "ResourceQuota",
+    "/apis/resource.k8s.io/v1/resourceslices": "ResourceSlice",
+    "/apis/resource.k8s.io/v1/resourceclaims": "ResourceClaim",
+    "/apis/resource.k8s.io/v1/deviceclasses": "DeviceClass",
 }
 
 
@@ -43,6 +46,8 @@ class Server:
         status = self.statuses.get(parsed.path)
         if status:
             return status, {"kind": "Status", "message": "no such luck"}
+        if parsed.path == "/apis/resource.k8s.io":
+            return 200, {"kind": "APIGroup", "versions": [{"version": "v1"}, {"version": "v1beta2"}]}
         kind = KINDS[parsed.path]
         start = int(query.get("continue", ["0"])[0])
         if start and self.expire_once:

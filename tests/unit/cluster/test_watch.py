@@ -18,7 +18,7 @@ from gpujob.cluster.client import ApiClient
 from gpujob.cluster.connection import Connection
 from gpujob.cluster.mirror import Kind, Mirror
 from gpujob.cluster.resources import Resource
-from gpujob.cluster.watch import Timings, WatchHealth, _Follower, keep_mirrored, mirror_all
+from gpujob.cluster.watch import DEAD_AFTER, Timings, WatchHealth, _Follower, keep_mirrored, mirror_all
 
 PODS = Kind("pods", Resource("", "v1", "pods"), {"labelSelector": "app=x"})
 QUICK = Timings(silence=5.0, backoff_least=0.01, backoff_most=0.04, hasty_end=0.0)
@@ -384,3 +384,55 @@ async def test_every_byte_makes_a_kind_young_again() -> None:
     assert not world.health.alive(now)
     async with world.running():
         await until(lambda: world.health.alive(now))
+
+
+def group(*versions: str) -> Step:
+    """The answer to which versions of an API group there are; a group without any is not there."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if not versions:
+            return await refuses(404)(request)
+        return web.json_response({"kind": "APIGroup", "versions": [{"version": version} for version in versions]})
+
+    return answer
+
+
+MAYBE = Kind("pods", Resource("resource.k8s.io", "v1", "pods"), {}, versions=("v1", "v1beta2", "v1beta1"))
+
+
+@pytest.mark.parametrize(
+    ("served", "followed"), [(["v1beta1", "v1"], "v1"), (["v1alpha3", "v1beta1", "v1beta2"], "v1beta2")]
+)
+async def test_of_a_kind_that_may_be_missing_the_newest_known_version_is_followed(
+    served: list[str], followed: str
+) -> None:
+    world = World([group(*served), page(10, pod("a", 1))], [], MAYBE)
+    await world.until_at_rest()
+    paths = [request.path for request in world.asked]
+    assert paths == ["/apis/resource.k8s.io", *[f"/apis/resource.k8s.io/{followed}/pods"] * 2]
+    assert world.names == {"a"}
+
+
+@pytest.mark.parametrize("missing", [group(), group("v1alpha3")])
+async def test_a_kind_that_the_server_lacks_has_no_objects_and_is_asked_for_now_and_then(missing: Step) -> None:
+    world = World([missing, missing, group("v1"), page(10, pod("a", 1))], [], MAYBE)
+    seen: list[tuple[bool, set[str]]] = []
+    sleep = world.sleep
+
+    async def look(seconds: float) -> None:
+        seen.append((world.mirror.complete, world.names))
+        await sleep(seconds)
+
+    world.sleep = look  # type: ignore[method-assign]
+    await world.until_at_rest()
+    assert seen == [(True, set())] * 2
+    assert world.slept == [QUICK.absent] * 2
+    assert QUICK.absent < DEAD_AFTER, "a kind that is missing is no reason to restart"
+    assert (world.names, world.health.failures["pods"]) == ({"a"}, 0)
+
+
+async def test_a_version_that_goes_away_is_replaced_by_another() -> None:
+    world = World([group("v1beta1"), page(10, pod("a", 1)), group("v1"), page(12, pod("b", 11))], [refuses(404)], MAYBE)
+    await world.until_at_rest()
+    assert world.asked[-1].path == "/apis/resource.k8s.io/v1/pods"
+    assert world.names == {"b"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from builders import (
     decision,
     device_class,
     fleet,
+    gpupool,
     node,
     pod,
     pool_of,
@@ -22,7 +24,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.fleet.cluster_file import read_cluster
-from gpujob.fleet.slices import read_inventory
+from gpujob.fleet.inventory import read_inventory
+from gpujob.fleet.request import DeviceRequest, request_for
+from gpujob.fleet.slices import read_class, read_slice
+from gpujob.quantity import parse_bytes as parse
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
 GPU = "nvidia.com/gpu"
@@ -106,25 +111,69 @@ def test_the_size_that_amd_s_driver_falls_back_to_is_a_contradiction_and_the_sma
     assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
 
 
+@pytest.mark.parametrize("kind", [{"type": "amdgpu"}, {"type": "amdgpu-partition", "partitionProfile": "cpx_nps2"}])
+def test_memory_that_amd_s_driver_may_have_made_up_never_stands_alone(kind: Object) -> None:
+    made_up = "80Gi" if kind["type"] == "amdgpu" else "20Gi"
+    unknown = mi300x("gpu-0", memory=made_up, deviceID="0xffff", productName="AMD_Instinct_MI999", **kind)
+    objects = [node("n", labels={"rack": "a"}), resource_slice("n", AMD, unknown), AMD_CLASS]
+    named = pool_of(fleet(*objects, gpupool("mine", {"rack": "a"}, accelerator="MI300X")), "n")
+    read = mi300x("gpu-0", memory=made_up, **kind)
+    assert pool_of(fleet(node("n"), resource_slice("n", AMD, read), AMD_CLASS), "n").memory in (None, parse(made_up))
+    assert named.memory is None or named.memory <= parse(made_up)
+
+
 @pytest.mark.parametrize(
     ("classes", "says"),
     [
-        ([], "driver gpu.nvidia.com offers its devices by DRA, and no DeviceClass is known; "
-             "add deviceclasses to the description"),
-        ([device_class(NVIDIA, WHOLE)], "driver gpu.nvidia.com offers gpu devices by DRA, and no DeviceClass gives them a "
-                                        "spec.extendedResourceName nvidia.com/gpu"),
-        ([device_class("mine", WHOLE + " && device.capacity['x'].memory > quantity('1Gi')", GPU)], "no DeviceClass gives"),
-        ([device_class("other", f"device.driver == '{AMD}'", GPU)], "no DeviceClass gives"),
-        ([device_class("mine", WHOLE, "example.com/gpu")], "no DeviceClass gives"),
+        ([], "driver gpu.nvidia.com offers gpu devices by DRA, and no DeviceClass is known (a description needs "
+             "deviceclasses too); create one that selects device.driver == 'gpu.nvidia.com'"),
+        ([device_class("mine", WHOLE + " && device.capacity['x'].memory > quantity('1Gi')", GPU)],
+         "driver gpu.nvidia.com offers gpu devices by DRA, and no DeviceClass is known to cover them; "
+         "create one that selects device.driver == 'gpu.nvidia.com'"),
+        ([device_class("other", f"device.driver == '{AMD}'", GPU)], "no DeviceClass is known to cover them"),
     ],
 )  # fmt: skip
-def test_without_a_resource_name_nothing_is_placed(classes: list[Object], says: str) -> None:
+def test_devices_that_no_class_covers_are_never_placed(classes: list[Object], says: str) -> None:
     found = decision(node("n", labels=H100.labels(8, "")), h100s(), *classes)
     assert found.verdict is Verdict.MISCONFIGURED
     best = found.candidates[0]
-    assert (best.outcome, best.reasons[0].reason) == (Outcome.MISCONFIGURED, Reason.NO_RESOURCE_NAME)
+    assert (best.outcome, best.reasons[0].reason) == (Outcome.MISCONFIGURED, Reason.NO_DEVICE_CLASS)
     assert says in best.reasons[0].message
     assert best.pool.accelerator_id == "H100-SXM"
+
+
+@pytest.mark.parametrize("named", [{}, {"resource": "example.com/gpu"}])
+def test_a_class_without_a_resource_name_is_asked_by_a_claim(named: dict[str, str]) -> None:
+    found = decision(node("n"), h100s(), device_class(NVIDIA, WHOLE, **named), gpusPerNode=8)
+    assert found.choice is not None
+    pool = found.choice.candidate.pool
+    holder = 'device.attributes["gpu.nvidia.com"]'
+    wanted = f'"productName" in {holder} && {holder}.productName == "NVIDIA H100 80GB HBM3"'
+    assert (pool.resource, pool.request) == (
+        "gpu.nvidia.com/gpu",
+        DeviceRequest("resource.k8s.io/v1", NVIDIA, (wanted,)),
+    )
+
+
+def test_what_the_class_does_not_say_the_claim_says() -> None:
+    """A class of a whole driver covers partitions and whole cards: a claim must not get the other."""
+    parts = [mi300x(f"p-{i}", type="amdgpu-partition", partitionProfile="cpx_nps4", memory="24574Mi") for i in range(8)]
+    everything = device_class(AMD, f"device.driver == '{AMD}'")
+    found = fleet(node("n"), resource_slice("n", AMD, mi300x("gpu-0"), *parts), everything)
+    asked = {pool.resource: pool.request and pool.request.selectors[0] for pool in found.pools}
+    assert asked.keys() == {"gpu.amd.com/amdgpu", "gpu.amd.com/amdgpu-partition-cpx_nps4"}
+    assert asked["gpu.amd.com/amdgpu"] is not None
+    assert '.type == "amdgpu" &&' in asked["gpu.amd.com/amdgpu"]
+    assert str(asked["gpu.amd.com/amdgpu-partition-cpx_nps4"]).endswith('.partitionProfile == "cpx_nps4"')
+
+
+@given(said=st.text(min_size=1, max_size=40))
+def test_no_attribute_can_write_the_expression(said: str) -> None:
+    device = read_slice(resource_slice("n", NVIDIA, h100("gpu-0", productName=said))).devices[0]
+    request = request_for(device, [read_class(device_class(NVIDIA, WHOLE))], "resource.k8s.io/v1")
+    assert request is not None
+    before, _, text = request.selectors[0].rpartition(".productName == ")
+    assert (json.loads(text), before.count('"')) == (said, 6)
 
 
 def test_free_devices_are_slices_less_allocated_claims() -> None:
@@ -168,18 +217,22 @@ def test_whole_cards_and_slices_of_the_same_silicon_are_not_added_up() -> None:
     published = resource_slice("n", NVIDIA, h100("gpu-0", consumesCounters=takes(8)), *slices)
     published["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": {"memory": {"value": "8"}}}]
     free = {pool.resource: pool.free for pool in fleet(node("n"), published, NVIDIA_CLASS).pools}
-    assert free == {GPU: 1, "gpu.nvidia.com/mig": 7}
+    assert free == {GPU: 1, "gpu.nvidia.com/mig-1g.10gb": 7}
     taken = resource_claim("c", NVIDIA, "n", "mig-3")
     free = {pool.resource: pool.free for pool in fleet(node("n"), published, NVIDIA_CLASS, taken).pools}
-    assert free == {GPU: 0, "gpu.nvidia.com/mig": 6}
+    assert free == {GPU: 0, "gpu.nvidia.com/mig-1g.10gb": 6}
 
 
-def test_two_models_under_one_name_are_a_problem() -> None:
-    other = h100(
-        "gpu-1", productName="NVIDIA A100-SXM4-80GB", cudaComputeCapability={"version": "8.0.0"}, memory="80Gi"
-    )
-    pools = fleet(node("n"), resource_slice("n", NVIDIA, h100("gpu-0"), other), NVIDIA_CLASS).pools
-    assert [pool.problem and pool.problem.reason for pool in pools] == [Reason.MODELS_DIFFER] * 2
+def test_two_models_under_one_name_are_told_apart_by_claims() -> None:
+    a100 = {"productName": "NVIDIA A100-SXM4-80GB", "cudaComputeCapability": {"version": "8.0.0"}, "memory": "80Gi"}
+    both = resource_slice("n", NVIDIA, h100("gpu-0"), h100("gpu-1", **a100))
+    pools = fleet(node("n"), both, NVIDIA_CLASS, resource_claim("c", NVIDIA, "n", "gpu-1")).pools
+    assert [(pool.resource, pool.free, pool.problem) for pool in pools] == [
+        ("gpu.nvidia.com/gpu-a100-80gb", 0, None),
+        ("gpu.nvidia.com/gpu-h100-sxm", 1, None),
+    ]
+    asked = [pool.request.selectors[0].rpartition(" == ")[2] for pool in pools if pool.request]
+    assert asked == ['"NVIDIA A100-SXM4-80GB"', '"NVIDIA H100 80GB HBM3"']
 
 
 def test_a_device_plugin_beside_the_slices_offers_the_same_devices() -> None:

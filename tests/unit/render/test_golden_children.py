@@ -20,13 +20,13 @@ GOLDEN = Path(__file__).parent / "golden"
 def test_children_are_as_recorded(name: str) -> None:
     children = SAMPLES[name].children()
     # Through JSON, as the API server gets it: tuples, enums or shared parts would show.
-    manifests = [json.loads(json.dumps(m)) for m in (children.job, children.service) if m is not None]
+    manifests = [json.loads(json.dumps(m)) for m in (children.job, children.service, children.claims) if m is not None]
     text = yaml.safe_dump_all(manifests, sort_keys=False, width=10_000, allow_unicode=True)
     path = GOLDEN / f"{name}.yaml"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8"), f"{name} is rendered otherwise; if wanted, set UPDATE_GOLDEN=1"
-    assert manifests == [m for m in (children.job, children.service) if m is not None]
+    assert manifests == [m for m in (children.job, children.service, children.claims) if m is not None]
 
 
 def test_every_golden_file_belongs_to_a_sample() -> None:

@@ -1,0 +1,19 @@
+"""What a container asks of its node when it gets the pod's devices: the training container, and those that try them first.
+
+Containers of one pod that run one after the other get the same devices: the kubelet gives those of an init container to
+the next one that asks for them, and a claim is the pod's.
+"""
+
+from __future__ import annotations
+
+from gpujob.render.attempt import Attempt, Manifest
+from gpujob.render.claims import CLAIM
+from gpujob.render.resources import limited
+
+
+def with_devices(attempt: Attempt) -> Manifest:
+    """The container's resources: the pod's share of the node and its devices, by a resource's name or by claim."""
+    needs = attempt.choice.needs
+    if attempt.pool.request is not None:
+        return {**limited(needs), "claims": [{"name": CLAIM}]}
+    return limited(needs, attempt.pool.resource, attempt.gpus)
