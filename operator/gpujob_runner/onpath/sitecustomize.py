@@ -1,0 +1,67 @@
+"""Starts the reporter where the pod asks for it, gives back the image's PYTHONPATH, then runs the sitecustomize it shadows.
+
+This folder is what PYTHONPATH names, so every interpreter of the container runs this file, old ones too: it stays
+plain, and lets out no exception but those of the shadowed sitecustomize, which Python itself tells.
+"""
+
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _give_back_image_path():
+    """Puts the folders of the image's own PYTHONPATH, which the pod's variable hides, behind those of the pod's."""
+    import json
+
+    folder = os.environ.get("GPUJOB_RUN_FOLDER", "/run/gpujob")
+    with open(os.path.join(folder, "image.json")) as file:
+        told = json.load(file).get("PYTHONPATH") or ""
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    missing = [entry for entry in str(told).split(os.pathsep) if entry and entry not in named]
+    if not missing:
+        return
+    place = 1 + max([i for i, entry in enumerate(sys.path) if entry in named] or [-1])
+    sys.path[place:place] = [entry for entry in missing if entry not in sys.path]
+    os.environ["PYTHONPATH"] = os.pathsep.join([entry for entry in named if entry] + missing)
+
+
+def _start_reporter():
+    """Loads gpujob_runner from beside this folder, without a change of sys.path, and has it watch for torch."""
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    if "gpujob_runner" not in sys.modules:
+        spec = PathFinder.find_spec("gpujob_runner", [os.path.dirname(os.path.dirname(_HERE))])
+        module = module_from_spec(spec)
+        sys.modules["gpujob_runner"] = module
+        spec.loader.exec_module(module)
+    from gpujob_runner.report.watch import arm
+
+    arm(without_optimizer=os.environ.get("GPUJOB_REPORT_OPTIMIZER", "").lower() == "off")
+
+
+def _run_shadowed():
+    """Runs the sitecustomize that would have been found without this folder."""
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    elsewhere = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
+    spec = PathFinder.find_spec("sitecustomize", elsewhere)
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if os.environ.get("GPUJOB_REPORT_PORT") and sys.version_info >= (3, 9):
+    try:  # noqa: SIM105
+        _start_reporter()
+    except Exception:
+        pass
+if sys.version_info >= (3, 4):  # noqa: UP036
+    try:  # noqa: SIM105
+        _give_back_image_path()
+    except Exception:
+        pass
+    _run_shadowed()

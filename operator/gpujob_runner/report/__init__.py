@@ -1,0 +1,12 @@
+"""Tells how a training goes, without a change of its code: steps, samples, tokens, waiting, memory, progress.
+
+    onpath/sitecustomize ─▶ watch ── torch.optim is imported ──────▶ torch_hooks ─▶ rank   (in the training thread: some µs a step)
+                                  ── transformers is imported ─────▶ trainer ─────▶ rank   (the Trainer's own callback, on loopback)
+    onpath/gpujob_report ──────────── the user's one line ─────────▶ process ─────▶ rank
+                                                                                     │ every 2 s, in a thread of its own (process)
+    GET /metrics ◀── server ◀── exposition ◀── shared: figures of all ranks ◀────────┘
+
+`rank` holds the figures of one process; `shared` is the folder by which the processes of a pod know each other; `guard`
+keeps every failure here. What is exported is told in docs/telemetry.md. Imports torch never, only uses what the program
+imported. Nothing starts before the first step, so processes that do not train stay as they are.
+"""

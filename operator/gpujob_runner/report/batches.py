@@ -1,0 +1,110 @@
+"""How many samples and tokens a batch holds, and which of the batches fetched were trained on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+DEEPEST = 4
+MOST_DATA_SETS = 256
+
+NOTHING = (0.0, 0.0, 0.0)
+
+
+def size_of(batch: Any, depth: int = 0) -> tuple[int, int]:
+    """(samples, tokens) of what a DataLoader yielded; 0 where it cannot be told.
+
+    Samples are the leading dimension of the first tensor, tokens the elements of `input_ids`. Reads shapes only, never
+    values, so that nothing waits for a device.
+    """
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        return (int(shape[0]) if len(shape) else 1), 0
+    if depth >= DEEPEST or batch is None or isinstance(batch, (str, bytes)):
+        return 0, 0
+    graphs = getattr(batch, "num_graphs", None)
+    if isinstance(graphs, int):
+        return graphs, 0
+    if hasattr(batch, "keys"):
+        return _size_of_mapping(batch, depth)
+    if isinstance(batch, (list, tuple)):
+        return _size_of_sequence(batch, depth)
+    return 0, 0
+
+
+def _size_of_mapping(batch: Any, depth: int) -> tuple[int, int]:
+    keys = list(batch.keys())
+    if "input_ids" in keys:
+        shape = getattr(batch["input_ids"], "shape", None)
+        if shape is not None:
+            tokens = 1
+            for length in shape:
+                tokens *= int(length)
+            return (int(shape[0]) if len(shape) > 1 else 1), tokens
+    for key in keys:
+        found = size_of(batch[key], depth + 1)
+        if found != (0, 0):
+            return found
+    return 0, 0
+
+
+def _size_of_sequence(batch: Any, depth: int) -> tuple[int, int]:
+    """A list of alike samples counts its entries; inputs and targets side by side count as the inputs."""
+    if not batch:
+        return 0, 0
+    first = batch[0]
+    if isinstance(first, (str, bytes, int, float)):
+        return len(batch), 0
+    if isinstance(batch, list) and len(batch) > 1 and all(hasattr(entry, "keys") for entry in batch):
+        return len(batch), sum(size_of(entry, depth + 1)[1] for entry in batch)
+    if isinstance(first, (list, tuple)) and depth == 0:
+        return len(first), 0
+    shape = getattr(first, "shape", None)
+    if shape is not None and not len(shape):
+        return len(batch), 0
+    return size_of(first, depth + 1)
+
+
+class Ledger:
+    """Batches fetched since the last step, by data set, until a step tells which of them were trained on.
+
+    A data set is trained on once it was the one read last before a step. From then on its batches count, and those of
+    others (an evaluation between two steps) do not, unless no trained one was read.
+    """
+
+    def __init__(self) -> None:
+        self._pending: dict[int, list[float]] = {}
+        self._trained: set[int] = set()
+        self._last: int | None = None
+
+    def fetched(self, data_set: int, samples: int, tokens: int, waited: float) -> None:
+        """A batch of `data_set` (any identity of it) came after `waited` seconds."""
+        entry = self._pending.get(data_set)
+        if entry is None:
+            entry = self._pending[data_set] = [0.0, 0.0, 0.0]
+        entry[0] += samples
+        entry[1] += tokens
+        entry[2] += waited
+        self._last = data_set
+
+    def ended(self, data_set: int) -> None:
+        """`data_set` was read to its end; if that was without a step, while another is trained on, it was evaluation."""
+        if self._last == data_set and self._trained and data_set not in self._trained:
+            self._last = None
+
+    def take(self) -> tuple[float, float, float]:
+        """(samples, tokens, seconds waited) of the step taken now; what was not trained on is forgotten."""
+        pending = self._pending
+        if not pending:
+            return NOTHING
+        drawn = [entry for data_set, entry in pending.items() if data_set in self._trained]
+        if not drawn and self._last in pending:
+            drawn = [pending[self._last]]
+            if len(self._trained) >= MOST_DATA_SETS:
+                self._trained.clear()
+            self._trained.add(self._last)
+        pending.clear()
+        if not drawn:
+            return NOTHING
+        if len(drawn) == 1:
+            return drawn[0][0], drawn[0][1], drawn[0][2]
+        return sum(e[0] for e in drawn), sum(e[1] for e in drawn), sum(e[2] for e in drawn)

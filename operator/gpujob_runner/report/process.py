@@ -1,0 +1,164 @@
+"""The reporter of this process: begun by its first step, forgotten by its forked children.
+
+One thread writes the figures into the pod's folder, and serves them where no other process of the pod does. Everything that costs
+more than a microsecond happens there, every two seconds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from typing import Any
+
+from gpujob_runner.report import guard, settings, torch_state
+from gpujob_runner.report.batches import Ledger, size_of
+from gpujob_runner.report.exposition import exposed
+from gpujob_runner.report.rank import Rank
+from gpujob_runner.report.server import Server
+from gpujob_runner.report.shared import Shared
+
+__all__ = ["Process", "begin", "current", "ledger", "size_of"]
+
+SECONDS_BETWEEN_BEATS = 2.0
+SECONDS_BETWEEN_BINDS = 15.0
+
+current: Process | None = None
+started = time.time()
+_ledger = Ledger()
+
+
+class Process:
+    """A process that trains, and its thread."""
+
+    def __init__(self, asked: settings.Settings) -> None:
+        self.settings = asked
+        self.rank = Rank(asked, started)
+        self.rank.ledger = _ledger
+        _, self.rank.world_size = torch_state.place_in_job()
+        self.devices = torch_state.Devices()
+        self.shared = Shared(asked.folder)
+        self.server: Server | None = None
+        self._memory: dict[int, dict[str, float]] = {}
+        self._last_try = float("-inf")
+        self._told_taken = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beats, name="gpujob-reporter", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread, and ends it before the interpreter does."""
+        self._thread.start()
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        """Ends the thread and gives up port and files; waits a second at most."""
+        try:
+            self._over.set()
+            self._thread.join(1.0)
+            if self.server is not None:
+                self.server.close()
+            self.shared.leave()
+        except Exception as error:
+            guard.failed("stop", error)
+
+    def abandon(self) -> None:
+        """In a forked child: closes what was inherited, touches nothing that the parent still uses."""
+        if self.server is not None:
+            self.server.close_inherited()
+
+    def figures(self) -> dict[str, Any]:
+        """The figures of this process as they are written and served; memory is that of the last beat."""
+        rank, self.rank.world_size = torch_state.place_in_job()
+        device = max(self._memory, key=lambda index: self._memory[index]["reserved_bytes"], default=None)
+        figures = self.rank.figures()
+        figures["on_device"] = None if self.rank.last_step is None else float(device is not None)
+        figures["devices"] = {str(index): told for index, told in self._memory.items()}
+        figures["process_info"] = {
+            **torch_state.info(device),
+            "steps_from": self.rank.steps_from,
+            "samples_from": self.rank.samples_from,
+            "tokens_from": self.rank.tokens_from,
+        }
+        figures["reporter_failures_total"] = dict(guard.failures)
+        return {"rank": rank, "world_size": self.rank.world_size, "pid": os.getpid(), "figures": figures}
+
+    def page(self) -> str:
+        """What /metrics answers: this process and every other of the pod."""
+        return exposed([self.figures(), *self.shared.others()])
+
+    def _beats(self) -> None:
+        while True:
+            self._beat()
+            if self._over.wait(SECONDS_BETWEEN_BEATS):
+                return
+
+    def _beat(self) -> None:
+        """One round: read memory, write the figures, and serve if nobody does."""
+        for part, work in (("memory", self._read_memory), ("folder", self._write), ("server", self._serve)):
+            if guard.is_off(part):
+                continue
+            try:
+                work()
+            except Exception as error:
+                guard.failed(part, error)
+
+    def _read_memory(self) -> None:
+        self._memory = self.devices.figures()
+
+    def _write(self) -> None:
+        self.shared.write(self.figures())
+
+    def _serve(self) -> None:
+        clock = time.monotonic()
+        if self.server is not None or clock - self._last_try < SECONDS_BETWEEN_BINDS:
+            return
+        if not self.shared.may_serve():
+            return
+        self._last_try = clock
+        try:
+            self.server = Server(self.settings.address, self.settings.port, self.page)
+        except OSError as error:
+            if not self._told_taken:
+                self._told_taken = True
+                guard.say(
+                    f"port {self.settings.port} is not free for the reporter ({error.strerror}), tried again from time to time"
+                )
+            return
+        self.shared.note_port(self.server.port)
+        self.server.start()
+
+
+def begin() -> Process:
+    """Starts the reporter of this process; called by its first step."""
+    global current
+    asked = settings.read()
+    if asked is None:
+        raise RuntimeError(f"{settings.PORT} is gone from the environment")
+    process = Process(asked)
+    current = process
+    process.start()
+    return process
+
+
+def ledger() -> Ledger:
+    """The batches fetched by this process; there before the first step is."""
+    return _ledger
+
+
+def _forget() -> None:
+    """In a forked child: it trains nothing until it takes a step itself."""
+    global current, _ledger, started
+    inherited, current = current, None
+    _ledger = Ledger()
+    guard.failures.clear()
+    started = time.time()
+    if inherited is not None:
+        try:
+            inherited.abandon()
+        except Exception as error:
+            guard.failed("fork", error)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,50 @@
+"""What the pod says to the reporter, by environment variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+PORT = "GPUJOB_REPORT_PORT"
+
+
+class Settings(NamedTuple):
+    """`port` 0 takes any free one; amounts are of one step of the whole job."""
+
+    port: int
+    address: str
+    folder: str
+    samples_per_step: float | None
+    tokens_per_step: float | None
+
+
+def read(environment: Mapping[str, str] = os.environ) -> Settings | None:
+    """The settings, or None where the pod asks for no reporter."""
+    port = whole(environment.get(PORT))
+    if port is None or port > 65535:
+        return None
+    return Settings(
+        port=port,
+        address=environment.get("POD_IP", ""),
+        folder=environment.get("GPUJOB_RUN_FOLDER", "/run/gpujob"),
+        samples_per_step=_amount(environment.get("GPUJOB_SAMPLES_PER_STEP")),
+        tokens_per_step=_amount(environment.get("GPUJOB_TOKENS_PER_STEP")),
+    )
+
+
+def whole(text: str | None) -> int | None:
+    """A whole number from 0 on, or None for anything else."""
+    try:
+        number = int(text or "")
+    except ValueError:
+        return None
+    return number if number >= 0 else None
+
+
+def _amount(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 < number < float("inf") else None

@@ -1,0 +1,171 @@
+"""Where the reporter touches torch: a hook after each optimizer step, and a look at what the DataLoader yields.
+
+Both run in the program's own thread and let no exception out. The hook is registered with torch's own global registry, so
+compiled, fused, sharded and third-party optimizers that inherit from torch's are all seen.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from gpujob_runner.report import guard, process
+from gpujob_runner.report.mailbox import ROOM, Mailbox
+
+SECONDS_BETWEEN_LETTERS = 0.5
+
+_handle: Any | None = None
+_inside_engine = False
+
+
+class Unknown:
+    """Steps whose fate only the device knows: GradScaler hands a fused optimizer its verdict as a tensor on the device."""
+
+    def __init__(self) -> None:
+        self._verdicts: list[Any] = []
+        self._mailbox: Mailbox | None = None
+        self._sent = 0.0
+
+    def hold(self, verdict: Any, rank: Any) -> None:
+        """Keeps the verdict of a step just counted as held, and releases those that arrived."""
+        if self._mailbox is None:
+            self._mailbox = Mailbox(sys.modules["torch"])
+        self._verdicts.append(verdict)
+        clock = time.perf_counter()
+        if (len(self._verdicts) >= ROOM or clock - self._sent >= SECONDS_BETWEEN_LETTERS) and self._mailbox.can_post():
+            letter, self._verdicts = self._verdicts[:ROOM], self._verdicts[ROOM:]
+            self._sent = clock
+            self._mailbox.post(letter)
+        for letter in self._mailbox.collect():
+            rank.release(len(letter), sum(1 for number in letter if number))
+
+
+_unknown = Unknown()
+
+
+def watch_optimizers(module: Any) -> None:
+    """Registers the hook; `module` is torch.optim.optimizer, just imported."""
+    global _handle
+    register = getattr(module, "register_optimizer_step_post_hook", None)
+    if register is None:
+        guard.say("this torch is older than 2.0 and tells no optimizer steps; add gpujob_report.step() to the program")
+        return
+    _handle = register(after_step)
+
+
+def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    """Counts a step; called by torch after each step of any optimizer."""
+    try:
+        if _inside_engine:
+            return
+        rank = (process.current or process.begin()).rank
+        if rank.steps_from != "optimizer" or not rank.begins_step(id(optimizer)):
+            return
+        verdict = getattr(optimizer, "found_inf", None)
+        if verdict is None:
+            rank.step()
+        elif verdict.device.type == "cpu":
+            if verdict.item():
+                rank.skipped += 1
+            else:
+                rank.step()
+        else:
+            rank.step(held=True)
+            _unknown.hold(verdict, rank)
+    except Exception as error:
+        _failed("steps", error)
+
+
+# Dynamo runs the hook outside of its graphs: a compiled optimizer counts, and no clock is baked into a graph.
+after_step._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
+def _failed(part: str, error: Exception) -> None:
+    global _handle
+    try:
+        guard.failed(part, error)
+        if guard.is_off(part) and _handle is not None:
+            _handle.remove()
+            _handle = None
+    except Exception:
+        pass
+
+
+def watch_batches(module: Any) -> None:
+    """Looks at what each DataLoader yields; `module` is torch.utils.data.dataloader, just imported."""
+    iterator = module._BaseDataLoaderIter
+    original = iterator.__next__
+    gradients = sys.modules["torch"].is_grad_enabled
+    clock = time.perf_counter
+
+    def __next__(self: Any) -> Any:  # noqa: N807
+        began = clock()
+        try:
+            batch = original(self)
+        except StopIteration:
+            _ended(self)
+            raise
+        _fetched(self, batch, clock() - began, gradients)
+        return batch
+
+    __next__.__wrapped__ = original  # type: ignore[attr-defined]
+    iterator.__next__ = __next__
+
+
+def _fetched(iterator: Any, batch: Any, waited: float, gradients: Any) -> None:
+    try:
+        if guard.is_off("batches") or not gradients():
+            return
+        samples, tokens = process.size_of(batch)
+        process.ledger().fetched(id(iterator._dataset), samples, tokens, waited)
+    except Exception as error:
+        guard.failed("batches", error)
+
+
+def _ended(iterator: Any) -> None:
+    try:
+        if not guard.is_off("batches"):
+            process.ledger().ended(id(iterator._dataset))
+    except Exception as error:
+        guard.failed("batches", error)
+
+
+def watch_deepspeed(module: Any) -> None:
+    """Counts the steps of a DeepSpeed engine by the engine's own counters; `module` is deepspeed.runtime.engine.
+
+    The engine steps its inner optimizer once for each group of parameters, which the hook alone would count each.
+    """
+    engine = module.DeepSpeedEngine
+    original = engine._take_model_step
+
+    def _take_model_step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        global _inside_engine
+        before = _steps_of(self)
+        _inside_engine = True
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _inside_engine = False
+            _engine_stepped(before, _steps_of(self))
+
+    _take_model_step.__wrapped__ = original  # type: ignore[attr-defined]
+    engine._take_model_step = _take_model_step
+
+
+def _steps_of(engine: Any) -> Any:
+    return getattr(engine, "global_steps", None), getattr(engine, "skipped_steps", None)
+
+
+def _engine_stepped(before: Any, after: Any) -> None:
+    try:
+        rank = (process.current or process.begin()).rank
+        if rank.steps_from == "line":
+            return
+        rank.steps_from = "deepspeed"
+        skipped = after[1] - before[1]
+        rank.skipped += skipped
+        if after[0] - before[0] - skipped > 0:
+            rank.step()
+    except Exception as error:
+        guard.failed("deepspeed", error)

@@ -1,0 +1,133 @@
+"""Progress of a Hugging Face Trainer, by its own callback for Kubeflow.
+
+The callback posts {"trainerStatus": {progressPercentage, estimatedRemainingSeconds, metrics}} every five seconds to
+KUBEFLOW_TRAINER_SERVER_URL, with the token in the file KUBEFLOW_TRAINER_SERVER_TOKEN. Both are set here when
+transformers is imported; who answers is the same process, on its loopback address, from the moment a Trainer is built.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+import tempfile
+import threading
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from gpujob_runner.report import guard, process
+from gpujob_runner.report.server import QuietHandler, QuietServer
+
+URL = "KUBEFLOW_TRAINER_SERVER_URL"
+TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"
+NOBODY_YET = "http://127.0.0.1:9/"
+"""Stands in the environment until a Trainer is built, so that the callback counts as available."""
+OURS = "GPUJOB_TRAINER_TOKEN"
+LARGEST_POST = 64 * 1024
+
+_listening: QuietServer | None = None
+
+
+def watch_trainer(module: Any, environment: MutableMapping[str, str] = os.environ) -> None:
+    """Makes the callback report here; `module` is transformers.integrations.integration_utils, just imported."""
+    callback = getattr(module, "KubeflowCallback", None)
+    if callback is None:
+        return
+    somebody_elses = URL in environment or TOKEN in environment
+    if somebody_elses and environment.get(TOKEN) != environment.get(OURS, ""):
+        return
+    environment[URL] = NOBODY_YET
+    environment[TOKEN] = environment[OURS] = ""
+    original = callback.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        try:
+            listen(environment)
+        except Exception as error:
+            guard.failed("trainer", error)
+        original(self, *args, **kwargs)
+
+    __init__.__wrapped__ = original  # type: ignore[attr-defined]
+    callback.__init__ = __init__
+
+
+def listen(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Answers on a free port of the loopback address, once for a process; puts URL and token in the environment."""
+    global _listening
+    if _listening is not None:
+        return
+    secret = secrets.token_hex(16)
+    file, path = tempfile.mkstemp(prefix="gpujob-token-")
+    with os.fdopen(file, "w") as out:
+        out.write(secret)
+    server = QuietServer(("127.0.0.1", 0), _handler(secret))
+    environment[URL] = f"http://127.0.0.1:{server.server_address[1]}/"
+    environment[TOKEN] = environment[OURS] = path
+    _past_proxies(environment)
+    threading.Thread(target=server.serve_forever, name="gpujob-trainer", daemon=True).start()
+    _listening = server
+
+
+def _past_proxies(environment: MutableMapping[str, str]) -> None:
+    """Keeps the posts on the loopback address where the pod has a proxy for HTTP."""
+    if not any(environment.get(name) for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")):
+        return
+    name = "no_proxy" if "no_proxy" in environment or "NO_PROXY" not in environment else "NO_PROXY"
+    exceptions = environment.get(name, "")
+    if exceptions != "*" and "127.0.0.1" not in exceptions.split(","):
+        environment[name] = f"{exceptions},127.0.0.1" if exceptions else "127.0.0.1"
+
+
+def _handler(secret: str) -> Any:
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:  # noqa: N802
+            if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), f"Bearer {secret}".encode()):
+                self.answer(401, "")
+                return
+            length = self.headers.get("Content-Length", "")
+            if not length.isdigit() or int(length) > LARGEST_POST:
+                self.answer(413, "")
+                return
+            try:
+                told = json.loads(self.rfile.read(int(length)))
+                take((process.current or process.begin()).rank, told["trainerStatus"], time.time())
+            except Exception as error:
+                guard.failed("trainer", error)
+            self.answer(200, "")
+
+    return Handler
+
+
+def take(rank: Any, status: Any, now: float) -> None:
+    """Puts what a Trainer said into the figures of `rank`; what is no number is left out."""
+    percent = number_in(status.get("progressPercentage"))
+    if percent is not None:
+        remaining = number_in(status.get("estimatedRemainingSeconds"))
+        rank.progress = (min(100.0, max(0.0, percent)) / 100, remaining, now)
+    for metric in status.get("metrics") or ():
+        value = number_in(metric.get("value"), any_number=True)
+        if value is not None:
+            rank.name_metric(metric.get("name"), value)
+
+
+def number_in(value: Any, any_number: bool = False) -> float | None:
+    """A number, also from text; not finite ones only if `any_number`."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if any_number or abs(number) < 1e300 else None
+
+
+def forget() -> None:
+    """In a forked child: closes the parent's port."""
+    global _listening
+    inherited, _listening = _listening, None
+    if inherited is not None:
+        inherited.socket.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget)

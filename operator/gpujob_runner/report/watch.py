@@ -1,0 +1,90 @@
+"""Waits for the program to import what the reporter looks at, and imports nothing of it itself.
+
+`arm` puts a finder before all others. It finds nothing itself: for the few names it waits for it asks the finders behind it, and
+has its own function called once the module is there. Small, since every interpreter of the container runs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, Callable
+
+WATCHED: dict[str, str] = {
+    "torch.optim.optimizer": "torch_hooks.watch_optimizers",
+    "torch.utils.data.dataloader": "torch_hooks.watch_batches",
+    "deepspeed.runtime.engine": "torch_hooks.watch_deepspeed",
+    "transformers.integrations.integration_utils": "trainer.watch_trainer",
+}
+"""Module that is waited for, and the function of this package that is called with it."""
+
+OPTIMIZER = "torch.optim.optimizer"
+
+
+class Loader:
+    """A module's own loader, followed by a call; leaves no trace of itself in the module."""
+
+    def __init__(self, loader: Any, then: Callable[[Any], None]) -> None:
+        self._loader = loader
+        self._then = then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._then(module)
+
+
+class Finder:
+    """Finds the watched modules by the other finders, each once."""
+
+    def __init__(self, watched: dict[str, str]) -> None:
+        self.waiting = dict(watched)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any | None:
+        if name not in self.waiting:
+            return None
+        function = self.waiting.pop(name)
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec = find(name, path, target)
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = Loader(spec.loader, lambda module: call(function, module))
+                return spec
+        return None
+
+
+def call(function: str, module: Any) -> None:
+    """Calls "module.function" of this package with what was imported; a failure stays here."""
+    try:
+        home, _, name = function.partition(".")
+        getattr(import_module("gpujob_runner.report." + home), name)(module)
+    except Exception as error:
+        _told(function, error)
+
+
+def _told(function: str, error: Exception) -> None:
+    try:
+        from gpujob_runner.report import guard
+
+        guard.failed(function.partition(".")[2], error)
+    except Exception:
+        pass
+
+
+def arm(without_optimizer: bool = False) -> None:
+    """Watches from now on; `without_optimizer` leaves the optimizers alone, so that only the user's line counts steps."""
+    if any(isinstance(finder, Finder) for finder in sys.meta_path):
+        return
+    watched = {name: function for name, function in WATCHED.items() if not (without_optimizer and name == OPTIMIZER)}
+    for name in [name for name in watched if name in sys.modules]:
+        call(watched.pop(name), sys.modules[name])
+    sys.meta_path.insert(0, Finder(watched))
