@@ -10,7 +10,7 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _give_back_image_path():
+def _give_back_image_path() -> None:
     """Puts the folders of the image's own PYTHONPATH, which the pod's variable hides, behind those of the pod's."""
     import json
 
@@ -26,13 +26,15 @@ def _give_back_image_path():
     os.environ["PYTHONPATH"] = os.pathsep.join([entry for entry in named if entry] + missing)
 
 
-def _start_reporter():
+def _start_reporter() -> None:
     """Loads gpujob_runner from beside this folder, without a change of sys.path, and has it watch for torch."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
     if "gpujob_runner" not in sys.modules:
         spec = PathFinder.find_spec("gpujob_runner", [os.path.dirname(os.path.dirname(_HERE))])
+        if spec is None or spec.loader is None:
+            return
         module = module_from_spec(spec)
         sys.modules["gpujob_runner"] = module
         spec.loader.exec_module(module)
@@ -41,7 +43,7 @@ def _start_reporter():
     arm(without_optimizer=os.environ.get("GPUJOB_REPORT_OPTIMIZER", "").lower() == "off")
 
 
-def _run_shadowed():
+def _run_shadowed() -> None:
     """Runs the sitecustomize that would have been found without this folder."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec

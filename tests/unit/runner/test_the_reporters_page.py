@@ -1,0 +1,102 @@
+"""Prometheus text out of figures that may be anything; the list of metrics is the one in docs/telemetry.md."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpujob_runner.report.exposition import METRICS, POD_METRICS, exposed
+from gpujob_runner.report.rank import Rank
+from gpujob_runner.report.settings import Settings
+
+DOCS = Path(__file__).parents[3] / "docs" / "telemetry.md"
+
+
+def told(rank: Any = 0, **figures: Any) -> dict[str, Any]:
+    return {"rank": rank, "world_size": 16, "figures": figures}
+
+
+def samples(page: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every sample of a page, read by Prometheus' own client."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def test_the_docs_name_exactly_what_is_exported() -> None:
+    rows = dict(re.findall(r"^\| `gpujob_(\w+)` \| (\w+) \|", DOCS.read_text(), re.MULTILINE))
+    assert rows == {name: kind for name, kind, _ in (*POD_METRICS, *METRICS)}
+
+
+def test_counters_and_only_they_end_in_total() -> None:
+    assert all((kind == "counter") == name.endswith("_total") for name, kind, _ in (*POD_METRICS, *METRICS))
+
+
+def test_a_page() -> None:
+    page = exposed(
+        [
+            told(1, steps_total=3),
+            told(
+                0,
+                steps_total=4,
+                step_duration_seconds={"sum": 2.5, "count": 4.0, "0.5": 0.5},
+                devices={"0": {"peak_bytes": 2.0**33}},
+                training_metric={'lo"ss\\': math.nan},
+                process_info={"torch": "2.15", "backend": "cuda"},
+                reporter_failures_total={"memory": 1},
+            ),
+        ]
+    )
+    found = samples(page)
+    assert found[("gpujob_world_size", ())] == 16
+    assert found[("gpujob_ranks_reporting", ())] == 2
+    assert found[("gpujob_steps_total", (("rank", "0"),))] == 4
+    assert found[("gpujob_steps_total", (("rank", "1"),))] == 3
+    assert found[("gpujob_step_duration_seconds", (("quantile", "0.5"), ("rank", "0")))] == 0.5
+    assert found[("gpujob_step_duration_seconds_sum", (("rank", "0"),))] == 2.5
+    assert found[("gpujob_device_memory_peak_bytes", (("device", "0"), ("rank", "0")))] == 2**33
+    assert math.isnan(found[("gpujob_training_metric", (("name", 'lo"ss\\'), ("rank", "0")))])
+    assert found[("gpujob_process_info", (("backend", "cuda"), ("rank", "0"), ("torch", "2.15")))] == 1
+    assert found[("gpujob_reporter_failures_total", (("part", "memory"), ("rank", "0")))] == 1
+    assert page.index('steps_total{rank="0"}') < page.index('steps_total{rank="1"}')
+
+
+def test_every_figure_of_a_rank_is_on_the_page() -> None:
+    rank = Rank(Settings(0, "", "", 1, 1), 1.0)
+    rank.step()
+    rank.step()
+    rank.progress, rank.checkpoint = (0.5, 2.0, 3.0), (4.0, 5.0)
+    rank.name_metric("loss", 1.0)
+    memory = {name.removeprefix("device_memory_"): 1.0 for name, _, _ in METRICS if name.startswith("device_memory_")}
+    figures = rank.figures() | {
+        "devices": {"0": memory},
+        "on_device": 1.0,
+        "process_info": {"torch": "2"},
+        "reporter_failures_total": {"x": 1},
+    }
+    page = exposed([{"rank": 0, "world_size": 1, "figures": figures}])
+    assert [name for name, _, _ in METRICS if f"# TYPE gpujob_{name} " not in page] == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "1", None, [], {}, 10**400, {"0": "x"}, True])
+def test_anything_may_stand_in_another_process_file(value: Any) -> None:
+    figures = dict.fromkeys([name for name, _, _ in METRICS] + ["devices"], value)
+    page = exposed(
+        [told(0, steps_total=7), {"rank": value, "world_size": value, "figures": figures}, {"figures": value}]
+    )
+    assert samples(page)[("gpujob_up", ())] == 1
+
+
+def test_of_two_processes_of_one_rank_the_one_that_stepped_last_is_told() -> None:
+    page = exposed(
+        [told(0, steps_total=1, last_step_timestamp_seconds=9), told(0, steps_total=2, last_step_timestamp_seconds=5)]
+    )
+    assert samples(page)[("gpujob_steps_total", (("rank", "0"),))] == 1
+    assert samples(page)[("gpujob_ranks_reporting", ())] == 1

@@ -1,0 +1,116 @@
+"""Samples and tokens of batches, by shape alone, and which batches count for a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpujob_runner.report.batches import Ledger, size_of
+
+
+class Tensor:
+    """What a tensor is to the reporter: a shape."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+
+class Graphs:
+    num_graphs = 7
+
+
+class Encoding(dict[str, Any]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"),
+    [
+        pytest.param(Tensor(8, 3, 224, 224), (8, 0), id="images"),
+        pytest.param([Tensor(8, 3), Tensor(8)], (8, 0), id="inputs and targets"),
+        pytest.param((Tensor(8, 3), Tensor(8)), (8, 0), id="a tuple of them"),
+        pytest.param({"input_ids": Tensor(4, 128), "labels": Tensor(4, 128)}, (4, 512), id="tokens"),
+        pytest.param(
+            {"labels": Tensor(4, 128), "input_ids": Tensor(4, 128)}, (4, 512), id="tokens, whatever comes first"
+        ),
+        pytest.param({"input_ids": Tensor(128)}, (1, 128), id="one sample of tokens"),
+        pytest.param(Encoding(input_ids=Tensor(2, 5)), (2, 10), id="anything with keys"),
+        pytest.param((Encoding(input_ids=Tensor(2, 5)), Tensor(2)), (2, 10), id="tokens and targets"),
+        pytest.param({"pixel_values": Tensor(6, 3, 8, 8)}, (6, 0), id="a mapping without tokens"),
+        pytest.param([{"image": Tensor(3, 8, 8)}, {"image": Tensor(3, 9, 9)}], (2, 0), id="a list of samples"),
+        pytest.param([{"input_ids": Tensor(5)}, {"input_ids": Tensor(7)}], (2, 12), id="a list of samples with tokens"),
+        pytest.param((["a.png", "b.png"], Tensor(2)), (2, 0), id="names and targets"),
+        pytest.param(([Tensor(3, 8, 8)] * 5, [{}] * 5), (5, 0), id="detection"),
+        pytest.param([Tensor(), Tensor(), Tensor()], (3, 0), id="numbers"),
+        pytest.param(["a", "b"], (2, 0), id="texts"),
+        pytest.param(Graphs(), (7, 0), id="graphs"),
+        pytest.param(Tensor(), (1, 0), id="one number"),
+        pytest.param([], (0, 0), id="nothing"),
+        pytest.param(None, (0, 0), id="none"),
+        pytest.param(object(), (0, 0), id="something else"),
+        pytest.param({"meta": "x", "deep": {"deeper": {"x": [Tensor(3)]}}}, (3, 0), id="nested"),
+    ],
+)
+def test_size(batch: Any, size: tuple[int, int]) -> None:
+    assert size_of(batch) == size
+
+
+def test_a_batch_that_holds_itself_ends() -> None:
+    batch: list[Any] = []
+    batch.append(batch)
+    assert size_of([batch]) == (1, 0)
+
+
+def test_batches_of_an_accumulated_step_add_up() -> None:
+    ledger = Ledger()
+    for _ in range(4):
+        ledger.fetched(1, 8, 80, 0.5)
+    assert ledger.take() == (32, 320, 2.0)
+    assert ledger.take() == (0, 0, 0)
+
+
+def test_an_evaluation_between_two_steps_is_not_trained_on() -> None:
+    ledger = Ledger()
+    ledger.fetched(1, 8, 0, 0)
+    ledger.take()
+    for _ in range(10):
+        ledger.fetched(2, 100, 0, 0)
+    ledger.ended(2)
+    ledger.fetched(1, 8, 0, 0)
+    assert ledger.take()[0] == 8
+
+
+def test_an_evaluation_before_the_last_step_of_an_epoch_read_ahead_is_not_trained_on() -> None:
+    ledger = Ledger()
+    ledger.fetched(1, 8, 0, 0)
+    ledger.fetched(1, 8, 0, 0)
+    ledger.take()
+    ledger.fetched(2, 100, 0, 0)
+    ledger.ended(2)
+    assert ledger.take()[0] == 0
+
+
+def test_an_evaluation_before_the_training_is_not_trained_on() -> None:
+    ledger = Ledger()
+    ledger.fetched(2, 100, 0, 0)
+    ledger.fetched(1, 8, 0, 0)
+    assert ledger.take()[0] == 8
+
+
+def test_of_two_data_sets_read_in_step_the_last_counts() -> None:
+    ledger = Ledger()
+    taken = []
+    for _ in range(3):
+        ledger.fetched(1, 8, 0, 0)
+        ledger.fetched(2, 24, 0, 0)
+        taken.append(ledger.take()[0])
+    assert taken == [24, 24, 24]
+
+
+def test_a_second_phase_on_other_data_counts() -> None:
+    ledger = Ledger()
+    ledger.fetched(1, 8, 0, 0)
+    ledger.take()
+    ledger.fetched(2, 16, 0, 0)
+    assert ledger.take()[0] == 16

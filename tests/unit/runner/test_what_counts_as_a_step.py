@@ -1,0 +1,127 @@
+"""Steps of one process: optimizers that take turns, the program's own line, and amounts told by the spec."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpujob_runner.report.rank import MOST_NAMES, WINDOW, Rank
+from gpujob_runner.report.settings import Settings
+
+
+def a_rank(samples_per_step: float | None = None) -> Rank:
+    return Rank(Settings(0, "", "/nowhere", samples_per_step, None), started=1.0)
+
+
+def steps(order: str) -> int:
+    """Counted steps when the optimizers named by letters step in this order."""
+    rank = a_rank()
+    for letter in order:
+        if rank.begins_step(ord(letter)):
+            rank.step()
+    return rank.steps
+
+
+@pytest.mark.parametrize(
+    ("order", "counted"),
+    [
+        pytest.param("AAAA", 4, id="one optimizer"),
+        pytest.param("DGDGDG", 3, id="two that take turns"),
+        pytest.param("DDDDDGDDDDDG", 10, id="a critic that steps five times for one step of its generator"),
+        pytest.param("abcdabcdabcd", 3, id="one for each parameter"),
+        pytest.param("abcddcbaabcd", 3, id="in another order"),
+        pytest.param("IOIOIO", 3, id="one inside another"),
+        pytest.param(
+            "AAABBB", 5, id="one after another: the first step of the second belongs to the last of the first"
+        ),
+    ],
+)
+def test_optimizers(order: str, counted: int) -> None:
+    assert steps(order) == counted
+
+
+def test_the_first_line_takes_over_the_steps_seen_before() -> None:
+    rank = a_rank()
+    for _ in range(3):
+        if rank.steps_from == "optimizer" and rank.begins_step(1):
+            rank.step()
+        rank.line(samples=8, tokens=None)
+    assert (rank.steps, rank.samples) == (3, 24)
+
+
+def test_a_line_before_its_optimizer_counts_once() -> None:
+    rank = a_rank()
+    for _ in range(3):
+        rank.line(samples=8, tokens=None)
+        if rank.steps_from == "optimizer" and rank.begins_step(1):
+            rank.step()
+    assert (rank.steps, rank.samples) == (3, 24)
+
+
+def test_a_line_without_samples_leaves_them_to_the_data_loader() -> None:
+    rank = a_rank()
+    for _ in range(3):
+        rank.ledger.fetched(1, 8, 80, 0.0)
+        rank.line(None, None)
+    assert (rank.samples, rank.samples_from, rank.tokens) == (24, "dataloader", 240)
+
+
+def test_samples_told_by_a_line_are_not_counted_by_the_data_loader_too() -> None:
+    rank = a_rank()
+    for _ in range(3):
+        rank.ledger.fetched(1, 8, 80, 0.0)
+        rank.line(5, None)
+    assert (rank.samples, rank.samples_from, rank.tokens) == (15, "line", 240)
+
+
+def test_samples_of_the_spec_are_shared_by_the_ranks() -> None:
+    rank = a_rank(samples_per_step=256)
+    rank.world_size = 8
+    rank.ledger.fetched(1, 9, 0, 0.0)
+    rank.step()
+    rank.step()
+    assert (rank.samples, rank.samples_from) == (64, "spec")
+
+
+def test_a_held_step_counts_once_it_is_known() -> None:
+    rank = a_rank()
+    for _ in range(4):
+        rank.step(held=True)
+    assert rank.steps == 0
+    rank.release(4, skipped=1)
+    assert (rank.steps, rank.skipped, rank.held) == (3, 1, 0)
+
+
+def test_quantiles_are_of_the_last_steps() -> None:
+    rank = a_rank()
+    for _ in range(WINDOW + 10):
+        rank.step()
+    durations, waits = rank.durations()
+    assert len(durations) == len(waits) == WINDOW
+    summary = rank.figures()["step_duration_seconds"]
+    assert summary["count"] == WINDOW + 9
+    assert 0 <= summary["0.5"] <= summary["0.9"] <= summary["0.99"]
+
+
+def test_a_training_metric_too_many_is_left_out() -> None:
+    rank = a_rank()
+    for number in range(MOST_NAMES + 5):
+        rank.name_metric(f"name {number}", 1.0)
+    rank.name_metric("name 0", 2.0)
+    assert len(rank.metrics) == MOST_NAMES
+    assert rank.metrics["name 0"] == 2.0
+
+
+def test_what_is_not_known_has_no_value() -> None:
+    figures = a_rank().figures()
+    assert [name for name, value in figures.items() if value is None] == [
+        "samples_total",
+        "tokens_total",
+        "data_wait_ratio",
+        "first_step_timestamp_seconds",
+        "last_step_timestamp_seconds",
+        "progress_ratio",
+        "remaining_seconds",
+        "progress_timestamp_seconds",
+        "checkpoint_step",
+        "checkpoint_timestamp_seconds",
+    ]
