@@ -137,6 +137,24 @@ def shortest_quantity(amount: int) -> str:
     return min((quantity_of_bytes(amount), *written), key=len)
 
 
+def most_bytes(asked: int, most: int) -> int:
+    """The largest size up to `most` in the unit in which `asked` is written, in smaller ones where not one is left.
+
+    79.65Gi is written in hundredths of a Gi, 500G in G.
+    """
+    written = shortest_quantity(asked)
+    if "." in written:
+        return parse_bytes(f"{_trimmed(most * 100 // GI)}Gi")
+    unit = int(_SUFFIXES[written.lstrip("0123456789")])
+    return next((most // unit * unit for unit in (unit, GI, MI, 1) if most >= unit), 0)
+
+
+def most_millicores(asked: int, most: int) -> int:
+    """The most millicores up to `most`: whole cores where whole cores are asked and one is left."""
+    unit = 1000 if asked % 1000 == 0 and most >= 1000 else 1
+    return max(most, 0) // unit * unit
+
+
 def format_dollars(micro: int) -> str:
     """Micro-dollars as dollars for people: with cents, or below ten cents exactly ("2.10", "0.0625"), so that only
     0 shows as 0.00."""

@@ -9,8 +9,8 @@ from dataclasses import replace
 from builders import ANY_IMAGES, Object, demand, pod
 from hypothesis import given
 from hypothesis import strategies as st
-from test_decisions import applied, fleet_from
-from worlds import clusters, manifests, specs
+from test_decisions import fleet_from
+from worlds import clusters, manifests, mended, specs
 
 from gpujob.api.manifest import read_gpujob
 from gpujob.fleet.pricing import PoolPrice
@@ -56,9 +56,9 @@ def test_a_change_that_would_make_a_pool_fit_does(objects: list[Object], spec: O
         fix = why_not(decision, name, fleet, ANY_IMAGES).fix
         if fix is None:
             continue
-        mended = demand_of(read_gpujob(applied(document, fix.field, fix.after)))
-        outcomes = {c.outcome for c in decide(mended, fleet, ANY_IMAGES).candidates if c.pool.name == name}
-        assert outcomes & {Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY}
+        changed = demand_of(read_gpujob(mended(document, fix)))
+        outcomes = {c.outcome for c in decide(changed, fleet, ANY_IMAGES).candidates if c.pool.name == name}
+        assert outcomes & {Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY}, fix.message
 
 
 @given(objects=clusters(odd=False), spec=specs(), seed=st.integers(0, 2**16))

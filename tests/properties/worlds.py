@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import re
 from typing import Any, Final
 
+import orjson
 from builders import A100, H100, L4, MI210, MI250X, MI300X, T4, Object, gpupool, manifest, node, pod
 from hypothesis import strategies as st
+
+from gpujob.placement import explain
+from gpujob.placement.decision import Fix
 
 DEVICES: Final = (MI300X, MI210, MI250X, H100, A100, L4, T4)
 RESOURCES: Final = (
@@ -211,3 +218,23 @@ def _some(draw: st.DrawFn, **members: st.SearchStrategy[Any]) -> dict[str, Any]:
 def manifests(spec: Object) -> Object:
     """The job's document."""
     return manifest("job", **spec)
+
+
+def mended(document: Object, fix: Fix) -> Object:
+    """The manifest with all changes of a fix, as JSON tells them."""
+    changed = copy.deepcopy(document)
+    for each in fix.changes:
+        change = json.loads(orjson.dumps(explain.change_document(each)))
+        set_at(changed, change["field"], change["to"])
+    return changed
+
+
+def set_at(document: Any, path: str, value: Any) -> None:
+    """Sets or removes a field: spec.shapes[0].nodes."""
+    *parents, last = [int(part) if part.isdigit() else part for part in re.findall(r"[^.\[\]]+", path)]
+    for part in parents:
+        document = document[part] if isinstance(part, int) else document.setdefault(part, {})
+    if value is None:
+        del document[last]
+    else:
+        document[last] = value

@@ -108,13 +108,14 @@ def _document(explanation: Explanation) -> dict[str, Any]:
 
 
 def _why_not(answer: WhyNot) -> dict[str, Any]:
-    fix = answer.fix
+    changes = [explain.change_document(change) for change in answer.fix.changes] if answer.fix else []
     return {
         "pool": answer.pool.name,
         "outcome": answer.outcome.value,
         "reasons": [{"reason": each.reason.value, "message": each.message} for each in answer.reasons],
         "change": answer.change,
-        "fix": fix and {"field": fix.field, "from": fix.before, "to": fix.after},
+        "fix": changes[0] if len(changes) == 1 else None,
+        "together": changes if len(changes) > 1 else None,
     }
 
 

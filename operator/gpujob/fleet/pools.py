@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
+from gpujob.catalog.identity import nearest
 from gpujob.catalog.records import Accelerator
 from gpujob.finding import Finding
 from gpujob.fleet.objects import Resources, Selector, Taint
@@ -19,6 +21,9 @@ from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.stock import Stock
 from gpujob.fleet.taints import TOLERATED_KEYS
 from gpujob.vocabulary import CapacityType, DeviceKind, Vendor
+
+CAPACITY_WORDS: Final = frozenset(kind.value.lower() for kind in CapacityType)
+"""How names of discovered pools end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +197,12 @@ class Fleet:
         """The pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)
 
+    def nearest_pool(self, word: str) -> str | None:
+        """The pool that an unknown name most likely means; the capacity type at the end of names says little."""
+        heads = {_head(pool.name): pool.name for pool in reversed(self.pools)}
+        near = nearest(_head(word), heads)
+        return heads[near] if near is not None else None
+
     def reserve(self, chosen: Pool, gpus: int, needs: Resources, nodes: Sequence[str], namespace: str = "") -> Fleet:
         """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
         if namespace in self.quotas:
@@ -204,6 +215,11 @@ class Fleet:
             ))  # fmt: skip
         on = frozenset(nodes)
         return replace(self, pools=tuple(_reserved(pool, chosen.resource, gpus, needs, on) for pool in self.pools))
+
+
+def _head(name: str) -> str:
+    head, _, last = name.rpartition("-")
+    return head if head and last in CAPACITY_WORDS else name
 
 
 def unnamed_reserved(pool: Pool, gpus: int, count: int) -> Pool:

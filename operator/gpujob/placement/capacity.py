@@ -42,7 +42,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
     late = _did_not_come(demand, pool)
     if late:
         return Room(busy=(late,))
-    never = tuple(why_never(demand, pool, _with_coming(demand, pool), image_size))
+    never = tuple(why_never(demand, pool, with_coming(demand, pool), image_size))
     grown = _may_grow(demand, pool, never)
     return Room(busy=(grown,)) if grown else Room(never=never)
 
@@ -58,7 +58,7 @@ def _name(node: PoolNode) -> str:
 
 def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
     """Nodes of the pool, those to be added included, that could take a pod of this job if they were empty."""
-    return [node for node in _with_coming(demand, pool) if not refusals(demand, pool, node, None)]
+    return [node for node in with_coming(demand, pool) if not refusals(demand, pool, node, None)]
 
 
 def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple[PoolNode, Resources]]:
@@ -79,7 +79,7 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
 
 def _able(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
     """The nodes that could take a pod of this job if they were empty."""
-    nodes = _with_coming(demand, pool)
+    nodes = with_coming(demand, pool)
     if pool.growth is None and pool.stock.open == len(nodes) and all_able(demand, pool, image_size):
         return list(nodes)
     return [node for node in nodes if not refusals(demand, pool, node, image_size)]
@@ -122,7 +122,7 @@ def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     return len(_able(demand, pool, image_size)) < demand.nodes
 
 
-def _with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
+def with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
     """The pool's nodes and as many of those to be added as the job can use."""
     coming = _coming(demand, pool)
     return (*pool.nodes, *coming) if coming else pool.nodes

@@ -34,8 +34,8 @@ class Pick:
     choice: Choice | None = None
 
 
-def choose(demand: Demand, fleet: Fleet, catalog: Catalog) -> Pick:
-    """The verdict and the choice of `decide(demand, fleet, catalog)`."""
+def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Pick:
+    """The verdict and the choice of `decide(demand, fleet, catalog)`; `only`: as if all other pools refused the job."""
     demand = estimated(demand, fleet, catalog)
     if rules.job_problems(demand, fleet, catalog):
         return Pick(Verdict.MISCONFIGURED)
@@ -44,7 +44,9 @@ def choose(demand: Demand, fleet: Fleet, catalog: Catalog) -> Pick:
         _Place(wanted, pool)
         for wanted in (_Wanted(demand.only(gang), fleet, catalog, refusals) for gang in demand.gangs)
         for pool in fleet.pools
-        if wanted.gang.is_for(pool.name) and wanted.gang.accelerator in (None, pool.accelerator_id)
+        if only in (None, pool.name)
+        and wanted.gang.is_for(pool.name)
+        and wanted.gang.accelerator in (None, pool.accelerator_id)
     ]
     best = _best(places, _objective(places, demand.objective), demand)
     if best is None:

@@ -47,15 +47,18 @@ MISCONFIGURING: Final = frozenset(
 """Reasons that somebody can mend; every other reason of a rule refuses for good."""
 
 
-def decide(demand: Demand, fleet: Fleet, catalog: Catalog) -> Decision:
-    """The decision for one demand; `fix` is left to `fixes.nearest_fix`, since only impossible jobs need it."""
+def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Decision:
+    """The decision for one demand; `fix` is left to `fixes.with_fix`, since only impossible jobs need it.
+
+    `only`: the candidates of this pool alone.
+    """
     demand = estimated(demand, fleet, catalog)
     problems, of_images = rules.job_problems(demand, fleet, catalog), Refusals(catalog)
     trials = [
         trial
         for asked in map(demand.only, demand.gangs)
         for pool in fleet.pools
-        if asked.gang.is_for(pool.name)
+        if only in (None, pool.name) and asked.gang.is_for(pool.name)
         for trial in try_pool(asked, pool, fleet, catalog, of_images, problems)
     ]
     ranked = ranking.ranked(trials, demand)

@@ -64,15 +64,24 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Fix:
-    """The nearest change of the job that would make it fit: the field's path, its value now and the value that fits."""
+class Change:
+    """A change of one field of the job: its path, its value now, and the value that fits; None is absent."""
 
-    message: str
     field: str
     before: object
     after: object
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """The nearest changes of the job, mostly one, that together would make it fit."""
+
+    message: str
+    changes: tuple[Change, ...]
     pool: str
-    """The pool that it would fit."""
+    """The pool that it would fit; empty where any may do."""
+    demand: Demand
+    """The job's demand after the changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,8 @@ class Decision:
     problems: tuple[Finding, ...] = ()
     """What must be mended in the job itself, whatever the pool."""
     fix: Fix | None = None
+    hopeless: str = ""
+    """That no change of the job helps, and what is in the way of the nearest one; empty where that is not known."""
 
     @property
     def digest(self) -> str:

@@ -155,6 +155,10 @@ class Demand:
         """The same demand for one gang alone."""
         return self if self.gangs == (gang,) and self.gang is gang else replace(self, gangs=(gang,))
 
+    def with_model(self, model: ModelDemand) -> Demand:
+        """The same demand with another model, and the work that it makes."""
+        return replace(self, model=model, work=Work(_WORK[model.method], model.precision))
+
     def changed(self, before: Gang, after: Gang) -> Demand:
         """The same demand with one of its gangs changed."""
         return replace(self, gangs=tuple(after if gang == before else gang for gang in self.gangs))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gpujob.catalog.throughput import MILLION, REFERENCE
 from gpujob.finding import Dollars, Finding, Size, listed
 from gpujob.memory.estimate import Estimate
-from gpujob.placement.decision import Candidate, Decision
+from gpujob.placement.decision import Candidate, Change, Decision, Fix
 from gpujob.placement.demand import Gang
 from gpujob.placement.ranking import objective_used, without_speed
 from gpujob.quantity import format_dollars
@@ -40,7 +40,7 @@ def summary(decision: Decision) -> str:
     if decision.verdict is Verdict.MISCONFIGURED:
         return f"pool {nearest.pool.name} must be mended first: {why}"
     pools = len({candidate.pool.name for candidate in decision.candidates})
-    fix = f"; {decision.fix.message}" if decision.fix else ""
+    fix = f"; {decision.fix.message}" if decision.fix else decision.hopeless and f"; {decision.hopeless}"
     if pools == 1:
         return f"the only pool, {nearest.pool.name}, can never run it: {why}{fix}"
     return f"none of {pools} pools can ever run it; nearest is {nearest.pool.name}: {why}{fix}"
@@ -154,7 +154,6 @@ def _offer(best: Candidate, others: Sequence[Candidate]) -> Offer:
 
 def plan(decision: Decision) -> dict[str, Any]:
     """The decision as the JSON of `plan -o json`."""
-    fix = decision.fix
     return {
         "verdict": decision.verdict.value,
         "message": summary(decision),
@@ -163,10 +162,29 @@ def plan(decision: Decision) -> dict[str, Any]:
         "memory": _memory(_first_gang(decision).memory),
         "chosen": _chosen_in_full(decision),
         "candidates": [_candidate(candidate) for candidate in decision.candidates],
-        "nearestFix": fix
-        and {"message": fix.message, "change": {"field": fix.field, "from": fix.before, "to": fix.after}},
+        "nearestFix": _single(decision.fix),
+        "together": _several(decision.fix),
         "problems": _findings(decision.problems),
     }
+
+
+def _single(fix: Fix | None) -> dict[str, Any] | None:
+    """The one change that makes the job fit; None where it takes more than one."""
+    if fix is None or len(fix.changes) > 1:
+        return None
+    return {"message": fix.message, "change": change_document(fix.changes[0])}
+
+
+def _several(fix: Fix | None) -> dict[str, Any] | None:
+    """The changes that make the job fit only together; None where one is enough."""
+    if fix is None or len(fix.changes) == 1:
+        return None
+    return {"message": fix.message, "changes": [change_document(change) for change in fix.changes]}
+
+
+def change_document(change: Change) -> dict[str, Any]:
+    """A change as JSON: `to` is null where the field is to be left out."""
+    return {"field": change.field, "from": change.before, "to": change.after}
 
 
 def chosen(decision: Decision) -> dict[str, Any] | None:

@@ -1,65 +1,237 @@
-"""The nearest change of an impossible job that would make it fit: one field, its value now, and the value that fits.
+"""The nearest change of a job that would make it fit: as few fields as it takes, each with its value now and the one that fits.
 
-Every proposal is decided before it is made, so that applying it really helps.
+Every change is decided before it is told, so that applying it really helps. Of equally many changes the nearest is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from gpujob.catalog.records import Catalog
+from gpujob.finding import Finding, listed
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement.capacity import able_nodes
+from gpujob.placement.change import Proposal, Repair
 from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
-from gpujob.placement.decision import Candidate, Decision, Fix
-from gpujob.placement.demand import DEFAULT_DEVICES, Demand, OwnRuntime
-from gpujob.quantity import GI, MAX_PRICE, MI, MICRO, exact_dollars, format_millicores, shortest_quantity
-from gpujob.vocabulary import Checkpointing, Method, Outcome, Reason, Sharding, Verdict
+from gpujob.placement.decision import Candidate, Change, Decision, Fix
+from gpujob.placement.demand import Demand
+from gpujob.placement.lighter import lighter_model
+from gpujob.placement.quota_repairs import within_quota
+from gpujob.placement.sizes import less_memory, smaller_disk, smaller_gang, smaller_pods
+from gpujob.placement.typos import meant_words
+from gpujob.placement.wishes import (
+    as_root,
+    catalog_images,
+    fewer_features,
+    higher_price,
+    more_capacity_types,
+    more_devices,
+    more_vendors,
+    other_accelerators,
+    other_pools,
+    other_precision,
+    other_versions,
+)
+from gpujob.vocabulary import Outcome, Reason, Verdict
 
-TRIED: Final = 24
-"""Proposals that are decided at most: the nearest ones; each costs one decision."""
+HOPELESS: Final = "no change of the job makes it fit"
+
+MOST_CHANGES: Final = 3
+"""Changes that are told together at most; of more than that nobody sees that it is still the same job."""
+
+TRIED: Final = 96
+"""Changes that are decided at most for each further field: the nearest ones."""
+
+PURSUED: Final = 12
+"""Of those that do not help alone, the nearest ones to which a further change is added."""
+
+REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
+    Reason.MEM_TOO_SMALL: (less_memory, lighter_model),
+    Reason.VENDOR_EXCLUDED: (more_vendors,),
+    Reason.ACCELERATOR_EXCLUDED: (other_accelerators,),
+    Reason.POOL_EXCLUDED: (other_pools,),
+    Reason.DEVICE_EXCLUDED: (more_devices,),
+    Reason.SHARED_DEVICE: (more_devices,),
+    Reason.CAPACITY_TYPE_EXCLUDED: (more_capacity_types,),
+    Reason.PRICE_CAP: (higher_price,),
+    Reason.PRICE_UNKNOWN: (higher_price,),
+    Reason.POOL_TOO_SMALL: (smaller_gang,),
+    Reason.TAINT_NOT_TOLERATED: (smaller_gang,),
+    Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang),
+    Reason.DISK_TOO_SMALL: (smaller_disk, smaller_gang),
+    Reason.QUOTA_EXCEEDED: (within_quota,),
+    Reason.PRECISION_UNSUPPORTED: (fewer_features, other_precision),
+    Reason.FRAMEWORK_UNSUPPORTED: (fewer_features, other_versions, catalog_images),
+    Reason.ARCH_UNSUPPORTED: (catalog_images,),
+    Reason.DRIVER_TOO_OLD: (catalog_images,),
+    Reason.CPU_ARCH_MISMATCH: (catalog_images,),
+    Reason.IMAGE_NEEDS_ROOT: (as_root, catalog_images),
+}
+"""Which changes of the job answer a reason; a reason that is not here lies in the cluster, not in the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A change of one field and how far it is from what the job asks (0 is no change, 1 gives a wish up)."""
-
-    distance: float
-    field: str
-    before: object
-    after: object
-    demand: Demand
+def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
+    """The decision with the nearest fix, or with the word that no change of the job helps."""
+    if decision.verdict is not Verdict.IMPOSSIBLE and not decision.problems:
+        return decision
+    found = _searched(decision, decision.candidates, fleet, catalog)
+    if isinstance(found, str):
+        return replace(decision, hopeless=found if decision.verdict is Verdict.IMPOSSIBLE else "")
+    # The same change may help several pools: the one that the job would get is told.
+    choice = choose(found.demand, fleet, catalog).choice
+    return replace(decision, fix=_fix(replace(found, pool=choice.candidate.pool.name) if choice else found))
 
 
 def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
-    """The smallest single change that makes an Impossible job Placed or Waiting; None when no single change does."""
-    if decision.verdict is not Verdict.IMPOSSIBLE:
-        return None
-    return _first_that_helps(decision.demand, decision.candidates, fleet, catalog)
+    """The smallest change that makes an Impossible job Placed or Waiting, or that puts right the words of a Misconfigured
+    one; None when no change of at most MOST_CHANGES fields does."""
+    return with_fix(decision, fleet, catalog).fix
 
 
-def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog) -> Fix | None:
-    """The smallest single change that makes a job fit one pool that rejects it; None when no single change does."""
-    candidates = tuple(candidate for candidate in decision.candidates if candidate.pool.name == pool.name)
-    return _first_that_helps(decision.demand, candidates, replace(fleet, pools=(pool,)), catalog)
+def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog) -> Fix | str:
+    """The smallest change that makes a job fit one pool that rejects it; where there is none, a sentence that says so."""
+    found = _searched(decision, _of_pool(decision, pool), fleet, catalog, pool.name)
+    return found if isinstance(found, str) else _fix(found)
 
 
-def _first_that_helps(demand: Demand, candidates: tuple[Candidate, ...], fleet: Fleet, catalog: Catalog) -> Fix | None:
-    proposals = sorted(_distinct(_proposals(demand, candidates)), key=lambda p: (p.distance, p.field, str(p.after)))
-    for proposal in proposals[:TRIED]:
-        if choose(proposal.demand, fleet, catalog).verdict in (Verdict.PLACED, Verdict.WAITING):
-            pool = decide(proposal.demand, fleet, catalog).candidates[0].pool.name
-            return Fix(_sentence(proposal, pool), proposal.field, proposal.before, proposal.after, pool)
-    return None
+def _of_pool(decision: Decision, pool: Pool) -> tuple[Candidate, ...]:
+    return tuple(candidate for candidate in decision.candidates if candidate.pool.name == pool.name)
 
 
-def _sentence(proposal: Proposal, pool: str) -> str:
-    if proposal.after is None:
-        return f"without {proposal.field} ({_text(proposal.before)}) it would fit pool {pool}"
-    return f"with {proposal.field} {_text(proposal.after)} instead of {_text(proposal.before)} it would fit pool {pool}"
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Some changes, the demand that they make, the pool that they are for, and how far they are."""
+
+    distance: float
+    changes: tuple[Change, ...]
+    demand: Demand
+    pool: str
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        return (self.distance, [(change.field, str(change.after)) for change in self.changes], self.pool)
+
+
+def _searched(
+    decision: Decision, candidates: tuple[Candidate, ...], fleet: Fleet, catalog: Catalog, only: str = ""
+) -> _Step | str:
+    """The first that helps, by the number of changes, then by how far they go; else the sentence that none does."""
+    start = _Step(0, (), decision.demand, only)
+    first = steps = _distinct(_steps(start, candidates, decision.problems, fleet, catalog), ())
+    seen: set[object] = set()
+    for _ in range(MOST_CHANGES):
+        for step in steps[:TRIED]:
+            if _helps(step, fleet, catalog):
+                return step
+        seen.update(_key(step) for step in steps)
+        further = (more for step in steps[:PURSUED] for more in _further(step, fleet, catalog))
+        steps = _distinct(further, seen)
+        if not steps:
+            return _hopeless(candidates, first, fleet, catalog)
+    return f"more than {MOST_CHANGES} changes of the job would be needed"
+
+
+def _hopeless(candidates: Iterable[Candidate], steps: Iterable[_Step], fleet: Fleet, catalog: Catalog) -> str:
+    """That no change of the job helps, with what is in the way of the nearest change where that is not told yet."""
+    told = {finding.message for candidate in candidates for finding in candidate.reasons}
+    for step in steps:
+        left = _after(step, fleet, catalog).candidates[:1]
+        first = next((finding for candidate in left for finding in candidate.reasons), None)
+        if first is not None and first.message not in told:
+            return f"{HOPELESS}: {_said(step)} still {first.message}"
+    return HOPELESS
+
+
+def _further(step: _Step, fleet: Fleet, catalog: Catalog) -> Iterator[_Step]:
+    """A step with one more change, of another field."""
+    decision = _after(step, fleet, catalog)
+    said = {change.field for change in step.changes}
+    for more in _steps(step, decision.candidates, decision.problems, fleet, catalog):
+        if more.changes[-1].field not in said:
+            yield more
+
+
+def _after(step: _Step, fleet: Fleet, catalog: Catalog) -> Decision:
+    """What becomes of the job on the step's pool after its changes."""
+    return decide(step.demand, fleet, catalog, only=step.pool or None)
+
+
+def _steps(
+    step: _Step, candidates: Iterable[Candidate], problems: Collection[Finding], fleet: Fleet, catalog: Catalog
+) -> Iterator[_Step]:
+    """For each rejected candidate, the changes that would answer its reasons; fewer reasons are nearer."""
+    if problems:
+        for proposal in meant_words(step.demand, fleet, catalog):
+            yield _with(step, proposal, step.pool, 0)
+    seen = set()
+    for candidate in candidates:
+        if candidate.outcome is not Outcome.REJECTED:
+            continue
+        reasons = frozenset(finding.reason for finding in candidate.reasons)
+        # Of images with the same reasons only their versions and sizes differ.
+        own = candidate.runtime.name if reasons & _OF_IMAGES else ""
+        if (key := (candidate.pool.name, candidate.gang, reasons, own)) in seen:
+            continue
+        seen.add(key)
+        for repair in dict.fromkeys(repair for reason in sorted(reasons) for repair in REPAIRS.get(reason, ())):
+            for proposal in repair(step.demand, candidate, fleet, catalog):
+                yield _with(step, proposal, candidate.pool.name, len(candidate.reasons) - 1)
+
+
+_OF_IMAGES: Final = frozenset({Reason.FRAMEWORK_UNSUPPORTED, Reason.DISK_TOO_SMALL})
+
+
+def _with(step: _Step, proposal: Proposal, pool: str, others: int) -> _Step:
+    distance = step.distance + proposal.distance + others
+    return _Step(distance, (*step.changes, proposal.change), proposal.demand, pool)
+
+
+def _distinct(steps: Iterable[_Step], seen: Collection[object]) -> list[_Step]:
+    """The steps by distance, of equal changes for one pool the nearest."""
+    nearest: dict[object, _Step] = {}
+    for step in steps:
+        key = _key(step)
+        if key not in seen and (key not in nearest or step.distance < nearest[key].distance):
+            nearest[key] = step
+    return sorted(nearest.values(), key=lambda step: step.order)
+
+
+def _key(step: _Step) -> object:
+    return frozenset((change.field, str(change.after)) for change in step.changes), step.pool
+
+
+def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> bool:
+    pick = choose(step.demand, fleet, catalog, only=step.pool or None)
+    return pick.verdict in (Verdict.PLACED, Verdict.WAITING)
+
+
+def _fix(step: _Step) -> Fix:
+    return Fix(_sentence(step), step.changes, step.pool, step.demand)
+
+
+def _sentence(step: _Step) -> str:
+    return f"{_said(step)} it would fit {f'pool {step.pool}' if step.pool else 'a pool'}"
+
+
+def _said(step: _Step) -> str:
+    """What to set and what to leave out."""
+    said = []
+    for preposition, changes in (
+        ("with", [change for change in step.changes if change.after is not None]),
+        ("without", [change for change in step.changes if change.after is None]),
+    ):
+        if changes:
+            said.append(f"{preposition} {listed(map(_worded, changes))}")
+    return " and ".join(said)
+
+
+def _worded(change: Change) -> str:
+    if change.after is None:
+        return f"{change.field} ({_text(change.before)})"
+    instead = f" instead of {_text(change.before)}" if change.before is not None else ""
+    return f"{change.field} {_text(change.after)}{instead}"
 
 
 def _text(value: object) -> str:
@@ -68,233 +240,3 @@ def _text(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_text(part)}" for key, part in value.items()) + "}"
     return "nothing" if value is None else str(value)
-
-
-def _distinct(proposals: Iterator[Proposal]) -> list[Proposal]:
-    nearest: dict[tuple[str, str], Proposal] = {}
-    for proposal in proposals:
-        key = (proposal.field, str(proposal.after))
-        if key not in nearest or proposal.distance < nearest[key].distance:
-            nearest[key] = proposal
-    return list(nearest.values())
-
-
-def _proposals(demand: Demand, candidates: tuple[Candidate, ...]) -> Iterator[Proposal]:
-    """For each rejected candidate, the changes that would answer its reasons; fewer reasons are nearer."""
-    for candidate in candidates:
-        if candidate.outcome is not Outcome.REJECTED:
-            continue
-        for reason in {finding.reason for finding in candidate.reasons}:
-            for repair in REPAIRS.get(reason, ()):
-                for proposal in repair(demand, candidate):
-                    yield replace(proposal, distance=proposal.distance + len(candidate.reasons) - 1)
-
-
-Repair = Callable[[Demand, Candidate], Iterator[Proposal]]
-
-
-def _less_memory(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    wanted, usable = demand.gpu_memory, candidate.pool.memory
-    if wanted and usable and usable < wanted:
-        fits = usable // GI * GI or usable // MI * MI
-        yield Proposal(
-            1 - fits / wanted, "spec.gpuMemory", shortest_quantity(wanted), shortest_quantity(fits),
-            replace(demand, gpu_memory=fits),
-        )  # fmt: skip
-
-
-def _lighter_model(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    """What keeps the model and takes less memory: a smaller micro-batch, recomputed activations, sharded states."""
-    model = demand.model
-    if model is None:
-        return
-    if model.method is not Method.INFERENCE and model.checkpointing is not Checkpointing.LAYERS:
-        changed = replace(demand, model=replace(model, checkpointing=Checkpointing.LAYERS))
-        before = model.checkpointing.value
-        yield Proposal(0.2, "spec.model.gradientCheckpointing", before, Checkpointing.LAYERS.value, changed)
-    if candidate.gang.gpus > 1 and model.sharding is not Sharding.FSDP:
-        changed = replace(demand, model=replace(model, sharding=Sharding.FSDP))
-        yield Proposal(0.3, "spec.model.sharding", model.sharding.value, Sharding.FSDP.value, changed)
-    batch = model.batch or 1
-    for fewer in sorted({batch // 2, batch // 4, batch // 8, 1} - {0, batch}):
-        changed = replace(demand, model=replace(model, batch=fewer))
-        yield Proposal(0.4 - 0.3 * fewer / batch, "spec.model.batchPerGPU", batch, fewer, changed)
-
-
-def _more_vendors(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    vendor = candidate.pool.vendor
-    if vendor not in demand.vendors:
-        wider = demand.vendors | {vendor}
-        yield Proposal(
-            0.3, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), replace(demand, vendors=wider)
-        )
-    elif demand.own_images:
-        own = tuple(o for o in demand.own_images if o.backend.vendor is vendor)
-        if not own:
-            before = {o.backend.lower(): _image(o) for o in demand.own_images}
-            yield Proposal(0.9, "spec.images", before, None, replace(demand, own_images=()))
-
-
-def _image(own: OwnRuntime) -> dict[str, str]:
-    return {"image": own.image} | ({"runtime": own.runtime} if own.runtime else {})
-
-
-def _other_accelerators(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    name = candidate.pool.accelerator_id
-    allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
-    yield from _listed_name("accelerators", name, allowed, denied, demand)
-    gang = candidate.gang
-    if gang.accelerator not in (None, name) and candidate.pool.accelerator is not None:
-        changed = demand.changed(gang, replace(gang, accelerator=name))
-        yield Proposal(0.3, gang.field("accelerator"), gang.accelerator, name, changed)
-
-
-def _other_pools(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    pool = candidate.pool
-    denied = tuple(pool.name if pool.is_called(word) else word for word in demand.pools_denied)
-    for proposal in _listed_name("pools", pool.name, demand.pools_allowed, denied, demand):
-        before = list(demand.pools_denied) if proposal.field.endswith(".deny") else proposal.before
-        yield replace(proposal, before=before)
-
-
-def _listed_name(
-    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand
-) -> Iterator[Proposal]:
-    """The name added to the list of allowed ones, or taken off the list of denied ones."""
-    if allowed and name not in allowed:
-        wider = (*allowed, name)
-        changed = replace(demand, **{f"{kind}_allowed": wider})  # type: ignore[arg-type]
-        yield Proposal(0.3, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
-    if name in denied:
-        fewer = tuple(word for word in denied if word != name)
-        changed = replace(demand, **{f"{kind}_denied": fewer})  # type: ignore[arg-type]
-        yield Proposal(0.4, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed)
-
-
-def _more_capacity_types(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    wider = tuple(sorted({*demand.capacity_types, candidate.pool.capacity_type}))
-    yield Proposal(
-        0.25, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider),
-        replace(demand, capacity_types=wider),
-    )  # fmt: skip
-
-
-def _higher_price(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    if demand.max_price is None:
-        return
-    before = exact_dollars(demand.max_price)
-    if candidate.price_per_hour is None or candidate.price_per_hour > MAX_PRICE:
-        yield Proposal(0.5, "spec.placement.maxPricePerHour", before, None, replace(demand, max_price=None))
-        return
-    cents = -(-candidate.price_per_hour * 100 // MICRO)
-    raised = cents * MICRO // 100
-    distance = min(0.9, raised / max(demand.max_price, 1) - 1)
-    yield Proposal(
-        distance, "spec.placement.maxPricePerHour", before, f"{cents // 100}.{cents % 100:02d}",
-        replace(demand, max_price=raised),
-    )  # fmt: skip
-
-
-def _smaller_gang(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    pool, gang = candidate.pool, candidate.gang
-    if demand.sized_by_model:
-        return  # The job names no number of GPUs; a lighter model is what could help.
-    enough = len(able_nodes(demand.only(gang), pool))
-    if 0 < enough < gang.nodes:
-        changed = demand.changed(gang, replace(gang, nodes=enough))
-        yield Proposal(1 - enough / gang.nodes, gang.field("nodes"), gang.nodes, enough, changed)
-    most = _gpus_on(pool, gang.nodes)
-    if 0 < most < gang.gpus_per_node:
-        changed = demand.changed(gang, replace(gang, gpus_per_node=most))
-        distance = 1 - most / gang.gpus_per_node
-        yield Proposal(distance, gang.field("gpusPerNode"), gang.gpus_per_node, most, changed)
-
-
-def _gpus_on(pool: Pool, nodes: int) -> int:
-    """The most GPUs that each of `nodes` nodes has."""
-    counts = sorted((node.total or 0 for node in pool.nodes), reverse=True)
-    return counts[nodes - 1] if len(counts) >= nodes else 0
-
-
-def _smaller_pods(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    """For each thing that a pod asks for: what enough nodes that have all else leave of it, and doing without."""
-    gang = candidate.gang
-    for attribute, field, unit, show in _SIZES:
-        asked: int | None = getattr(demand, attribute)
-        if not asked:
-            continue
-        without = _asking(demand, attribute, None)
-        # Shared memory counts in memory, so nobody who has too little memory is found by the other alone.
-        rest = replace(without, shared_memory=None) if attribute == "memory" else without
-        fits = _on_each(rest.only(gang), candidate.pool, attribute) * 9 // 10 // unit * unit
-        if 0 < fits < asked and not (attribute == "memory" and (demand.shared_memory or 0) > fits):
-            yield Proposal(1 - fits / asked, field, show(asked), show(fits), _asking(demand, attribute, fits))
-        yield Proposal(0.95, field, show(asked), None, without)
-
-
-def _asking(demand: Demand, attribute: str, amount: int | None) -> Demand:
-    """The demand with another amount of one of the things that a pod asks for."""
-    changes: dict[str, Any] = {attribute: amount}
-    return replace(demand, **changes)
-
-
-_SIZES: Final[tuple[tuple[str, str, int, Callable[[int], str]], ...]] = (
-    ("millicores", "spec.resources.cpu", 1000, format_millicores),
-    ("memory", "spec.resources.memory", GI, shortest_quantity),
-    ("storage", "spec.resources.ephemeralStorage", GI, shortest_quantity),
-    ("shared_memory", "spec.resources.sharedMemory", GI, shortest_quantity),
-)
-"""What a pod can ask for: the demand's attribute, the job's field, the steps that a proposal takes, how it is written."""
-
-
-def _on_each(demand: Demand, pool: Pool, attribute: str) -> int:
-    """The most of one resource that each of enough nodes has, of the nodes that have all else."""
-    name = "memory" if attribute == "shared_memory" else attribute
-    there = sorted((getattr(node.allocatable, name) or 0 for node in able_nodes(demand, pool)), reverse=True)
-    return there[demand.nodes - 1] if len(there) >= demand.nodes else 0
-
-
-def _fewer_features(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    for word in demand.requires:
-        fewer = tuple(other for other in demand.requires if other != word)
-        changed = replace(demand, requires=fewer)
-        yield Proposal(0.6, "spec.requires", list(demand.requires), list(fewer) or None, changed)
-
-
-def _any_version(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    if demand.framework_version:
-        changed = replace(demand, framework_version=None)
-        yield Proposal(0.55, "spec.framework.version", demand.framework_version, None, changed)
-    if demand.python:
-        yield Proposal(0.5, "spec.framework.python", demand.python, None, replace(demand, python=None))
-
-
-def _more_devices(demand: Demand, candidate: Candidate) -> Iterator[Proposal]:
-    kind, gang = candidate.pool.kind, candidate.gang
-    if kind not in demand.devices:
-        wider = tuple(sorted((*demand.devices, kind)))
-        before = None if demand.devices == DEFAULT_DEVICES else list(demand.devices)
-        yield Proposal(0.4, "spec.placement.devices", before, list(wider), replace(demand, devices=wider))
-    elif gang.gpus_per_node > 1:
-        single = demand.changed(gang, replace(gang, gpus_per_node=1))
-        yield Proposal(0.9, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
-
-
-REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
-    Reason.MEM_TOO_SMALL: (_less_memory, _lighter_model),
-    Reason.VENDOR_EXCLUDED: (_more_vendors,),
-    Reason.ACCELERATOR_EXCLUDED: (_other_accelerators,),
-    Reason.POOL_EXCLUDED: (_other_pools,),
-    Reason.DEVICE_EXCLUDED: (_more_devices,),
-    Reason.SHARED_DEVICE: (_more_devices,),
-    Reason.CAPACITY_TYPE_EXCLUDED: (_more_capacity_types,),
-    Reason.PRICE_CAP: (_higher_price,),
-    Reason.PRICE_UNKNOWN: (_higher_price,),
-    Reason.POOL_TOO_SMALL: (_smaller_gang,),
-    Reason.TAINT_NOT_TOLERATED: (_smaller_gang,),
-    Reason.NODE_TOO_SMALL: (_smaller_pods, _smaller_gang),
-    Reason.DISK_TOO_SMALL: (_smaller_pods, _smaller_gang),
-    Reason.PRECISION_UNSUPPORTED: (_fewer_features,),
-    Reason.FRAMEWORK_UNSUPPORTED: (_fewer_features, _any_version),
-}
-"""Which changes of the job answer a reason; a reason that is not here lies in the cluster, not in the job."""

@@ -48,9 +48,13 @@ def sharding_assumed(demand: Demand) -> Iterator[Finding]:
 
 
 def _unit_hint(wanted: int, usable: int) -> str:
-    """80Gi asked of an "80 GB" card: the same number with G fits."""
+    return f"; {wanted // GI}G fits" if same_number_that_fits(wanted, usable) else ""
+
+
+def same_number_that_fits(wanted: int, usable: int) -> int | None:
+    """Bytes of the same number with G where a number with Gi is asked: 80G of an "80 GB" card; None where it is too much."""
     gigabytes = wanted // GI * 10**9
-    return f"; {wanted // GI}G fits" if wanted % GI == 0 and gigabytes <= usable else ""
+    return gigabytes if wanted % GI == 0 and gigabytes <= usable < wanted else None
 
 
 def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:

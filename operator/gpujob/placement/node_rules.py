@@ -35,7 +35,12 @@ def asked_of(demand: Demand) -> Resources:
 
 def disk_needed(demand: Demand, image_size: int) -> int:
     """Bytes of disk that a node must have for an image and a pod of the job."""
-    return image_size * IMAGE_ROOM[0] // IMAGE_ROOM[1] + (demand.storage or DEFAULT_STORAGE)
+    return image_room(image_size) + (demand.storage or DEFAULT_STORAGE)
+
+
+def image_room(image_size: int) -> int:
+    """Bytes of disk that an image of so many bytes takes."""
+    return image_size * IMAGE_ROOM[0] // IMAGE_ROOM[1]
 
 
 def largest_image(demand: Demand, disk: int) -> int:

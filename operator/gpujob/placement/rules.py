@@ -246,8 +246,9 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     pools = {pool.name for pool in fleet.pools}
     for word in (*demand.pools_allowed, *demand.pools_denied):
         if word not in pools and not any(pool.is_called(word) for pool in fleet.pools):
-            sentence = "placement.pools: there is no pool {}; known pools are {}"
-            yield Finding(Reason.POOL_UNKNOWN, sentence, (word, listed(sorted(pools))))
+            sentence = "placement.pools: there is no pool {}{}; known pools are {}"
+            near = nearest(fleet.nearest_pool(word))
+            yield Finding(Reason.POOL_UNKNOWN, sentence, (word, near, listed(sorted(pools))))
     yield from unknown_model(demand, catalog)
     names = {runtime.name for runtime in catalog.runtimes}
     for own in demand.own_images:

@@ -10,15 +10,17 @@ from typing import Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.errors import BadInput
-from gpujob.finding import Dollars, Finding, listed
+from gpujob.finding import Dollars, Finding, listed, nearest
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.placement.choose import choose
+from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Decision, Fix
 from gpujob.placement.demand import Demand
 from gpujob.placement.fixes import fix_for_pool
-from gpujob.quantity import MICRO
-from gpujob.vocabulary import Outcome
+from gpujob.quantity import MAX_PRICE, MICRO
+from gpujob.untrusted import one_line
+from gpujob.vocabulary import Objective, Outcome, Verdict
 
 CENT: Final = MICRO // 100
 
@@ -36,69 +38,131 @@ class WhyNot:
 
 
 def why_not(decision: Decision, name: str, fleet: Fleet, catalog: Catalog) -> WhyNot:
-    """The answer for the pool of that name; BadInput when there is no such pool."""
-    pool = fleet.pool(name)
-    best = next((candidate for candidate in decision.candidates if candidate.pool.name == name), None)
+    """The answer for the pool that the name means; BadInput with the nearest name when there is none."""
+    asked = _Asked(decision, fleet, catalog)
+    pool = next((pool for pool in fleet.pools if pool.name == name), None)
+    pool = pool or next((pool for pool in fleet.pools if pool.is_called(name)), None)
+    best = next((candidate for candidate in decision.candidates if pool and candidate.pool.name == pool.name), None)
     if pool is None or best is None:
-        names = listed(sorted(pool.name for pool in fleet.pools))
-        raise BadInput(f"--why-not: there is no pool {name}; known pools are {names or 'none'}")
-    fix = fix_for_pool(decision, pool, fleet, catalog) if best.outcome is Outcome.REJECTED else None
-    return WhyNot(pool, best.outcome, best.reasons, _change(decision, best, fix, fleet, catalog), fix)
+        names = sorted(pool.name for pool in fleet.pools)
+        near = nearest(fleet.nearest_pool(name)) or f"; known pools are {listed(names)}"
+        raise BadInput(f"--why-not: there is no pool {one_line(name)}{near}")
+    fix = fix_for_pool(decision, pool, fleet, catalog) if best.outcome is Outcome.REJECTED else ""
+    change = _change(asked, best, fix)
+    return WhyNot(pool, best.outcome, best.reasons, change, fix if isinstance(fix, Fix) else None)
 
 
-def _change(decision: Decision, best: Candidate, fix: Fix | None, fleet: Fleet, catalog: Catalog) -> str:
+def best_losers(decision: Decision, count: int, fleet: Fleet, catalog: Catalog) -> tuple[WhyNot, ...]:
+    """The answers for the pools that come next after the chosen one, or for the best where none was chosen."""
+    chosen = decision.choice.candidate.pool.name if decision.choice else None
+    names = dict.fromkeys(candidate.pool.name for candidate in decision.candidates)
+    others = [name for name in names if name != chosen][:count]
+    return tuple(why_not(decision, name, fleet, catalog) for name in others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A decision and what it was made of, to be made again with something changed."""
+
+    decision: Decision
+    fleet: Fleet
+    catalog: Catalog
+
+    @property
+    def chosen(self) -> str:
+        """The pool that wins now."""
+        return self.decision.candidates[0].pool.name
+
+    def winner(self, demand: Demand | None = None, pool: Pool | None = None) -> str | None:
+        """The pool that is chosen with another demand or another state of one pool."""
+        fleet = self.fleet if pool is None else _with(self.fleet, pool)
+        choice = choose(demand or self.decision.demand, fleet, self.catalog).choice
+        return choice.candidate.pool.name if choice else None
+
+
+def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
     if best.outcome is Outcome.CHOSEN:
         return "it was chosen"
     if best.outcome is Outcome.FITS:
-        return _winning_price(decision, best, fleet, catalog)
+        return f"it fits too, and {_winning_wish(asked, best) or _winning_price(asked, best)}"
     if best.outcome is Outcome.BUSY:
-        return _with_room(decision.demand, best, fleet, catalog)
+        return _with_room(asked, best)
     if best.outcome is Outcome.MISCONFIGURED:
         return "it can be decided about once that is mended"
-    return fix.message if fix else "no single change of the job makes it fit"
+    if isinstance(fix, str):
+        return fix
+    winner = asked.winner(fix.demand)
+    if winner == best.pool.name:
+        return f"{fix.message} and be chosen"
+    return f"{fix.message}, and {winner} would still be chosen" if winner else f"{fix.message}, which is busy now"
 
 
-def _winning_price(decision: Decision, best: Candidate, fleet: Fleet, catalog: Catalog) -> str:
-    """The highest price a GPU-hour, in whole cents, with which the pool would win."""
-    pool, demand = best.pool, decision.demand
-    chosen = decision.candidates[0].pool.name
-    ceiling = pool.price.per_gpu_hour if pool.price else 1_000 * MICRO
+def _winning_wish(asked: _Asked, best: Candidate) -> str:
+    """The wait for nodes that an autoscaler would add, where only that is in the way; else empty."""
+    demand = asked.decision.demand
+    if not best.provision or demand.wait_seconds:
+        return ""
+    waits = asked.winner(replace(demand, wait_seconds=1)) == best.pool.name
+    return f"would win over {asked.chosen} with placement.waitSeconds of at least 1" if waits else ""
+
+
+def _winning_price(asked: _Asked, best: Candidate) -> str:
+    """The highest price a GPU-hour, in whole cents, with which the pool would win; or the objective with which it would."""
+    pool, chosen = best.pool, asked.chosen
+    ceiling = pool.price.per_gpu_hour if pool.price else MAX_PRICE
     low, high = 0, ceiling // CENT
-    if not _wins(demand, pool, low, fleet, catalog):
-        return f"it fits too, and would come after {chosen} at any price"
+    if not _wins(asked, pool, low):
+        other = _winning_objective(asked, best)
+        also = f"; with placement.objective {other} it would be chosen" if other else ""
+        return f"would come after {chosen} at any price{also}"
     while low < high:
         middle = (low + high + 1) // 2
-        if _wins(demand, pool, middle, fleet, catalog):
+        if _wins(asked, pool, middle):
             low = middle
         else:
             high = middle - 1
     now = f"now {Dollars(pool.price.per_gpu_hour)}" if pool.price else "now no price is known"
     if low == 0:
-        return f"it fits too, and would win over {chosen} below {Dollars(CENT)} a GPU-hour ({now})"
-    return f"it fits too, and would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less ({now})"
+        return f"would win over {chosen} below {Dollars(CENT)} a GPU-hour ({now})"
+    if pool.price is None and low == MAX_PRICE // CENT:
+        return f"would win over {chosen} with any price ({now}); give it one in a GPUPool (spec.price)"
+    return f"would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less ({now})"
 
 
-def _wins(demand: Demand, pool: Pool, cents: int, fleet: Fleet, catalog: Catalog) -> bool:
-    priced = replace(pool, price=PoolPrice(cents * CENT, "what if"))
-    return _chosen_pool(demand, _with(fleet, priced), catalog) == pool.name
+def _winning_objective(asked: _Asked, best: Candidate) -> Objective | None:
+    demand = asked.decision.demand
+    others = (objective for objective in Objective if objective is not demand.objective)
+    return next((each for each in others if asked.winner(replace(demand, objective=each)) == best.pool.name), None)
 
 
-def _with_room(demand: Demand, best: Candidate, fleet: Fleet, catalog: Catalog) -> str:
+def _wins(asked: _Asked, pool: Pool, cents: int) -> bool:
+    return asked.winner(pool=replace(pool, price=PoolPrice(cents * CENT, "what if"))) == pool.name
+
+
+def _with_room(asked: _Asked, best: Candidate) -> str:
+    """What the pool would be with all its GPUs free, and whether the job could wait for that."""
     nodes = tuple(
         replace(node, free=node.total or node.healthy, healthy=node.total or node.healthy, left=node.allocatable,
                 unready=None)
         for node in best.pool.nodes
     )  # fmt: skip
-    chosen = _chosen_pool(demand, _with(fleet, replace(best.pool, nodes=nodes)), catalog)
-    if chosen == best.pool.name:
-        return "with all its GPUs free it would be chosen"
-    return f"even with all its GPUs free it would come after {chosen}"
+    winner = asked.winner(pool=replace(best.pool, nodes=nodes))
+    if winner is None:
+        return "even with all its GPUs free it would have no room"
+    if winner != best.pool.name:
+        return f"even with all its GPUs free it would come after {winner}"
+    free = "with all its GPUs free it would be chosen"
+    return f"{free}; placement.waitSeconds makes the job wait for it" if _waits(asked, best) else free
+
+
+def _waits(asked: _Asked, best: Candidate) -> bool:
+    """Whether a job that is placed now would wait for the pool if it could wait."""
+    decision = asked.decision
+    if decision.choice is None or decision.demand.wait_seconds:
+        return False
+    waiting = decide(replace(decision.demand, wait_seconds=1), asked.fleet, asked.catalog)
+    return waiting.verdict is Verdict.WAITING and waiting.candidates[0].pool.name == best.pool.name
 
 
 def _with(fleet: Fleet, changed: Pool) -> Fleet:
     return replace(fleet, pools=tuple(changed if pool.name == changed.name else pool for pool in fleet.pools))
-
-
-def _chosen_pool(demand: Demand, fleet: Fleet, catalog: Catalog) -> str | None:
-    choice = choose(demand, fleet, catalog).choice
-    return choice.candidate.pool.name if choice else None

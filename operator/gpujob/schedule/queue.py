@@ -15,7 +15,7 @@ from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Choice, Decision
 from gpujob.placement.demand import Demand
-from gpujob.placement.fixes import nearest_fix
+from gpujob.placement.fixes import with_fix
 from gpujob.vocabulary import Verdict
 
 
@@ -45,9 +45,7 @@ class Answer:
         """The decision with every candidate and, for an impossible job, the nearest fix."""
         if self._decision is None:
             decision = decide(self.demand, self._fleet, self.catalog)
-            if decision.verdict is Verdict.IMPOSSIBLE and decision.fix is None:
-                decision = replace(decision, fix=nearest_fix(decision, self._fleet, self.catalog))
-            self._decision = decision
+            self._decision = with_fix(decision, self._fleet, self.catalog)
         return self._decision
 
 

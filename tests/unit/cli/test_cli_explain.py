@@ -73,10 +73,12 @@ def test_one_pool_can_be_asked_about(gpujob: Command) -> None:
     answer = gpujob(*common, stdin=job)
     last = answer.out.splitlines()[-1]
     assert last.startswith(f"Why not {L4}: needs 55.88Gi usable per GPU, L4 has 22.26Gi")
-    assert last.endswith(f"with spec.gpuMemory 22Gi instead of 60G it would fit pool {L4}")
+    assert last.endswith(
+        f"with spec.gpuMemory 23G instead of 60G it would fit pool {L4}, and mi210-ondemand would still be chosen"
+    )
     found = json.loads(gpujob(*common, "-o", "json", stdin=job).out)
     assert found["verdict"] == "Placed"
-    assert found["whyNot"][0]["fix"] == {"field": "spec.gpuMemory", "from": "60G", "to": "22Gi"}
+    assert found["whyNot"][0]["fix"] == {"field": "spec.gpuMemory", "from": "60G", "to": "23G"}
     assert (found["job"], found["state"]) == ("train", None)
 
 

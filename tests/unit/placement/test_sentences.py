@@ -69,7 +69,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             {"gpuMemory": "80Gi"},
             Reason.IMPOSSIBLE,
             "the only pool, h100-sxm-ondemand, can never run it: needs 80Gi usable per GPU, H100-SXM has "
-            "79.09Gi (short by 921.6Mi); 80G fits; with spec.gpuMemory 79Gi instead of 80Gi it would fit pool "
+            "79.09Gi (short by 921.6Mi); 80G fits; with spec.gpuMemory 80G instead of 80Gi it would fit pool "
             "h100-sxm-ondemand",
         ),
         (
@@ -220,7 +220,7 @@ def test_as_root_an_image_for_root_only_is_taken_and_said() -> None:
 @pytest.mark.parametrize(
     ("objects", "spec", "field", "before", "after"),
     [
-        ([H], {"gpuMemory": "100G"}, "spec.gpuMemory", "100G", "79Gi"),
+        ([H], {"gpuMemory": "100G"}, "spec.gpuMemory", "100G", "84G"),
         ([H], {"placement": {"vendors": ["AMD"]}}, "spec.placement.vendors", ["AMD"], ["AMD", "NVIDIA"]),
         ([H], {"placement": {"capacityTypes": ["Spot"]}}, "spec.placement.capacityTypes", ["Spot"], ["OnDemand", "Spot"]),
         ([H], {"placement": {"maxPricePerHour": "1"}}, "spec.placement.maxPricePerHour", "1.00", "2.00"),
@@ -236,10 +236,10 @@ def test_as_root_an_image_for_root_only_is_taken_and_said() -> None:
          "spec.placement.pools.deny", ["h100-sxm-ondemand", "mi300x-ondemand"], ["h100-sxm-ondemand"]),
         ([H], {"nodes": 2}, "spec.nodes", 2, 1),
         ([H], {"gpusPerNode": 16}, "spec.gpusPerNode", 16, 8),
-        ([H], {"resources": {"cpu": "200"}}, "spec.resources.cpu", "200", "115"),
-        ([H], {"resources": {"memory": "2Ti"}}, "spec.resources.memory", "2048Gi", "921Gi"),
+        ([H], {"resources": {"cpu": "200"}}, "spec.resources.cpu", "200", "128"),
+        ([H], {"resources": {"memory": "2Ti"}}, "spec.resources.memory", "2048Gi", "1024Gi"),
         ([A], {"requires": ["FP8OCP", "BF16"]}, "spec.requires", ["BF16", "FP8OCP"], ["BF16"]),
-        ([A], {"framework": {"version": ">=3"}}, "spec.framework.version", ">=3", None),
+        ([A], {"framework": {"version": ">=3"}}, "spec.framework.version", ">=3", "==2.10.0"),
         ([A], {"images": {"cuda": {"image": "own:1"}}}, "spec.images", {"cuda": {"image": "own:1"}}, None),
     ],
 )  # fmt: skip
@@ -247,21 +247,35 @@ def test_the_nearest_fix(objects: list[Object], spec: Object, field: str, before
     found = fleet(*objects, catalog=ANY_IMAGES)
     fix = nearest_fix(decide(demand(**spec), found, ANY_IMAGES), found, ANY_IMAGES)
     assert fix is not None
-    told = orjson.loads(orjson.dumps([fix.field, fix.before, fix.after]))
+    told = orjson.loads(orjson.dumps([fix.changes[0].field, fix.changes[0].before, fix.changes[0].after]))
     assert told == [field, before, after]
 
 
-def test_no_single_change_helps_where_two_are_needed_or_the_cluster_is_at_fault() -> None:
-    assert decided(H, gpuMemory="100G", nodes=2).fix is None
-    assert decided(node("h", H100, taints=["team=x:NoSchedule"])).fix is None
+def test_changes_that_help_only_together_are_told_together() -> None:
+    told = explain.plan(decided(H, gpuMemory="100G", nodes=2))
+    assert told["nearestFix"] is None
+    assert told["together"] == {
+        "message": "with spec.gpuMemory 84G instead of 100G and spec.nodes 1 instead of 2 it would fit pool "
+        "h100-sxm-ondemand",
+        "changes": [
+            {"field": "spec.gpuMemory", "from": "100G", "to": "84G"},
+            {"field": "spec.nodes", "from": 2, "to": 1},
+        ],
+    }
+
+
+def test_where_the_cluster_is_at_fault_no_change_of_the_job_helps() -> None:
+    tainted = decided(node("h", H100, taints=["team=x:NoSchedule"]))
+    assert tainted.fix is None
+    assert explain.summary(tainted).endswith("or remove it; no change of the job makes it fit")
     assert decided(A, H).fix is None
 
 
 def test_of_several_changes_the_nearest_is_told() -> None:
     fix = decided(node("h", H100), node("m", MI210, 4), gpuMemory="85G").fix
     assert fix is not None
-    assert (fix.field, fix.after, fix.pool) == ("spec.gpuMemory", "79Gi", "h100-sxm-ondemand")
-    assert fix.message == "with spec.gpuMemory 79Gi instead of 85G it would fit pool h100-sxm-ondemand"
+    assert (fix.changes[0].field, fix.changes[0].after, fix.pool) == ("spec.gpuMemory", "84G", "h100-sxm-ondemand")
+    assert fix.message == "with spec.gpuMemory 84G instead of 85G it would fit pool h100-sxm-ondemand"
 
 
 def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:

@@ -59,4 +59,8 @@ def test_the_fix_names_the_field_of_the_shape() -> None:
     found = decision(node("n", H100), catalog=ANY_IMAGES, shapes=shapes)
     fix = nearest_fix(found, fleet(node("n", H100)), ANY_IMAGES)
     assert fix is not None
-    assert (fix.field, fix.before, fix.after) == ("spec.shapes[0].accelerator", "MI300X", "H100-SXM")
+    assert (fix.changes[0].field, fix.changes[0].before, fix.changes[0].after) == (
+        "spec.shapes[0].accelerator",
+        "MI300X",
+        "H100-SXM",
+    )

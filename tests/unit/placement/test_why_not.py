@@ -37,7 +37,9 @@ def test_a_pool_without_a_price_would_win_with_one() -> None:
 def test_a_busy_pool_would_be_chosen_when_it_is_free() -> None:
     busy = node("n", H100, price="1", allocatable={"nvidia.com/gpu": "0"})
     said = answer("h100-sxm-ondemand", CHEAP, busy)
-    assert said.change == "with all its GPUs free it would be chosen"
+    free = "with all its GPUs free it would be chosen"
+    assert said.change == f"{free}; placement.waitSeconds makes the job wait for it"
+    assert answer("h100-sxm-ondemand", busy).change == free
 
 
 def test_a_dear_busy_pool_would_still_come_after() -> None:
@@ -49,8 +51,11 @@ def test_a_dear_busy_pool_would_still_come_after() -> None:
 def test_a_pool_that_is_too_small_says_what_would_fit() -> None:
     said = answer("h100-sxm-ondemand", CHEAP, DEAR, gpuMemory="100G")
     assert said.fix is not None
-    assert said.change == f"with spec.gpuMemory {said.fix.after} instead of 100G it would fit pool h100-sxm-ondemand"
-    again = decide(demand(gpuMemory=str(said.fix.after)), fleet(DEAR, catalog=ANY_IMAGES), ANY_IMAGES)
+    assert (
+        said.change
+        == f"with spec.gpuMemory {said.fix.changes[0].after} instead of 100G it would fit pool h100-sxm-ondemand and be chosen"
+    )
+    again = decide(demand(gpuMemory=str(said.fix.changes[0].after)), fleet(DEAR, catalog=ANY_IMAGES), ANY_IMAGES)
     assert again.choice is not None
 
 

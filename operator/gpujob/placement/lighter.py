@@ -1,0 +1,116 @@
+"""Repairs that keep the model and take less memory of each GPU: recomputed activations, sharded states, adapters, less at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.pools import Fleet
+from gpujob.placement.change import Proposal, proposed
+from gpujob.placement.decision import Candidate
+from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.needs import ModelDemand, estimate_of
+from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+
+SHORTEST: Final = 512
+"""Tokens below which a sequence is not cut."""
+
+STEP: Final = 256
+"""Tokens by which a sequence is cut."""
+
+
+def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """What keeps the model and takes less memory; the less it changes what is learnt, the nearer."""
+    model = demand.model
+    if model is None:
+        return
+    yield from _spread_out(demand, model, candidate)
+    yield from _less_at_once(demand, model, candidate, catalog)
+    if model.method is Method.INFERENCE:
+        return
+    if model.checkpointing is not Checkpointing.LAYERS:
+        changed = demand.with_model(replace(model, checkpointing=Checkpointing.LAYERS))
+        before = model.checkpointing.value
+        yield proposed(0.2, "spec.model.gradientCheckpointing", before, Checkpointing.LAYERS.value, changed)
+    if model.method is Method.FULL and model.optimizer is Optimizer.ADAMW:
+        changed = demand.with_model(replace(model, optimizer=Optimizer.ADAMW_8BIT))
+        yield proposed(0.45, "spec.model.optimizer", model.optimizer.value, Optimizer.ADAMW_8BIT.value, changed)
+    if model.precision is Precision.FP32:
+        changed = demand.with_model(replace(model, precision=Precision.BF16))
+        changed = replace(changed, precision=Precision.BF16)
+        yield proposed(0.5, "spec.model.precision", model.precision.value, Precision.BF16.value, changed)
+    for place, method in enumerate((Method.LORA, Method.QLORA)):
+        if model.method is Method.FULL or (model.method, method) == (Method.LORA, Method.QLORA):
+            changed = demand.with_model(replace(model, method=method))
+            yield proposed(0.7 + place / 20, "spec.model.method", model.method.value, method.value, changed)
+
+
+def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Iterator[Proposal]:
+    """The model sharded over the GPUs that the job has, over as many as it takes, or over more."""
+    gang = candidate.gang
+    shards = demand.spreads(gang) or model.sharding in (Sharding.FSDP, Sharding.ZERO3)
+    if model.sharding is not Sharding.FSDP and not shards and (gang.gpus > 1 or demand.sized_by_model):
+        sharded = replace(model, sharding=Sharding.FSDP, sharding_said=True)
+        before = model.sharding.value if model.sharding_said else None
+        yield proposed(0.3, "spec.model.sharding", before, Sharding.FSDP.value, demand.with_model(sharded))
+    if demand.sized_by_model or gang.entry is not None:
+        return
+    if not (model.sharding_said and model.sharding is Sharding.NONE):
+        free = replace(demand, sized_by_model=True, gangs=(Gang(gang.nodes if demand.nodes_said else 1, 1),))
+        yield proposed(0.35, "spec.gpusPerNode", gang.gpus_per_node, None, free)
+    if shards:
+        more = gang.gpus_per_node * 2
+        while more <= candidate.pool.largest:
+            wider = demand.changed(gang, replace(gang, gpus_per_node=more))
+            yield proposed(0.3 + more / 1000, "spec.gpusPerNode", gang.gpus_per_node, more, wider)
+            more *= 2
+
+
+def _less_at_once(demand: Demand, model: ModelDemand, candidate: Candidate, catalog: Catalog) -> Iterator[Proposal]:
+    """The largest micro-batch, the longest sequence, the most and longest requests that fit."""
+    for attribute, field, least, far in (
+        ("batch", "batchPerGPU", 1, 0.4),
+        ("sequence", "sequenceLength", SHORTEST, 0.65),
+        ("concurrency", "inference.concurrency", 1, 0.4),
+        ("max_tokens", "inference.maxTokens", SHORTEST, 0.6),
+    ):
+        now: int | None = getattr(model, attribute)
+        if not now or now <= least or (field.startswith("inference") and model.method is not Method.INFERENCE):
+            continue
+        step = 1 if least == 1 else STEP
+        most = _most_that_fits(demand, model, attribute, (least // step, (now - 1) // step), step, candidate, catalog)
+        if most:
+            changed = demand.with_model(_with(model, attribute, most))
+            yield proposed(far - 0.3 * most / now, f"spec.model.{field}", now, most, changed)
+
+
+def _most_that_fits(
+    demand: Demand, model: ModelDemand, attribute: str, ends: tuple[int, int], step: int, candidate: Candidate,
+    catalog: Catalog,
+) -> int:  # fmt: skip
+    """The most of one size of the workload that the device holds, without a doubt if it can be; 0 where none does."""
+    shards = demand.spreads(candidate.gang)
+    spread = replace(model, sharding=Sharding.FSDP) if shards else model
+    for end in ("high", "expected"):
+        low, high = ends
+        while low < high:
+            middle = (low + high + 1) // 2
+            if _fits(_with(spread, attribute, middle * step), end, candidate, catalog):
+                low = middle
+            else:
+                high = middle - 1
+        if low and _fits(_with(spread, attribute, low * step), end, candidate, catalog):
+            return low * step
+    return 0
+
+
+def _fits(model: ModelDemand, end: str, candidate: Candidate, catalog: Catalog) -> bool:
+    need, usable = estimate_of(model, candidate.gang.gpus, catalog), candidate.pool.memory
+    return need is not None and usable is not None and getattr(need, end) <= usable
+
+
+def _with(model: ModelDemand, attribute: str, amount: int) -> ModelDemand:
+    changes: dict[str, Any] = {attribute: amount}
+    return replace(model, **changes)

@@ -1,0 +1,72 @@
+"""What the unknown words of a job most likely mean: each replaced by the nearest known one, or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from gpujob.catalog import identity
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.pools import Fleet
+from gpujob.placement.change import Proposal, proposed
+from gpujob.placement.demand import DEFAULT_FRAMEWORK, Demand
+
+
+def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The proposals for each word of the job that nothing knows."""
+    seen = {pool.accelerator_id for pool in fleet.pools}
+
+    def is_accelerator(word: str) -> bool:
+        return catalog.accelerator(word) is not None or word in seen
+
+    def is_pool(word: str) -> bool:
+        return any(pool.is_called(word) for pool in fleet.pools)
+
+    placement = "spec.placement"
+    yield from _listed(demand, "requires", "spec.requires", catalog.features.__contains__, catalog.nearest_feature)
+    for kind, known, near in (
+        ("accelerators", is_accelerator, catalog.nearest_accelerator),
+        ("pools", is_pool, fleet.nearest_pool),
+    ):
+        yield from _listed(demand, f"{kind}_allowed", f"{placement}.{kind}.allow", known, near)
+        yield from _listed(demand, f"{kind}_denied", f"{placement}.{kind}.deny", known, near)
+    for gang in demand.gangs:
+        word = gang.accelerator
+        if word and not is_accelerator(word) and (meant := catalog.nearest_accelerator(word)):
+            changed = demand.changed(gang, replace(gang, accelerator=meant))
+            yield proposed(0.1, gang.field("accelerator"), word, meant, changed)
+    yield from _names(demand, catalog)
+
+
+def _names(demand: Demand, catalog: Catalog) -> Iterator[Proposal]:
+    """The framework, the model, and the runtimes of the job's own images."""
+    word = demand.framework
+    if word != DEFAULT_FRAMEWORK and word not in catalog.frameworks and (meant := catalog.nearest_framework(word)):
+        yield proposed(0.1, "spec.framework.name", word, meant, replace(demand, framework=meant))
+    model = demand.model
+    if model is not None and model.name is not None and catalog.model(model.name) is None:
+        for place, name in enumerate(catalog.nearest_models(model.name)):
+            changed = demand.with_model(replace(model, name=name))
+            yield proposed(0.1 + place / 100, "spec.model.name", model.name, name, changed)
+    names = {runtime.name for runtime in catalog.runtimes}
+    for own in demand.own_images:
+        if own.runtime is not None and own.runtime not in names:
+            field = f"spec.images.{own.backend.lower()}.runtime"
+            for place, other in enumerate((identity.nearest(own.runtime, names), None)):
+                images = tuple(replace(each, runtime=other) if each is own else each for each in demand.own_images)
+                yield proposed(0.1 + place / 10, field, own.runtime, other, replace(demand, own_images=images))
+
+
+def _listed(
+    demand: Demand, attribute: str, field: str, known: Callable[[str], bool], nearest: Callable[[str], str | None]
+) -> Iterator[Proposal]:
+    """All unknown words of a list replaced by the nearest known ones, or left out where there is none."""
+    words: tuple[str, ...] = getattr(demand, attribute)
+    if all(map(known, words)):
+        return
+    meant = tuple(dict.fromkeys(word if known(word) else nearest(word) for word in words))
+    without = tuple(word for word in words if known(word))
+    for distance, others in ((0.1, tuple(filter(None, meant))), (0.6, without)):
+        changes: dict[str, Any] = {attribute: others}
+        yield proposed(distance, field, list(words), list(others) or None, replace(demand, **changes))

@@ -1,0 +1,173 @@
+"""Repairs that widen a wish of the job or give it up: vendors, names, kinds of devices and capacity, price, software."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from gpujob.catalog.records import Catalog, Runtime
+from gpujob.catalog.versions import Release, release
+from gpujob.fleet.pools import Fleet
+from gpujob.placement.change import Proposal, proposed
+from gpujob.placement.decision import Candidate
+from gpujob.placement.demand import DEFAULT_DEVICES, Demand, OwnRuntime
+from gpujob.quantity import MAX_PRICE, exact_dollars
+from gpujob.vocabulary import Precision
+
+_OTHER_FORMATS: Final = (Precision.BF16, Precision.FP16, Precision.FP32)
+
+
+def more_vendors(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool's vendor beside those that the job names, or the catalog's images in place of those of one stack."""
+    vendor = candidate.pool.vendor
+    if vendor not in demand.vendors:
+        wider = demand.vendors | {vendor}
+        changed = replace(demand, vendors=wider)
+        yield proposed(0.3, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), changed)
+    elif demand.own_images and not any(own.backend.vendor is vendor for own in demand.own_images):
+        yield from catalog_images(demand, candidate, fleet, catalog)
+
+
+def catalog_images(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The catalog's images in place of the job's own."""
+    if demand.own_images:
+        before = {own.backend.lower(): _image(own) for own in demand.own_images}
+        yield proposed(0.9, "spec.images", before, None, replace(demand, own_images=()))
+
+
+def _image(own: OwnRuntime) -> dict[str, str]:
+    return {"image": own.image} | ({"runtime": own.runtime} if own.runtime else {})
+
+
+def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool's accelerator in the lists of the job, or in its shape."""
+    name = candidate.pool.accelerator_id
+    allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
+    yield from _listed_name("accelerators", name, allowed, denied, demand)
+    gang = candidate.gang
+    if gang.accelerator not in (None, name) and candidate.pool.accelerator is not None:
+        changed = demand.changed(gang, replace(gang, accelerator=name))
+        yield proposed(0.3, gang.field("accelerator"), gang.accelerator, name, changed)
+
+
+def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool in the lists of the job."""
+    pool = candidate.pool
+    if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
+        yield from _listed_name("pools", pool.name, demand.pools_allowed, (), demand)
+    called = {word for word in demand.pools_denied if pool.is_called(word)}
+    if called:
+        before, fewer = list(demand.pools_denied), tuple(word for word in demand.pools_denied if word not in called)
+        changed = replace(demand, pools_denied=fewer)
+        yield proposed(0.4, "spec.placement.pools.deny", before, list(fewer) or None, changed)
+
+
+def _listed_name(
+    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand
+) -> Iterator[Proposal]:
+    """The name added to the list of allowed ones, or taken off the list of denied ones."""
+    if allowed and name not in allowed:
+        wider = (*allowed, name)
+        changed = replace(demand, **{f"{kind}_allowed": wider})  # type: ignore[arg-type]
+        yield proposed(0.3, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
+    if name in denied:
+        fewer = tuple(word for word in denied if word != name)
+        changed = replace(demand, **{f"{kind}_denied": fewer})  # type: ignore[arg-type]
+        yield proposed(0.4, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed)
+
+
+def more_capacity_types(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool's capacity type beside those that the job accepts."""
+    wider = tuple(sorted({*demand.capacity_types, candidate.pool.capacity_type}))
+    changed = replace(demand, capacity_types=wider)
+    yield proposed(0.25, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider), changed)
+
+
+def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool's kind of devices beside those that the job accepts; of parts one for each pod."""
+    kind, gang = candidate.pool.kind, candidate.gang
+    if kind not in demand.devices:
+        wider = tuple(sorted((*demand.devices, kind)))
+        before = None if demand.devices == DEFAULT_DEVICES else list(demand.devices)
+        yield proposed(0.4, "spec.placement.devices", before, list(wider), replace(demand, devices=wider))
+    if gang.gpus_per_node > 1:
+        single = demand.changed(gang, replace(gang, gpus_per_node=1))
+        yield proposed(0.9, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
+    if gang.nodes > 1:
+        one = demand.changed(gang, replace(gang, nodes=1))
+        yield proposed(0.91, gang.field("nodes"), gang.nodes, 1, one)
+
+
+def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The exact price of the job there, or no limit where the price is unknown or above what is believed."""
+    if demand.max_price is None:
+        return
+    field, before, price = "spec.placement.maxPricePerHour", exact_dollars(demand.max_price), candidate.price_per_hour
+    if price is None or price > MAX_PRICE:
+        yield proposed(0.5, field, before, None, replace(demand, max_price=None))
+        return
+    distance = min(0.9, price / max(demand.max_price, 1) - 1)
+    yield proposed(distance, field, before, exact_dollars(price), replace(demand, max_price=price))
+
+
+def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """One feature less."""
+    for word in demand.requires:
+        fewer = tuple(other for other in demand.requires if other != word)
+        changed = replace(demand, requires=fewer)
+        yield proposed(0.6, "spec.requires", list(demand.requires), list(fewer) or None, changed)
+
+
+def other_precision(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """Another number format for the model."""
+    model, now = demand.model, demand.precision
+    if model is None or now is None:
+        return
+    for place, other in enumerate(_OTHER_FORMATS):
+        if other is not now:
+            changed = replace(demand.with_model(replace(model, precision=other)), precision=other)
+            yield proposed(0.5 + place / 100, "spec.model.precision", now.value, other.value, changed)
+
+
+def other_versions(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The image's own versions of framework and Python in place of the ranges that it does not meet, or no range."""
+    image = next((runtime for runtime in catalog.runtimes if runtime.name == candidate.runtime.name), None)
+    asked = demand.framework_version
+    if asked:
+        field = "spec.framework.version"
+        yield proposed(0.59, field, asked, None, replace(demand, framework_version=None))
+        if image is not None and image.framework == demand.framework:
+            yield from _that_version(demand, field, asked, image, image.framework_version)
+    if demand.python:
+        field = "spec.framework.python"
+        yield proposed(0.59, field, demand.python, None, replace(demand, python=None))
+        if image is not None and image.python is not None:
+            yield from _that_version(demand, field, demand.python, image, image.python)
+
+
+def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: str) -> Iterator[Proposal]:
+    """Exactly the version that an image has; the nearer to the first number of the range, the nearer."""
+    numbers = release(has)
+    if not numbers:
+        return
+    exactly = "==" + ".".join(map(str, numbers))
+    changed = (
+        replace(demand, framework_version=exactly)
+        if field.endswith(".version")
+        else replace(demand, python=exactly)
+    )  # fmt: skip
+    yield proposed(0.5 + _apart(numbers, release(asked.lstrip("=<>!~ "))), field, asked, exactly, changed)
+
+
+def _apart(one: Release, other: Release) -> float:
+    """How far two versions are apart, at most 0.08."""
+    weights = (0.01, 0.0002, 0.000001)
+    parts = zip(weights, (*one, 0, 0), (*other, 0, 0, 0), strict=False)
+    return min(0.08, sum(weight * min(abs(a - b), 50) for weight, a, b in parts))
+
+
+def as_root(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """Root for the container, which the image needs."""
+    if not demand.as_root:
+        yield proposed(0.5, "spec.securityContext.runAsUser", None, 0, replace(demand, as_root=True))

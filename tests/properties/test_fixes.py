@@ -1,0 +1,179 @@
+"""A job that no pool can run is told what would help, and that helps: tried on small fleets of odd kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, gpupool, manifest, node
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_decisions import fleet_from
+from worlds import mended
+
+from gpujob.api.manifest import read_gpujob
+from gpujob.catalog.load import load_catalog
+from gpujob.placement import explain
+from gpujob.placement.decision import Decision
+from gpujob.placement.demand import demand_of
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.vocabulary import Outcome, Reason, Verdict
+
+FITTING = {Verdict.PLACED, Verdict.WAITING}
+IN_THE_CLUSTER = frozenset({Reason.TAINT_NOT_TOLERATED, Reason.ARCH_UNSUPPORTED, Reason.DRIVER_TOO_OLD})
+"""What only an admin can mend."""
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> list[Object]:
+    """A few pools, each of another kind, and sometimes a quota."""
+    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4, unique_by=str))
+    objects = [made for number, kind in enumerate(kinds) for made in pool_of(kind, f"p{number}", draw(prices))]
+    if draw(st.integers(0, 2)) == 0:
+        objects.append(quota(draw(st.sampled_from(HARD))))
+    return objects
+
+
+KINDS = (
+    "mi300x", "h100", "a100-spot", "l4", "cpx", "mig", "shared", "tainted", "provision", "small-nodes", "old-driver",
+    "two-sizes",
+)  # fmt: skip
+HARD = (
+    {"requests.nvidia.com/gpu": "4", "requests.amd.com/gpu": "4"}, {"requests.cpu": "16"},
+    {"requests.memory": "64Gi", "pods": "3"}, {"requests.amd.com/gpu": "0", "requests.nvidia.com/gpu": "0"},
+)  # fmt: skip
+prices = st.sampled_from(["1.5", "2.004", "30", None])
+
+
+def pool_of(kind: str, name: str, price: str | None) -> list[Object]:
+    """The nodes of a pool, or the GPUPool of one without nodes."""
+    spot = {"karpenter.sh/capacity-type": "spot"}
+    old = {"nvidia.com/cuda.driver-version.full": "450.80.02", "nvidia.com/cuda.driver.major": "450",
+           "nvidia.com/cuda.driver-version.major": "450"}  # fmt: skip
+    parts = {"nvidia.com/mig.strategy": "mixed"}
+    if kind == "provision":
+        spec: dict[str, Any] = {"price": {"perGPUHour": price}} if price else {}
+        new = {"maxNodes": 2, "gpusPerNode": 8, "cpu": "64", "memory": "512Gi"}
+        return [gpupool(name, {"new": name}, accelerator="MI300X", provision=new, **spec)]
+    if kind == "two-sizes":
+        return [node(f"{name}-a", H100, 8, price=price), node(f"{name}-b", H100, 4, price=price)]
+    made = {
+        "mi300x": lambda: node(name, MI300X, price=price),
+        "h100": lambda: node(name, H100, price=price),
+        "a100-spot": lambda: node(name, A100, price=price, labels=spot),
+        "l4": lambda: node(name, L4, 4, price=price),
+        "cpx": lambda: node(name, MI300X, devices={"amd.com/cpx_nps4": "64"}, price=price),
+        "mig": lambda: node(name, A100, devices={"nvidia.com/mig-1g.10gb": "56"}, labels=parts, price=price),
+        "shared": lambda: node(name, H100, devices={"nvidia.com/gpu": "32"}, labels={"nvidia.com/gpu.replicas": "4"}),
+        "tainted": lambda: node(name, H100, price=price, taints=["team=x:NoSchedule"]),
+        "small-nodes": lambda: node(name, L4, 1, allocatable={"cpu": "7910m", "memory": "30Gi"}, price=price),
+        "old-driver": lambda: node(name, H100, labels=old, price=price),
+    }
+    return [made[kind]()]
+
+
+def quota(hard: Object) -> Object:
+    """A ResourceQuota of the namespace `default`."""
+    return {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "default"},
+        "spec": {"hard": hard}, "status": {"hard": hard, "used": {}},
+    }  # fmt: skip
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> Object:
+    """The spec of a job that asks for something, often too much of it."""
+    placement = some(
+        draw,
+        vendors=st.sampled_from([["AMD"], ["NVIDIA"]]),
+        accelerators=st.sampled_from([{"allow": ["MI300X"]}, {"deny": ["L4", "H100-SXM"]}, {"allow": ["H100_SMX"]}]),
+        pools=st.sampled_from([{"allow": ["h100-sxm-ondemand"]}, {"deny": ["l4-ondemand", "p0"]}]),
+        maxPricePerHour=st.sampled_from(["0", "1.999999", "12"]),
+        devices=st.sampled_from([["Partition"], ["Whole", "Shared"]]),
+        capacityTypes=st.sampled_from([["Spot"], ["Reserved"]]),
+    )
+    spec = some(
+        draw,
+        requires=st.sampled_from([["BF16"], ["FP8OCP", "BF16"], ["FP8FNUZ"], ["FlashAtention"]]),
+        resources=st.sampled_from(
+            [{"cpu": "97"}, {"cpu": "9500m", "memory": "500G"}, {"memory": "2Ti", "sharedMemory": "1500Gi"},
+             {"ephemeralStorage": "2000G"}, {"sharedMemory": "1100Gi"}]
+        ),
+        framework=st.sampled_from([{"version": ">=9"}, {"version": "<1.5"}, {"python": ">=3.99"}]),
+        images=st.sampled_from([{"cuda": {"image": "own:1"}}, {"rocm": {"image": "own:1"}}]),
+    )  # fmt: skip
+    size = draw(
+        st.sampled_from(
+            [{}, {"gpusPerNode": 9}, {"gpusPerNode": 16, "nodes": 3}, {"nodes": 5}, {"gpuMemory": "80Gi"},
+             {"gpuMemory": "300G", "gpusPerNode": 8}, {"gpuMemory": "79.65Gi"}, *MODELS, *SHAPES]
+        )
+    )  # fmt: skip
+    return {**spec, **size, **({"placement": placement} if placement else {})}
+
+
+BIG = {"name": "llama-3.1-70b", "batchPerGPU": 8, "sequenceLength": 8192}
+MODELS = (
+    {"model": {"name": "llama-3.1-8b"}, "gpusPerNode": 1},
+    {"model": {**BIG, "sharding": "None"}},
+    {"model": BIG, "gpusPerNode": 4},
+    {"model": {"name": "llama-3.1-405b"}},
+    {"model": {"parameters": "8B", "method": "LoRA", "precision": "FP8", "batchPerGPU": 512}},
+    {"model": {"name": "llama-3.1-70b", "method": "Inference", "inference": {"maxTokens": 131072, "concurrency": 64}}},
+    {"model": {"name": "llama-3.1-9b"}},
+)
+SHAPES = (
+    {"shapes": [{"accelerator": "H200", "gpusPerNode": 8}, {"accelerator": "MI355X", "gpusPerNode": 4}]},
+    {"shapes": [{"accelerator": "H100-SXM", "gpusPerNode": 16}, {"accelerator": "MI300X", "nodes": 4}]},
+)
+
+
+def some(draw: st.DrawFn, **members: st.SearchStrategy[Any]) -> dict[str, Any]:
+    """Each member with a chance of a quarter."""
+    return {name: draw(values) for name, values in members.items() if draw(st.integers(0, 3)) == 0}
+
+
+def decided(document: Object, objects: list[Object], catalog: Any) -> Decision:
+    """What the operator decides of a manifest."""
+    job = Waiting("", "", demand_of(read_gpujob(document)), namespace="default")
+    return next(place_all([job], fleet_from(objects, catalog), catalog)).decision
+
+
+catalogs = st.sampled_from([ANY_IMAGES, load_catalog()])
+
+
+@settings(max_examples=60)
+@given(objects=fleets(), spec=wishes(), catalog=catalogs)
+def test_every_job_that_cannot_run_has_a_fix_that_helps_or_the_word_that_none_does(
+    objects: list[Object], spec: Object, catalog: Any
+) -> None:
+    document = manifest(**spec)
+    decision = decided(document, objects, catalog)
+    told = explain.plan(decision)
+    if decision.verdict in FITTING:
+        assert decision.fix is None
+        return
+    if decision.fix is None:
+        assert bool(decision.hopeless) == (decision.verdict is Verdict.IMPOSSIBLE)
+        assert decision.hopeless in told["message"]
+        assert told["nearestFix"] is told["together"] is None
+        return
+    assert decided(mended(document, decision.fix), objects, catalog).verdict in FITTING
+    assert bool(told["nearestFix"]) != bool(told["together"])
+    assert decision.problems or decision.fix.message in told["message"]
+
+
+@settings(max_examples=60)
+@given(objects=fleets(), spec=wishes())
+def test_only_what_lies_in_the_cluster_is_hopeless(objects: list[Object], spec: Object) -> None:
+    decision = decided(manifest(**spec), objects, ANY_IMAGES)
+    if not decision.hopeless:
+        return
+    for candidate in decision.candidates:
+        assert candidate.outcome in (Outcome.REJECTED, Outcome.MISCONFIGURED)
+        reasons = {finding.reason for finding in candidate.reasons}
+        if "changes of the job would be needed" in decision.hopeless:
+            continue
+        no_gpus_allowed = Reason.QUOTA_EXCEEDED in reasons or "ResourceQuota" in decision.hopeless
+        assert reasons & IN_THE_CLUSTER or no_gpus_allowed or Reason.MEM_TOO_SMALL in reasons, (
+            decision.hopeless,
+            [finding.message for finding in candidate.reasons],
+        )
