@@ -54,6 +54,7 @@ class Process:
     def stop(self) -> None:
         """Ends the thread and gives up port and files; waits a second at most."""
         try:
+            atexit.unregister(self.stop)
             self._over.set()
             self._thread.join(1.0)
             if self.server is not None:

@@ -1,0 +1,237 @@
+"""What the reporter costs a training step on a GPU, and that it never waits for the device.
+
+    python bench/overhead.py [SECONDS_PER_BLOCK] [PAIRS]
+
+One process, one model. Blocks of steps with the reporter (hook, DataLoader, its thread, and one scrape a block) and without it
+alternate, so that clocks and neighbours change both alike; a pair's ratio is told as the median over the pairs. Each
+step reads its loss, so that the host's time is never hidden behind the device's. Needs torch and a GPU, nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "operator"))
+os.environ["GPUJOB_REPORT_PORT"] = "0"
+os.environ["GPUJOB_RUN_FOLDER"] = tempfile.mkdtemp(prefix="gpujob-bench-")
+
+from gpujob_runner.report import watch
+
+watch.arm()
+
+import torch  # noqa: E402
+from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
+
+from gpujob_runner.report import guard, line, process, torch_hooks  # noqa: E402
+
+SIZES = {"1-3 ms": (4096, 4, 1024), "10 ms": (8192, 6, 1280)}
+"""Width, layers, samples a step."""
+WITH = torch.utils.data.dataloader._BaseDataLoaderIter.__next__
+WITHOUT = WITH.__wrapped__
+
+
+class Batches(IterableDataset):  # type: ignore[type-arg]
+    """One batch, over and over: what is measured is the reporter, not the loading."""
+
+    def __init__(self, batch: torch.Tensor) -> None:
+        self._batch = batch
+
+    def __iter__(self) -> Any:
+        while True:
+            yield self._batch
+
+
+class Training:
+    """A network of equal layers with a fused AdamW; `scaled` trains in FP16 with a GradScaler."""
+
+    def __init__(self, width: int, layers: int, samples: int, scaled: bool = False) -> None:
+        blocks = [torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.ReLU()) for _ in range(layers)]
+        self.model = torch.nn.Sequential(*blocks).cuda()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
+        self.batches = iter(DataLoader(Batches(torch.randn(samples, width, device="cuda")), batch_size=None))
+        self.scaler = torch.amp.GradScaler("cuda", enabled=scaled)
+        self.type = torch.float16 if scaled else torch.bfloat16
+
+    def step(self, spoilt: bool = False) -> torch.Tensor:
+        """One step; `spoilt` makes the gradients infinite."""
+        batch = next(self.batches)
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda", self.type):
+            loss = self.model(batch).square().mean()
+        self.scaler.scale(loss * float("inf") if spoilt else loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return loss.detach()
+
+
+def reporter_on(on: bool) -> None:
+    """Puts the reporter on or takes it off, its thread included."""
+    torch.utils.data.dataloader._BaseDataLoaderIter.__next__ = WITH if on else WITHOUT
+    if on:
+        torch_hooks.watch_optimizers(sys.modules["torch.optim.optimizer"])
+    elif torch_hooks._handle is not None:
+        torch_hooks._handle.remove()
+        torch_hooks._handle = None
+        if process.current is not None:
+            process.current.stop()
+            process.current = None
+
+
+def block(step: Callable[[], torch.Tensor], seconds: float, scrapes: bool) -> float:
+    """Seconds a step, over a block of about `seconds`."""
+    for _ in range(20):
+        step().item()
+    scraped = not scrapes
+    count, began = 0, time.perf_counter()
+    while (spent := time.perf_counter() - began) < seconds:
+        for _ in range(10):
+            step().item()
+        count += 10
+        if not scraped and spent > seconds / 2:
+            scraped = True
+            threading.Thread(target=scrape).start()
+    return (time.perf_counter() - began) / count
+
+
+def scrape() -> dict[str, float]:
+    """What the reporter serves now."""
+    port = (Path(os.environ["GPUJOB_RUN_FOLDER"]) / "report" / "port").read_text()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as page:
+        lines = [line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+def compare(name: str, training: Training, seconds: float, pairs: int) -> None:
+    """Prints a row: the step without the reporter, and what a step with it takes more."""
+    ratios, plain = [], []
+    for pair in range(pairs):
+        order = (False, True) if pair % 2 else (True, False)
+        times = {}
+        for on in order:
+            reporter_on(on)
+            times[on] = block(training.step, seconds, scrapes=on)
+        ratios.append(times[True] / times[False] - 1)
+        plain.append(times[False])
+    reporter_on(False)
+    ratios.sort()
+    low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
+    error = 1.25 * statistics.stdev(ratios) / len(ratios) ** 0.5
+    print(
+        f"| {name} | {1000 * statistics.median(plain):.3f} ms | {statistics.median(ratios):+.3%} | {low:+.3%} to {high:+.3%} "
+        f"| ±{error:.3%} |",
+        flush=True,
+    )
+
+
+def host_cost() -> None:
+    """Prints the host's time of the hook and of a look at a batch, in microseconds, by themselves."""
+    reporter_on(True)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    batches = iter(DataLoader(Batches(torch.zeros(8, 8)), batch_size=None))
+    for what, call in (("hook", lambda: torch_hooks.after_step(optimizer, (), {})), ("batch", lambda: WITH(batches))):
+        taken = []
+        for _ in range(200):
+            began = time.perf_counter()
+            for _ in range(100):
+                call()
+            taken.append((time.perf_counter() - began) / 100)
+        if what == "batch":
+            for _ in range(200):
+                began = time.perf_counter()
+                for _ in range(100):
+                    WITHOUT(batches)
+                taken.append(-(time.perf_counter() - began) / 100)
+            cost = statistics.median(taken[:200]) + statistics.median(taken[200:])
+        else:
+            cost = statistics.median(taken)
+        print(f"host time of one {what}: {1e6 * cost:.2f} microseconds")
+    reporter_on(False)
+
+
+def never_waits() -> None:
+    """Trains with a fused optimizer, a GradScaler and a loss on the device while every wait for the device is an error."""
+    for by_line in (False, True):
+        training = Training(1024, 2, 256, scaled=True)
+        for _ in range(20):
+            training.step()
+        before = int(next(iter(training.optimizer.state.values()))["step"])
+        reporter_on(True)
+        spoilt = {7, 50, 51, 200}
+        torch.cuda.set_sync_debug_mode("error")
+        for number in range(400):
+            loss = training.step(spoilt=number in spoilt)
+            if by_line:
+                line.step(samples=256, loss=loss)
+            if number % 100 == 0:
+                time.sleep(2.1)
+        torch.cuda.set_sync_debug_mode("default")
+        time.sleep(0.6)
+        for _ in range(17):
+            training.step()
+            torch.cuda.synchronize()
+        figures = scrape()
+        told = {
+            name: value for name, value in figures.items() if "steps" in name or "samples" in name or "metric" in name
+        }
+        print(
+            f"no wait for the device ({'line' if by_line else 'hook'}): {told}, failures {guard.failures}", flush=True
+        )
+        reporter_on(False)
+
+
+def captures() -> None:
+    """Captures CUDA graphs while another thread reads memory as the reporter does, far more often."""
+    from gpujob_runner.report import torch_state
+
+    devices, over, reads, errors = torch_state.Devices(), threading.Event(), [0], []
+    scratch = torch.zeros(1 << 20, device="cuda")
+
+    def read() -> None:
+        while not over.is_set():
+            try:
+                devices._queried = devices._searched = float("-inf")
+                devices.figures()
+                reads[0] += 1
+            except Exception as error:
+                errors.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(100):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(50):
+                scratch.add_(1).sum()
+        graph.replay()
+    torch.cuda.synchronize()
+    over.set()
+    reader.join()
+    print(f"100 graphs captured while memory was read {reads[0]} times, errors in the reader: {errors[:1]}", flush=True)
+
+
+def main(seconds: float, pairs: int) -> None:
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {sys.version.split()[0]}")
+    never_waits()
+    captures()
+    host_cost()
+    print(f"{pairs} pairs of blocks of {seconds:g} s\n")
+    print(
+        "| step | without | with, median of the pairs | middle half of the pairs | error of the median |\n|---|---|---|---|---|"
+    )
+    for name, size in SIZES.items():
+        compare(name, Training(*size), seconds, pairs)
+    compare("1-3 ms, FP16 with GradScaler", Training(*SIZES["1-3 ms"], scaled=True), seconds, pairs)
+    print(f"failures inside the reporter: {guard.failures}")
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 3.0, int(sys.argv[2]) if len(sys.argv) > 2 else 20)
