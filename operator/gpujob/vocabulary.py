@@ -178,6 +178,8 @@ class ConditionType(StrEnum):
     """Whether pool, nodes and image are chosen."""
     RUNNING = "Running"
     """Whether every pod of the job runs."""
+    PREFLIGHT_PASSED = "PreflightPassed"
+    """Whether image, devices, memory and folders were what was promised when the pods started."""
     COMPLETE = "Complete"
     """Whether the job ended well."""
     FAILED = "Failed"
@@ -301,6 +303,23 @@ class Reason(StrEnum):
     MAY_GROW = "MayGrow"
     QUOTA_EXCEEDED = "QuotaExceeded"
     NODES_DID_NOT_COME = "NodesDidNotCome"
+
+    # What the preflight in a pod finds before the program starts.
+    IMAGE_BACKEND_MISMATCH = "ImageBackendMismatch"
+    IMAGE_BROKEN = "ImageBroken"
+    COMMAND_NOT_FOUND = "CommandNotFound"
+    DEVICE_PERMISSION = "DevicePermission"
+    DEVICE_COUNT_MISMATCH = "DeviceCountMismatch"
+    DEVICE_UNUSABLE = "DeviceUnusable"
+    MEM_BELOW_REQUEST = "MemBelowRequest"
+    SHARED_MEMORY_TOO_SMALL = "SharedMemoryTooSmall"
+    FOLDER_NOT_WRITABLE = "FolderNotWritable"
+    NO_INTERPRETER = "NoInterpreter"
+    PREFLIGHT_TIMED_OUT = "PreflightTimedOut"
+    PREFLIGHT_FAULT = "PreflightFault"
+    PREFLIGHT_PASSED = "PreflightPassed"
+    PREFLIGHT_PENDING = "PreflightPending"
+    PREFLIGHT_DISABLED = "PreflightDisabled"
 
     # A doubt: an unknown fact that does not refuse.
     NODE_UNKNOWN = "NodeUnknown"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpujob.runner_files import load_runner
 from tests.e2e.api_server import NAMESPACES, NODES, ApiServer, AuditLog
 from tests.e2e.cluster import Cluster, down, eventually, pretended_nodes, up
 from tests.e2e.cluster.state import load
@@ -51,6 +52,7 @@ def install_chart(cluster: Cluster) -> None:
     crds = {path.name for path in (ROOT / "crds").glob("*.yaml")}
     assert crds, "crds/ is empty: run `make generate`"
     assert {path.name for path in (CHART / "files" / "crds").glob("*.yaml")} == crds, "run `make generate`"
+    assert (CHART / "files" / "runner-name").read_text().strip() == load_runner().name, "run `make generate`"
     command = [cluster.tool("helm"), "upgrade", "--install", RELEASE, str(CHART), f"--namespace={NAMESPACE}"]
     done = subprocess.run(
         [*command, "--create-namespace", "--set=replicaCount=0", "--take-ownership"],

@@ -21,9 +21,22 @@ class Team:
 
     # Submitting
 
-    def submit(self, name: str, *, runs_for: str = "", starts_after: str = "", exit_code: int = 0, **spec: Any) -> str:
-        """Creates a GPUJob whose pods live as told (for ever, unless `runs_for`); gives its uid."""
+    def submit(
+        self,
+        name: str,
+        *,
+        runs_for: str = "",
+        starts_after: str = "",
+        exit_code: int = 0,
+        found: tuple[int, str] = (0, ""),
+        **spec: Any,
+    ) -> str:
+        """Creates a GPUJob whose pods live as told (for ever, unless `runs_for`); gives its uid.
+
+        `found`: the exit code and the message of its preflight, which finds nothing wrong unless told.
+        """
         told = {"runs-for": runs_for, "starts-after": starts_after, "exit-code": str(exit_code or "")}
+        told |= {"preflight-exit-code": str(found[0] or ""), "preflight": found[1]}
         annotations = {f"{ANNOTATIONS}/{key}": value for key, value in told.items() if value}
         if annotations:
             spec["podMetadata"] = {"annotations": annotations}

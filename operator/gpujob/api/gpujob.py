@@ -325,7 +325,7 @@ class GPUJobStatus(Shape):
     state: Annotated[str, Field(max_length=16)] | None = None
     """Queued, Placed, Starting, Running, Suspended, Succeeded, Failed, Misconfigured or Impossible."""
     conditions: Annotated[tuple[Condition, ...], list_map("type", items=16)] = ()
-    """Placed, Running, Complete, Failed, Suspended: each with a reason and one sentence."""
+    """Placed, PreflightPassed, Running, Complete, Failed, Suspended: each with a reason and one sentence."""
     placement: PlacementStatus | None = None
     """The choice that was made."""
     candidates: Annotated[tuple[CandidateStatus, ...], a_list(items=8)] = ()

@@ -17,6 +17,9 @@ from gpujob.vocabulary import Reason, State
 STARTING_AFTER: Final = 5.0
 """Seconds that a pod may take to start before Starting is worth a status write of its own."""
 
+CHECKED_AFTER: Final = 30.0
+"""Seconds instead, where the preflight has begun: with torch to import it takes as long, and its end is told anyway."""
+
 UNBOUND_AFTER: Final = 20.0
 """Seconds that pods may be missing or without a node before that is worth one: a busy cluster takes a while."""
 
@@ -83,6 +86,12 @@ class Looking:
             self._report_child(job, child)
             return
         retired = child.attempt <= last_attempt(job) and job.status.get("jobName") != child.name
+        if (
+            not child.leaving
+            and job.spec.get("suspend") is not True
+            and self._cannot_check(job, child, retired=retired)
+        ):
+            return
         if child.ended:
             self._report_child(job, child)
         elif child.leaving:
@@ -99,6 +108,20 @@ class Looking:
             self._steps.start(job, self._steps.serve(job, child))
         else:
             self._report_child(job, child)
+
+    def _cannot_check(self, job: JobRecord, child: ChildRecord, *, retired: bool) -> bool:
+        """Whether the image cannot run the preflight, so that the child gives way to an attempt without one.
+
+        Recorded before it is done, as a suspension is: the status says what the next attempt must be.
+        """
+        checked = observe(child, self._desk.book.pods(child)).checked if child.preflight else None
+        if checked is None or checked.reason is not Reason.NO_INTERPRETER or job.status.get("startTime"):
+            return False
+        if retired:
+            self._steps.start(job, self._steps.end(child))
+        else:
+            self._steps.report(job, report.rechecked(job, child, checked.message, self._desk.now()))
+        return True
 
     def _waited_too_long(self, job: JobRecord, child: ChildRecord) -> bool:
         """Whether pods that wait for nodes to be added have waited for them in vain."""
@@ -151,7 +174,8 @@ class Looking:
         now = self._desk.clock()
         if memory.not_running is None or memory.not_running[0] is not seen.state:
             memory.not_running = (seen.state, now)
-        ripe = memory.not_running[1] + (STARTING_AFTER if seen.state is State.STARTING else UNBOUND_AFTER)
+        starting = CHECKED_AFTER if seen.checking else STARTING_AFTER
+        ripe = memory.not_running[1] + (starting if seen.state is State.STARTING else UNBOUND_AFTER)
         if ripe <= now or job.status.get("state") == State.STARTING:
             return seen
         self._desk.due[job.uid] = ripe

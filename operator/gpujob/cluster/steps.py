@@ -65,7 +65,7 @@ class Steps:
         if wish.job is None or choice is None:
             return
         began, attempt = self._desk.clock(), next_attempt(job)
-        hint, runner = report.hint(decision), self._delivery.runner
+        hint, runner = report.hint(decision), None if report.runs_unchecked(job) else self._delivery.runner
         children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner)
         if children.runner:
             await self._delivery.ensure(job.namespace)

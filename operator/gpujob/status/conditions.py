@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpujob.status.observe import Observation
+from gpujob.status.preflight import Check
+from gpujob.status.preflight_words import SENTENCES
+from gpujob.status.records import ChildRecord
 from gpujob.vocabulary import ConditionType, Reason, State
 
 
@@ -15,7 +18,8 @@ class Claim:
     """What a condition shall say."""
 
     type: ConditionType
-    holds: bool
+    holds: bool | None
+    """None: nobody knows."""
     reason: Reason
     message: str
 
@@ -31,6 +35,32 @@ def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
         Claim(ConditionType.COMPLETE, done, Reason.SUCCEEDED if done else _not_ended(failed), seen.message),
         Claim(ConditionType.FAILED, failed, seen.reason if failed else _not_ended(done), seen.message),
         _not_suspended(),
+    )
+
+
+def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first: bool) -> tuple[Claim, ...]:
+    """What the preflight says, once it says something; `first`: the first word about this child.
+
+    That it passed is told with what it lets happen, never by a write of its own.
+    """
+    check = seen.checked
+    if not child.preflight and disabled:
+        check = Check(True, None, Reason.PREFLIGHT_DISABLED, "spec.preflight is Disabled: nothing is checked")
+    elif not child.preflight:
+        message = f"{SENTENCES[Reason.NO_INTERPRETER]({})}; attempt {child.attempt} runs without a preflight"
+        check = Check(True, None, Reason.NO_INTERPRETER, message)
+    elif check is None and first:
+        check = Check(False, None, Reason.PREFLIGHT_PENDING, "the preflight has not run yet")
+    elif check is not None and check.passed and seen.state in (State.PLACED, State.STARTING) and not seen.stuck:
+        check = None
+    return () if check is None else (Claim(ConditionType.PREFLIGHT_PASSED, check.passed, check.reason, check.message),)
+
+
+def of_recheck(message: str) -> tuple[Claim, ...]:
+    """The conditions of a job whose image cannot run the preflight: the next attempt is without."""
+    return (
+        *of_refusal(Reason.NO_INTERPRETER, f"{message}; a new attempt runs without a preflight"),
+        Claim(ConditionType.PREFLIGHT_PASSED, None, Reason.NO_INTERPRETER, message),
     )
 
 
@@ -68,7 +98,7 @@ def merged(
     """The condition list after `claims`: held ones of other types stay, times change with the status only."""
     by_type = {str(c.get("type")): dict(c) for c in held if isinstance(c, Mapping)}
     for claim in claims:
-        status = "True" if claim.holds else "False"
+        status = "Unknown" if claim.holds is None else str(claim.holds)
         before = by_type.get(claim.type)
         since = before.get("lastTransitionTime", now) if before and before.get("status") == status else now
         by_type[claim.type] = {

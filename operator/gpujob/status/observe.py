@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.finding import listed
+from gpujob.status.preflight import Check, verdict_of
 from gpujob.status.records import ChildRecord, PodState
 from gpujob.vocabulary import Reason, State
 
@@ -22,6 +23,10 @@ class Observation:
     ended: str = ""
     stuck: str = ""
     """Kubernetes' own word for what keeps a pod from starting (ImagePullBackOff, …); empty while nothing does."""
+    checked: Check | None = None
+    """What the preflights of all pods say together; None while they say nothing."""
+    checking: bool = False
+    """Whether a preflight has begun in the pod that is waited for: it takes its time, and nothing is wrong."""
 
 
 FAILED_CREATE: Final = "FailedCreate"
@@ -42,6 +47,14 @@ def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) 
 
     A job that ran is Running until its child Job has ended: a pod that just failed does not make it start again.
     """
+    checked = verdict_of(((pod.name, pod.node, pod.check) for pod in pods), child.pods)
+    seen = _observe(child, pods, ran=ran)
+    if seen.state is State.FAILED and checked is not None and checked.passed is False and not seen.started:
+        seen = replace(seen, reason=checked.reason, message=checked.message)
+    return replace(seen, checked=checked)
+
+
+def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Observation:
     started = _all_started(child, pods)
     if child.ended == "Complete":
         message = f"all {child.pods} pods ended well" if child.pods > 1 else "the pod ended well"
@@ -63,10 +76,15 @@ def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> 
     if not bound:
         return _not_bound(child, pods)
     waiting = next((pod for pod in bound if pod.waiting_reason), bound[0])
+    if waiting.check is not None and not waiting.check.over:
+        message = f"{running} of {child.pods} pods run; the preflight of pod {waiting.name} runs on node {waiting.node}"
+        return Observation(State.STARTING, Reason.STARTING, message, checking=True)
     why = f": {waiting.waiting_reason}" if waiting.waiting_reason else ""
     detail = f" ({waiting.waiting_message})" if waiting.waiting_message else ""
     message = f"{running} of {child.pods} pods run; pod {waiting.name} starts on node {waiting.node}{why}{detail}"
-    return Observation(State.STARTING, Reason.STARTING, message, stuck=STUCK.get(waiting.waiting_reason, ""))
+    stuck = STUCK.get(waiting.waiting_reason, "")
+    checking = waiting.check is not None and not stuck
+    return Observation(State.STARTING, Reason.STARTING, message, stuck=stuck, checking=checking)
 
 
 def _not_bound(child: ChildRecord, pods: Sequence[PodState]) -> Observation:

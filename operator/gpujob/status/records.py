@@ -10,6 +10,7 @@ from typing import Any, Final
 from gpujob.api.gpujob import GPUJobStatus
 from gpujob.fleet.objects import MOST_DEVICES, Pod, Resources, read_pod
 from gpujob.fleet.usage import Promise, promises_of
+from gpujob.status.preflight import Check, read_check
 from gpujob.untrusted import table, tables, whole_number
 from gpujob.vocabulary import PREFLIGHT, RUNNER_PREFIX, TELEMETRY_PORT, Annotation, Label
 
@@ -116,6 +117,8 @@ class PodState:
     address: str = ""
     port: int | None = None
     """Where its reporter serves."""
+    check: Check | None = None
+    """What its preflight says; None before it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +226,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         index=whole_number(table(metadata, "annotations").get(INDEX)),
         address=str(status.get("podIP") or "")[:64],
         port=_telemetry_port(table(raw, "spec")),
+        check=read_check(status),
     )
 
 

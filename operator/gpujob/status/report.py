@@ -18,8 +18,8 @@ from gpujob.status.observe import Observation
 from gpujob.status.patience import read_time, with_pool_away, write_time
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT, Telemetry, is_worth_no_write
-from gpujob.untrusted import table
-from gpujob.vocabulary import Reason, State, Verdict
+from gpujob.untrusted import table, tables
+from gpujob.vocabulary import ConditionType, PreflightMode, Reason, State, Verdict
 
 CANDIDATES: Final = 5
 """The chosen candidate and the next best: what a status holds; all of them are in `kubectl gpujob plan`."""
@@ -42,7 +42,13 @@ def placed(
     """The status of a job with a child; the placement comes from the decision, the status held, or the child's hint."""
     placement, candidates = _chosen(job, child, decision)
     sentence = str(placement.get("message") or f"placed on pool {placement.get('pool', '?')}")
-    claims = (*conditions.of_child(seen, sentence), *telemetry.claims)
+    preflight = conditions.of_preflight(
+        child,
+        seen,
+        disabled=job.spec.get("preflight") == PreflightMode.DISABLED,
+        first=job.status.get("jobName") != child.name,
+    )
+    claims = (*conditions.of_child(seen, sentence), *preflight, *telemetry.claims)
     status = _status(job, seen.state, claims, seen.reason, now)
     started = job.status.get("startTime") or seen.started
     until = read_time(seen.ended) or read_time(now)
@@ -101,6 +107,18 @@ def suspending(job: JobRecord, child: ChildRecord, now: str) -> dict[str, Any]:
     status["cost"] = cost.ended(job.status, end) if end else status["cost"]
     status["display"] |= progress.display(status)
     return _without_blanks(status | {"attempt": child.attempt})
+
+
+def rechecked(job: JobRecord, child: ChildRecord, message: str, now: str) -> dict[str, Any]:
+    """The status of a job whose image cannot run the preflight: written before the child is deleted, which it no longer names."""
+    status = _status(job, State.QUEUED, conditions.of_recheck(message), Reason.NO_INTERPRETER, now)
+    return _without_blanks(status | {"attempt": child.attempt})
+
+
+def runs_unchecked(job: JobRecord) -> bool:
+    """Whether the job's status says that its image cannot run the preflight: the record that the next attempt goes by."""
+    held = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PREFLIGHT_PASSED)
+    return any(c.get("reason") == Reason.NO_INTERPRETER and c.get("observedGeneration") == job.generation for c in held)
 
 
 def gave_up(job: JobRecord, child: ChildRecord, seconds: float, now: datetime) -> dict[str, Any]:
@@ -235,4 +253,16 @@ def _without_blanks(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if value not in (None, "", [], {})}
 
 
-__all__ = ["gave_up", "hint", "lost", "patch", "placed", "planned", "refused", "suspending", "unreadable"]
+__all__ = [
+    "gave_up",
+    "hint",
+    "lost",
+    "patch",
+    "placed",
+    "planned",
+    "rechecked",
+    "refused",
+    "runs_unchecked",
+    "suspending",
+    "unreadable",
+]

@@ -1,0 +1,77 @@
+"""The device nodes of a container: which are there, and which of them the program's user may open."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+AMD, NVIDIA = "AMD", "NVIDIA"
+_CARDS = {AMD: re.compile(r"dri/renderD\d+"), NVIDIA: re.compile(r"nvidia\d+|dxg")}
+_OTHERS = {AMD: ("kfd",), NVIDIA: ("nvidiactl", "nvidia-uvm")}
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A node that is there and does not open."""
+
+    path: str
+    owner: int
+    group: int
+    mode: int
+    error: str
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What was found: nodes of devices (one each), those that refuse this user, and those that fail otherwise."""
+
+    cards: tuple[str, ...] = ()
+    denied: tuple[Closed, ...] = ()
+    broken: tuple[Closed, ...] = ()
+    lacking: tuple[str, ...] = ()
+    """Nodes that no device of this vendor works without and that are not there."""
+
+
+def look_at_nodes(vendor: str, root: str = "/dev") -> Nodes:
+    """Opens every node of a vendor's devices for reading and writing, as its library would."""
+    if vendor not in _CARDS:
+        return Nodes()
+    cards = [path for path in _below(root) if _CARDS[vendor].fullmatch(os.path.relpath(path, root))]
+    others = [os.path.join(root, name) for name in _OTHERS[vendor]]
+    there = [path for path in others if os.path.lexists(path)]
+    lacking = [path for path in others[:1] if path not in there and vendor == AMD]
+    closed = [found for found in map(_try, [*there, *cards]) if found is not None]
+    refused = (errno.errorcode[errno.EACCES], errno.errorcode[errno.EPERM])
+    return Nodes(
+        tuple(cards),
+        tuple(each for each in closed if each.error in refused),
+        tuple(each for each in closed if each.error not in refused),
+        tuple(lacking),
+    )
+
+
+def _below(root: str) -> Iterator[str]:
+    for folder in (root, os.path.join(root, "dri")):
+        try:
+            names: list[str] = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            yield os.path.join(folder, name)
+
+
+def _try(path: str) -> Closed | None:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        word = errno.errorcode.get(error.errno or 0, "unknown")
+        try:
+            facts = os.stat(path)
+        except OSError:
+            return Closed(path, -1, -1, 0, word)
+        return Closed(path, facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode), word)
+    return None

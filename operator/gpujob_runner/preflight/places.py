@@ -1,0 +1,83 @@
+"""Folders that the program will write to, and the size of its shared memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+HOMES = ("HOME", "TMPDIR")
+"""Variables whose folder every program may count on."""
+
+CACHES = (
+    "XDG_CACHE_HOME",
+    "HF_HOME",
+    "TORCH_HOME",
+    "TORCH_EXTENSIONS_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "NUMBA_CACHE_DIR",
+    "MPLCONFIGDIR",
+    "CUDA_CACHE_PATH",
+    "MIOPEN_USER_DB_PATH",
+    "MIOPEN_CUSTOM_CACHE_DIR",
+)
+"""Variables whose folder may be meant for reading only: models that are there already."""
+
+
+@dataclass(frozen=True)
+class Unwritable:
+    """A folder that takes no file."""
+
+    path: str
+    owner: int
+    group: int
+    mode: int
+    error: str
+
+
+def unwritable(paths: Iterable[str]) -> list[Unwritable]:
+    """Those of the folders in which no file can be made; one that is not there yet is judged by what will hold it."""
+    found = (_try(path) for path in dict.fromkeys(paths))
+    return [each for each in found if each is not None]
+
+
+def folders_of(environment: Mapping[str, str], names: Iterable[str]) -> Iterator[str]:
+    """The folders that variables name."""
+    for name in names:
+        path = environment.get(name, "")
+        if os.path.isabs(path):
+            yield path
+
+
+def size_of(path: str) -> int | None:
+    """The size in bytes of the file system at a path, None where nothing tells it."""
+    try:
+        facts = os.statvfs(path)
+    except OSError:
+        return None
+    return facts.f_blocks * facts.f_frsize
+
+
+def _try(path: str) -> Unwritable | None:
+    folder = os.path.normpath(path)
+    while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    try:
+        handle, name = tempfile.mkstemp(prefix=".gpujob-preflight-", dir=folder)
+        try:
+            os.write(handle, b"x")
+        finally:
+            os.close(handle)
+            os.unlink(name)
+    except OSError as error:
+        word = errno.errorcode.get(error.errno or 0, "unknown")
+        try:
+            facts = os.stat(folder)
+        except OSError:
+            return Unwritable(path, -1, -1, 0, word)
+        return Unwritable(path, facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode), word)
+    return None

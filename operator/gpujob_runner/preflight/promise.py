@@ -1,0 +1,72 @@
+"""What the operator promised to the program, as the variable GPUJOB_PREFLIGHT tells it; amounts in bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+VARIABLE = "GPUJOB_PREFLIGHT"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What each pod was given; what is None or empty was not promised and is not checked."""
+
+    backend: str = ""
+    """CUDA or ROCm."""
+    vendor: str = ""
+    """AMD or NVIDIA."""
+    gpus: int = 0
+    exact: bool = True
+    """Whether torch must see exactly so many: one process sees one MIG slice, and shared places may be one device."""
+    shared: bool = False
+    """Whether other pods use the devices too."""
+    memory: int | None = None
+    """Usable memory of each GPU."""
+    shared_memory: int | None = None
+    folders: tuple[str, ...] = ()
+    """The operator's own folders."""
+    mounts: tuple[str, ...] = ()
+    """Volumes of the user's that are mounted to be written."""
+    command: bool = False
+    """Whether the job names its command; else the words are arguments of an entry point that nobody here knows."""
+    required: bool = True
+
+
+def read_promise(environment: Mapping[str, str]) -> Promise:
+    """The promise of an environment; what cannot be read counts as not promised."""
+    try:
+        told = json.loads(environment.get(VARIABLE) or "{}")
+    except ValueError:
+        told = {}
+    told = told if isinstance(told, dict) else {}
+    return Promise(
+        backend=_text(told, "backend"),
+        vendor=_text(told, "vendor"),
+        gpus=_amount(told, "gpus") or 0,
+        exact=told.get("exact") is not False,
+        shared=told.get("shared") is True,
+        memory=_amount(told, "memory"),
+        shared_memory=_amount(told, "sharedMemory"),
+        folders=_paths(told, "folders"),
+        mounts=_paths(told, "mounts"),
+        command=told.get("command") is True,
+        required=told.get("required") is not False,
+    )
+
+
+def _text(told: Mapping[str, Any], key: str) -> str:
+    value = told.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _amount(told: Mapping[str, Any], key: str) -> int | None:
+    value = told.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _paths(told: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = told.get(key)
+    return tuple(path for path in value if isinstance(path, str) and path) if isinstance(value, list) else ()

@@ -1,0 +1,145 @@
+"""What is not as promised: each finding is one reason with its numbers; the operator makes the sentence of it.
+
+The order is that of causes: an image for the other backend sees no devices either, so the first finding is the one to mend.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Union
+
+from gpujob_runner.preflight.nodes import Closed, Nodes
+from gpujob_runner.preflight.places import Unwritable
+from gpujob_runner.preflight.probing import Seen
+from gpujob_runner.preflight.promise import Promise
+
+Finding = dict[str, Any]
+
+CONTEXT = 1 << 30
+"""What the probe's own context on a device holds at most: memory that is free again when the program starts."""
+
+CHOSEN = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+"""Variables by which a job hides some of its own devices from itself."""
+
+UNCERTAIN = frozenset({"NoInterpreter", "PreflightTimedOut", "PreflightFault"})
+"""Reasons that say nothing about the devices: the program runs."""
+
+Access = Union[Closed, Unwritable]
+
+
+def of_torch(promise: Promise, seen: Seen, nodes: Nodes, environment: dict[str, str]) -> list[Finding]:
+    """What torch and the device nodes say of image and devices."""
+    if seen.torch is not None and seen.backend != promise.backend and seen.backend != "unknown":
+        found = f"{seen.backend} {seen.number}".strip()
+        return [_finding("ImageBackendMismatch", torch=seen.torch, found=found, wanted=promise.backend)]
+    if seen.broken:
+        return [_finding("ImageBroken", error=seen.broken)]
+    if seen.torch is None:
+        if seen.absent or not seen.python:
+            return of_nodes(promise, nodes)
+        return [_finding("PreflightTimedOut", stage="began")] if seen.hung else of_nodes(promise, nodes)
+    if seen.hung and seen.import_seconds is None:
+        return [_finding("PreflightTimedOut", stage="import")]
+    if seen.import_seconds is None:
+        return [_finding("ImageBroken", error=f"the import of torch ended Python with code {seen.died}")]
+    return of_devices(promise, seen, nodes, environment)
+
+
+def of_nodes(promise: Promise, nodes: Nodes) -> list[Finding]:
+    """What can be said of devices without torch: whether they are there, and whether they may be opened."""
+    if nodes.denied:
+        return [_denied(nodes)]
+    wanted = promise.gpus if promise.exact else min(promise.gpus, 1)
+    if nodes.lacking or len(nodes.cards) < wanted:
+        return [
+            _finding(
+                "DeviceCountMismatch", seen=0 if nodes.lacking else len(nodes.cards), wanted=promise.gpus, nodes=True
+            )
+        ]
+    return []
+
+
+def of_devices(promise: Promise, seen: Seen, nodes: Nodes, environment: dict[str, str]) -> list[Finding]:
+    """What torch says of the devices themselves; where it sees too few, the nodes may say why."""
+    count = seen.count
+    if count is None:
+        return [_finding("DeviceUnusable", device=0, error=_ended(seen, "counting the devices"))]
+    fewer = count < promise.gpus if promise.exact else count < 1
+    if fewer and nodes.denied:
+        return [_denied(nodes)]
+    if fewer and count == 0 and nodes.cards and not nodes.lacking:
+        return [_finding("DeviceUnusable", error=seen.error or "torch sees no device", wanted=promise.gpus)]
+    if fewer or (promise.exact and count > promise.gpus):
+        chosen = next((name for name in CHOSEN if environment.get(name)), None)
+        return [
+            _finding("DeviceCountMismatch", seen=count, wanted=promise.gpus, variable=chosen, error=seen.error or None)
+        ]
+    return [*_unusable(seen, count), *_too_small(promise, seen)]
+
+
+def _unusable(seen: Seen, count: int) -> list[Finding]:
+    for device in seen.devices:
+        if device.error or device.product is False:
+            error = device.error or "a matrix product has a wrong result"
+            return [_finding("DeviceUnusable", device=device.index, name=device.name, error=error)]
+    done = sum(device.product is True for device in seen.devices)
+    if done < min(count, 64):
+        return [_finding("DeviceUnusable", device=done, error=_ended(seen, "memory or a matrix product"))]
+    return []
+
+
+def _ended(seen: Seen, what: str) -> str:
+    """How a probe ended that has not told everything."""
+    return f"no answer to {what}" if seen.hung else f"{what} ended Python with code {seen.died}"
+
+
+def _too_small(promise: Promise, seen: Seen) -> list[Finding]:
+    """The device with the least free memory, where that is less than asked."""
+    if promise.memory is None or not seen.devices:
+        return []
+    least = min(seen.devices, key=lambda device: device.free)
+    usable = least.total if least.total - least.free <= CONTEXT else least.free
+    if not least.total or usable >= promise.memory:
+        return []
+    return [
+        _finding(
+            "MemBelowRequest",
+            device=least.index,
+            name=least.name,
+            free=least.free,
+            total=least.total,
+            wanted=promise.memory,
+            shared=promise.shared or None,
+        )
+    ]
+
+
+def of_places(promise: Promise, shared_memory: int | None, closed: Sequence[Unwritable]) -> list[Finding]:
+    """What is said of /dev/shm and of folders."""
+    findings = []
+    wanted = promise.shared_memory
+    # A page is rounded off at most; 1/64 is far more.
+    if wanted is not None and shared_memory is not None and shared_memory < wanted - wanted // 64:
+        findings.append(_finding("SharedMemoryTooSmall", size=shared_memory, wanted=wanted))
+    findings += [
+        _finding("FolderNotWritable", mount=folder.path in promise.mounts or None, **_access(folder))
+        for folder in closed[:2]
+    ]
+    return findings
+
+
+def _denied(nodes: Nodes) -> Finding:
+    return _finding("DevicePermission", **_access(nodes.denied[0]))
+
+
+def _access(place: Access) -> dict[str, Any]:
+    """Whose a path is, and who asks."""
+    return {
+        "path": place.path, "owner": place.owner, "group": place.group, "mode": f"{place.mode:04o}",
+        "error": place.error, "uid": os.getuid(), "groups": sorted({os.getgid(), *os.getgroups()})[:16],
+    }  # fmt: skip
+
+
+def _finding(reason: str, **numbers: Any) -> Finding:
+    return {"reason": reason, **{key: value for key, value in numbers.items() if value is not None}}
