@@ -182,7 +182,9 @@ def never_waits() -> None:
         rank = process.current.rank
         truth = int(next(iter(training.optimizer.state.values()))["step"]) - before
         told = {name: value for name, value in figures.items() if "steps_total" in name or "metric" in name}
-        print(f"no wait for the device ({'line' if by_line else 'hook'}): {told}, {rank.held} not known yet", flush=True)
+        print(
+            f"no wait for the device ({'line' if by_line else 'hook'}): {told}, {rank.held} not known yet", flush=True
+        )
         print(f"  the optimizer itself took {truth} of 417 steps; failures {guard.failures}", flush=True)
         reporter_on(False)
 
