@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from typing import Any
 
 from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, gpupool, manifest, node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_decisions import fleet_from
-from worlds import mended
+from worlds import mended, set_at
 
 from gpujob.api.manifest import read_gpujob
 from gpujob.catalog.load import load_catalog
 from gpujob.placement import explain
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import demand_of
+from gpujob.placement.why_not import why_not
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
@@ -176,4 +179,27 @@ def test_only_what_lies_in_the_cluster_is_hopeless(objects: list[Object], spec: 
         assert reasons & IN_THE_CLUSTER or no_gpus_allowed or Reason.MEM_TOO_SMALL in reasons, (
             decision.hopeless,
             [finding.message for finding in candidate.reasons],
+        )
+
+
+@settings(max_examples=60)
+@given(objects=fleets(), spec=wishes())
+def test_what_is_said_to_make_a_pool_win_makes_it_win(objects: list[Object], spec: Object) -> None:
+    document, fleet = manifest(**spec), fleet_from(objects, ANY_IMAGES)
+    decision = decided(document, objects, ANY_IMAGES)
+    for pool in fleet.pools:
+        said = why_not(decision, pool.name, fleet, ANY_IMAGES)
+        changed = copy.deepcopy(document)
+        if said.fix is not None:
+            changed = mended(document, said.fix)
+        elif found := re.search(r"with placement.objective (\w+) it would be chosen", said.change):
+            set_at(changed, "spec.placement.objective", found[1])
+        elif "with placement.waitSeconds of at least 1" in said.change:
+            set_at(changed, "spec.placement.waitSeconds", 1)
+        else:
+            continue
+        after = decided(changed, objects, ANY_IMAGES)
+        wins = after.choice is not None and after.choice.candidate.pool.name == pool.name
+        assert wins != (said.change.endswith("would still be chosen") or said.change.endswith("is busy now")), (
+            said.change
         )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
+from gpujob.cli.request import TABLES, Request
 
 if TYPE_CHECKING:
     from gpujob.cli.planning import Plan
 
 ABOUT: Final = "Where would this GPU job run, why there, and for how much? Decides as the operator does."
-TABLES: Final = ("table", "wide")
 
 MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs; - reads stdin.", metavar="JOB", required=True)
 SOME_MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs instead of NAME.", metavar="JOB")
@@ -24,7 +23,7 @@ KUBECONFIG: Final = Option(("--kubeconfig",), "The kubeconfig, without --cluster
 CONTEXT: Final = Option(("--context",), "The kubeconfig's context, without --cluster.", metavar="NAME")
 NAMESPACE: Final = Option(("--namespace", "-n"), "The namespace of jobs that name none.", metavar="NAME")
 SHOWN: Final = Option(
-    ("--output", "-o"), "How the answer is shown.", choices=(*TABLES, "json", "yaml"), default="table"
+    ("--output", "-o"), "How the answer is shown.", choices=(*TABLES, "json", "yaml"), default=TABLES[0]
 )
 OBJECTS: Final = Option(("--output", "-o"), "How objects are shown.", choices=("yaml", "json"), default="yaml")
 PAGE: Final = Option(("--html",), "Write the plan as a page with a picture of prices and speeds, too.", metavar="FILE")
@@ -58,50 +57,34 @@ def run_verb(arguments: list[str], program: str) -> int:
         print(parser_of(verb, name).format_help(), end="")
         return 0
     values = values_of(verb, rest, name)
-    return verb.act(**{option.name: values[option.name] for option in verb.options})
+    said: dict[str, Any] = {option.name: values[option.name] for option in verb.options}
+    if "sections" in said:
+        said["sections"] = tuple(said["sections"])
+    return verb.act(Request(**said))
 
 
-def plan(
-    filename: str,
-    cluster: str | None,
-    catalog: str | None,
-    output: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    no_color: bool,
-    html: str | None,
-) -> int:
+def plan(request: Request) -> int:
     """Decide where jobs would run, without touching anything.
 
     Exit code: 0 Placed, 3 Waiting, 4 Impossible, 5 Misconfigured, 2 bad input; of several jobs the worst.
     """
-    plans, _ = _plans(filename, cluster, catalog, namespace, kubeconfig, context)
+    plans, _ = _plans(request)
     from gpujob.cli import planning
 
-    if html is not None:
+    if request.html is not None:
         from gpujob.cli import page
 
-        page.write(plans, html)
-    if output in TABLES:
+        page.write(plans, request.html)
+    if request.in_tables:
         from gpujob.cli.tables import print_plans
 
-        print_plans(plans, wide=output == "wide", color=_wants_color(no_color))
+        print_plans(plans, wide=request.wide, color=request.color)
     else:
-        documents = [planning.document(made) for made in plans]
-        _print(documents[0] if len(documents) == 1 else documents, as_json=output == "json")
+        _print_each([planning.document(made) for made in plans], request)
     return planning.exit_code(plans)
 
 
-def render(
-    filename: str,
-    cluster: str | None,
-    catalog: str | None,
-    output: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-) -> int:
+def render(request: Request) -> int:
     """Show the Kubernetes objects that the operator would create for jobs.
 
     For a job that is not placed there are none: the plan's sentence goes to stderr, with the plan's exit code.
@@ -109,10 +92,10 @@ def render(
     from gpujob.cli import planning
     from gpujob.cli.children import children_of
 
-    plans, runtime_classes = _plans(filename, cluster, catalog, namespace, kubeconfig, context)
+    plans, runtime_classes = _plans(request)
     objects = [child for made in plans for child in children_of(made, runtime_classes)]
-    if objects and output == "json":
-        _print({"apiVersion": "v1", "kind": "List", "items": objects}, as_json=True)
+    if objects and request.output == "json":
+        _print({"apiVersion": "v1", "kind": "List", "items": objects}, request)
     elif objects:
         from gpujob.cli.printing import print_yaml
 
@@ -120,18 +103,7 @@ def render(
     return planning.exit_code(plans)
 
 
-def explain(
-    name: str | None,
-    filename: str | None,
-    why_not: str | None,
-    cluster: str | None,
-    catalog: str | None,
-    output: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    no_color: bool,
-) -> int:
+def explain(request: Request) -> int:
     """Say why a job is on its pool, why it is on no other one, and what would change that.
 
     The decision is made again with the cluster as it is now, without the job's own pods. Exit codes as for plan.
@@ -139,89 +111,73 @@ def explain(
     from gpujob.cli import explaining, planning, sources
     from gpujob.errors import BadInput
 
-    if (name is None) == (filename is None):
+    if (request.name is None) == (request.filename is None):
         raise BadInput("explain needs the NAME of a job in the cluster, or -f JOB with a manifest; give one of the two")
-    if cluster == sources.STDIN and (name is not None or filename == sources.STDIN):
-        raise BadInput("--cluster cannot read stdin here, since it is read twice; name a file")
-    if name is not None:
-        jobs: list[Mapping[str, Any]] = [sources.read_live_job(name, namespace, cluster, kubeconfig, context)]
+    _one_reader_of_stdin(request)
+    documents = sources.read_raw(request)
+    if request.name is not None:
+        jobs: list[Mapping[str, Any]] = [sources.read_live_job(request.name, documents, request)]
     else:
         jobs = [job.model_dump(mode="json", by_alias=True, exclude_unset=True)
-                for job in sources.read_manifest(str(filename), namespace)]  # fmt: skip
-    objects, known = sources.read_objects(cluster, kubeconfig, context), sources.read_catalog(catalog)
-    asked = [why_not] if why_not else []
+                for job in sources.read_manifest(str(request.filename), request.namespace)]  # fmt: skip
+    objects, known = sources.objects_of(documents, request), sources.read_catalog(request.catalog)
+    asked = [request.why_not] if request.why_not else []
     answers = [explaining.explain_job(job, objects, known, asked) for job in jobs]
-    if output in TABLES:
+    if request.in_tables:
         from gpujob.cli.tables import print_explanations
 
-        print_explanations(answers, wide=output == "wide", color=_wants_color(no_color))
+        print_explanations(answers, wide=request.wide, color=request.color)
     else:
-        documents = explaining.documents(answers)
-        _print(documents[0] if len(documents) == 1 else documents, as_json=output == "json")
+        _print_each(explaining.documents(answers), request)
     return planning.exit_code(answer.plan for answer in answers)
 
 
-def pools(
-    cluster: str | None,
-    catalog: str | None,
-    output: str,
-    kubeconfig: str | None,
-    context: str | None,
-    no_color: bool,
-) -> int:
+def pools(request: Request) -> int:
     """Show the GPU pools: what is free, what it costs, and what is wrong or doubtful."""
     from gpujob.cli import sources
     from gpujob.fleet.cluster_file import fleet_of
 
-    objects = sources.read_objects(cluster, kubeconfig, context)
-    fleet, _ = fleet_of(objects, sources.read_catalog(catalog))
+    objects = sources.objects_of(sources.read_raw(request), request)
+    fleet, _ = fleet_of(objects, sources.read_catalog(request.catalog))
     if not fleet.pools:
         sources.tell([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
-    if output in TABLES:
+    if request.in_tables:
         from gpujob.cli.tables import print_pools
 
-        print_pools(fleet, wide=output == "wide", color=_wants_color(no_color))
+        print_pools(fleet, wide=request.wide, color=request.color)
     else:
         from gpujob.cli.pools import documents
 
-        _print(documents(fleet), as_json=output == "json")
+        _print(documents(fleet), request)
     return 0
 
 
-def catalog(sections: list[str], catalog: str | None, output: str, no_color: bool) -> int:
+def catalog(request: Request) -> int:
     """Show what the catalog knows of accelerators, images, prices, features and speeds: each row with source and date."""
     from gpujob.cli import catalog as known
     from gpujob.cli import sources
 
-    rows = sources.read_catalog(catalog)
-    if output in TABLES:
+    rows = sources.read_catalog(request.catalog)
+    if request.in_tables:
         from gpujob.cli.tables import print_sections
 
-        tables = {name: found.table(rows, wide=output == "wide") for name, found in known.sections(sections).items()}
-        print_sections(tables, color=_wants_color(no_color))
+        found = known.sections(list(request.sections))
+        print_sections({name: each.table(rows, wide=request.wide) for name, each in found.items()}, color=request.color)
     else:
-        _print(known.documents(rows, sections), as_json=output == "json")
+        _print(known.documents(rows, list(request.sections)), request)
     return 0
 
 
-def capture(output: str, cluster: str | None, kubeconfig: str | None, context: str | None) -> int:
+def capture(request: Request) -> int:
     """Write the cluster to a file that plans as the cluster does, redacted: only what the planner reads."""
     from gpujob.cli import sources
     from gpujob.cli.capture import redacted, write
 
-    write(redacted(sources.read_raw(cluster, kubeconfig, context, whole=True)), output)
+    write(redacted(sources.read_raw(request, whole=True)), request.output)
     return 0
 
 
-def top(
-    namespace: str | None,
-    all_namespaces: bool,
-    every: str,
-    once: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    no_color: bool,
-) -> int:
+def top(request: Request) -> int:
     """Show running jobs as they go: how far, how fast, until when, and for how much.
 
     On a terminal until Ctrl-C, else once. Live speeds need the right to get pods/proxy; else the statuses' are shown.
@@ -229,9 +185,10 @@ def top(
     from gpujob.cli import top as running
     from gpujob.cli.live import LiveCluster, namespace_of
 
-    where = None if all_namespaces else namespace or namespace_of(kubeconfig, context)
-    found = running.Top(LiveCluster(kubeconfig, context), where)
-    running.watch(found, running.seconds(every), once=once, color=_wants_color(no_color))
+    cluster = LiveCluster(request.kubeconfig, request.context)
+    own = request.namespace or namespace_of(request.kubeconfig, request.context)
+    found = running.Top(cluster, None if request.all_namespaces else own)
+    running.watch(found, running.seconds(request.every), once=request.once, color=request.color)
     return 0
 
 
@@ -249,36 +206,35 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 
 
-def _plans(
-    filename: str,
-    cluster: str | None,
-    catalog: str | None,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-) -> tuple[list[Plan], frozenset[str]]:
+def _plans(request: Request) -> tuple[list[Plan], frozenset[str]]:
     """The plans of a manifest's jobs, and the RuntimeClasses of the cluster."""
     from gpujob.cli import planning, sources
-    from gpujob.errors import BadInput
     from gpujob.fleet.cluster_file import fleet_of
 
-    if filename == cluster == sources.STDIN:
-        raise BadInput("-f and --cluster cannot both read stdin; name a file for one of them")
-    jobs = sources.read_manifest(filename, namespace)
-    objects = sources.read_objects(cluster, kubeconfig, context)
-    fleet, known = fleet_of(objects, sources.read_catalog(catalog))
+    _one_reader_of_stdin(request)
+    jobs = sources.read_manifest(str(request.filename), request.namespace)
+    objects = sources.objects_of(sources.read_raw(request), request)
+    fleet, known = fleet_of(objects, sources.read_catalog(request.catalog))
     return planning.plan_jobs(jobs, fleet, known), fleet.runtime_classes
 
 
-def _print(document: object, *, as_json: bool) -> None:
+def _one_reader_of_stdin(request: Request) -> None:
+    from gpujob.cli.sources import STDIN
+    from gpujob.errors import BadInput
+
+    if request.filename == request.cluster == STDIN:
+        raise BadInput("-f and --cluster cannot both read stdin; name a file for one of them")
+
+
+def _print_each(documents: list[dict[str, Any]], request: Request) -> None:
+    """The document of one job, or a list of several."""
+    _print(documents[0] if len(documents) == 1 else documents, request)
+
+
+def _print(document: object, request: Request) -> None:
     from gpujob.cli import printing
 
-    if as_json:
+    if request.output == "json":
         printing.print_json(document)
     else:
         printing.print_yaml(document)
-
-
-def _wants_color(no_color: bool) -> bool:
-    """Whether colours may be shown; https://no-color.org: any value but the empty one says no."""
-    return not no_color and not os.environ.get("NO_COLOR")

@@ -5,15 +5,14 @@ The job's own pods are left out of the cluster for that, since they hold the ver
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.planning import Plan, document
 from gpujob.errors import BadInput
-from gpujob.placement import explain
 from gpujob.placement.demand import demand_of
-from gpujob.placement.why_not import WhyNot, why_not
+from gpujob.placement.why_not import best_losers, why_not
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.untrusted import table, tables
 
@@ -22,23 +21,22 @@ if TYPE_CHECKING:
     from gpujob.fleet.cluster_file import ClusterObjects
 
 OTHERS: Final = 3
-"""Pools beside the chosen one that are explained unasked."""
+"""Pools beside the chosen one that are explained unasked; a plan has fewer."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A job, what its status says, the decision made now, and why other pools were not chosen."""
+    """A job, what its status says, and the decision made now."""
 
     plan: Plan
     state: str
     """The state in the status; empty for a job that has none."""
     said: str
     """What the status says of the placement; empty where it says nothing."""
-    others: tuple[WhyNot, ...]
 
 
 def explain_job(
-    raw: Mapping[str, Any], objects: ClusterObjects, catalog: Catalog, asked: Iterable[str] = ()
+    raw: Mapping[str, Any], objects: ClusterObjects, catalog: Catalog, asked: Sequence[str] = ()
 ) -> Explanation:
     """The explanation of a GPUJob as the API server holds it; `asked`: the pools of --why-not, else the next best."""
     from gpujob.api.manifest import read_gpujob
@@ -46,25 +44,21 @@ def explain_job(
 
     job = read_gpujob(raw)
     uid = table(raw, "metadata").get("uid")
-    others = tuple(pod for pod in objects.pods if not uid or pod.job_uid != uid)
-    fleet, known = fleet_of(replace(objects, pods=others), catalog)
+    pods = tuple(pod for pod in objects.pods if not uid or pod.job_uid != uid)
+    fleet, known = fleet_of(replace(objects, pods=pods), catalog)
     decision = next(
         place_all([Waiting("", "", demand_of(job), namespace=job.metadata.namespace or "default")], fleet, known)
     ).decision
-    pools = (
-        list(asked)
-        or [
-            candidate.pool.name
-            for candidate in explain.best_per_pool(decision)
-            if decision.choice is None or candidate.pool.name != decision.choice.candidate.pool.name
-        ][:OTHERS]
+    others = (
+        tuple(why_not(decision, pool, fleet, known) for pool in asked)
+        if asked
+        else best_losers(decision, OTHERS, fleet, known)
     )
     status = table(raw, "status")
     return Explanation(
-        plan=Plan(job, decision),
+        plan=Plan(job, decision, others),
         state=str(status.get("state") or ""),
         said=_said(status),
-        others=tuple(why_not(decision, pool, fleet, known) for pool in pools),
     )
 
 
@@ -103,27 +97,4 @@ def _document(explanation: Explanation) -> dict[str, Any]:
         "state": explanation.state or None,
         "said": explanation.said or None,
         **document(explanation.plan),
-        "whyNot": [_why_not(each) for each in explanation.others],
     }
-
-
-def _why_not(answer: WhyNot) -> dict[str, Any]:
-    changes = [explain.change_document(change) for change in answer.fix.changes] if answer.fix else []
-    return {
-        "pool": answer.pool.name,
-        "outcome": answer.outcome.value,
-        "reasons": [{"reason": each.reason.value, "message": each.message} for each in answer.reasons],
-        "change": answer.change,
-        "fix": changes[0] if len(changes) == 1 else None,
-        "together": changes if len(changes) > 1 else None,
-    }
-
-
-def sentences(explanation: Explanation) -> list[tuple[str, str]]:
-    """Labels and sentences of what follows the table: why not each other pool."""
-    return [(f"Why not {each.pool.name}: ", _sentence(each)) for each in explanation.others]
-
-
-def _sentence(answer: WhyNot) -> str:
-    reasons = "; ".join(each.message for each in answer.reasons)
-    return f"{reasons}; {answer.change}" if reasons else answer.change

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.placement import explain
 from gpujob.placement.demand import demand_of
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.placement.why_not import best_losers
+from gpujob.schedule.queue import Answer, Waiting, place_all
 from gpujob.vocabulary import Verdict
 
 if TYPE_CHECKING:
@@ -16,17 +17,22 @@ if TYPE_CHECKING:
     from gpujob.catalog.records import Catalog
     from gpujob.fleet.pools import Fleet
     from gpujob.placement.decision import Decision
+    from gpujob.placement.why_not import WhyNot
 
 EXIT_CODES: Final = {Verdict.PLACED: 0, Verdict.WAITING: 3, Verdict.IMPOSSIBLE: 4, Verdict.MISCONFIGURED: 5}
+OTHERS: Final = 2
+"""Pools beside the chosen one of which a plan says what would make them win."""
+
 _MILDEST_FIRST: Final = (0, 3, 4, 5)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A job with its decision."""
+    """A job with its decision, and why not the pools that come next."""
 
     job: GPUJob
     decision: Decision
+    others: tuple[WhyNot, ...] = ()
 
     @property
     def name(self) -> str:
@@ -41,12 +47,41 @@ def plan_jobs(jobs: Iterable[GPUJob], fleet: Fleet, catalog: Catalog) -> list[Pl
         Waiting(uid, "", demand_of(job), bool(job.spec.suspend), job.metadata.namespace or "default")
         for uid, job in numbered.items()
     ]
-    return [Plan(numbered[placing.job.uid], placing.decision) for placing in place_all(waiting, fleet, catalog)]
+    return [_plan(numbered[placing.job.uid], placing.answer) for placing in place_all(waiting, fleet, catalog)]
+
+
+def _plan(job: GPUJob, answer: Answer) -> Plan:
+    """The plan of a job that got this; where it is placed, with what would make the next best pools win."""
+    decision = answer.decision
+    others = best_losers(decision, OTHERS, answer.fleet, answer.catalog) if decision.choice else ()
+    return Plan(job, decision, others)
 
 
 def document(plan: Plan) -> dict[str, Any]:
     """The plan as the JSON of `plan -o json`."""
-    return explain.plan(plan.decision)
+    return {**explain.plan(plan.decision), "whyNot": [_why_not(each) for each in plan.others]}
+
+
+def _why_not(answer: WhyNot) -> dict[str, Any]:
+    changes = [explain.change_document(change) for change in answer.fix.changes] if answer.fix else []
+    return {
+        "pool": answer.pool.name,
+        "outcome": answer.outcome.value,
+        "reasons": [{"reason": each.reason.value, "message": each.message} for each in answer.reasons],
+        "change": answer.change,
+        "fix": changes[0] if len(changes) == 1 else None,
+        "together": changes if len(changes) > 1 else None,
+    }
+
+
+def why_not_sentences(plan: Plan) -> list[tuple[str, str]]:
+    """Labels and sentences of what follows the table: why not each other pool."""
+    return [(f"Why not {each.pool.name}:", _sentence(each)) for each in plan.others]
+
+
+def _sentence(answer: WhyNot) -> str:
+    reasons = "; ".join(each.message for each in answer.reasons)
+    return f"{reasons}; {answer.change}" if reasons else answer.change
 
 
 def exit_code(plans: Iterable[Plan]) -> int:

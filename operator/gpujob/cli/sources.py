@@ -13,6 +13,7 @@ from gpujob.errors import BadClusterFile, BadInput
 if TYPE_CHECKING:
     from gpujob.api.gpujob import GPUJob
     from gpujob.catalog.records import Catalog
+    from gpujob.cli.request import Request
     from gpujob.fleet.cluster_file import ClusterObjects
 
 STDIN: Final = "-"
@@ -58,15 +59,33 @@ def read_catalog(path: str | None) -> Catalog:
     return catalog
 
 
-def read_objects(cluster: str | None, kubeconfig: str | None, context: str | None) -> ClusterObjects:
-    """What is known of the cluster, from a file or live; what could not be read is told on stderr."""
+def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
+    """The cluster's objects as they came; `whole`: published GPUPools are no substitute for nodes and pods."""
+    from gpujob.fleet.documents import read_documents
+
+    if request.cluster is None:
+        from gpujob.cli.live import LiveCluster
+
+        return LiveCluster(request.kubeconfig, request.context).objects(whole=whole)
+    if request.kubeconfig or request.context:
+        raise BadInput("--cluster reads a file, --kubeconfig and --context a live cluster; leave one out")
+    told: list[str] = []
+    try:
+        documents = read_documents(read_text(request.cluster, "--cluster"), told)
+    except BadClusterFile as error:
+        raise BadClusterFile(_at("--cluster", request.cluster, error)) from error
+    tell(told, "not read")
+    return documents
+
+
+def objects_of(documents: list[Any], request: Request) -> ClusterObjects:
+    """What `read_raw` gave, as the planner reads it; what could not be read is told on stderr."""
     from gpujob.fleet.cluster_file import read_cluster
 
-    documents = read_raw(cluster, kubeconfig, context)
     try:
         objects = read_cluster(documents)
     except BadClusterFile as error:
-        raise BadClusterFile(_at("--cluster", cluster or "", error)) from error
+        raise BadClusterFile(_at("--cluster", request.cluster or "", error)) from error
     tell(objects.unread, "not read")
     if objects.published_only:
         when = objects.published_at or "an unknown time"
@@ -74,36 +93,15 @@ def read_objects(cluster: str | None, kubeconfig: str | None, context: str | Non
     return objects
 
 
-def read_live_job(
-    name: str, namespace: str | None, cluster: str | None, kubeconfig: str | None, context: str | None
-) -> Mapping[str, Any]:
+def read_live_job(name: str, documents: list[Any], request: Request) -> Mapping[str, Any]:
     """A GPUJob as the API server holds it: of a live cluster, or of a description that holds it."""
-    if cluster is None:
+    if request.cluster is None:
         from gpujob.cli.live import LiveCluster
 
-        return LiveCluster(kubeconfig, context).gpujob(name, namespace)
+        return LiveCluster(request.kubeconfig, request.context).gpujob(name, request.namespace)
     from gpujob.cli.explaining import in_documents
 
-    return in_documents(read_raw(cluster, kubeconfig, context), name, namespace)
-
-
-def read_raw(cluster: str | None, kubeconfig: str | None, context: str | None, *, whole: bool = False) -> list[Any]:
-    """The cluster's objects as they came; `whole`: published GPUPools are no substitute for nodes and pods."""
-    from gpujob.fleet.documents import read_documents
-
-    if cluster is None:
-        from gpujob.cli.live import LiveCluster
-
-        return LiveCluster(kubeconfig, context).objects(whole=whole)
-    if kubeconfig or context:
-        raise BadInput("--cluster reads a file, --kubeconfig and --context a live cluster; leave one out")
-    told: list[str] = []
-    try:
-        documents = read_documents(read_text(cluster, "--cluster"), told)
-    except BadClusterFile as error:
-        raise BadClusterFile(_at("--cluster", cluster, error)) from error
-    tell(told, "not read")
-    return documents
+    return in_documents(documents, name, request.namespace)
 
 
 def tell(sentences: tuple[str, ...] | list[str], what: str) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gpujob.cli import cells
 from gpujob.cli.drawing import console_of, print_table, print_text
-from gpujob.cli.explaining import sentences
+from gpujob.cli.planning import why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.finding import Finding, counted, listed
 from gpujob.placement import explain
@@ -54,7 +54,7 @@ def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
 
 
 def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color: bool) -> None:
-    """What each status says, the decision as it would be made now, and why not the other pools."""
+    """What each status says, and the plan as it would be made now."""
     console = console_of(color)
     with console.capture() as shown:
         for number, each in enumerate(explanations):
@@ -66,10 +66,6 @@ def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color
                 )
                 print_text(console, Text("Decided again, without its own pods:"))
             _print_plan(console, each.plan, wide=wide)
-            if each.others:
-                console.print()
-            for label, sentence in sentences(each):
-                print_text(console, Text.assemble((f"{plain(label)} ", "bold"), plain(sentence)))
     print(shown.get(), end="")
 
 
@@ -122,6 +118,10 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool) -> None:
         console.print()
     for label, sentence in endings:
         print_text(console, Text.assemble((label, "bold"), plain(sentence)))
+    if plan.others:
+        console.print()
+    for label, sentence in why_not_sentences(plan):
+        print_text(console, Text.assemble((f"{plain(label)} ", "bold"), plain(sentence)))
 
 
 def _endings(decision: Decision, *, image: bool) -> Iterable[tuple[str, str]]:

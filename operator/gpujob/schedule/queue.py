@@ -33,10 +33,10 @@ class Waiting:
 class Answer:
     """What a demand got on one snapshot: verdict and choice at once, the whole decision when it is asked for."""
 
-    __slots__ = ("_decision", "_fleet", "catalog", "demand", "pick")
+    __slots__ = ("_decision", "catalog", "demand", "fleet", "pick")
 
     def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> None:
-        self.demand, self._fleet, self.catalog = demand, fleet, catalog
+        self.demand, self.fleet, self.catalog = demand, fleet, catalog
         self.pick = choose(demand, fleet, catalog)
         self._decision: Decision | None = None
 
@@ -44,8 +44,8 @@ class Answer:
     def decision(self) -> Decision:
         """The decision with every candidate and, for an impossible job, the nearest fix."""
         if self._decision is None:
-            decision = decide(self.demand, self._fleet, self.catalog)
-            self._decision = with_fix(decision, self._fleet, self.catalog)
+            decision = decide(self.demand, self.fleet, self.catalog)
+            self._decision = with_fix(decision, self.fleet, self.catalog)
         return self._decision
 
 

@@ -1,0 +1,45 @@
+"""What a command line asks for: one value for all verbs, each of which reads the members that its options set."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+TABLES: Final = ("table", "wide")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The value of each option by its name; an option that the verb does not have is as here."""
+
+    filename: str | None = None
+    name: str | None = None
+    why_not: str | None = None
+    cluster: str | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    catalog: str | None = None
+    namespace: str | None = None
+    all_namespaces: bool = False
+    output: str = TABLES[0]
+    html: str | None = None
+    no_color: bool = False
+    sections: tuple[str, ...] = ()
+    every: str = ""
+    once: bool = False
+
+    @property
+    def in_tables(self) -> bool:
+        """Whether the answer is for people."""
+        return self.output in TABLES
+
+    @property
+    def wide(self) -> bool:
+        """Whether people want all of it."""
+        return self.output == "wide"
+
+    @property
+    def color(self) -> bool:
+        """Whether colours may be shown; https://no-color.org: any value but the empty one says no."""
+        return not self.no_color and not os.environ.get("NO_COLOR")
