@@ -191,13 +191,24 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterable[tuple[str, s
 
 
 def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
-    """What the model takes on each GPU, by component; then the low and the high end: a column for each shape."""
+    """What the model takes on each GPU at its peak, by component, then both ends: a column for each shape.
+
+    A component that is none at the peak shows what it is at another moment, so that none is missed.
+    """
     needs = {gang.shape: gang.memory for gang in gangs if gang.memory is not None}
-    parts = zip(*(need.components.named() for need in needs.values()), strict=True)
-    rows = [[part[0][0], *(cells.size(amount) for _, amount in part)] for part in parts if any(n for _, n in part)]
+    parts = zip(*(zip(need.components.named(), need.most.named(), strict=True) for need in needs.values()), strict=True)
+    rows = [
+        [part[0][0][0], *(_component(amount, most) for (_, amount), (_, most) in part)]
+        for part in parts
+        if any(most for _, (_, most) in part)
+    ]
     ends = [[end, *(cells.size(getattr(need, end)) for need in needs.values())] for end in ("low", "expected", "high")]
     styles = [""] * len(rows) + ["bold"] * len(ends)
     print_table(console, ["MEMORY OF EACH GPU", *needs], [*rows, *ends], styles)
+
+
+def _component(amount: int, most: int) -> str:
+    return cells.size(amount) if amount or not most else f"0 ({cells.size(most)} at another moment)"
 
 
 def _candidate_row(candidate: Candidate, general: frozenset[Finding]) -> list[str]:

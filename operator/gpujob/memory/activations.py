@@ -11,7 +11,7 @@ and of keys, f the MLP's width that a token passes.
 from __future__ import annotations
 
 from gpujob.memory.states import input_width
-from gpujob.memory.workload import Workload
+from gpujob.memory.workload import MLP_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Precision
 
 
@@ -33,10 +33,11 @@ def everything(work: Workload) -> int:
 def at_work(work: Workload) -> int:
     """Bytes of the layer that is being computed backward: all it keeps, and the gradients in flight.
 
-    Those are one of the MLP's width and four of the hidden width (residual, norm, block, and their sum); where scores
-    are kept, also the gradients before and after their softmax.
+    Those are one of the MLP's width, or five where its activation goes in steps, and four of the hidden width
+    (residual, norm, block, and their sum); where scores are kept, also the gradients before and after their softmax.
     """
-    in_flight = work.compute_bytes * (work.shape.active_ffn + 4 * work.shape.hidden)
+    wide = 5 if work.shape.stepwise else 1
+    in_flight = work.compute_bytes * (wide * work.shape.active_ffn + 4 * work.shape.hidden)
     return everything(work) + in_flight + 2 * _scores(work)
 
 
@@ -44,10 +45,17 @@ def forward_only(work: Workload) -> int:
     """Bytes of the layer that is being computed with no backward pass to follow.
 
     The widest moment is the MLP: gate, up and their product (two or five of its width in a plain one), beside residual,
-    normalised input, output and the cast for the norm.
+    normalised input, output and the cast for the norm; tensor parallelism cuts the MLP, not the hidden width.
     """
     wide = 3 if work.shape.gated else 5 if work.shape.stepwise else 2
-    return work.compute_bytes * (wide * work.shape.active_ffn + 4 * work.shape.hidden)
+    return work.compute_bytes * (wide * work.shape.active_ffn // work.parts + 4 * work.shape.hidden)
+
+
+def adapters_at_widest(work: Workload) -> int:
+    """Bytes that adapters add to a forward pass in its widest moment, the MLP: the 32-bit cast of each input of theirs,
+    and its dropout, a mask and a copy (lora_dropout, which most scripts set).
+    """
+    return sum((4 + 1 + 4) * input_width(work.shape, name) for name in work.targets if name in MLP_TARGETS)
 
 
 def last_norm(work: Workload) -> int:

@@ -15,7 +15,7 @@ from gpujob.vocabulary import Method, Sharding
 REDUCE_BUCKET: Final = 5 * 10**8
 """Elements of the buffer in which 16-bit gradients wait to be reduced; stages 1 and 2 hold two, to overlap."""
 SUB_GROUP: Final = 10**9
-"""Parameters that ZeRO-3 steps at once."""
+"""Parameters that ZeRO-3 steps at once; ZeRO-1 and ZeRO-2 step all of a GPU's at once."""
 LIVE: Final = 10**9
 """Parameters that ZeRO-3 leaves gathered."""
 NORM_BYTES: Final = 8
@@ -30,18 +30,25 @@ def buckets(work: Workload) -> int:
 
 
 def stepped(work: Workload) -> int:
-    """At the step: the gradients of one sub-group, first flattened in 16 bits, then cast to 32."""
+    """At the step: the gradients of one sub-group, or of a GPU's whole part, first flattened in 16 bits, then cast to 32.
+
+    So a whole model takes 22 bytes for each parameter under ZeRO-1 and ZeRO-2 on one GPU (measured: 40.5 GB of 1.84B).
+    """
     if not work.deepspeed:
         return 0
     trained = work.shape.parameters
     if work.adapts:
         trained = states.adapter_parameters(work.shape, work.rank, work.targets)
-    return (2 + 4) * min(SUB_GROUP, trained // work.gpus)
+    part = trained // work.gpus
+    return (2 + 4) * (min(SUB_GROUP, part) if work.sharding is Sharding.ZERO3 else part)
 
 
 def held(work: Workload) -> int:
-    """Blocks that pass at other moments than the step's: live weights, the buckets and the largest norm."""
+    """Blocks that pass at other moments than the step's: live weights, the buckets, the largest gradient, which waits
+    for the stream that reduces it, and its norm.
+    """
     if not work.deepspeed or work.method is not Method.FULL:
         return 0
     live = work.compute_bytes * min(LIVE, work.shape.parameters) if work.gathers else 0
-    return live + buckets(work) + NORM_BYTES * work.shape.embedding_parameters // work.gpus
+    largest = work.shape.embedding_parameters
+    return live + buckets(work) + work.compute_bytes * largest + NORM_BYTES * largest // work.gpus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final
 
 from gpujob.memory import reserve, serving, training
@@ -25,7 +26,9 @@ class Estimate:
     high: int
     """What a device must have usable: the peak, what the allocator holds besides, and the driver's context."""
     components: Components
-    """The parts of `expected`."""
+    """The parts of `expected`: those of the moment that is the peak."""
+    most: Components
+    """The most that each part takes at any moment; a part that is none at the peak may be some at another."""
 
 
 def estimate(work: Workload) -> Estimate:
@@ -36,7 +39,7 @@ def estimate(work: Workload) -> Estimate:
     expected = peak.total
     doubt = expected * WIDER[0] // WIDER[1] if work.inferred else 0
     high = expected + reserve.beyond_peak(work, moments) + doubt
-    return Estimate(min(least, expected) - doubt, expected, high, peak)
+    return Estimate(min(least, expected) - doubt, expected, high, peak, reduce(Components.most, moments))
 
 
 def _moments(work: Workload) -> tuple[Components, ...]:

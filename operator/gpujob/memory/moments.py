@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Final
+
+WORKSPACE: Final = 32 * 2**20
+"""Bytes of cuBLAS's workspace on data-center GPUs (CUBLAS_WORKSPACE_CONFIG's default in PyTorch), for each thread that
+multiplies: the forward pass, and the backward pass's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +23,16 @@ class Components:
     kv_cache: int = 0
     adapters: int = 0
     overhead: int = 0
-    """Copies that the method needs: weights cast or gathered, gradients on their way between GPUs."""
+    """Copies that the method needs: weights cast or gathered, gradients on their way between GPUs; and workspaces."""
 
     @property
     def total(self) -> int:
         """All together."""
         return sum(getattr(self, item.name) for item in fields(self))
+
+    def most(self, other: Components) -> Components:
+        """The larger of each part."""
+        return Components(*(max(getattr(self, item.name), getattr(other, item.name)) for item in fields(self)))
 
     def named(self) -> Iterator[tuple[str, int]]:
         """Every component under the word that users read: kvCache for kv_cache."""

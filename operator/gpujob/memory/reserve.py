@@ -8,30 +8,45 @@ from typing import Final
 from gpujob.memory import activations, deepspeed, states, training
 from gpujob.memory.moments import Components
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Checkpointing, Method, Precision
+from gpujob.vocabulary import Checkpointing, Method
 
 CONTEXT: Final = 790 * 10**6
 """Bytes of a process's context and library workspaces beyond the allocator's (0.73 to 0.82 GB measured on an H100)."""
 COMMUNICATOR: Final = 920 * 10**6
 """Bytes of NCCL's and RCCL's channels for one group of GPUs (0.9 GB measured on H100s)."""
+SERVED: Final = (9, 10)
+"""The part of a device that vLLM takes for all of its uses (gpu_memory_utilization's default)."""
 UNFIT: Final = (7, 10)
 """The part of one moment's passing tensors that cannot lie in the blocks which another moment has left behind."""
 UNFIT_WIDE: Final = (11, 20)
 """The same in 32 bits, where gradients and states are as large as the activations' and the loss's blocks."""
-UNFIT_FEW: Final = (9, 10)
+UNFIT_FEW: Final = (23, 25)
 """The same as UNFIT where layers are checkpointed, so that few and large blocks pass: nearly nothing is used twice."""
 UNFIT_FEW_WIDE: Final = (3, 4)
 """The same as UNFIT_WIDE where layers are checkpointed."""
+SCATTERED: Final = 4
+"""One part of so many of 16-bit states leaves holes where it lies."""
 
 
 def contexts(work: Workload) -> int:
-    """Bytes that the driver and the communication library take, which PyTorch's allocator does not know."""
-    return CONTEXT + (COMMUNICATOR if work.gpus > 1 else 0)
+    """Bytes that the driver and the communication library take, which PyTorch's allocator does not know.
+
+    DeepSpeed opens its communicators on one GPU too (0.6 to 1.0 GB measured on an H100).
+    """
+    return CONTEXT + (COMMUNICATOR if work.gpus > 1 or work.deepspeed else 0)
 
 
 def beyond_peak(work: Workload, moments: Sequence[Components]) -> int:
-    """Bytes between the framework's peak and what the device must have usable."""
-    return contexts(work) + _held(work, moments)
+    """Bytes between the framework's peak and what the device must have usable.
+
+    A server of several GPUs leaves a part of each device alone, beside its contexts.
+    """
+    beyond = contexts(work) + _held(work, moments)
+    if work.parts == 1:
+        return beyond
+    used, of = SERVED
+    peak = max(moment.total for moment in moments)
+    return -(-(peak + beyond) * of // used) - peak
 
 
 def _held(work: Workload, moments: Sequence[Components]) -> int:
@@ -46,25 +61,26 @@ def _held(work: Workload, moments: Sequence[Components]) -> int:
 
 
 def _unfit(work: Workload) -> tuple[int, int]:
-    wide = work.precision not in (Precision.BF16, Precision.FP16)
     if work.gathers:
         return UNFIT
     if work.checkpointing is Checkpointing.NONE:
-        return UNFIT_WIDE if wide else UNFIT
-    return UNFIT_FEW_WIDE if wide else UNFIT_FEW
+        return UNFIT if work.narrow else UNFIT_WIDE
+    return UNFIT_FEW if work.narrow else UNFIT_FEW_WIDE
 
 
 def _other_sizes(work: Workload) -> int:
     """Blocks that the backward pass leaves to nobody: a copy of the 16-bit logits, and one layer's forward pass."""
-    return activations.forward_only(work) * work.tokens + _logits16(work)
+    passing = activations.forward_only(work) + activations.adapters_at_widest(work)
+    return passing * work.tokens + _logits16(work)
 
 
 def _two_uses_of_adapters(work: Workload, moments: Sequence[Components]) -> int:
     """The optimizer's step finds no room where the loss was: gradients and, as PyTorch's AdamW for each (foreach)
-    copies a state, a copy of the adapters lie beside what passed before.
+    copies a state, a copy of the adapters lie beside what passed before. So do the 16-bit copies that autocast holds
+    until the loss ends, as Hugging Face's Trainer does.
     """
     learning = states.adapters(work)
-    passing = max(m.total - m.adapters for m in moments)
+    passing = max(m.total - m.adapters for m in moments) + states.adapter_copy(work) // 2
     step = deepspeed.stepped(work) or states.adapter_copy(work)
     return passing + learning + step - max(m.total for m in moments)
 
@@ -81,13 +97,24 @@ def _cast_logits(work: Workload) -> int:
 def _two_uses(work: Workload, moments: Sequence[Components]) -> int:
     """The smaller of what passes at the loss and of what passes at the step; the larger one's blocks serve both in part.
 
-    The optimizer's states, made in the first step, lie scattered where activations were. Blocks of activations are many
-    and fit three quarters of the gradients; sharded gradients come from another stream and fit none.
+    The optimizer's states, made in the first step, lie scattered where activations and the loss were. Those of 16 bits
+    are small enough to break up the blocks that they lie in, so that a part of them counts as passing at the step.
     """
     steady = min(m.total - m.activations - m.logits for m in moments)
-    at_loss = max(m.logits + m.activations // (1 if work.gathers else 4) for m in moments)
+    at_loss = max(m.logits + m.activations // _activations_unfit(work) for m in moments)
     at_step = max(m.total - steady for m in moments if not m.activations)
-    return min(at_loss, at_step)
+    scattered = states.optimizer(work) // SCATTERED if work.narrow and not work.gathers else 0
+    return min(at_loss, at_step + scattered)
+
+
+def _activations_unfit(work: Workload) -> int:
+    """One part of so many of the activations that cannot lie in the gradients' blocks.
+
+    Without checkpoints they are many, and fit three quarters of the gradients. Checkpoints are too few to matter; sharded
+    gradients come from another stream and fit none; experts are one matrix in each layer, larger than any activation.
+    """
+    few = work.narrow and work.checkpointing is not Checkpointing.NONE
+    return 1 if work.gathers or few or work.shape.experts > 1 else 4
 
 
 def _own_streams(work: Workload) -> int:

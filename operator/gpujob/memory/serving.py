@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpujob.memory import activations, states
-from gpujob.memory.moments import Components
+from gpujob.memory.moments import WORKSPACE, Components
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Precision
 
 
 def moments(work: Workload) -> Iterator[Components]:
-    """Building the model, then reading the prompts into the cache."""
+    """Building the model, then reading the prompts into the cache. Logits are gathered whole on each GPU."""
     weights = states.weights(work)
     yield Components(weights=weights, overhead=_untied(work))
     yield Components(
@@ -19,26 +19,29 @@ def moments(work: Workload) -> Iterator[Components]:
         activations=activations.forward_only(work) * work.tokens,
         logits=work.batch * work.shape.vocabulary * (2 + 4),
         kv_cache=kv_cache(work),
-        overhead=_gathered(work) + states.dequantised(work),
+        overhead=_gathered(work) + states.dequantised(work) + WORKSPACE,
     )
 
 
 def kv_cache(work: Workload) -> int:
     """Keys and values: 2 × layers × KV heads × head width × bytes, for each token of each sequence in the cache.
 
-    Exact against vLLM's own count of blocks (Kwon et al., arXiv 2309.06180, section 3); FP8 models cache in 8 bits.
+    Exact against vLLM's own count of blocks (Kwon et al., arXiv 2309.06180, section 3); FP8 models cache in 8 bits. Under
+    tensor parallelism a GPU has its part of the heads, and at least one: what more GPUs than heads hold is a copy
+    (vLLM, ModelConfig.get_num_kv_heads).
     """
     shape = work.shape
     each = 1 if work.precision is Precision.FP8 else work.compute_bytes
     held = (work.concurrency or work.batch) * (work.cached_tokens or work.sequence)
-    return 2 * shape.layers * shape.key_width * each * held
+    heads = -(-shape.kv_heads // work.parts)
+    return 2 * shape.layers * heads * shape.head_dim * each * held
 
 
 def _untied(work: Workload) -> int:
     """A head that is tied to the embedding is made first and dropped when it is tied."""
     if not work.shape.tied:
         return 0
-    return work.compute_bytes * work.shape.embedding_parameters
+    return work.compute_bytes * work.shape.embedding_parameters // work.parts
 
 
 def _gathered(work: Workload) -> int:

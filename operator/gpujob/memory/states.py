@@ -10,7 +10,7 @@ from typing import Final
 
 from gpujob.catalog.records import ModelShape
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Method, Optimizer, Precision, Sharding
+from gpujob.vocabulary import Method, Optimizer, Precision
 
 _STORED: Final = {
     Precision.BF16: 2,
@@ -40,9 +40,7 @@ ADAPTER_BYTES: Final = 4
 
 def stored_bytes(work: Workload) -> int:
     """Bytes of one weight that is trained, or read at its full width."""
-    if work.sharding is Sharding.ZERO1 and work.gpus > 1 and work.method is Method.FULL:
-        return work.compute_bytes
-    return _STORED[work.precision]
+    return work.compute_bytes if work.masters else _STORED[work.precision]
 
 
 def weights(work: Workload) -> int:
@@ -55,13 +53,15 @@ def weights(work: Workload) -> int:
         whole = inner + 2 * (total - inner)
     else:
         whole = total * stored_bytes(work)
-    return whole // work.gpus if work.gathers else whole
+    return whole // (work.gpus if work.gathers else work.parts)
 
 
 def dequantised(work: Workload) -> int:
     """A quantised product reads a 16-bit copy of its matrix, which is freed before the next: the largest one's bytes."""
     shape = work.shape
-    return work.compute_bytes * shape.hidden * max(shape.ffn, shape.query_width) if work.quantised else 0
+    if not work.quantised:
+        return 0
+    return work.compute_bytes * shape.hidden * max(shape.ffn, shape.query_width) // work.parts
 
 
 def gradient_bytes(work: Workload) -> int:
@@ -75,12 +75,22 @@ def gradients(work: Workload, parameters: int) -> int:
 
 
 def optimizer(work: Workload) -> int:
-    """The optimizer's states under Full: for AdamW two moments; ZeRO-1 adds the 32-bit weights (4P + 12P/n)."""
+    """The optimizer's states under Full: for AdamW two moments; DeepSpeed adds the 32-bit weights (4P + 12P/n)."""
     if work.method is not Method.FULL:
         return 0
     total, stored = work.shape.parameters, _STORED[work.precision]
-    master = stored if stored_bytes(work) != stored else 0
+    master = stored if work.masters else 0
     return total * (_state_bytes(work.optimizer, stored) + master) // work.shards
+
+
+def updates(work: Workload) -> int:
+    """Adafactor computes one matrix's update in 32 bits, beside 32-bit copies of its weights and of its gradients and
+    the product of its row and column; the largest matrix is the embedding, or what of it lies on this GPU.
+    """
+    if work.method is not Method.FULL or work.optimizer is not Optimizer.ADAFACTOR:
+        return 0
+    copies = 4 if stored_bytes(work) == 2 else 2
+    return copies * 4 * work.shape.embedding_parameters // (work.gpus if work.gathers else 1)
 
 
 def adapters(work: Workload, learning: bool = True) -> int:

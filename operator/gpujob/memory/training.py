@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpujob.memory import activations, deepspeed, states
-from gpujob.memory.moments import Components
+from gpujob.memory.moments import WORKSPACE, Components
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Checkpointing, Method, Precision, Sharding
+from gpujob.vocabulary import Checkpointing, Method, Sharding
 
 LOSS_BYTES: Final = 12
 """For each logit when the loss turns backward: log-softmax, its gradient and the loss's, in 32 bits."""
@@ -68,7 +68,7 @@ def _moment(
         activations=kept,
         logits=logit_bytes,
         adapters=states.adapters(work, learning=logit_bytes == 0 or work.replicates),
-        overhead=overhead + buckets + states.dequantised(work),
+        overhead=overhead + buckets + states.dequantised(work) + 2 * WORKSPACE,
     )
 
 
@@ -100,15 +100,18 @@ def _at_first_layer_back(work: Workload) -> Components:
     """The last layer is recomputed while every checkpoint still waits; the head has its gradient."""
     head = states.gradients(work, work.shape.embedding_parameters) if work.method is Method.FULL else 0
     kept = _kept(work) + _recomputed(work)
-    return _moment(work, gradients=head, kept=kept, overhead=gathered(work, layers=2) + _adapter_buckets(work))
+    return _moment(work, gradients=head, kept=kept, overhead=gathered(work, layers=2) + _buckets(work))
 
 
 def _at_last_layer_back(work: Workload) -> Components:
-    """The first layer is computed backward: every gradient is there but its own and the embedding's."""
+    """The first layer is computed backward: every gradient is there but its own and the embedding's; where the head is
+    tied to the embedding, its part of that gradient is there.
+    """
     shape = work.shape
-    others = max(shape.parameters - shape.embedding_parameters - shape.layer_parameters, 0)
+    embedding = 0 if shape.tied and not work.gathers else shape.embedding_parameters
+    others = max(shape.parameters - embedding - shape.layer_parameters, 0)
     full = work.method is Method.FULL
-    head = work.compute_bytes * shape.embedding_parameters if work.gathers and full else _adapter_buckets(work)
+    head = work.compute_bytes * shape.embedding_parameters if work.gathers and full else _buckets(work)
     return _moment(
         work,
         gradients=states.gradients(work, others) if full else 0,
@@ -117,15 +120,19 @@ def _at_last_layer_back(work: Workload) -> Components:
     )
 
 
-def _adapter_buckets(work: Workload) -> int:
-    """DeepSpeed's buffers of gradients are there while the backward pass runs; whole models have larger moments."""
-    return deepspeed.buckets(work) if work.adapts else 0
+def _buckets(work: Workload) -> int:
+    """DeepSpeed's buffers of gradients are there while the backward pass runs; under ZeRO-3 the step of a whole model
+    is a larger moment.
+    """
+    return 0 if work.method is Method.FULL and work.sharding is Sharding.ZERO3 else deepspeed.buckets(work)
 
 
 def _at_step(work: Workload) -> Components:
-    """The optimizer's step, when every gradient is there."""
+    """The optimizer's step, when every gradient is there; DeepSpeed has freed those that other GPUs step by then."""
     trained = work.shape.parameters if work.method is Method.FULL else 0
-    return _moment(work, gradients=states.gradients(work, trained), overhead=deepspeed.stepped(work))
+    own = trained // work.gpus if work.masters and not work.gathers else trained
+    passing = deepspeed.stepped(work) + states.updates(work)
+    return _moment(work, gradients=states.gradients(work, own), overhead=passing)
 
 
 def _recomputed(work: Workload) -> int:
@@ -164,5 +171,4 @@ def reduced(work: Workload, parameters: int) -> int:
     """The input of a reduction: 32 bits wide under Mixed, as FSDP2's reduce_dtype and Megatron's gradients are."""
     if not work.gathers:
         return 0
-    narrow = work.precision in (Precision.BF16, Precision.FP16)
-    return parameters * (work.compute_bytes if narrow else 4)
+    return parameters * (work.compute_bytes if work.narrow else 4)

@@ -10,7 +10,8 @@ from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Shard
 
 ATTENTION_TARGETS: Final = ("q_proj", "v_proj")
 """PEFT's own targets for models of the Llama kind."""
-LINEAR_TARGETS: Final = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+MLP_TARGETS: Final = ("gate_proj", "up_proj", "down_proj")
+LINEAR_TARGETS: Final = ("q_proj", "k_proj", "v_proj", "o_proj", *MLP_TARGETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,10 @@ class Workload:
     """Sequences in the KV cache under Inference; the batch when None."""
     four_bit: bool = False
     """Whether Inference reads weights of 4 bits, as QLoRA always does."""
+    tensor_parallel: bool = False
+    """Whether all GPUs compute each layer of Inference together, every one with its part of the matrices and of the KV
+    heads (vLLM's tensor parallelism, Transformers' tp_plan); device_map="auto", which deals out layers, takes as much.
+    """
     inferred: bool = False
     """Whether the shape is a usual one, not the model's own: the band is then wider."""
     chunked_loss: bool = False
@@ -65,23 +70,49 @@ class Workload:
         return self.gpus > 1 and self.sharding in spread
 
     @property
+    def parts(self) -> int:
+        """Into how many parts tensor parallelism cuts every matrix and the KV heads."""
+        return self.gpus if self.tensor_parallel and self.method is Method.INFERENCE else 1
+
+    @property
     def deepspeed(self) -> bool:
-        """Whether DeepSpeed trains, with the buffers that it keeps on any number of GPUs: ZeRO-3, and adapters under
-        any of its stages. ZeRO-1 and ZeRO-2 of whole models are PyTorch's own (ZeroRedundancyOptimizer, FSDP2).
+        """Whether DeepSpeed trains, with the buffers that it keeps on any number of GPUs.
+
+        It does for adapters under any of its stages, for whole models under ZeRO-3, under ZeRO-1 where 32-bit copies of
+        16-bit weights learn, and under all of these on one GPU, where nothing else spreads anything. ZeRO-2 of whole
+        models on several GPUs is PyTorch's own (FSDP2), as is ZeRO-1 without such copies (ZeroRedundancyOptimizer).
         """
-        stages = (Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3) if self.adapts else (Sharding.ZERO3,)
-        return self.sharding in stages and self.method is not Method.INFERENCE
+        if self.method is Method.INFERENCE or self.sharding in (Sharding.NONE, Sharding.FSDP):
+            return False
+        if self.adapts or self.sharding is Sharding.ZERO3:
+            return True
+        return self.mixes and (self.sharding is Sharding.ZERO1 or self.gpus == 1)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether weights, gradients and states have 16 bits."""
+        return self.precision in (Precision.BF16, Precision.FP16)
+
+    @property
+    def mixes(self) -> bool:
+        """Whether 32-bit weights learn from narrower products."""
+        return self.method is Method.FULL and self.precision in (Precision.MIXED, Precision.FP8)
+
+    @property
+    def masters(self) -> bool:
+        """Whether the weights have 16 bits, beside 32-bit copies that the optimizer keeps with its states (DeepSpeed)."""
+        return self.mixes and self.deepspeed
 
     @property
     def replicates(self) -> bool:
-        """Whether every GPU holds the whole model and they only exchange gradients."""
-        return self.gpus > 1 and self.sharding is Sharding.NONE
+        """Whether every GPU holds the whole model and PyTorch's DistributedDataParallel exchanges the gradients."""
+        spread = self.sharding is Sharding.ZERO1 and self.method is Method.FULL and not self.deepspeed
+        return self.gpus > 1 and (self.sharding is Sharding.NONE or spread)
 
     @property
     def autocasts(self) -> bool:
         """Whether 32-bit weights are cast to 16 bits for each product (torch.autocast), not once when gathered."""
-        mixed = self.precision in (Precision.MIXED, Precision.FP8)
-        return mixed and self.method is Method.FULL and (self.gpus == 1 or self.sharding is Sharding.NONE)
+        return self.mixes and not self.deepspeed and (self.gpus == 1 or self.sharding is Sharding.NONE)
 
     @property
     def shards(self) -> int:

@@ -31,6 +31,8 @@ class ModelDemand:
     checkpointing: Checkpointing = Checkpointing.NONE
     sharding: Sharding = Sharding.NONE
     sharding_said: bool = False
+    tensor_parallel: bool = False
+    """Whether Inference cuts every layer over the GPUs: what is taken of several GPUs where the job does not say."""
     rank: int = 16
     targets: tuple[str, ...] = ATTENTION_TARGETS
     max_tokens: int | None = None
@@ -92,6 +94,7 @@ def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | N
             checkpointing=model.checkpointing,
             sharding=model.sharding,
             gpus=gpus,
+            tensor_parallel=model.tensor_parallel,
             rank=model.rank,
             targets=model.targets,
             cached_tokens=model.max_tokens,

@@ -13,8 +13,8 @@ from typing import Final
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand, Gang
-from gpujob.placement.needs import estimate_of
-from gpujob.vocabulary import Sharding
+from gpujob.placement.needs import ModelDemand, estimate_of
+from gpujob.vocabulary import Method, Sharding
 
 MOST_NODES: Final = 8
 """The largest gang that is tried unasked; larger ones are the user's to ask for."""
@@ -75,5 +75,12 @@ def _shapes(demand: Demand, largest: int) -> Iterator[Gang]:
 def _with_memory(demand: Demand, gangs: Iterable[Gang], catalog: Catalog) -> Iterator[Gang]:
     for gang in gangs:
         assert demand.model is not None
-        spread = replace(demand.model, sharding=Sharding.FSDP) if demand.spreads(gang) else demand.model
-        yield replace(gang, memory=estimate_of(spread, gang.gpus, catalog))
+        model = _spread(demand.model) if demand.spreads(gang) else demand.model
+        yield replace(gang, memory=estimate_of(model, gang.gpus, catalog))
+
+
+def _spread(model: ModelDemand) -> ModelDemand:
+    """The model over several GPUs, as most programs do it: FSDP where it learns, tensor parallel where it serves."""
+    if model.method is Method.INFERENCE:
+        return replace(model, tensor_parallel=True)
+    return replace(model, sharding=Sharding.FSDP)

@@ -112,11 +112,11 @@ def test_deepspeed_spreads_the_states_of_adapters_and_zero3_the_adapters() -> No
     assert states.adapters(replace(work, sharding=Sharding.NONE)) == 16 * count
 
 
-def test_wide_adapters_need_room_for_gradients_and_a_copy_beside_the_loss() -> None:
+def test_wide_adapters_need_room_for_gradients_and_two_copies_beside_the_loss() -> None:
     work = Workload(LLAMA, Method.LORA, checkpointing=Checkpointing.LAYERS, targets=LINEAR_TARGETS)
     narrow, wide = (estimate(replace(work, rank=rank)) for rank in (8, 64))
     more = states.adapter_parameters(LLAMA, 64 - 8, LINEAR_TARGETS)
-    assert wide.high - narrow.high == pytest.approx(20 * more, rel=1e-3)
+    assert wide.high - narrow.high == pytest.approx(22 * more, rel=1e-3)
 
 
 def test_activations_depend_on_tokens_not_on_how_they_are_batched() -> None:

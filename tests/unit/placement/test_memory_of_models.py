@@ -28,8 +28,8 @@ def test_a_device_below_the_expected_peak_is_refused_with_the_numbers() -> None:
     assert refused.outcome is Outcome.REJECTED
     assert next((f.reason, f.message) for f in refused.reasons) == (
         Reason.MEM_TOO_SMALL,
-        "the model needs 123.09Gi on each GPU, up to 129.6Gi with what the allocator reserves; "
-        "H100-SXM has 79.09Gi (short by 43.98Gi)",
+        "the model needs 123.15Gi on each GPU, up to 129.67Gi with what the allocator reserves; "
+        "H100-SXM has 79.09Gi (short by 44.04Gi)",
     )
 
 
@@ -38,7 +38,7 @@ def test_between_peak_and_high_end_is_a_doubt_that_ranks_lower() -> None:
     assert found.verdict is Verdict.PLACED
     tight = next(doubt for doubt in found.candidates[0].doubts if doubt.reason is Reason.MEM_TIGHT)
     assert tight.message == (
-        "the model needs 75.29Gi on each GPU, and 79.27Gi with what the allocator may reserve; H100-SXM has 79.09Gi"
+        "the model needs 75.35Gi on each GPU, and 79.34Gi with what the allocator may reserve; H100-SXM has 79.09Gi"
     )
     both = decision(
         node("n", H100, price="1.00"),

@@ -55,7 +55,7 @@ def test_a_model_that_is_not_sharded_does_not_get_more_devices() -> None:
 
 def test_more_than_a_node_is_whole_nodes() -> None:
     found = decided(*(node(name, L4, 4) for name in "abcd"), model={"name": "llama-3.3-70b", "method": "Inference"})
-    assert shapes(found) == {"L4": "4x4"}
+    assert shapes(found) == {"L4": "2x4"}
     assert found.verdict is Verdict.PLACED
 
 
