@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import ModelShape
-from gpujob.memory import deepspeed, reserve, serving, states
+from gpujob.memory import deepspeed, serving, states
 from gpujob.memory.estimate import estimate
 from gpujob.memory.shapes import usual_shape
 from gpujob.memory.workload import ATTENTION_TARGETS, LINEAR_TARGETS, Workload
@@ -85,7 +85,11 @@ def test_a_larger_rank_never_takes_less(work: Workload, more: int) -> None:
 def test_more_gpus_under_sharding_never_take_more_of_each(work: Workload, sharding: Sharding) -> None:
     assume(work.gpus > 1)
     spread = replace(work, sharding=sharding)
-    assert_no_more(replace(spread, gpus=2 * work.gpus), spread)
+    fewer, more = ends(spread), ends(replace(spread, gpus=2 * work.gpus))
+    assert more[:2] <= fewer[:2]
+    assert more[1] <= fewer[1]
+    # What the allocator holds besides is the smaller of two uses, of which sharding makes but one smaller.
+    assert more[2] <= fewer[2] * 1.02
 
 
 @given(workloads((Method.INFERENCE,)))
@@ -124,16 +128,17 @@ STAGES = (Sharding.NONE, Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3)
 def test_each_stage_of_zero_keeps_no_more_than_the_one_before(work: Workload) -> None:
     assume(work.gpus > 1)
     sizes = [steady(replace(work, sharding=stage)) for stage in STAGES]
-    assert all(more + 8 * work.gpus >= less for more, less in zip(sizes, sizes[1:], strict=False)), sizes
+    assert all(more + 8 * work.gpus >= less for more, less in pairwise(sizes)), sizes
 
 
 @given(workloads((Method.FULL,)))
 def test_each_stage_of_zero_is_expected_to_take_no_more_than_the_one_before(work: Workload) -> None:
     assume(work.gpus > 1)
     sizes = [estimate(replace(work, sharding=stage)).expected for stage in STAGES]
-    # DeepSpeed's buffers, which PyTorch's own stages do not have, are of one size for models of any.
-    buffers = deepspeed.buckets(replace(work, sharding=Sharding.ZERO3)) + reserve.COMMUNICATOR
-    assert all(more + buffers >= less for more, less in zip(sizes, sizes[1:], strict=False)), sizes
+    # DeepSpeed's buffers and its casts at the step, which PyTorch's own stages do not have.
+    of_its_own = [replace(work, sharding=stage) for stage in STAGES]
+    buffers = max(deepspeed.buckets(each) + deepspeed.stepped(each) for each in of_its_own)
+    assert all(more + buffers >= less for more, less in pairwise(sizes)), sizes
 
 
 @given(workloads())

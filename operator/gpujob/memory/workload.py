@@ -78,15 +78,13 @@ class Workload:
     def deepspeed(self) -> bool:
         """Whether DeepSpeed trains, with the buffers that it keeps on any number of GPUs.
 
-        It does for adapters under any of its stages, for whole models under ZeRO-3, under ZeRO-1 where 32-bit copies of
-        16-bit weights learn, and under all of these on one GPU, where nothing else spreads anything. ZeRO-2 of whole
-        models on several GPUs is PyTorch's own (FSDP2), as is ZeRO-1 without such copies (ZeroRedundancyOptimizer).
+        It does for adapters under any of its stages. Whole models it trains by 32-bit copies of 16-bit weights: under
+        ZeRO-1 and ZeRO-3, and under any stage on one GPU, where nothing else spreads anything. All else is PyTorch's own:
+        ZeRO-2 and ZeRO-3 are FSDP2, which gathers once a step or for each layer, ZeRO-1 its ZeroRedundancyOptimizer.
         """
         if self.method is Method.INFERENCE or self.sharding in (Sharding.NONE, Sharding.FSDP):
             return False
-        if self.adapts or self.sharding is Sharding.ZERO3:
-            return True
-        return self.mixes and (self.sharding is Sharding.ZERO1 or self.gpus == 1)
+        return self.adapts or (self.mixes and (self.sharding is not Sharding.ZERO2 or self.gpus == 1))
 
     @property
     def narrow(self) -> bool:
