@@ -259,6 +259,7 @@ class Reason(StrEnum):
     VENDOR_EXCLUDED = "VendorExcluded"
     ACCELERATOR_EXCLUDED = "AcceleratorExcluded"
     POOL_EXCLUDED = "PoolExcluded"
+    PROBE_FAILED = "ProbeFailed"
     CAPACITY_TYPE_EXCLUDED = "CapacityTypeExcluded"
     DEVICE_EXCLUDED = "DeviceExcluded"
     SHARED_DEVICE = "SharedDevice"
@@ -303,6 +304,7 @@ class Reason(StrEnum):
     MAY_GROW = "MayGrow"
     QUOTA_EXCEEDED = "QuotaExceeded"
     NODES_DID_NOT_COME = "NodesDidNotCome"
+    PROBED = "Probed"
 
     # What the preflight in a pod finds before the program starts.
     IMAGE_BACKEND_MISMATCH = "ImageBackendMismatch"

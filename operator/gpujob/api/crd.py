@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel
 
 from gpujob.api.gpujob import GPUJob
+from gpujob.api.gpujobprofile import GPUJobProfile
 from gpujob.api.gpupool import GPUPool
 from gpujob.api.gpuruntime import GPURuntime
 from gpujob.api.rules import RULES, immutability
@@ -84,6 +85,14 @@ KINDS: Final = (
             Column("Driver", ".status.driver", wide=True),
             Column("Capacity", ".status.capacityType", wide=True),
             Column("Price-Source", ".status.priceSource", wide=True),
+        ),
+    ),
+    Kind(
+        GPUJobProfile, "gpujobprofiles", ("gjp",), True, False,
+        (
+            Column("Runs", ".runs", "integer"),
+            Column("Fastest", ".summary"),
+            AGE,
         ),
     ),
     Kind(

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpujob.api.conditions import Condition
-from gpujob.api.measured import Cost, Progress, SavedCheckpoint, Throughput
+from gpujob.api.measured import Cost, Progress, SavedCheckpoint, Throughput, Trial
 from gpujob.api.model import Model
 from gpujob.api.pods import (
     EnvironmentFrom,
@@ -22,6 +22,7 @@ from gpujob.api.pods import (
     VolumeMount,
 )
 from gpujob.api.shapes import (
+    DnsLabel,
     DnsName,
     Memory,
     Millicores,
@@ -160,6 +161,18 @@ class Placement(Shape):
     """The most that the whole job may cost an hour, in US dollars; pools without a known price are then refused."""
     wait_seconds: Annotated[int, Field(ge=0, le=604800)] | None = None
     """Seconds from its creation that the job waits for a better pool before it takes the next best; 0 when absent."""
+    exploration: Money | None = None
+    """US dollars that the job may cost more than on the best measured device, by estimate, to try one that its profile
+    has not measured yet; nothing is tried when absent."""
+    probe: Probe | None = None
+    """Short trials on each kind of device with room, then the real run on the best of them."""
+
+
+class Probe(Shape):
+    """Trials before the job is placed: one on each kind of device with room, so that the choice rests on measurements."""
+
+    steps: Annotated[int, Field(ge=1, le=100000)]
+    """Optimizer steps of a trial; the program is ended after them, and starts anew on the pool that is chosen."""
 
 
 class ShapeChoice(Shape):
@@ -227,6 +240,8 @@ class GPUJobSpec(Shape):
     """A model and what is done with it: the memory that each GPU needs is estimated, instead of gpuMemory."""
     resources: Resources | None = None
     """CPU, memory, disk and shared memory of each pod."""
+    profile: DnsLabel | None = None
+    """Jobs of one profile do the same work: what one measures counts in the placement of the next (GPUJobProfile)."""
     placement: Placement | None = None
     """What the choice of a pool may depend on."""
     suspend: bool | None = None
@@ -256,6 +271,10 @@ class PlacementStatus(Shape):
     """AMD or NVIDIA."""
     accelerator: Annotated[str, Field(max_length=63)]
     """The accelerator's catalog id."""
+    device: Annotated[str, Field(max_length=128)] | None = None
+    """The device where it is a part of the accelerator, for example MI300X cpx_nps4."""
+    probe: int | None = None
+    """Steps after which this run ends, since it is a trial; absent for the real run."""
     nodes: int
     """Number of nodes."""
     gpus_per_node: int
@@ -350,6 +369,8 @@ class GPUJobStatus(Shape):
     """What the job has cost."""
     checkpoint: SavedCheckpoint | None = None
     """The last checkpoint that the program reported as safe."""
+    probes: Annotated[tuple[Trial, ...], list_map("pool", items=16)] = ()
+    """What the job's trials measured."""
     display: Display | None = None
     """Texts for kubectl get."""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpujob.api.shapes import Shape
+from gpujob.api.shapes import DnsName, Shape
 
 Time = Annotated[str, Field(max_length=32)]
 """A time as RFC 3339 in UTC."""
@@ -55,3 +55,26 @@ class SavedCheckpoint(Shape):
     """Its optimizer step."""
     time: Time | None = None
     """When it was reported."""
+
+
+class Trial(Shape):
+    """A trial of a job that probes."""
+
+    pool: DnsName
+    """The pool."""
+    device: Annotated[str, Field(max_length=128)]
+    """Its device."""
+    accelerator: Annotated[str, Field(max_length=63)]
+    """The device's catalog id."""
+    shape: Annotated[str, Field(max_length=16)]
+    """Nodes x GPUs per node."""
+    precision: Annotated[str, Field(max_length=16)]
+    """The number format of the work."""
+    unit: Annotated[str, Field(max_length=16)] | None = None
+    """What was counted: tokens, samples or steps."""
+    per_second: Amount | None = None
+    """Units a second of the whole job; absent when the trial failed."""
+    failed: Annotated[str, Field(max_length=256)] | None = None
+    """Why it failed."""
+    time: Time
+    """When it ended."""

@@ -285,6 +285,11 @@ RULES: Final[tuple[Rule, ...]] = (
         lambda value: value.gpu_memory is None or value.model is None,
     ),
     Rule(
+        GPUJobSpec, "placement", "placement.exploration compares with the runs of a profile; name one in spec.profile",
+        "!has(self.placement) || !has(self.placement.exploration) || has(self.profile)",
+        lambda value: value.placement is None or value.placement.exploration is None or value.profile is not None,
+    ),
+    Rule(
         Model, "", "model needs exactly one of name, parameters",
         "has(self.name) != has(self.parameters)",
         lambda value: (value.name is None) != (value.parameters is None),

@@ -84,6 +84,8 @@ class Speed:
     source: str
     checked_on: str
     """The day of the measurement behind it."""
+    measured: str = ""
+    """What jobs of the same profile measured, in a few words; empty where none did."""
 
 
 class Speeds:

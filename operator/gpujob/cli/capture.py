@@ -79,6 +79,18 @@ def write(documents: list[dict[str, Any]], path: str) -> None:
     say(f"wrote {path}: {nodes} nodes, {pods} pods and what GPUPools, GPURuntimes and RuntimeClasses there are")
 
 
+def _profile(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """What jobs of a profile measured; which jobs those were is nobody's business."""
+    runs = ("perSecond", "seconds", "dollars", "time")
+    known = ("device", "accelerator", "shape", "precision", "unit", "perSecond", "count")
+    measurements = [
+        {**_present(each, *known), "runs": [_present(run, *runs) for run in tables(each, "runs")]}
+        for each in tables(raw, "measurements")
+    ]
+    namespace = table(raw, "metadata").get("namespace")
+    return _object(raw, _filled(namespace=namespace), **_filled(measurements=measurements))
+
+
 def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     labels = {key: value for key, value in table(metadata, "labels").items() if key in selected or _ours(key)}
@@ -171,6 +183,7 @@ _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] =
     "Node": _node,
     "Pod": _pod,
     "ResourceQuota": _quota,
+    "GPUJobProfile": _profile,
     **dict.fromkeys(KINDS, _of_dra),
 }
 """How each kind is redacted, in the order in which they are written; other kinds are left out."""

@@ -215,7 +215,7 @@ def _plans(request: Request) -> tuple[list[Plan], frozenset[str]]:
     jobs = sources.read_manifest(str(request.filename), request.namespace)
     objects = sources.objects_of(sources.read_raw(request), request)
     fleet, known = fleet_of(objects, sources.read_catalog(request.catalog))
-    return planning.plan_jobs(jobs, fleet, known), fleet.runtime_classes
+    return planning.plan_jobs(jobs, fleet, known, planning.profiles_of(objects)), fleet.runtime_classes
 
 
 def _one_reader_of_stdin(request: Request) -> None:

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gpujob.cli.planning import Plan, document
+from gpujob.cli.planning import Plan, document, informed, profiles_of
 from gpujob.errors import BadInput
-from gpujob.placement.demand import demand_of
 from gpujob.placement.why_not import best_losers, why_not
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.untrusted import table, tables
@@ -47,7 +46,11 @@ def explain_job(
     pods = tuple(pod for pod in objects.pods if not uid or pod.job_uid != uid)
     fleet, known = fleet_of(replace(objects, pods=pods), catalog)
     decision = next(
-        place_all([Waiting("", "", demand_of(job), namespace=job.metadata.namespace or "default")], fleet, known)
+        place_all(
+            [Waiting("", "", informed(job, profiles_of(objects)), namespace=job.metadata.namespace or "default")],
+            fleet,
+            known,
+        )
     ).decision
     others = (
         tuple(why_not(decision, pool, fleet, known) for pool in asked)

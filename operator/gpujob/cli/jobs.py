@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpujob.api.gpujob import GPUJob
 
 CLUSTER_KINDS: Final = frozenset(
-    {"Node", "Pod", "GPUPool", "GPURuntime", "RuntimeClass", "ResourceSlice", "ResourceQuota"}
+    {"Node", "Pod", "GPUPool", "GPURuntime", "RuntimeClass", "ResourceSlice", "ResourceQuota", "GPUJobProfile"}
 )
 """What belongs in a cluster description; in a manifest it would be passed over in silence."""
 

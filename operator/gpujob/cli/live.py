@@ -28,6 +28,7 @@ PODS: Final = "/api/v1/pods"
 GPUPOOLS: Final = f"/apis/{GROUP}/{VERSION}/gpupools"
 EXTRAS: Final = (
     f"/apis/{GROUP}/{VERSION}/gpuruntimes",
+    f"/apis/{GROUP}/{VERSION}/gpujobprofiles",
     "/apis/node.k8s.io/v1/runtimeclasses",
     "/api/v1/resourcequotas",
 )

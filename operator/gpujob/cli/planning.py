@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.placement import explain
-from gpujob.placement.demand import demand_of
+from gpujob.placement.demand import Demand, demand_of
+from gpujob.placement.learned import Measurement, learned_of, read_measurements
 from gpujob.placement.why_not import best_losers
 from gpujob.schedule.queue import Answer, Waiting, place_all
+from gpujob.untrusted import table
 from gpujob.vocabulary import Verdict
 
 if TYPE_CHECKING:
     from gpujob.api.gpujob import GPUJob
     from gpujob.catalog.records import Catalog
+    from gpujob.fleet.cluster_file import ClusterObjects
     from gpujob.fleet.pools import Fleet
     from gpujob.placement.decision import Decision
     from gpujob.placement.why_not import WhyNot
@@ -40,11 +43,33 @@ class Plan:
         return self.job.metadata.name
 
 
-def plan_jobs(jobs: Iterable[GPUJob], fleet: Fleet, catalog: Catalog) -> list[Plan]:
+Profiles = Mapping[tuple[str, str], tuple[Measurement, ...]]
+"""What the jobs of each profile measured, by its namespace and name."""
+
+
+def profiles_of(objects: ClusterObjects) -> Profiles:
+    """The GPUJobProfiles of a cluster."""
+    found = (item for item in objects.others if item.get("kind") == "GPUJobProfile")
+    return {_key(table(item, "metadata")): read_measurements(item) for item in found}
+
+
+def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
+    return str(metadata.get("namespace") or "default"), str(metadata.get("name"))
+
+
+def informed(job: GPUJob, profiles: Profiles) -> Demand:
+    """What a job asks for, with what earlier runs of its profile measured."""
+    demand, profile = demand_of(job), job.spec.profile or ""
+    measurements = profiles.get((job.metadata.namespace or "default", profile), ())
+    learned = learned_of(profile, measurements, demand.work.precision.value)
+    return demand if learned is None else replace(demand, learned=learned)
+
+
+def plan_jobs(jobs: Iterable[GPUJob], fleet: Fleet, catalog: Catalog, profiles: Profiles) -> list[Plan]:
     """A plan for each job, in their order; suspended ones take nothing from those after them."""
     numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
     waiting = [
-        Waiting(uid, "", demand_of(job), bool(job.spec.suspend), job.metadata.namespace or "default")
+        Waiting(uid, "", informed(job, profiles), bool(job.spec.suspend), job.metadata.namespace or "default")
         for uid, job in numbered.items()
     ]
     return [_plan(numbered[placing.job.uid], placing.answer) for placing in place_all(waiting, fleet, catalog)]

@@ -36,6 +36,7 @@ FLEET_KINDS = (
     "gpuruntimes",
     "runtimeclasses",
     "resourcequotas",
+    "gpujobprofiles",
     "resourceslices",
     "resourceclaims",
     "deviceclasses",

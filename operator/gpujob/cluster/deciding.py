@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpujob.cluster.desk import Desk, next_attempt
+from gpujob.cluster.learning import Learning
 from gpujob.cluster.steps import Steps
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.usage import promises_of
@@ -29,8 +30,8 @@ TOLD_AGAIN_AFTER: Final = 5.0
 class Deciding:
     """Decides the queue when what a decision depends on has changed, and not more often than it can afford."""
 
-    def __init__(self, desk: Desk, steps: Steps) -> None:
-        self._desk, self._steps = desk, steps
+    def __init__(self, desk: Desk, steps: Steps, learning: Learning) -> None:
+        self._desk, self._steps, self._learning = desk, steps, learning
         self._next_decision = 0.0
 
     def seconds_to_next(self) -> float | None:
@@ -93,7 +94,7 @@ class Deciding:
         seconds = patience.next_change(demand, job.created, job.status, now)
         if seconds is not None:
             self._desk.due[job.uid] = self._desk.clock() + seconds
-        return patience.timely(demand, job.created, job.status, now)
+        return self._learning.informed(job, patience.timely(demand, job.created, job.status, now))
 
     def _not_decided(self, waiting: Waiting, error: Exception) -> None:
         job = self._desk.book.jobs[waiting.uid]

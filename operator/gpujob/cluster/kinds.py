@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpujob.api.manifest import read_gpupool, read_gpuruntime
 from gpujob.catalog.records import Runtime, runtime_of
@@ -13,6 +13,7 @@ from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.objects import read_node
 from gpujob.fleet.quota import read_quota
 from gpujob.fleet.slices import read_claim, read_class, read_slice
+from gpujob.placement.learned import Measurement, read_measurements
 from gpujob.render.runner import digest_of
 from gpujob.status.records import read_child, read_job, read_pod_record, read_service
 from gpujob.vocabulary import GROUP, VERSION, Label
@@ -30,6 +31,7 @@ CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
 DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
 GPUJOBS: Final = Resource(GROUP, VERSION, "gpujobs")
 GPUPOOLS: Final = Resource(GROUP, VERSION, "gpupools", namespaced=False)
+PROFILES: Final = Resource(GROUP, VERSION, "gpujobprofiles")
 GPURUNTIMES: Final = Resource(GROUP, VERSION, "gpuruntimes", namespaced=False)
 
 
@@ -88,6 +90,17 @@ class RunnerMap:
     __hash__ = None  # type: ignore[assignment]
 
 
+class ProfileRecord(NamedTuple):
+    """A GPUJobProfile: what its jobs measured."""
+
+    measurements: tuple[Measurement, ...]
+
+
+def read_profile(raw: Mapping[str, Any]) -> ProfileRecord:
+    """The record of a GPUJobProfile object, which anybody in its namespace may have written."""
+    return ProfileRecord(read_measurements(raw))
+
+
 def _name_of(raw: Mapping[str, Any]) -> Any:
     return {"name": raw["metadata"]["name"]}
 
@@ -102,6 +115,7 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
         Kind("gpujobs", GPUJOBS, {}, _any(read_job)),
         Kind("gpupools", GPUPOOLS, {}, _any(PoolRecord)),
         Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtime)),
+        Kind("gpujobprofiles", PROFILES, {}, _any(read_profile)),
         Kind("runtimeclasses", RUNTIME_CLASSES, {}, _name_of),
         Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),

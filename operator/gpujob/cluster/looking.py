@@ -8,8 +8,9 @@ from typing import Any, Final
 from gpujob.cluster.desk import Desk, is_final, last_attempt
 from gpujob.cluster.progress_pace import EVERY
 from gpujob.cluster.steps import Steps
-from gpujob.status import patience, progress, report
+from gpujob.status import patience, probing, progress, report
 from gpujob.status.observe import Observation, observe
+from gpujob.status.probing import Result
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT
 from gpujob.vocabulary import Reason, State
@@ -92,7 +93,11 @@ class Looking:
             and self._cannot_check(job, child, retired=retired)
         ):
             return
-        if child.ended:
+        trial = probing.steps_of(child) is not None
+        result = self._trial_result(job, child) if trial and not retired else None
+        if result is not None:
+            self._steps.start(job, self._steps.end_trial(job, child, result))
+        elif child.ended and not (trial and retired):
             self._report_child(job, child)
         elif child.leaving:
             return
@@ -123,6 +128,15 @@ class Looking:
             self._steps.report(job, report.rechecked(job, child, checked.message, self._desk.now()))
         return True
 
+    def _trial_result(self, job: JobRecord, child: ChildRecord) -> Result | None:
+        """What a trial gave, once it is over; a trial whose program ends well was the whole job."""
+        if child.ended == "Failed":
+            seen = observe(child, self._desk.book.pods(child))
+            return Result(str(child.hint.placement.get("pool", "")), failed=seen.message)
+        now = self._desk.wall()
+        self._desk.look_again(job.uid, probing.seconds_left(job, now))
+        return probing.result(job, child, self._desk.telemetry.get(job.uid, SILENT).measured, now)
+
     def _waited_too_long(self, job: JobRecord, child: ChildRecord) -> bool:
         """Whether pods that wait for nodes to be added have waited for them in vain."""
         if child.nodes or not child.hint.placement.get("provision") or job.status.get("startTime"):
@@ -152,6 +166,9 @@ class Looking:
         seen = self._patiently(job, seen)
         telemetry = self._desk.telemetry.get(job.uid, SILENT)
         status = report.placed(job, child, seen, None, self._desk.now(), telemetry)
+        if seen.state.final and not is_final(job) and report.patch(job.status, status) is not None:
+            self._steps.start(job, self._steps.finish(job, child, status))
+            return
         moved = seen.state is State.RUNNING and self._moved(job, status)
         self._steps.report(job, status, moved=moved)
 

@@ -15,6 +15,7 @@ from gpujob.cluster.book import Book
 from gpujob.cluster.deciding import Deciding
 from gpujob.cluster.delivery import Delivery
 from gpujob.cluster.desk import Desk
+from gpujob.cluster.learning import Learning
 from gpujob.cluster.looking import Looking
 from gpujob.cluster.steps import Steps
 from gpujob.cluster.writer import Writer
@@ -38,9 +39,10 @@ class Reconciler:
         self.desk = Desk(book)
         self._is_leader = is_leader
         self.delivery = Delivery(self.desk, writer, runner)
-        self._steps = Steps(self.desk, writer, self.delivery)
+        learning = Learning(self.desk, writer)
+        self._steps = Steps(self.desk, writer, self.delivery, learning)
         self._looking = Looking(self.desk, self._steps, provision_seconds)
-        self._deciding = Deciding(self.desk, self._steps)
+        self._deciding = Deciding(self.desk, self._steps, learning)
         self._led = False
 
     async def run(self) -> None:

@@ -23,7 +23,7 @@ from yarl import URL
 from gpujob.cluster.desk import Desk
 from gpujob.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
 from gpujob.metrics.window import Window
-from gpujob.status import progress, telemetry
+from gpujob.status import probing, progress, telemetry
 from gpujob.status.conditions import Claim
 from gpujob.status.progress import Measured
 from gpujob.status.records import JobRecord, PodState
@@ -34,6 +34,9 @@ log = structlog.get_logger(__name__)
 
 EVERY: Final = 15.0
 """Seconds between two readings of a job."""
+
+TRIAL_EVERY: Final = 5.0
+"""Seconds between two readings of a trial, which is to end after some steps."""
 
 TIMEOUT: Final = 3.0
 """Seconds that one reading may take in all."""
@@ -95,7 +98,7 @@ class Scraper:
                 # Spread over the interval, and the same for each start of the operator.
                 memory = self._memory[uid] = _Memory(next_at=now + self._every * (zlib.crc32(uid.encode()) % 997) / 997)
             if memory.next_at <= now:
-                memory.next_at = now + self._every
+                memory.next_at = now + (min(self._every, TRIAL_EVERY) if probing.is_trial(job.status) else self._every)
                 due.append((job, pod))
         for uid in self._memory.keys() - running:
             del self._memory[uid]
@@ -128,12 +131,15 @@ class Scraper:
         memory.failing_since = None
         memory.window.add(self._desk.clock(), report.counters)
         saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
+        overall, seconds = memory.window.overall()
         measured = Measured(
             at=self._desk.wall(),
             fraction=report.progress,
             remaining=report.remaining,
             counters=report.counters,
             rates=memory.window.rates(),
+            overall=overall,
+            seconds=seconds,
             checkpoint=report.checkpoint,
             checkpoint_at=saved,
             last_step_at=report.last_step_at,
@@ -155,8 +161,9 @@ class Scraper:
         """Keeps what was read; the job is looked at only if that may be worth a write."""
         before = self._desk.telemetry.get(job.uid, telemetry.SILENT)
         self._desk.telemetry[job.uid] = seen
+        trial = probing.is_trial(job.status)
         turned = [claim.reason for claim in before.claims] != [claim.reason for claim in seen.claims]
-        if turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
+        if trial or turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
             self._desk.dirty.add(job.uid)
             self._desk.book.mirror.changed.set()
 

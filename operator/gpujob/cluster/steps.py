@@ -15,14 +15,16 @@ from gpujob.cluster.api_errors import ApiError, Fenced
 from gpujob.cluster.delivery import Delivery
 from gpujob.cluster.desk import Desk, next_attempt
 from gpujob.cluster.kinds import JOBS, SERVICES, claim_templates
+from gpujob.cluster.learning import Learning
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.fleet.pools import Fleet
 from gpujob.placement.decision import Decision
 from gpujob.render.attempt import Numbered
 from gpujob.render.children import render
 from gpujob.render.service import rendezvous
-from gpujob.status import patience, report
+from gpujob.status import patience, probing, report
 from gpujob.status.observe import Observation, observe
+from gpujob.status.probing import Result
 from gpujob.status.records import ChildRecord, JobRecord, read_child
 from gpujob.vocabulary import Reason, State
 
@@ -38,8 +40,9 @@ AT_ONCE: Final = 32
 class Steps:
     """Starts steps and makes their writes, a bounded number at once."""
 
-    def __init__(self, desk: Desk, writer: Writer, delivery: Delivery) -> None:
+    def __init__(self, desk: Desk, writer: Writer, delivery: Delivery, learning: Learning) -> None:
         self._desk, self._writer, self._delivery = desk, writer, delivery
+        self._learning = learning
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
@@ -98,6 +101,21 @@ class Steps:
     async def end(self, child: ChildRecord) -> None:
         """Deletes a child."""
         await self._writer.delete_child(child)
+
+    async def finish(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
+        """Writes how a job ended, and before that what it measured: a crash between the two leaves both to be done."""
+        await self._learning.remember(job, child)
+        await self.write(job, status)
+
+    async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
+        """Writes what a trial gave; its child, which the status then no longer names, is deleted when it is seen next."""
+        wish, now = self._desk.wish(job), self._desk.wall()
+        precision = wish.demand.work.precision.value if wish.demand else ""
+        if not result.failed:
+            await self._learning.remember(job, child)
+        probes = probing.with_result(job.status, child, result, precision, now)
+        self._desk.telemetry.pop(job.uid, None)
+        await self.write(job, report.probed(job, child, result.sentence, probes, now))
 
     async def confirm_loss(self, job: JobRecord) -> None:
         """A child that the mirror lacks is lost only when the API server says so."""

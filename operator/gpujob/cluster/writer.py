@@ -14,7 +14,7 @@ import structlog
 
 from gpujob.cluster.api_errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, OutcomeUnknown
 from gpujob.cluster.client import APPLY_PATCH, ApiClient
-from gpujob.cluster.kinds import CONFIG_MAPS, EVENTS, GPUJOBS, GPUPOOLS, JOBS
+from gpujob.cluster.kinds import CONFIG_MAPS, EVENTS, GPUJOBS, GPUPOOLS, JOBS, PROFILES
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.resources import Resource
 from gpujob.fleet.pools import Pool
@@ -95,6 +95,15 @@ class Writer:
             raise ChildRefused(error.message) from error
         self._note(CONFIG_MAPS, applied)
         return applied
+
+    async def apply_profile(self, body: Mapping[str, Any]) -> None:
+        """Makes a GPUJobProfile say what its jobs measured; the one write creates it or changes it."""
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        self._check()
+        manager = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        self._note(
+            PROFILES, await self._client.patch(PROFILES.path(namespace, name), dict(body), APPLY_PATCH, params=manager)
+        )
 
     async def delete_runner(self, namespace: str, name: str, uid: str) -> None:
         """Deletes the runner's ConfigMap where no child needs it any more."""

@@ -38,6 +38,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "DeviceClass": "resource.k8s.io",
     "GPUPool": GROUP,
     "GPURuntime": GROUP,
+    "GPUJobProfile": GROUP,
 }
 """Kinds that a cluster description can hold, with their API group; all others are passed over."""
 
@@ -61,7 +62,7 @@ class ClusterObjects:
     runtime_classes: frozenset[str] = frozenset()
     quotas: Quotas = field(default_factory=dict, hash=False)
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    """Namespaces and the objects of DRA as they came."""
+    """Namespaces, GPUJobProfiles and the objects of DRA as they came."""
     published_at: str | None = None
     """When the operator last wrote the status of a GPUPool (RFC 3339), None where that is not said."""
     unread: tuple[str, ...] = ()
@@ -190,7 +191,9 @@ class _Reading:
             discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
             runtimes=tuple(self._read("GPURuntime", _runtime)),
             runtime_classes=frozenset(name for _, name in self._found["RuntimeClass"]),
-            others=tuple(item for kind in ("Namespace", *slices.KINDS) for item in self._found[kind].values()),
+            others=tuple(
+                item for kind in ("Namespace", "GPUJobProfile", *slices.KINDS) for item in self._found[kind].values()
+            ),
             quotas=quotas_of(
                 (namespace or "default", read_quota(item))
                 for (namespace, _), item in self._found["ResourceQuota"].items()

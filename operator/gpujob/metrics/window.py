@@ -19,11 +19,15 @@ class Window:
     """Readings of one job's counters, the oldest first; times in seconds of one clock."""
 
     readings: deque[tuple[float, Mapping[str, float]]] = field(default_factory=deque)
+    first: tuple[float, Mapping[str, float]] | None = None
+    """The first reading, of which the program's start is no part."""
 
     def add(self, at: float, counters: Mapping[str, float]) -> None:
         """Takes a reading; counters that went back are of a program that began anew, so what was before is let go."""
         if self.readings and any(value < self.readings[-1][1].get(key, 0.0) for key, value in counters.items()):
             self.readings.clear()
+            self.first = None
+        self.first = self.first or (at, counters)
         self.readings.append((at, counters))
         # One reading older than the span stays, so that the span is covered.
         while len(self.readings) > 2 and self.readings[1][0] <= at - SPAN:
@@ -38,3 +42,13 @@ class Window:
             if at - first[0] >= SHORTEST:
                 gained[key] = (last - first[1]) / (at - first[0])
         return gained
+
+    def overall(self) -> tuple[dict[str, float], float]:
+        """What each counter gained a second since the first reading, and over how many seconds."""
+        if self.first is None or not self.readings:
+            return {}, 0.0
+        (began, before), (at, last) = self.first, self.readings[-1]
+        seconds = at - began
+        if seconds < SHORTEST:
+            return {}, seconds
+        return {key: (last[key] - before[key]) / seconds for key in before if key in last}, seconds

@@ -159,7 +159,8 @@ class _Place:
     def bound(self, objective: Objective) -> Rank:
         """The least that its rank can be: nodes that are there, no doubt but those about the pool."""
         wish = ranking.wish_of(self._price, self._speed, objective)
-        return (False, *wish, False, *ranking.ties_of(self._pool, self._wanted.gang, self._doubts))
+        other = ranking.is_late(self._wanted.demand, self._pool, self._wanted.gang)
+        return (False, other, *wish, False, *ranking.ties_of(self._pool, self._wanted.gang, self._doubts))
 
     def fitting(self) -> Trial | None:
         """The trial of its best image that fits now."""
@@ -236,6 +237,9 @@ class _Place:
 
 def _worth(wanted: _Wanted, pool: Pool) -> tuple[int | None, int]:
     """Millionths of a B200 that a device is worth, and how many doubts there are about the pool; kept with it."""
+    if wanted.demand.learned is not None:
+        measured = speed_of(wanted.demand, pool, wanted.catalog)
+        return None if measured is None else measured.millionths, ranking.telling(pool.doubts)
     kept = pool.answers.get(wanted.work)
     if kept is None or kept[0] is not wanted.catalog:
         speed = speed_of(wanted.demand, pool, wanted.catalog)

@@ -186,7 +186,12 @@ class _Sized:
 
 
 def speed_of(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
-    """The relative speed of one device; of a part of a device the same part of its speed, as an estimate."""
+    """The relative speed of one device as earlier runs measured it, else the catalog's; of a part of a device the same
+    part of its speed, as an estimate."""
+    if demand.learned is not None:
+        measured = demand.learned.speed(pool.device, demand.gang.shape, lambda known: catalog.speed(known, demand.work))
+        if measured is not None:
+            return measured
     speed = catalog.speed(pool.accelerator.id, demand.work) if pool.accelerator else None
     if speed is None or pool.share is None:
         return None

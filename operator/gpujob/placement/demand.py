@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpujob.catalog.architecture import OVERRIDE
 from gpujob.catalog.throughput import TRAINING, Work
 from gpujob.memory.estimate import Estimate
+from gpujob.placement.learned import Learned
 from gpujob.placement.needs import ModelDemand, model_demand
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
 from gpujob.vocabulary import (
@@ -25,6 +26,7 @@ from gpujob.vocabulary import (
 if TYPE_CHECKING:  # the models would be half of the start of commands that read no job
     from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
     from gpujob.api.model import Model
+    from gpujob.placement.trying import Trying
 
 DEFAULT_FRAMEWORK = "pytorch"
 DEFAULT_DEVICES = (DeviceKind.WHOLE,)
@@ -121,6 +123,17 @@ class Demand:
     pools_away: tuple[tuple[str, str], ...] = ()
     """Pools whose nodes did not come lately, and until when (RFC 3339) they are not waited for."""
 
+    learned: Learned | None = None
+    """What earlier runs of this work measured; None where nothing was."""
+    exploration: int | None = None
+    """Micro-dollars that trying an unmeasured device may cost more than the best; None: no such try."""
+    probe_steps: int | None = None
+    """Steps of a trial on each device with room before the job is placed; None: no trials."""
+    probes_failed: tuple[tuple[str, str], ...] = ()
+    """Pools on which a trial failed, and what it said."""
+    trying: Trying | None = None
+    """The pool that comes first whatever the objective says."""
+
     @property
     def gang(self) -> Gang:
         """The gang that is asked about: the only one, or the first of several."""
@@ -199,6 +212,8 @@ def demand_of(job: GPUJob) -> Demand:
         storage=_bytes(resources.ephemeral_storage) if resources else None,
         shared_memory=_bytes(resources.shared_memory) if resources else None,
         wait_seconds=(placement and placement.wait_seconds) or 0,
+        exploration=parse_dollars(placement.exploration) if placement and placement.exploration else None,
+        probe_steps=placement.probe.steps if placement and placement.probe else None,
         precision=Precision(spec.model.precision) if spec.model and spec.model.precision else None,
         gfx_override=_gfx_override(spec),
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),

@@ -60,9 +60,14 @@ def _placed(decision: Decision) -> str:
     fitting = [c for c in fitting if chosen.provision or not c.provision]
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
+    trying = decision.demand.trying
+    if trying is not None and (chosen.pool.name, chosen.gang.shape) == (trying.pool, trying.shape):
+        return f"{chosen.pool.name} is {trying.why}{price}"[:SENTENCE_LENGTH]
     if len(fitting) == 1:
         return f"{chosen.pool.name} is the only pool with room{price}{added}"[:SENTENCE_LENGTH]
     rank, why = _rank(decision.demand.objective, chosen, fitting)
+    if chosen.speed is not None and chosen.speed.measured:
+        why = f"{why}, {chosen.speed.measured}"
     return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}"[:SENTENCE_LENGTH]
 
 
@@ -196,6 +201,8 @@ def chosen(decision: Decision) -> dict[str, Any] | None:
         "pool": candidate.pool.name,
         "vendor": candidate.pool.vendor.value,
         "accelerator": candidate.pool.accelerator_id,
+        **_part(candidate),
+        **_trial(decision),
         "nodes": candidate.gang.nodes,
         "gpusPerNode": candidate.gang.gpus_per_node,
         "nodeNames": list(filter(None, decision.choice.nodes)),
@@ -206,6 +213,17 @@ def chosen(decision: Decision) -> dict[str, Any] | None:
         "priceSource": candidate.pool.price.source if candidate.pool.price else None,
         "memoryPerGPU": str(Size(candidate.pool.memory)) if candidate.pool.memory else None,
     }
+
+
+def _part(candidate: Candidate) -> dict[str, str]:
+    pool = candidate.pool
+    return {} if pool.device == pool.accelerator_id else {"device": pool.device}
+
+
+def _trial(decision: Decision) -> dict[str, int | None]:
+    """Whether the choice is a trial that ends after some steps."""
+    trying = decision.demand.trying
+    return {"probe": decision.demand.probe_steps} if trying is not None and trying.probe else {}
 
 
 def _chosen_in_full(decision: Decision) -> dict[str, Any] | None:

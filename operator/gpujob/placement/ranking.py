@@ -88,7 +88,14 @@ def _by_place(trials: Iterable[Trial]) -> list[list[tuple[_Standing, Trial]]]:
 def rank_of(candidate: Candidate, objective: Objective, demand: Demand) -> Rank:
     """What orders the candidates of one outcome; see `ranked`."""
     late = candidate.provision and not demand.wait_seconds
-    return (late, *wish(candidate, objective), *ties(candidate))
+    other = is_late(demand, candidate.pool, candidate.gang)
+    return (late, other, *wish(candidate, objective), *ties(candidate))
+
+
+def is_late(demand: Demand, pool: Pool, gang: Gang) -> bool:
+    """Whether another pool or shape is tried first."""
+    trying = demand.trying
+    return trying is not None and (pool.name, gang.shape) != (trying.pool, trying.shape)
 
 
 def objective_used(objective: Objective, candidates: Sequence[Candidate]) -> Objective:

@@ -59,6 +59,12 @@ def pool_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     return None
 
 
+def probe_failed(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A trial of this job failed on the pool."""
+    said = next((said for name, said in demand.probes_failed if pool.is_called(name)), None)
+    return None if said is None else Finding(Reason.PROBE_FAILED, "the job's trial failed here: {}", (said,))
+
+
 def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.capacityTypes leaves it out (Spot unless it is listed)."""
     if pool.capacity_type in demand.capacity_types:
@@ -187,6 +193,7 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     accelerator_excluded,
     other_shape,
     pool_excluded,
+    probe_failed,
     capacity_type_excluded,
     device_excluded,
     parts_in_group,
@@ -206,6 +213,7 @@ _SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
     accelerator_excluded: lambda demand: not demand.accelerators_allowed and not demand.accelerators_denied,
     other_shape: lambda demand: demand.gang.accelerator is None,
     pool_excluded: lambda demand: not demand.pools_allowed and not demand.pools_denied,
+    probe_failed: lambda demand: not demand.probes_failed,
     parts_in_group: lambda demand: demand.gang.gpus == 1,
     memory_too_small: lambda demand: needed(demand) is None,
     memory_unknown: lambda demand: needed(demand) is None,

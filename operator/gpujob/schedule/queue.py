@@ -16,6 +16,7 @@ from gpujob.placement.decide import decide
 from gpujob.placement.decision import Choice, Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.fixes import with_fix
+from gpujob.placement.trying import with_trial
 from gpujob.vocabulary import Verdict
 
 
@@ -36,8 +37,8 @@ class Answer:
     __slots__ = ("_decision", "catalog", "demand", "fleet", "pick")
 
     def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> None:
-        self.demand, self.fleet, self.catalog = demand, fleet, catalog
-        self.pick = choose(demand, fleet, catalog)
+        self.demand, self.fleet, self.catalog = with_trial(demand, fleet, catalog), fleet, catalog
+        self.pick = choose(self.demand, fleet, catalog)
         self._decision: Decision | None = None
 
     @property

@@ -30,6 +30,10 @@ class Measured:
     """steps, samples, tokens since the attempt began."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """The same for a second."""
+    overall: Mapping[str, float] = field(default_factory=dict)
+    """The same for a second over all that was read so far."""
+    seconds: float = 0.0
+    """Seconds over which that is."""
     checkpoint: int | None = None
     """The step of the last checkpoint that is safe."""
     checkpoint_at: datetime | None = None

@@ -131,6 +131,16 @@ def gave_up(job: JobRecord, child: ChildRecord, seconds: float, now: datetime) -
     return _without_blanks(status | {"attempt": child.attempt, "excludedPools": away})
 
 
+def probed(
+    job: JobRecord, child: ChildRecord, sentence: str, probes: list[dict[str, Any]], now: datetime
+) -> dict[str, Any]:
+    """The status of a job after a trial: written before the child is deleted, which it no longer names."""
+    claims = conditions.of_refusal(Reason.PROBED, sentence)
+    status = _status(job, State.QUEUED, claims, Reason.PROBED, write_time(now))
+    status["cost"] = cost.ended(job.status, now)
+    return _without_blanks(status | {"attempt": child.attempt, "probes": probes})
+
+
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
     """The status of a job that must be mended before anything can be decided or created."""
     status = _status(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
@@ -207,6 +217,7 @@ def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reaso
         "excludedPools": list(job.status.get("excludedPools") or []),
         "cost": dict(table(job.status, "cost")),
         "checkpoint": dict(table(job.status, "checkpoint")),
+        "probes": [dict(each) for each in tables(job.status, "probes")],
         "display": {"reason": reason.value, **progress.display({"cost": table(job.status, "cost")})},
     }
 

@@ -21,6 +21,7 @@ KINDS = {
     "/api/v1/pods": "Pod",
     "/apis/gpujob.dev/v1alpha1/gpupools": "GPUPool",
     "/apis/gpujob.dev/v1alpha1/gpuruntimes": "GPURuntime",
+    "/apis/gpujob.dev/v1alpha1/gpujobprofiles": "GPUJobProfile",
     "/apis/node.k8s.io/v1/runtimeclasses": "RuntimeClass",
     "/api/v1/resourcequotas": "ResourceQuota",
     "/apis/resource.k8s.io/v1/resourceslices": "ResourceSlice",

@@ -1,0 +1,115 @@
+"""What a job tries first: a device that its profile has not measured (exploration), or each one in turn (a probe).
+
+Both only say which pool with room is to come first; everything else about the decision stays as it is. An exploration
+states what it may cost more than the best, and is not made where that is more than the job allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from gpujob.catalog.records import Catalog
+from gpujob.finding import Dollars, counted
+from gpujob.fleet.pools import Fleet
+from gpujob.placement.decide import decide
+from gpujob.vocabulary import Outcome
+
+if TYPE_CHECKING:
+    from gpujob.placement.decision import Candidate
+    from gpujob.placement.demand import Demand
+
+SLOWER: Final = 2
+"""How many times slower than its prior an unmeasured device is reckoned with: the worst estimate of the catalog's own
+rows is off by that much (catalog.throughput)."""
+
+
+ENOUGH: Final = 3
+"""Runs after which a device counts as known: the middle of three is right though one of them was slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trying:
+    """The pool and the shape that come first, and the sentence that says why."""
+
+    pool: str
+    shape: str
+    why: str
+    probe: bool = False
+
+
+def with_trial(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
+    """The demand with the pool that it tries first, if there is one; without exploration and probe the demand itself."""
+    if demand.probe_steps is None and demand.exploration is None:
+        return demand
+    decision = decide(replace(demand, wait_seconds=0), fleet, catalog)
+    fitting = [c for c in decision.candidates if c.outcome in (Outcome.CHOSEN, Outcome.FITS) and not c.provision]
+    trying = _probe(demand, fitting) if demand.probe_steps is not None else _exploration(demand, fitting)
+    return demand if trying is None else replace(demand, trying=trying, wait_seconds=0)
+
+
+def _probe(demand: Demand, fitting: Iterable[Candidate]) -> Trying | None:
+    """The cheapest place whose device and shape were not measured yet; nothing once all with room were."""
+    left = [candidate for candidate in _one_for_each_device(fitting) if not is_measured(demand, candidate)]
+    if not left:
+        return None
+    first = min(left, key=lambda c: (c.price_per_hour is None, c.price_per_hour or 0, c.pool.name, c.gang.shape))
+    why = f"probed for {counted(demand.probe_steps or 0, 'step')}, {counted(len(left) - 1, 'more pool')} to probe"
+    return Trying(first.pool.name, first.gang.shape, why, probe=True)
+
+
+def _exploration(demand: Demand, fitting: Iterable[Candidate]) -> Trying | None:
+    """The little known device whose run may cost the least more than one on the best measured one, within the bound.
+
+    With the same work to do, what a run costs goes as the price of work: dollars an hour divided by the speed.
+    """
+    places = _one_for_each_device(fitting)
+    known = [
+        (c.price_of_work, dollars, c) for c in places if c.price_of_work and (dollars := _dollars_of_a_run(demand, c))
+    ]
+    if not known:
+        return None
+    price, dollars, best = min(known, key=lambda found: (found[0], found[2].pool.name))
+    regrets = [
+        (max(0, dollars * (_worst(runs) * c.price_of_work - price) // price), runs, c.pool.name, c)
+        for c in places
+        if c.price_of_work and c is not best and (runs := runs_on(demand, c)) < ENOUGH
+    ]
+    if not regrets:
+        return None
+    regret, runs, _, first = min(regrets, key=lambda found: found[:3])
+    if regret > (demand.exploration or 0):
+        return None
+    so_far = f"measured on {counted(runs, 'run')} so far" if runs else "unmeasured so far"
+    why = f"explored, {so_far}: may cost {Dollars(regret)} more than {best.pool.name}"
+    return Trying(first.pool.name, first.gang.shape, why)
+
+
+def _worst(runs: int) -> int:
+    """How many times slower than told a device is reckoned with."""
+    return 1 if runs else SLOWER
+
+
+def _dollars_of_a_run(demand: Demand, candidate: Candidate) -> int | None:
+    measurement = demand.learned and demand.learned.of(candidate.pool.device, candidate.gang.shape)
+    return measurement.dollars if measurement else None
+
+
+def is_measured(demand: Demand, candidate: Candidate) -> bool:
+    """Whether an earlier run measured exactly this device in this shape."""
+    return runs_on(demand, candidate) > 0
+
+
+def runs_on(demand: Demand, candidate: Candidate) -> int:
+    """How many earlier runs measured exactly this device in this shape."""
+    found = demand.learned and demand.learned.of(candidate.pool.device, candidate.gang.shape)
+    return found.count if found else 0
+
+
+def _one_for_each_device(fitting: Iterable[Candidate]) -> list[Candidate]:
+    """The first candidate of each device and shape, in the order of the ranking: pools of one device measure the same."""
+    found: dict[tuple[str, str], Candidate] = {}
+    for candidate in fitting:
+        found.setdefault((candidate.pool.device, candidate.gang.shape), candidate)
+    return list(found.values())

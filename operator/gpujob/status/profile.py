@@ -1,0 +1,93 @@
+"""A GPUJobProfile after one more run: what a job measured, under its device, shape and number format.
+
+A run that is there already (by the job's uid) changes nothing, so that a step that is repeated after a crash counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gpujob.placement.learned import UNITS, Measurement, Run, figure
+from gpujob.quantity import exact_dollars
+from gpujob.status.patience import write_time
+from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, Label
+
+KEPT: Final = 8
+"""Runs of a measurement that are kept; the oldest go first."""
+
+MEASUREMENTS: Final = 64
+"""Measurements of a profile that are kept; those whose newest run is oldest go first."""
+
+LEAST_SECONDS: Final = 20
+"""Seconds that must have been measured: the first steps compile kernels and fill caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What one job measured: units a second of the whole job by unit, over so many seconds."""
+
+    job: str
+    device: str
+    accelerator: str
+    shape: str
+    precision: str
+    rates: Mapping[str, float]
+    seconds: int
+    dollars: int | None
+    ended: datetime
+
+
+def after_run(namespace: str, name: str, measurements: Sequence[Measurement], ran: Ran) -> dict[str, Any] | None:
+    """The GPUJobProfile object with the run in it; None where that adds nothing (too short, nothing counted, known)."""
+    unit = next((word for word in UNITS if ran.rates.get(word, 0.0) > 0), None)
+    if unit is None or ran.seconds < LEAST_SECONDS:
+        return None
+    if any(run.job == ran.job for measurement in measurements for run in measurement.runs):
+        return None
+    run = Run(ran.rates[unit], ran.ended.timestamp(), ran.job, ran.seconds, ran.dollars)
+    one = Measurement(ran.device, ran.accelerator, ran.shape, ran.precision, unit, (run,), 1)
+    return _object(namespace, name, _added(measurements, one))
+
+
+def _added(measurements: Sequence[Measurement], one: Measurement) -> list[Measurement]:
+    before = next((m for m in measurements if m.key == one.key), None)
+    if before is not None:
+        runs = tuple(sorted((*before.runs, *one.runs), key=lambda run: run.ended))[-KEPT:]
+        one = replace(one, runs=runs, count=before.count + 1)
+    others = [m for m in measurements if m.key != one.key]
+    newest = sorted((*others, one), key=lambda m: max(run.ended for run in m.runs))[-MEASUREMENTS:]
+    return sorted(newest, key=lambda m: m.key)
+
+
+def _object(namespace: str, name: str, measurements: Sequence[Measurement]) -> dict[str, Any]:
+    fastest = max(measurements, key=lambda m: (m.unit == measurements[0].unit, m.per_second))
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GPUJobProfile",
+        "metadata": {"name": name, "namespace": namespace, "labels": {Label.MANAGED_BY: FIELD_MANAGER}},
+        "summary": f"{fastest.shape} {fastest.device}: {figure(fastest.per_second)} {fastest.unit}/s"[:128],
+        "runs": sum(m.count for m in measurements),
+        "measurements": [_measurement(m) for m in measurements],
+    }
+
+
+def _measurement(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "device": measurement.device,
+        "accelerator": measurement.accelerator,
+        "shape": measurement.shape,
+        "precision": measurement.precision,
+        "unit": measurement.unit,
+        "perSecond": f"{measurement.per_second:.6g}",
+        "count": measurement.count,
+        "runs": [_run(run) for run in measurement.runs],
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    dollars = {} if run.dollars is None else {"dollars": exact_dollars(run.dollars)}
+    ended = write_time(datetime.fromtimestamp(run.ended, UTC))
+    return {"job": run.job, "perSecond": f"{run.per_second:.6g}", "seconds": run.seconds, "time": ended, **dollars}

@@ -1,0 +1,200 @@
+"""What a profile measured decides before priors: robust to outliers, on one scale with what was not measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import ANY_IMAGES, H100, MI300X, demand, fleet, node
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpujob.catalog.throughput import MILLION, Speed
+from gpujob.placement import explain
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Decision
+from gpujob.placement.demand import Demand
+from gpujob.placement.learned import Learned, Measurement, Run, learned_of, read_measurements, weighted_median
+from gpujob.schedule.queue import Answer
+from gpujob.vocabulary import Verdict
+
+DAY = 86400.0
+PRIORS = {"H100-SXM": Speed(400_000, False, "prior", ""), "MI300X": Speed(500_000, False, "prior", "")}
+
+
+def runs(*rates: float, every: float = DAY, dollars: int | None = None) -> tuple[Run, ...]:
+    return tuple(Run(rate, 1.7e9 + number * every, str(number), 600, dollars) for number, rate in enumerate(rates))
+
+
+def measured(
+    device: str, *rates: float, shape: str = "1x1", unit: str = "tokens", dollars: int | None = None
+) -> Measurement:
+    return Measurement(device, device, shape, "Mixed", unit, runs(*rates, dollars=dollars), len(rates))
+
+
+def test_one_slow_run_changes_nothing() -> None:
+    assert measured("H100-SXM", 100, 101, 3, 99, 100).per_second == 100
+
+
+def test_after_an_upgrade_the_newer_runs_count() -> None:
+    old_and_new = runs(100, 100, 100) + tuple(replace(r, ended=r.ended + 90 * DAY) for r in runs(150, 151))
+    assert Measurement("d", "d", "1x1", "Mixed", "tokens", old_and_new).per_second in (150, 151)
+
+
+def test_measured_and_unmeasured_devices_compare_on_one_scale() -> None:
+    learned = Learned("p", (measured("H100-SXM", 1000, 1000, 1000), measured("L4", 125)))
+    assert learned.speed("H100-SXM", "1x1", PRIORS.get) == Speed(
+        400_000, False, "measured 1,000 tokens/s on 3 runs of profile p, last 2023-11-16", "2023-11-16",
+        "measured 1,000 tokens/s on 3 runs",
+    )  # fmt: skip
+    other = learned.speed("L4", "1x1", PRIORS.get)
+    assert other is not None
+    assert other.millionths == 50_000
+    assert learned.speed("MI300X", "1x1", PRIORS.get) is None
+
+
+def test_another_shape_of_a_measured_device_is_an_estimate_by_gpu_but_steps_are_other_work() -> None:
+    of_tokens = Learned("p", (measured("H100-SXM", 8000, shape="1x8"),)).speed("H100-SXM", "1x4", PRIORS.get)
+    assert of_tokens is not None
+    assert (of_tokens.millionths, of_tokens.estimate) == (400_000, True)
+    assert of_tokens.source.startswith("estimate: measured 8,000 tokens/s on 1 run of profile p in shape 1x8")
+    assert (
+        Learned("p", (measured("H100-SXM", 2, shape="1x8", unit="steps"),)).speed("H100-SXM", "1x4", PRIORS.get) is None
+    )
+
+
+def test_without_any_prior_the_most_measured_device_is_the_scale() -> None:
+    learned = Learned("p", (measured("new", 30, 30), measured("newer", 60)))
+    speeds = [learned.speed(device, "1x1", lambda _: None) for device in ("new", "newer")]
+    assert [speed and speed.millionths for speed in speeds] == [MILLION, 2 * MILLION]
+
+
+def test_the_unit_that_most_runs_counted_is_the_one_that_compares() -> None:
+    learned = learned_of("p", [measured("a", 5, 5, unit="steps"), measured("b", 9, unit="tokens")], "Mixed")
+    assert learned is not None
+    assert [m.device for m in learned.measurements] == ["a"]
+    assert learned_of("p", [measured("a", 5)], "FP8") is None
+
+
+def placed(wish: Demand) -> Decision:
+    return Answer(wish, TWO, ANY_IMAGES).decision
+
+
+TWO = fleet(node("a", MI300X, price="2.00"), node("h", H100, price="2.00"))
+
+
+@pytest.mark.parametrize(("mi300x", "h100", "winner"), [(900, 1000, "h100"), (1100, 1000, "mi300x")])
+def test_measurements_beat_priors_and_are_told(mi300x: int, h100: int, winner: str) -> None:
+    learned = Learned("p", (measured("MI300X", mi300x, mi300x), measured("H100-SXM", h100, h100)))
+    decision = placed(replace(demand(), learned=learned))
+    assert decision.choice is not None
+    assert decision.choice.candidate.pool.name.startswith(winner)
+    assert f"measured {max(mi300x, h100):,} tokens/s on 2 runs" in explain.summary(decision)
+
+
+def test_an_exploration_tries_what_was_not_measured_and_says_what_it_may_cost() -> None:
+    learned = Learned("p", (measured("H100-SXM", 1000, 1000, dollars=10_000_000),))
+    wish = replace(demand(), learned=learned, exploration=50_000_000)
+    decision = placed(wish)
+    assert decision.choice is not None
+    assert decision.choice.candidate.pool.accelerator_id == "MI300X"
+    assert "explored, unmeasured so far: may cost $" in explain.summary(decision)
+    assert "more than h100" in explain.summary(decision)
+
+
+@pytest.mark.parametrize("change", [{"exploration": 0}, {"exploration": None}, {"learned": None}])
+def test_no_exploration_beyond_the_bound_or_without_a_measured_cost(change: dict[str, Any]) -> None:
+    dear = fleet(node("a", MI300X, price="9.00"), node("h", H100, price="2.00"))
+    learned = Learned("p", (measured("H100-SXM", 1000, dollars=10_000_000),))
+    wish = replace(demand(), **{"learned": learned, "exploration": 0, **change})
+    decision = Answer(wish, dear, ANY_IMAGES).decision
+    assert decision.choice is not None
+    assert decision.demand.trying is None
+
+
+def test_an_exploration_takes_free_room_only() -> None:
+    busy = fleet(node("a", MI300X, price="2.00", cordoned=True), node("h", H100, price="2.00"))
+    learned = Learned("p", (measured("H100-SXM", 1000, dollars=10_000_000),))
+    decision = Answer(replace(demand(), learned=learned, exploration=10**9), busy, ANY_IMAGES).decision
+    assert decision.verdict is Verdict.PLACED
+    assert decision.demand.trying is None
+
+
+def test_a_probe_visits_each_device_with_room_and_then_takes_the_best() -> None:
+    wish = replace(demand(), probe_steps=50)
+    first = placed(wish)
+    assert first.demand.trying is not None
+    assert "probed for 50 steps, 1 more pool to probe" in explain.summary(first)
+    seen = first.demand.trying.pool
+    device = "MI300X" if seen.startswith("mi300x") else "H100-SXM"
+    second = placed(replace(wish, learned=Learned("", (measured(device, 500),))))
+    assert second.demand.trying is not None
+    assert second.demand.trying.pool != seen
+    last = placed(replace(wish, learned=Learned("", (measured("MI300X", 500), measured("H100-SXM", 800)))))
+    assert last.demand.trying is None
+    assert last.choice is not None
+    assert last.choice.candidate.pool.accelerator_id == "H100-SXM"
+
+
+def test_a_pool_where_the_trial_failed_is_not_taken() -> None:
+    names = {pool.accelerator_id: pool.name for pool in TWO.pools}
+    wish = replace(demand(), probe_steps=50, probes_failed=((names["MI300X"], "pod x failed with exit code 1"),))
+    decision = placed(wish)
+    assert decision.choice is not None
+    assert decision.choice.candidate.pool.accelerator_id == "H100-SXM"
+    refused = next(c for c in decision.candidates if c.pool.accelerator_id == "MI300X")
+    assert refused.reasons[0].message == "the job's trial failed here: pod x failed with exit code 1"
+
+
+def test_what_comes_first_is_chosen_alike_by_decide_and_choose() -> None:
+    learned = Learned("p", (measured("H100-SXM", 1000, dollars=10_000_000),))
+    answer = Answer(replace(demand(), learned=learned, exploration=10**9), TWO, ANY_IMAGES)
+    decision = decide(answer.demand, TWO, ANY_IMAGES)
+    assert answer.pick.choice is not None
+    assert decision.choice is not None
+    assert answer.pick.choice.candidate.pool == decision.choice.candidate.pool
+
+
+HOSTILE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
+        ["measurements", "runs", "device", "accelerator", "shape", "precision", "unit", "perSecond", "time", "count", "dollars"]
+    ), inner, max_size=6),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(HOSTILE)
+def test_a_profile_that_anybody_wrote_never_raises(raw: Any) -> None:
+    for measurement in read_measurements({"measurements": raw}):
+        assert 0 < measurement.per_second < float("inf")
+        assert measurement.gpus >= 1
+        speed = Learned("p", (measurement,)).speed(measurement.device, measurement.shape, PRIORS.get)
+        assert speed is None or speed.millionths >= 1
+
+
+GOOD = {
+    "device": "d", "accelerator": "d", "shape": "2x8", "precision": "Mixed", "unit": "tokens", "count": 9,
+    "runs": [{"perSecond": "12.5", "time": "2026-01-01T00:00:00Z", "dollars": "3.20", "seconds": 60}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": "0x8"}, {"shape": "2x"}, {"shape": "axb"}, {"unit": "bananas"}, {"device": ""}, {"runs": []},
+        {"runs": [{"perSecond": "-1", "time": "2026-01-01T00:00:00Z"}]},
+        {"runs": [{"perSecond": "nan", "time": "2026-01-01T00:00:00Z"}]},
+        {"runs": [{"perSecond": "1", "time": "yesterday"}]},
+        {"runs": [{"perSecond": "1", "time": "2026-01-01T00:00:00Z", "dollars": "much"}]},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_of_a_profile_was_not_measured(change: dict[str, Any]) -> None:
+    assert len(read_measurements({"measurements": [GOOD]})) == 1
+    assert read_measurements({"measurements": [{**GOOD, **change}]}) == ()
+
+
+@given(st.lists(st.tuples(st.floats(1, 1e6), st.floats(0.01, 1)), min_size=1, max_size=9))
+def test_a_weighted_median_lies_among_its_values(values: list[tuple[float, float]]) -> None:
+    assert min(v for v, _ in values) <= weighted_median(values) <= max(v for v, _ in values)

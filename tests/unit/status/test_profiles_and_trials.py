@@ -1,0 +1,145 @@
+"""What a run adds to its profile, once; and when a trial is over and what its job then says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from gpujob.api.gpujob import GPUJobStatus
+from gpujob.api.gpujobprofile import GPUJobProfile
+from gpujob.placement.learned import read_measurements
+from gpujob.status import probing, report
+from gpujob.status.profile import KEPT, MEASUREMENTS, Ran, after_run
+from gpujob.status.progress import Measured
+from gpujob.status.records import ChildRecord, JobRecord, read_child, read_job
+from gpujob.vocabulary import Annotation, Label
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def ran(number: int = 0, device: str = "MI300X", tokens: float = 2553.0, seconds: int = 600, **rates: float) -> Ran:
+    rates = rates or {"steps": 1.5, "tokens": tokens}
+    return Ran(
+        f"job-{number}", device, device, "2x8", "Mixed", rates, seconds, 3_200_000, NOW + timedelta(hours=number)
+    )
+
+
+def after(*every: Ran) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in every:
+        found = after_run("team", "llama", read_measurements(found), each) or found
+    GPUJobProfile.model_validate(orjson.loads(orjson.dumps(found)))
+    return found
+
+
+def test_a_run_makes_a_profile_that_kubectl_can_show() -> None:
+    found = after(ran())
+    assert found["metadata"]["name"] == "llama"
+    assert (found["summary"], found["runs"]) == ("2x8 MI300X: 2,553 tokens/s", 1)
+    (measurement,) = found["measurements"]
+    assert measurement == {
+        "device": "MI300X",
+        "accelerator": "MI300X",
+        "shape": "2x8",
+        "precision": "Mixed",
+        "unit": "tokens",
+        "perSecond": "2553",
+        "count": 1,
+        "runs": [
+            {"job": "job-0", "perSecond": "2553", "seconds": 600, "time": "2026-01-01T12:00:00Z", "dollars": "3.20"}
+        ],
+    }
+
+
+def test_a_run_counts_once_however_often_its_step_is_repeated() -> None:
+    assert after(ran(1), ran(1)) == after(ran(1))
+
+
+def test_a_run_that_measured_nothing_for_long_enough_adds_nothing() -> None:
+    assert after(ran(seconds=5)) == {}
+    assert after(ran(steps=0.0)) == {}
+
+
+def test_old_runs_go_and_are_still_counted() -> None:
+    found = after(*(ran(number) for number in range(20)))
+    (measurement,) = found["measurements"]
+    assert (measurement["count"], len(measurement["runs"])) == (20, KEPT)
+    assert measurement["runs"][-1]["job"] == "job-19"
+
+
+def test_a_profile_stays_small() -> None:
+    found = after(*(ran(number, device=f"device-{number}") for number in range(MEASUREMENTS + 5)))
+    assert len(found["measurements"]) == MEASUREMENTS
+    assert "device-0" not in {m["device"] for m in found["measurements"]}
+    assert len(orjson.dumps(found)) < 100_000
+
+
+def trial(ended: str = "", **placement: Any) -> ChildRecord:
+    hint = {
+        "pool": "mi300x", "vendor": "AMD", "accelerator": "MI300X", "nodes": 2, "gpusPerNode": 8, "image": "i",
+        "runtime": "own", "probe": 50, **placement,
+    }  # fmt: skip
+    annotations = {Annotation.PLACEMENT: orjson.dumps(hint).decode()}
+    status = {"conditions": [{"type": ended, "status": "True"}]} if ended else {}
+    metadata = {"name": "j-1", "labels": {Label.ATTEMPT: "1"}, "annotations": annotations}
+    return read_child({"metadata": metadata, "spec": {}, "status": status})
+
+
+def job(**status: Any) -> JobRecord:
+    return read_job(
+        {"metadata": {"name": "j", "uid": "u"}, "spec": {}, "status": {"startTime": "2026-01-01T12:00:00Z", **status}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "rate", "minutes", "sentence"),
+    [
+        (49, 2553.0, 5, None),
+        (50, 2553.0, 5, "the trial on pool mi300x measured 2,553 tokens/s"),
+        (50, 0.0, 5, None),
+        (3, 12.0, 15, "the trial on pool mi300x measured 12 tokens/s"),
+        (0, 0.0, 15, "the trial on pool mi300x failed: no step was measured within 900 seconds"),
+    ],
+)
+def test_a_trial_is_over_after_its_steps_or_its_time(
+    steps: int, rate: float, minutes: int, sentence: str | None
+) -> None:
+    measured = Measured(at=NOW, counters={"steps": float(steps)}, rates={"tokens": rate})
+    found = probing.result(job(), trial(), measured, NOW + timedelta(minutes=minutes))
+    assert (found and found.sentence) == sentence
+
+
+def test_the_real_run_and_one_that_did_not_start_are_no_trials() -> None:
+    assert probing.result(job(), trial(probe=None), None, NOW + timedelta(days=1)) is None
+    assert probing.result(job(startTime=None), trial(), None, NOW + timedelta(days=1)) is None
+
+
+def test_a_job_after_a_trial_waits_for_the_next_and_keeps_what_was_measured_and_paid() -> None:
+    held = {"placement": {"pool": "mi300x", "pricePerHour": "36.00"}, "jobName": "j-1", "attempt": 1}
+    one = job(**held)
+    result = probing.Result("mi300x", "tokens", 2553.0)
+    end = NOW + timedelta(minutes=10)
+    status = report.probed(
+        one, trial(), result.sentence, probing.with_result(one.status, trial(), result, "Mixed", end), end
+    )
+    GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
+    assert (status["state"], status["display"]["reason"], "jobName" in status) == ("Queued", "Probed", False)
+    assert status["cost"] == {"accrued": "6.00", "earlier": "6.00"}
+    (measurement,) = probing.measurements(status)
+    assert (measurement.device, measurement.shape, measurement.per_second) == ("MI300X", "2x8", 2553.0)
+
+    failed = probing.Result("h100", failed="pod x failed with exit code 1")
+    both = {**status, "probes": probing.with_result(status, trial(pool="h100"), failed, "Mixed", end)}
+    assert len(probing.measurements(both)) == 1
+    assert list(probing.failed(both)) == [("h100", "pod x failed with exit code 1")]
+
+
+@pytest.mark.parametrize(
+    "probes", [None, 3, [None], [{"pool": 3, "failed": []}], [{"perSecond": "x"}], [{"shape": "9e9x1"}]]
+)
+def test_trials_that_somebody_forged_are_none(probes: Any) -> None:
+    assert probing.measurements({"probes": probes}) == ()
+    assert list(probing.failed({"probes": probes})) == []
