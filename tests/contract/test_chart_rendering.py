@@ -306,6 +306,7 @@ OPERATOR_MAY = {
     ("events.k8s.io", "events"): {"create"},
     ("gpujob.dev", "gpujobs"): {"list", "watch"},
     ("gpujob.dev", "gpujobs/status"): {"patch"},
+    ("gpujob.dev", "gpujobprofiles"): {"create", "list", "patch", "watch"},
     ("gpujob.dev", "gpupools"): {"create", "delete", "list", "watch"},
     ("gpujob.dev", "gpupools/status"): {"patch"},
     ("gpujob.dev", "gpuruntimes"): {"list", "watch"},
