@@ -45,7 +45,7 @@ demo-down: .venv/ready ## Ends the demo's operator and cluster and leaves nothin
 	@$(RUN) -m demo down
 
 .PHONY: test
-test: verify lint binaries ## Checks everything: generated files, style, types, layers, unit tests, cases and end-to-end tests.
+test: verify lint binaries node-packages ## Checks everything: generated files, style, types, layers, unit tests, cases and end-to-end tests.
 	$(PYTEST)
 
 .PHONY: test-fast
@@ -53,7 +53,7 @@ test-fast: .venv/ready ## Runs the tests that need no cluster.
 	$(PYTEST) -m "not e2e"
 
 .PHONY: test-e2e
-test-e2e: binaries ## Runs the tests on a real control plane.
+test-e2e: binaries node-packages ## Runs the tests on a real control plane.
 	$(PYTEST) -m e2e
 
 .PHONY: lint
@@ -85,6 +85,17 @@ binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their
 .PHONY: torch
 torch: .venv/ready ## Builds a PyTorch that runs on the CPU into the user's cache, for tests that import it or make an image of it.
 	@$(RUN) -m tests.torch_tree
+
+NODE_PACKAGES := containerd runc containernetworking-plugins nftables conntrack iptables busybox-static iproute2 gcc binutils
+
+.PHONY: node-packages
+node-packages: ## Installs Debian's packages for real nodes, where it is root and they are missing; elsewhere it says nothing.
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg --status $(NODE_PACKAGES) >/dev/null 2>&1; then \
+	apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --no-install-recommends $(NODE_PACKAGES); fi
+
+.PHONY: nodes
+nodes: .venv/ready node-packages ## Starts a cluster with real nodes (kubelet, containerd, pretended GPUs) and keeps it until Ctrl-C; needs root.
+	@$(RUN) -m tests.e2e.node
 
 .PHONY: cluster-up
 cluster-up: .venv/ready ## Starts a Kubernetes control plane with pretended AMD and NVIDIA nodes (CLUSTER=existing takes yours).

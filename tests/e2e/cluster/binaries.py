@@ -43,22 +43,27 @@ def cache() -> Path:
 
 
 def ldflags(go_mod: str) -> str:
-    """Linker flags: no debug symbols, and the version that `kubectl version` and the API server report."""
-    version = next(line.split()[-1] for line in go_mod.splitlines() if line.strip().startswith("k8s.io/kubernetes v"))
+    """Linker flags: no debug symbols, and, in Kubernetes' own programs, the version that they report."""
+    versions = (line.split()[-1] for line in go_mod.splitlines() if line.strip().startswith("k8s.io/kubernetes v"))
+    version = next(versions, "")
+    if not version:
+        return "-s -w"
     major, minor = version.lstrip("v").split(".")[:2]
     stamp = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     return " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamp.items())])
 
 
-def folder(packages: tuple[str, ...]) -> Path:
-    """The cache folder of a group of programs, built or not."""
-    recipe = [(MODULE / "go.sum").read_text(), ldflags(_flat((MODULE / "go.mod").read_text())), *packages]
+def folder(packages: tuple[str, ...], module: Path = MODULE) -> Path:
+    """The cache folder of a group of programs, built or not; a package of the module's own counts with its source."""
+    recipe = [(module / "go.sum").read_text(), ldflags(_flat((module / "go.mod").read_text())), *packages]
+    own = (package for package in packages if package.startswith("./"))
+    recipe += [source.read_text() for package in own for source in sorted((module / package).glob("*.go"))]
     return cache() / f"bin-{hashlib.sha256(chr(10).join(recipe).encode()).hexdigest()[:12]}"
 
 
-def build(packages: tuple[str, ...] = CONTROL_PLANE) -> Path:
+def build(packages: tuple[str, ...] = CONTROL_PLANE, module: Path = MODULE) -> Path:
     """The folder with these programs; builds them where they are missing. Two builds at once wait for each other."""
-    target = folder(packages)
+    target = folder(packages, module)
     if target.exists():
         return target
     with locked(cache() / "build.lock"):
@@ -66,7 +71,7 @@ def build(packages: tuple[str, ...] = CONTROL_PLANE) -> Path:
             unfinished = target.with_name(target.name + ".unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            _compile(packages, unfinished)
+            _compile(packages, unfinished, module)
             for built, name in _RENAMED.items():
                 if (unfinished / built).exists():
                     (unfinished / built).rename(unfinished / name)
@@ -79,14 +84,14 @@ def _flat(go_mod: str) -> str:
     return "\n".join(line.split("//")[0].removeprefix("require ").strip() for line in go_mod.splitlines())
 
 
-def _compile(packages: tuple[str, ...], output: Path) -> None:
-    go = str(go_for(MODULE, cache()))
+def _compile(packages: tuple[str, ...], output: Path, module: Path) -> None:
+    go = str(go_for(module, cache()))
     built = [package.removesuffix("/v3").rsplit("/", 1)[-1] for package in packages]
     names = ", ".join(_RENAMED.get(name, name) for name in built)
-    print(f"building {names} with {go}; all of them take 8 minutes on 2 cores the first time", flush=True)
-    total = len(_run([go, "list", "-deps", *packages], _fetching))
-    flags = ["-v", "-trimpath", "-ldflags", ldflags(_flat((MODULE / "go.mod").read_text()))]
-    _run([go, "build", *flags, "-o", f"{output}{os.sep}", *packages], lambda lines: _compiling(lines, total))
+    print(f"building {names} with {go}; the first time it takes minutes", flush=True)
+    total = len(_run([go, "list", "-deps", *packages], module, _fetching))
+    flags = ["-v", "-trimpath", "-ldflags", ldflags(_flat((module / "go.mod").read_text()))]
+    _run([go, "build", *flags, "-o", f"{output}{os.sep}", *packages], module, lambda lines: _compiling(lines, total))
 
 
 def _fetching(lines: list[str]) -> str:
@@ -100,8 +105,8 @@ def _compiling(lines: list[str], total: int) -> str:
     return f"{len(packages)} of at most {total} packages compiled, now {packages[-1]}"
 
 
-def _run(command: list[str], progress: Callable[[list[str]], str]) -> list[str]:
-    """Runs Go in the module and returns its output lines; every few seconds prints what it is at."""
+def _run(command: list[str], module: Path, progress: Callable[[list[str]], str]) -> list[str]:
+    """Runs Go in a module and returns its output lines; every few seconds prints what it is at."""
     environment = {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -113,7 +118,7 @@ def _run(command: list[str], progress: Callable[[list[str]], str]) -> list[str]:
     with tempfile.TemporaryDirectory() as folder_of_logs:
         answer, log = Path(folder_of_logs, "answer"), Path(folder_of_logs, "log")
         with answer.open("w") as stdout, log.open("w") as stderr:
-            go = subprocess.Popen(command, cwd=MODULE, env=environment, stdout=stdout, stderr=stderr)
+            go = subprocess.Popen(command, cwd=module, env=environment, stdout=stdout, stderr=stderr)
         while _still_running(go):
             print(f"  {time.monotonic() - started:4.0f} s  {progress(log.read_text().splitlines())}", flush=True)
         if go.returncode:

@@ -7,6 +7,7 @@ by choice; the functions at the end let a test stop, pause and start single comp
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from . import audit, credentials, kwok, processes
@@ -58,11 +59,14 @@ def _api_server(cluster: Cluster) -> list[str | Path]:
     return [
         _bin(cluster, "kube-apiserver"),
         f"--etcd-servers=http://127.0.0.1:{cluster.ports['etcd']}",
-        "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1",
+        f"--bind-address={cluster.address}",
+        f"--advertise-address={cluster.address}",
         f"--secure-port={cluster.ports['kube-apiserver']}",
         # It refuses to name a loopback address as the endpoint of the service `kubernetes`.
-        "--endpoint-reconciler-type=none",
+        *(["--endpoint-reconciler-type=none"] if ip_address(cluster.address).is_loopback else []),
+        # Real nodes are reached by their addresses, for no DNS knows their names; a privileged pod is for tests to try.
+        "--kubelet-preferred-address-types=InternalIP",
+        "--allow-privileged",
         f"--cert-dir={pki}",
         f"--token-auth-file={pki / 'tokens.csv'}",
         "--authorization-mode=Node,RBAC",
@@ -102,7 +106,7 @@ def _kwok(cluster: Cluster) -> list[str | Path]:
 
 
 def _answers(cluster: Cluster, path: str) -> bool:
-    """Whether the API server answers the admin with 200, with a certificate that names 127.0.0.1."""
+    """Whether the API server answers the admin with 200, with a certificate that names its address."""
     authority = _pki(cluster) / "apiserver.crt"
     if not authority.exists():
         return False
@@ -137,8 +141,8 @@ COMPONENTS = (
 )
 
 
-def up(cluster_dir: Path) -> Cluster:
-    """A new control plane in `cluster_dir`, ready for pods."""
+def up(cluster_dir: Path, address: str = "127.0.0.1") -> Cluster:
+    """A new control plane in `cluster_dir`, ready for pods; its API server listens on `address` of this machine."""
     bin_dir = build()
     ports = kwok.free_ports(("kube-apiserver", "etcd", "etcd-peer", "kwok"))
     cluster = Cluster(
@@ -146,7 +150,8 @@ def up(cluster_dir: Path) -> Cluster:
         dir=cluster_dir,
         kubeconfig=cluster_dir / "kubeconfig",
         bin_dir=bin_dir,
-        server=f"https://127.0.0.1:{ports['kube-apiserver']}",
+        server=f"https://{address}:{ports['kube-apiserver']}",
+        address=address,
         ports=ports,
         audit_log=cluster_dir / "logs" / "audit.log",
     )

@@ -27,6 +27,8 @@ class Cluster:
     bin_dir: Path | None = None
     """Where kubectl, helm and kwok are; None when those of the PATH are used."""
     server: str = ""
+    address: str = "127.0.0.1"
+    """Where its API server listens; real nodes need one that they can reach."""
     ports: dict[str, int] = field(default_factory=dict)
     audit_log: Path | None = None
     """One JSON line for each request of the operator's service account; only `binaries` has it."""
@@ -78,6 +80,7 @@ def load(cluster_dir: Path) -> Cluster | None:
         kubeconfig=Path(raw["kubeconfig"]),
         bin_dir=Path(raw["bin_dir"]) if raw["bin_dir"] else None,
         server=raw["server"],
+        address=raw.get("address", "127.0.0.1"),
         ports=raw["ports"],
         audit_log=Path(raw["audit_log"]) if raw["audit_log"] else None,
         processes=tuple(Process(**each) for each in raw["processes"]),
