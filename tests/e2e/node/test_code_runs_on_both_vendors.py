@@ -24,7 +24,7 @@ LINES = """
 def join(*words):
     return " ".join(words)
 """
-VENDORS = {"AMD": "rocm", "NVIDIA": "cuda"}
+VENDORS = {"AMD": "ROCm", "NVIDIA": "CUDA"}
 
 
 def run_on_both(team: Trainers, code: dict[str, object]) -> dict[str, str]:

@@ -124,7 +124,7 @@ def test_a_pod_that_asked_for_nothing_sees_nothing_whatever_its_groups(team: Tra
     assert devices_of(team, pod) == {"/dev/kfd": "ENOENT"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def lax(api: ApiServer) -> Iterator[str]:
     """A namespace that allows everything."""
     api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lax"}})
