@@ -30,6 +30,9 @@ BEFORE = (
 )
 """Programs that start the program that follows their own options."""
 
+KEYWORDS = ("if", "then", "else", "elif", "while", "until", "do", "!", "{", "time")
+"""Words of a shell that a command may follow."""
+
 TAKES_VALUE = ("-n", "-c", "-o", "-e", "-i", "-u", "-N", "-m")
 MOST_STEPS = 8
 READ_AT_MOST = 65536
@@ -104,10 +107,10 @@ def _of_shell(words: list[str], path: str, steps: int) -> object:
     """A shell with -c and a text, or with a script."""
     words = words[1:] if words and words[0] in SHELLS else words
     text_follows = False
-    while words and words[0][:1] in "-+" and words[0] != "-":
+    while words and words[0].startswith(("-", "+")) and words[0] != "-":
         option = words.pop(0)
         text_follows = text_follows or (not option.startswith("--") and "c" in option[1:])
-        if option in ("-o", "+o", "-O") and words:
+        if option[-1] in "oO" and not option.startswith("--") and words:
             words.pop(0)
     if not words:
         return None
@@ -141,7 +144,7 @@ def _commands(line: str) -> list[list[str]]:
     for word in words:
         if word and set(word) <= set(";&|()"):
             commands.append([])
-        elif commands[-1] or not re.match(r"[A-Za-z_]\w*=", word):
+        elif commands[-1] or not (word in KEYWORDS or re.match(r"[A-Za-z_]\w*=", word)):
             commands[-1].append(word)
     return [command for command in commands if command]
 
@@ -158,7 +161,7 @@ def _of_file(file: str, path: str, steps: int) -> object:
     lines = _read(file).splitlines()[:2]
     if not lines or not lines[0].startswith("#!"):
         return None
-    shebang = lines[0][2:].split()
+    shebang = _after_wrappers(lines[0][2:].split())
     if not shebang:
         return None
     if os.path.basename(shebang[0]) in SHELLS:

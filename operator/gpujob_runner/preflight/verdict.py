@@ -36,14 +36,23 @@ def of_torch(promise: Promise, seen: Seen, nodes: Nodes, environment: dict[str, 
     if seen.broken:
         return [_finding("ImageBroken", error=seen.broken)]
     if seen.torch is None:
-        if seen.absent or not seen.python:
-            return of_nodes(promise, nodes)
-        return [_finding("PreflightTimedOut", stage="began")] if seen.hung else of_nodes(promise, nodes)
+        return of_nodes(promise, nodes) or _unseen(seen)
     if seen.hung and seen.import_seconds is None:
         return [_finding("PreflightTimedOut", stage="import")]
     if seen.import_seconds is None:
         return [_finding("ImageBroken", error=f"the import of torch ended Python with code {seen.died}")]
     return of_devices(promise, seen, nodes, environment)
+
+
+def _unseen(seen: Seen) -> list[Finding]:
+    """Why nothing is known of torch; nothing where it is known that there is none."""
+    if seen.absent:
+        return []
+    if seen.hung:
+        return [_finding("PreflightTimedOut", stage="began")]
+    return [
+        _finding("PreflightFault", error=f"the command's Python ended with code {seen.died} before it looked for torch")
+    ]
 
 
 def of_nodes(promise: Promise, nodes: Nodes) -> list[Finding]:
@@ -68,10 +77,10 @@ def of_devices(promise: Promise, seen: Seen, nodes: Nodes, environment: dict[str
     fewer = count < promise.gpus if promise.exact else count < 1
     if fewer and nodes.denied:
         return [_denied(nodes)]
-    if fewer and count == 0 and nodes.cards and not nodes.lacking:
+    chosen = next((name for name in CHOSEN if name in environment), None)
+    if fewer and count == 0 and nodes.cards and not nodes.lacking and not chosen:
         return [_finding("DeviceUnusable", error=seen.error or "torch sees no device", wanted=promise.gpus)]
     if fewer or (promise.exact and count > promise.gpus):
-        chosen = next((name for name in CHOSEN if environment.get(name)), None)
         return [
             _finding("DeviceCountMismatch", seen=count, wanted=promise.gpus, variable=chosen, error=seen.error or None)
         ]
