@@ -45,8 +45,8 @@ def _device(numbers: Numbers) -> str:
 
 def _groups(numbers: Numbers) -> str:
     value = numbers.get("groups")
-    known = [g for g in value if isinstance(g, int) and not isinstance(g, bool)][:16] if isinstance(value, list) else []
-    return listed(known)
+    known = value[:16] if isinstance(value, list) else []
+    return listed([g for g in known if isinstance(g, int) and not isinstance(g, bool) and 0 <= g < 1 << 32])
 
 
 def _backend_mismatch(numbers: Numbers) -> str:

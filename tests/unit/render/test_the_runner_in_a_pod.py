@@ -1,0 +1,157 @@
+"""The runner's ConfigMap, and what of it a pod mounts: the preflight before the program, the reporter beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from samples import H100, MI300X, RUNNER, choice_of, job_of
+
+from gpujob.fleet.portion import Portion
+from gpujob.render.children import render
+from gpujob.render.runner import ON_PATH, Runner
+from gpujob.runner_files import load_runner
+from gpujob.vocabulary import DeviceKind
+
+
+def pod_of(runner: Runner | None = RUNNER, pool: Any = H100, **spec: Any) -> dict[str, Any]:
+    pod: dict[str, Any] = render(job_of(**spec), choice_of(pool, "n"), 1, runner=runner).job["spec"]["template"]["spec"]
+    return pod
+
+
+def preflight(pod: dict[str, Any]) -> dict[str, Any]:
+    (found,) = (c for c in pod["initContainers"] if c["name"] == "preflight")
+    return found
+
+
+def variables(container: dict[str, Any]) -> dict[str, Any]:
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in container["env"]}
+
+
+def wanted(pod: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(variables(preflight(pod))["GPUJOB_PREFLIGHT"])
+    return told
+
+
+def test_the_real_runner_fits_a_config_map() -> None:
+    runner = load_runner()
+    keys = {f"gpujob_runner-preflight-{name}.py" for name in ("main", "probe", "interpreter")}
+    assert keys <= runner.data.keys()
+    assert all(key.replace("-", "/") == path for key, path in runner.keys.items())
+    assert sum(map(len, runner.data.values())) < 900_000, "a ConfigMap holds 1 MiB"
+    assert len(runner.config_map("team")["metadata"]["name"]) <= 63
+
+
+def test_other_contents_have_another_name() -> None:
+    one, other = Runner({"a.py": "1"}), Runner({"a.py": "2"})
+    assert one.name != other.name
+    assert one.name == Runner({"a.py": "1"}).name
+    assert one.config_map("team")["immutable"] is True
+    assert one.volume("v") == {
+        "name": "v",
+        "configMap": {"name": one.name, "items": [{"key": "a.py", "path": "a.py"}]},
+    }
+
+
+@pytest.mark.parametrize("pool", [H100, MI300X], ids=["nvidia", "amd"])
+def test_the_preflight_sees_what_the_program_will_see(pool: Any) -> None:
+    pod = pod_of(pool=pool, command=["torchrun", "train.py"], args=["--lr", "0.1"], code={"configMap": {"name": "c"}})
+    (train,) = pod["containers"]
+    before = preflight(pod)
+    for part in ("image", "resources", "volumeMounts", "securityContext", "workingDir"):
+        assert before[part] == train[part], part
+    assert (train["command"], train["args"]) == (["torchrun", "train.py"], ["--lr", "0.1"])
+    assert before["args"] == ["torchrun", "train.py", "--lr", "0.1"]
+    assert [c["name"] for c in pod["initContainers"]] == ["gpujob-code", "preflight"], "a launcher may be in the code"
+    mine, its = variables(before), variables(train)
+    assert {name: its[name] for name in mine if name != "GPUJOB_PREFLIGHT"} == {
+        name: value for name, value in mine.items() if name != "GPUJOB_PREFLIGHT"
+    }
+    assert its.keys() - mine.keys() == {"POD_IP", "GPUJOB_REPORT_PORT", "PYTHONPATH"}
+
+
+def test_what_was_promised_is_told() -> None:
+    pod = pod_of(
+        gpuMemory="80G",
+        command=["python"],
+        volumes=[
+            {"name": "d", "persistentVolumeClaim": {"claimName": "c"}},
+            {"name": "r", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}},
+            {"name": "s", "secret": {"secretName": "s"}},
+        ],
+        volumeMounts=[
+            {"name": "d", "mountPath": "/checkpoints"},
+            {"name": "d", "mountPath": "/data", "readOnly": True},
+            {"name": "r", "mountPath": "/models"},
+            {"name": "s", "mountPath": "/secret"},
+        ],
+    )
+    told = wanted(pod)
+    assert told.pop("sharedMemory") > 0
+    assert told == {
+        "backend": "CUDA", "vendor": "NVIDIA", "gpus": 1, "exact": True, "shared": False, "memory": 80_000_000_000,
+        "folders": ["/gpujob/home"], "mounts": ["/checkpoints"], "command": True, "required": True,
+    }  # fmt: skip
+    assert "memory" not in wanted(pod_of())
+    assert wanted(pod_of(preflight="Warn"))["required"] is False
+    shared = [{"name": "s", "emptyDir": {"medium": "Memory"}}]
+    own = pod_of(volumes=shared, volumeMounts=[{"name": "s", "mountPath": "/dev/shm"}])
+    assert "sharedMemory" not in wanted(own), "what the user mounts there was not promised"
+
+
+@pytest.mark.parametrize(
+    ("kind", "exact", "shared"), [(DeviceKind.PARTITION, False, False), (DeviceKind.SHARED, False, True)]
+)
+def test_slices_and_shared_places_are_promised_as_such(kind: DeviceKind, exact: bool, shared: bool) -> None:
+    told = wanted(pod_of(pool=replace(H100, portion=Portion(kind, "1g.10gb", None))))
+    assert (told["exact"], told["shared"]) == (exact, shared)
+
+
+@pytest.mark.parametrize(
+    ("entry", "wanted"),
+    [
+        ([], {"PYTHONPATH": ON_PATH}),
+        ([{"name": "PYTHONPATH", "value": ""}], {"PYTHONPATH": ON_PATH}),
+        ([{"name": "PYTHONPATH", "value": "/app:/lib"}], {"PYTHONPATH": f"{ON_PATH}:/app:/lib"}),
+    ],
+)
+def test_the_reporters_folder_comes_before_the_users(entry: list[Any], wanted: dict[str, str]) -> None:
+    pod = pod_of(env=entry)
+    assert wanted.items() <= variables(pod["containers"][0]).items()
+    assert variables(preflight(pod)).get("PYTHONPATH") == (entry[0].get("value", "") if entry else None)
+
+
+def test_settings_of_telemetry_reach_the_program_and_never_twice() -> None:
+    telemetry = {"port": 9500, "samplesPerStep": 512, "tokensPerStep": 4096}
+    (train,) = pod_of(telemetry=telemetry, env=[{"name": "POD_IP", "value": "mine"}])["containers"]
+    told = variables(train)
+    assert [told[f"GPUJOB_{n}"] for n in ("REPORT_PORT", "SAMPLES_PER_STEP", "TOKENS_PER_STEP")] == [
+        "9500",
+        "512",
+        "4096",
+    ]
+    assert told["POD_IP"] == "mine"
+    names = [entry["name"] for entry in train["env"]]
+    assert len(names) == len(set(names))
+
+
+def test_without_a_preflight_only_who_asks_is_measured() -> None:
+    quiet = pod_of(preflight="Disabled")
+    assert "initContainers" not in quiet
+    assert not {"GPUJOB_REPORT_PORT", "PYTHONPATH"} & variables(quiet["containers"][0]).keys()
+    measured = pod_of(preflight="Disabled", telemetry={})
+    (note,) = measured["initContainers"]
+    assert note["name"] == "gpujob-note"
+    assert "nvidia.com/gpu" not in note["resources"]["limits"]
+    assert variables(note)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert variables(measured["containers"][0])["PYTHONPATH"] == ON_PATH
+
+
+def test_an_image_that_cannot_run_it_gets_nothing_of_it() -> None:
+    pod = pod_of(runner=None)
+    assert "initContainers" not in pod
+    assert not [volume for volume in pod["volumes"] if "configMap" in volume]
+    assert render(job_of(), choice_of(H100, "n"), 1, runner=None).runner == ""
+    assert render(job_of(), choice_of(H100, "n"), 1, runner=RUNNER).runner == RUNNER.name
