@@ -16,6 +16,30 @@ LEAST_SHARE: Final = 0.85
 MOST_SHARE: Final = 1.005
 """The rounding of labels to whole GiB, and of 141 GB to 144384 MiB, may exceed it a little."""
 
+_TRADE_WORDS: Final = frozenset(
+    (
+        "nvidia",
+        "amd",
+        "tesla",
+        "instinct",
+        "radeon",
+        "gpu",
+        "nvlink",
+        "pcie",
+        "sxm",
+        "sxm2",
+        "sxm3",
+        "sxm4",
+        "sxm5",
+        "sxm6",
+        "oam",
+    )
+)
+"""Words around a model's name that clouds write or leave out as they like."""
+_GIGABYTES: Final = re.compile(r"([0-9]{1,3})gb?")
+_MACHINE: Final = re.compile(r"gpu[-_].+", re.IGNORECASE)
+"""Names of machines that are made of a model's name: gpu-h100-sxm, gpu_8x_h100_sxm5, gpu-mi300x8-1536gb."""
+_TIMES: Final = (re.compile(r"^[0-9]+x"), re.compile(r"(?<=x)[0-9]+$"), re.compile(r"x[0-9]+$"))
 _SHARED: Final = re.compile(r"-SHARED$|-MIG-.*$", re.IGNORECASE)
 _VARIANT: Final = re.compile(r"(-hf|-instruct|-chat|-it|-cased|-uncased|-v[0-9][0-9.]*)+$")
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
@@ -24,7 +48,7 @@ _SEPARATORS: Final = re.compile(r"[\s_-]+")
 class Identities:
     """The rows by every name that labels use."""
 
-    __slots__ = ("_cloud_names", "_device_ids", "_gke", "_products", "ids")
+    __slots__ = ("_cloud_names", "_device_ids", "_gke", "_products", "_words", "ids")
 
     def __init__(self, accelerators: Sequence[Accelerator]) -> None:
         self.ids = {row.id: row for row in accelerators}
@@ -32,6 +56,8 @@ class Identities:
         self._products = _index((_plain(key), row) for row in accelerators for key in row.products)
         self._gke = _index((key, row) for row in accelerators for key in row.gke)
         self._cloud_names = _index((key, row) for row in accelerators for key in row.cloud_names)
+        exact = {_plain(row.id): (row,) for row in accelerators}
+        self._words = {**_index((_base(row.id)[0], row) for row in accelerators), **exact}
 
     def by_device_id(self, device_id: str, memory_gib: float | None, units: int | None) -> Accelerator | None:
         """The row of an AMD PCI device id."""
@@ -49,7 +75,28 @@ class Identities:
 
     def by_cloud_name(self, name: str, memory_mib: int | None) -> Accelerator | None:
         """The row of a cloud's name for a device, with the cloud's own memory figure."""
-        return _only(self._cloud_names.get(name, ()), memory_mib / KI if memory_mib else None)
+        base, gigabytes = _base(name)
+        rows = self._cloud_names.get(_plain(name)) or self._cloud_names.get(base) or self._by_id(base)
+        return _only(rows, memory_mib / KI if memory_mib else gigabytes)
+
+    def may_be(self, name: str) -> frozenset[str]:
+        """The ids of all rows that a cloud's name may mean, whatever the memory: h100 is SXM, PCIe or NVL."""
+        base, _ = _base(name)
+        variants = (row for row in self.ids.values() if base and _plain(row.id).startswith(f"{base}-"))
+        return frozenset(row.id for row in (*self._cloud_names.get(base, ()), *self._by_id(base), *variants))
+
+    def by_machine_name(self, name: str) -> Accelerator | None:
+        """The row of the one model that a machine's name is made of; None where it names none, or several."""
+        if not _MACHINE.fullmatch(name):
+            return None
+        tokens = _plain(name).split("-")
+        words = {form.sub("", token) for token in tokens for form in _TIMES} | set(tokens)
+        found = {row.id: row for word in words - _TRADE_WORDS if (row := self.by_cloud_name(word, None))}
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def _by_id(self, base: str) -> tuple[Accelerator, ...]:
+        """The row of that id, else those of its variants: A100-40GB and A100-80GB of a100."""
+        return self._words.get(base, ())
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -89,6 +136,13 @@ def _index(pairs: Iterable[tuple[str, Accelerator]]) -> dict[str, tuple[Accelera
 def _plain(product: str) -> str:
     """A name without what labellers change: "NVIDIA A100-PCIE-40GB" and NVIDIA-A100-PCIE-40GB are the same."""
     return _SEPARATORS.sub("-", product.replace("(", "").replace(")", "").strip()).lower()
+
+
+def _base(name: str) -> tuple[str, float | None]:
+    """A model's name without trade words and memory, and this memory in GB: A100_NVLINK_80GB is a100 with 80."""
+    words = [word for word in _plain(name).split("-") if word not in _TRADE_WORDS]
+    sizes = [int(match[1]) for word in words if (match := _GIGABYTES.fullmatch(word))]
+    return "-".join(word for word in words if not _GIGABYTES.fullmatch(word)), float(sizes[0]) if sizes else None
 
 
 def _only(rows: Sequence[Accelerator], memory_gib: float | None = None, units: int | None = None) -> Accelerator | None:

@@ -326,13 +326,17 @@ class Catalog:
         return self._identities.by_gke(value)
 
     def by_cloud_name(self, name: str, memory_mib: int | None = None) -> Accelerator | None:
-        """The model behind a value of karpenter.k8s.aws/instance-gpu-name and the cloud's own memory figure in MiB."""
+        """The model behind a cloud's name for a device (a100, MI300X, H100_NVLINK_80GB) and the cloud's own MiB of it."""
         return self._identities.by_cloud_name(name, memory_mib)
 
+    def may_be(self, cloud_name: str) -> frozenset[str]:
+        """The ids of all models that a cloud's name for a device may mean."""
+        return self._identities.may_be(cloud_name)
+
     def by_instance_type(self, name: str) -> Accelerator | None:
-        """The model that a cloud's instance type has."""
+        """The model that a cloud's instance type has: by its row, else by a name that is made of the model's."""
         row = self.instance_types.get(name)
-        return self.accelerator(row.accelerator) if row else None
+        return self.accelerator(row.accelerator) if row else self._identities.by_machine_name(name)
 
     def nearest_accelerator(self, word: str) -> str | None:
         """The id that a mistyped word most likely means."""

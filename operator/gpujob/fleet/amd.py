@@ -14,19 +14,18 @@ from typing import Final
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding, Size, listed
 from gpujob.fleet.amd_labels import PREFIXES, AmdLabels
-from gpujob.fleet.cloud import machine_device, machine_maker
-from gpujob.fleet.facts import GIB, PARTS, DeviceFacts, by_instance_type, devices_of_machine, identified, readable
+from gpujob.fleet.cloud import machine_maker
+from gpujob.fleet.facts import GIB, PARTS, DeviceFacts, devices_of_machine, identified, readable
 from gpujob.fleet.objects import Labels, Node
 from gpujob.fleet.portion import Portion
-from gpujob.untrusted import whole_number
+from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor, undersized
+from gpujob.untrusted import one_line, whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 PLAIN: Final = "amd.com/gpu"
-NFD_MODELS: Final = {
-    "feature.node.kubernetes.io/amd-gpu-mi300x": "MI300X",
-    "feature.node.kubernetes.io/amd-gpu-mi210": "MI210",
-}
-"""Labels of the rule that the GPU operator gives to Node Feature Discovery."""
+NFD_DEVICE: Final = "feature.node.kubernetes.io/amd-gpu"
+NFD_MODEL: Final = f"{NFD_DEVICE}-"
+"""Before a model (amd-gpu-mi300x): labels of the rule that the GPU operator gives to Node Feature Discovery."""
 
 MOST_OF_PROCESSOR_GRAPHICS: Final = 4 * GIB
 """Graphics inside a processor have no more memory of their own."""
@@ -42,8 +41,9 @@ _PROCESSOR: Final = re.compile(r"ryzen|processor|athlon|epyc", re.IGNORECASE)
 def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> DeviceFacts:
     """The facts of an AMD resource of a node."""
     labels = AmdLabels(node.labels)
-    models, problem = _models(labels, instance_type, catalog)
-    accelerator = _worst(models)
+    models, problem = _models(labels, catalog)
+    witnesses = [] if models or problem else _witnesses(node, labels, instance_type, catalog)
+    accelerator = _worst(models) or (witnesses[0].accelerator if witnesses else None)
     portion, doubts, wrong = _portion(node, labels, resource, instance_type, accelerator, catalog)
     reported = _reported(labels, resource, portion, accelerator)
     doubts += _sizes_differ(labels) if resource == PLAIN else ()
@@ -58,7 +58,11 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
         models=tuple(row.id for row in models) if problem and len(models) > 1 else (),
         portion=portion,
     )
-    return facts if facts.problem else identified(facts, resource, accelerator, "" if accelerator else _row(labels))
+    if facts.problem:
+        return facts
+    found = identified(facts, resource, accelerator, "" if accelerator else _row(labels))
+    found = undersized(found, portion, "amd.com/gpu.vram", even_too=False)
+    return heard(found, witnesses) if witnesses else found
 
 
 def _row(labels: AmdLabels) -> str:
@@ -72,7 +76,9 @@ def _row(labels: AmdLabels) -> str:
 
 def labelled(labels: Labels) -> bool:
     """Whether labels promise AMD devices, be they allocatable or not."""
-    return any(key.startswith(PREFIXES) for key in labels) or machine_maker(labels) == "amd"
+    if any(key.startswith(PREFIXES) or (key.startswith(NFD_DEVICE) and labels[key] == "true") for key in labels):
+        return True
+    return machine_maker(labels) == "amd"
 
 
 def count(labels: Labels) -> int | None:
@@ -88,8 +94,8 @@ def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
 # --- which models
 
 
-def _models(labels: AmdLabels, instance_type: str, catalog: Catalog) -> tuple[tuple[Accelerator, ...], Finding | None]:
-    """Every model that the node holds, and the problem that a job could not be ready for each of them.
+def _models(labels: AmdLabels, catalog: Catalog) -> tuple[tuple[Accelerator, ...], Finding | None]:
+    """Every model of a node that holds several, and the problem that a job could not be ready for each of them.
 
     Of a node with several models the labeller writes counts, and which memory belongs to which id is lost; the device
     plugin hands out any of them.
@@ -97,8 +103,7 @@ def _models(labels: AmdLabels, instance_type: str, catalog: Catalog) -> tuple[tu
     ids, products = labels.values("device-id"), labels.values("product-name")
     named = ids if len(ids) > 1 else products if len(products) > 1 and not ids else ()
     if not named:
-        one = _accelerator(labels, instance_type, catalog)
-        return ((one,) if one else ()), None
+        return (), None
     rows = {word: tuple(_rows(word, labels, catalog, is_id=named is ids)) for word in named}
     unknown = [word for word, found in rows.items() if not found]
     models = {row.id: row for found in rows.values() for row in found}
@@ -128,23 +133,23 @@ def _worst(models: tuple[Accelerator, ...]) -> Accelerator | None:
     return min(models, key=lambda row: (row.usable_bytes or 0, row.bf16_tflops or 0, row.id), default=None)
 
 
-def _accelerator(labels: AmdLabels, instance_type: str, catalog: Catalog) -> Accelerator | None:
+def _witnesses(node: Node, labels: AmdLabels, instance_type: str, catalog: Catalog) -> list[Witness]:
+    """Everything that says what the devices of a node of one model are: the labeller, the cloud, feature discovery."""
     sizes = labels.sizes()
     gib = max(sizes) // GIB if sizes else None
     units = max((whole_number(text) or 0 for text in labels.values("cu-count")), default=0) or None
     device, product = labels.value("device-id"), labels.value("product-name")
-    nfd = next((model for label, model in NFD_MODELS.items() if labels.labels.get(label) == "true"), None)
-    return (
-        (catalog.by_device_id(device, gib, units) if device else None)
-        or (catalog.by_product(product, gib) if product else None)
-        or _of_amd(catalog.by_cloud_name(*machine_device(labels.labels)))
-        or by_instance_type(catalog, instance_type, Vendor.AMD)
-        or (catalog.accelerator(nfd) if nfd else None)
-    )
-
-
-def _of_amd(found: Accelerator | None) -> Accelerator | None:
-    return found if found and found.vendor is Vendor.AMD else None
+    by_id = catalog.by_device_id(device, gib, units) if device else None
+    by_product = catalog.by_product(product, gib) if product else None
+    found = [
+        *([Witness("amd.com/gpu.device-id", by_id, own=True)] if by_id else []),
+        *([Witness("amd.com/gpu.product-name", by_product, own=True)] if by_product else []),
+        *of_cloud(labels.labels, instance_type, catalog),
+    ]
+    for key in sorted(key for key in labels.labels if key.startswith(NFD_MODEL) and labels.labels[key] == "true"):
+        model = catalog.by_cloud_name(key.removeprefix(NFD_MODEL))
+        found += [Witness(one_line(key[:128]), model)] if model else []
+    return of_vendor(found, Vendor.AMD, node)
 
 
 def _in_processor(labels: AmdLabels, reported: int | None) -> bool:

@@ -18,6 +18,7 @@ from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Pool
 from gpujob.fleet.portion import WHOLE
 from gpujob.fleet.request import of_all
+from gpujob.fleet.testimony import Witness, clash, of_cloud
 from gpujob.fleet.usage import Usage
 from gpujob.vocabulary import CapacityType, Reason, Vendor
 
@@ -69,9 +70,13 @@ def _new_origins(admin: AdminPool) -> list[Origin]:
     """Where nodes to be added come from, by what the pool's selector demands of their labels; none where none can be."""
     if admin.provision is None:
         return []
-    demanded = {key: values[0] for key, operator, values in admin.terms if operator == "In" and len(values) == 1}
-    origin = origin_of_labels(demanded)
+    origin = origin_of_labels(_demanded(admin))
     return [replace(origin, cpu_architecture=admin.provision.cpu_architecture or origin.cpu_architecture)]
+
+
+def _demanded(admin: AdminPool) -> dict[str, str]:
+    """Labels that every node of the pool will have, by its selector."""
+    return {key: values[0] for key, operator, values in admin.terms if operator == "In" and len(values) == 1}
 
 
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
@@ -84,7 +89,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         sentence = "spec.accelerator {} is in no catalog row{}"
         return fallback, Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, near))
     if not groups and admin.provision:
-        return replace(fallback, driver=admin.provision.driver), None
+        return replace(fallback, driver=admin.provision.driver, doubts=_selected_others(admin, row, catalog)), None
     if not groups:
         return fallback, Finding(
             Reason.NO_POOL,
@@ -122,6 +127,22 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     )
     # Of a mixture no figure holds for all; once it is mended each part has its own.
     return (replace(_unsized(worst), models=mixed) if mixed else worst), problem
+
+
+def _selected_others(admin: AdminPool, row: Accelerator | None, catalog: Catalog) -> tuple[Finding, ...]:
+    """The doubts that spec.nodeSelector asks a cloud for other devices than spec.accelerator names."""
+    demanded = _demanded(admin)
+    origin = origin_of_labels(demanded)
+    if row is None:
+        return ()
+    own = Witness("spec.accelerator", row)
+    found = [each for each in of_cloud(demanded, origin.instance_type, catalog) if clash(own, each)]
+    sentence = (
+        "spec.accelerator is {}, spec.nodeSelector asks for nodes whose {} says {}; the GPUPool's accelerator counts"
+    )
+    return tuple(
+        Finding(Reason.LABELS_CONTRADICT, sentence, (row.id, each.source, each.accelerator.id)) for each in found
+    )
 
 
 def mixture(facts: Iterable[DeviceFacts]) -> tuple[str, ...]:

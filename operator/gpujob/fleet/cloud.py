@@ -19,12 +19,22 @@ _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
         "karpenter.sh/capacity-type",
         {"spot": CapacityType.SPOT, "on-demand": CapacityType.ON_DEMAND, "reserved": CapacityType.RESERVED},
     ),
-    ("eks.amazonaws.com/capacityType", {"SPOT": CapacityType.SPOT, "ON_DEMAND": CapacityType.ON_DEMAND}),
+    (
+        "eks.amazonaws.com/capacityType",
+        {"SPOT": CapacityType.SPOT, "ON_DEMAND": CapacityType.ON_DEMAND, "CAPACITY_BLOCK": CapacityType.RESERVED},
+    ),
     ("cloud.google.com/gke-spot", {"true": CapacityType.SPOT}),
     ("cloud.google.com/gke-preemptible", {"true": CapacityType.SPOT}),
     ("cloud.google.com/gke-provisioning", {"spot": CapacityType.SPOT, "preemptible": CapacityType.SPOT}),
     ("kubernetes.azure.com/priority", {"spot": CapacityType.SPOT}),
     ("kubernetes.azure.com/scalesetpriority", {"spot": CapacityType.SPOT}),
+)
+
+
+_INSTANCE_TYPES: Final = (
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "karpenter.azure.com/sku-name",
 )
 
 
@@ -39,19 +49,71 @@ class Origin:
     cpu_architecture: str
 
 
-def machine_device(labels: Labels) -> tuple[str, int | None]:
-    """The cloud's own name for the machine's devices, empty where it says none, and their MiB by its figures."""
-    for prefix in ("karpenter.k8s.aws", "eks.amazonaws.com"):
-        name = labels.get(f"{prefix}/instance-gpu-name")
-        if name:
-            return name, whole_number(labels.get(f"{prefix}/instance-gpu-memory"))
-    return labels.get("karpenter.azure.com/sku-gpu-name", "").lower(), None
+ACCELERATOR_LABELS: Final = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
+"""Labels with GKE's names of devices; on AWS the cluster autoscaler's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How one cloud or autoscaler tells a machine's devices: labels for model, bytes in MiB, number and maker."""
+
+    names: tuple[str, ...]
+    memory: str = ""
+    unit: int = 1
+    """MiB of one in the memory label."""
+    count: str = ""
+    maker: str = ""
+    made_by: str = ""
+    """The maker of everything that is named so, where no label says it."""
+
+
+def _form(prefix: str) -> Form:
+    return Form((f"{prefix}-name",), f"{prefix}-memory", count=f"{prefix}-count", maker=f"{prefix}-manufacturer")
+
+
+FORMS: Final = (
+    _form("karpenter.k8s.aws/instance-gpu"),
+    _form("eks.amazonaws.com/instance-gpu"),
+    _form("karpenter.azure.com/sku-gpu"),
+    Form(("doks.digitalocean.com/gpu-model",), maker="doks.digitalocean.com/gpu-brand"),
+    Form(
+        ("gpu.nvidia.com/model", "gpu.nvidia.com/class"),
+        "gpu.nvidia.com/vram",
+        1024,
+        "gpu.nvidia.com/count",
+        made_by="nvidia",
+    ),
+    Form(("nebius.com/gpu-name",), made_by="nvidia"),
+    Form((), maker="kubernetes.azure.com/accelerator"),
+    Form((), maker="accelerator"),
+)
+"""Karpenter on AWS, EKS Auto Mode, Karpenter on Azure, DigitalOcean, CoreWeave, Nebius, AKS (the last in its old form)."""
+
+MACHINE_COUNTS: Final = (*filter(None, (form.count for form in FORMS)), "cloud.google.com/gke-accelerator-count")
+"""Labels with a machine's number of devices."""
+
+MACHINE_SIZES: Final = tuple(form.memory for form in FORMS if form.memory)
+"""Labels with the memory of a machine's device by the cloud's figures."""
+
+
+def machine_device(labels: Labels) -> tuple[str, int | None, str]:
+    """The cloud's own name for the machine's devices, empty where it says none; their MiB by its figures; the label."""
+    for form in FORMS:
+        key = next((key for key in form.names if labels.get(key)), None)
+        if key:
+            figure = whole_number(labels.get(form.memory))
+            return labels[key], figure * form.unit if figure else None, key
+    return "", None, ""
 
 
 def machine_maker(labels: Labels) -> str:
     """Who makes the machine's devices by the cloud's labels, in lower case; empty where it says nothing."""
-    keys = ("karpenter.k8s.aws/instance-gpu", "eks.amazonaws.com/instance-gpu", "karpenter.azure.com/sku-gpu")
-    return next((labels[f"{key}-manufacturer"].lower() for key in keys if f"{key}-manufacturer" in labels), "")
+    for form in FORMS:
+        if labels.get(form.maker):
+            return labels[form.maker].lower()
+        if form.made_by and any(labels.get(key) for key in form.names):
+            return form.made_by
+    return ""
 
 
 def origin_of(node: Node) -> Origin:
@@ -63,7 +125,7 @@ def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
     """Where a node with these labels comes from; a node pool's selector says as much of nodes that are not there yet."""
     return Origin(
         cloud=PROVIDERS.get(provider, provider),
-        instance_type=_first(labels, "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+        instance_type=_first(labels, *_INSTANCE_TYPES) or _family_and_size(labels),
         region=_first(labels, "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
         capacity_type=_capacity_type(labels),
         cpu_architecture=_first(labels, "kubernetes.io/arch", "beta.kubernetes.io/arch") or "amd64",
@@ -73,6 +135,15 @@ def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
 def _first(labels: Labels, *keys: str) -> str:
     """The first value that is said: old clusters know the beta keys only."""
     return next((labels[key] for key in keys if labels.get(key)), "")
+
+
+def _family_and_size(labels: Labels) -> str:
+    """AWS's instance type from its two halves, by which node pools select: p5 and 48xlarge."""
+    for prefix in ("karpenter.k8s.aws/instance", "eks.amazonaws.com/instance"):
+        family, size = labels.get(f"{prefix}-family"), labels.get(f"{prefix}-size")
+        if family and size:
+            return f"{family}.{size}"
+    return ""
 
 
 def _capacity_type(labels: Labels) -> CapacityType:

@@ -14,7 +14,7 @@ from gpujob.fleet.objects import Node, vendor_of
 from gpujob.fleet.request import DeviceRequest
 from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.unreadable import unreadable
-from gpujob.vocabulary import Reason, Vendor
+from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,21 @@ def _group(node: Node, origin: Origin, resource: str, catalog: Catalog) -> Devic
         sentence = "labels count {} devices on node {}, the device plugin offers {}"
         doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, node.name, capacity))
         facts = replace(facts, doubts=(*facts.doubts, doubt))
+    facts = _fewer_than_machine(facts, node, origin, capacity, catalog)
     # Of devices that nobody can read, and that the plugin does not offer now, nobody knows how many there are.
     return DeviceGroup(node, origin, resource, facts, capacity or labelled or (None if facts.problem else 0), healthy)
+
+
+def _fewer_than_machine(facts: DeviceFacts, node: Node, origin: Origin, capacity: int, catalog: Catalog) -> DeviceFacts:
+    """The facts, with the doubt that whole devices are missing: the cloud sells the machine with more of them."""
+    machine = devices_of_machine(node.labels, origin.instance_type, catalog)
+    if not machine or not 0 < capacity < machine or facts.portion.kind is not DeviceKind.WHOLE or facts.problem:
+        return facts
+    if sum(vendor_of(resource) is facts.vendor for resource in {**node.capacity, **node.devices}) > 1:
+        return facts  # The others are offered as parts, by names of their own.
+    sentence = "node {} offers {} devices, its machine has {} by the cloud's labels or its instance type"
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (node.name, capacity, machine))
+    return replace(facts, doubts=(*facts.doubts, doubt))
 
 
 def _labelled(facts: DeviceFacts, resource: str, node: Node) -> int | None:

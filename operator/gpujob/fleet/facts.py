@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.catalog.versions import release
 from gpujob.finding import Finding, Size
+from gpujob.fleet.cloud import MACHINE_COUNTS
 from gpujob.fleet.objects import Labels
 from gpujob.fleet.portion import WHOLE, Portion, Share, completed, plain_profile, share_of, slice_estimate
 from gpujob.untrusted import whole_number
@@ -24,14 +24,6 @@ LEAST_OF_WHOLE: Final = (3, 4)
 
 PARTS: Final = (2, 3, 4, 6, 8)
 """Into how many equal parts devices are cut."""
-
-MACHINE_COUNTS: Final = (
-    "karpenter.k8s.aws/instance-gpu-count",
-    "eks.amazonaws.com/instance-gpu-count",
-    "karpenter.azure.com/sku-gpu-count",
-    "cloud.google.com/gke-accelerator-count",
-)
-"""Labels with a machine's number of devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +130,12 @@ def usable(accelerator: Accelerator, portion: Portion, reported: int | None) -> 
     if portion.kind is DeviceKind.INTEGRATED:
         sentence = "{} shares its memory with the host, whose programs take of it too"
         doubts = (*doubts, Finding(Reason.INTEGRATED_MEMORY, sentence, (accelerator.id,)))
+    if portion.profile.endswith("_nps1") and portion.pieces and portion.pieces > 1:
+        sentence = (
+            "in mode {} the {} devices of a card have its memory in common: {} is an even share, which nothing guards"
+        )
+        numbers = (portion.profile, portion.pieces, "an equal part" if memory is None else Size(memory))
+        doubts = (*doubts, Finding(Reason.SHARED_DEVICE, sentence, numbers))
     if portion.kind is not DeviceKind.SHARED:
         return memory, doubts
     each = None if memory is None or portion.replicas is None else memory // portion.replicas
@@ -187,12 +185,3 @@ def _no_isolation(replicas: int | None, each: int | None) -> Finding:
 def readable(version: str | None) -> str | None:
     """A driver version as labels say it; None where it is absent or no version, since unknown is never too old."""
     return version if version and release(version) else None
-
-
-def by_instance_type(catalog: Catalog, instance_type: str, vendor: Vendor) -> Accelerator | None:
-    """The accelerator that a cloud's instance type has, if it is this vendor's."""
-    known: Mapping[str, object] = catalog.instance_types
-    if instance_type not in known:
-        return None
-    accelerator = catalog.accelerator(catalog.instance_types[instance_type].accelerator)
-    return accelerator if accelerator and accelerator.vendor is vendor else None

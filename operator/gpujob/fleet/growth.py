@@ -24,6 +24,7 @@ NODE_POOL_LABELS: Final = (
     ("eks.amazonaws.com/nodegroup", "EKS node group"),
     ("cloud.google.com/gke-nodepool", "GKE node pool"),
     ("kubernetes.azure.com/agentpool", "AKS node pool"),
+    ("doks.digitalocean.com/node-pool", "DigitalOcean node pool"),
 )
 """Labels of nodes that something else creates and may create more of (sources: docs/pools.md)."""
 

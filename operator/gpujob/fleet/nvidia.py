@@ -14,14 +14,18 @@ from typing import Final
 
 from gpujob.catalog.records import Accelerator, Architecture, Catalog
 from gpujob.finding import Finding
-from gpujob.fleet.cloud import machine_device, machine_maker
-from gpujob.fleet.facts import GIB, MIB, DeviceFacts, by_instance_type, devices_of_machine, identified, readable
+from gpujob.fleet.cloud import ACCELERATOR_LABELS, machine_device, machine_maker
+from gpujob.fleet.facts import GIB, MIB, DeviceFacts, devices_of_machine, identified, readable
 from gpujob.fleet.objects import Labels, Node
 from gpujob.fleet.portion import Portion
+from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor, undersized
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 PLAIN: Final = "nvidia.com/gpu"
+NFD_DEVICES: Final = tuple(f"feature.node.kubernetes.io/pci-{kind}10de.present" for kind in ("", "0300_", "0302_"))
+"""Labels of Node Feature Discovery for PCI devices of NVIDIA that display or compute."""
+
 SHARED_SUFFIX: Final = ".shared"
 UNSHARED: Final = ("", "none")
 
@@ -47,8 +51,18 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     facts = replace(facts, portion=portion, doubts=doubts, problem=problem or unclear, declarable=problem is None)
     if facts.problem:
         return facts
-    accelerator = _accelerator(labels, instance_type, catalog)
-    return identified(facts, resource, accelerator, "" if accelerator else _row(labels))
+    witnesses = _witnesses(node, instance_type, catalog)
+    if not witnesses:
+        return identified(facts, resource, None, _row(labels))
+    found = heard(identified(facts, resource, witnesses[0].accelerator), witnesses)
+    if (
+        witnesses[0].own
+        and not _VIRTUAL.fullmatch(_product(labels))
+        and labels.get("nvidia.com/vgpu.present") != "true"
+    ):
+        found = undersized(found, portion, "nvidia.com/gpu.memory", even_too=True)
+    wrong = _contradicted(witnesses[0].accelerator, labels) if witnesses[0].own else None
+    return replace(found, problem=wrong, declarable=True) if wrong and found.problem is None else found
 
 
 def _row(labels: Labels) -> str:
@@ -56,14 +70,12 @@ def _row(labels: Labels) -> str:
     # Imported on use: most clusters have no unknown device.
     from gpujob.fleet.missing_row import missing_row
 
-    parts = [labels.get(f"nvidia.com/gpu.compute.{part}", "") for part in ("major", "minor")]
-    capability = ".".join(parts) if all(whole_number(part) is not None for part in parts) else "..."
     names = {
         "products": labels.get("nvidia.com/gpu.product"),
         "gke": labels.get("cloud.google.com/gke-accelerator"),
         "cloudNames": machine_device(labels)[0],
     }
-    return missing_row(capability, reported_memory(labels), **names)
+    return missing_row(_capability(labels) or "...", reported_memory(labels), **names)
 
 
 def reported_memory(labels: Labels) -> int | None:
@@ -76,7 +88,9 @@ def labelled(labels: Labels) -> bool:
     """Whether labels promise NVIDIA devices, be they allocatable or not."""
     if labels.get("nvidia.com/gpu.present") == "true" or "nvidia.com/gpu.product" in labels:
         return True
-    return "cloud.google.com/gke-accelerator" in labels or machine_maker(labels) == "nvidia"
+    if any(labels.get(key) == "true" for key in NFD_DEVICES) or any(labels.get(key) for key in ACCELERATOR_LABELS):
+        return True
+    return machine_maker(labels) == "nvidia"
 
 
 def count(labels: Labels) -> int | None:
@@ -193,30 +207,44 @@ def _memory(labels: Labels, resource: str) -> int | None:
 # --- which model
 
 
-def _accelerator(labels: Labels, instance_type: str, catalog: Catalog) -> Accelerator | None:
-    product = labels.get("nvidia.com/gpu.product", "")
-    virtual = _VIRTUAL.fullmatch(_product(labels))
+def _witnesses(node: Node, instance_type: str, catalog: Catalog) -> list[Witness]:
+    """Everything that says what the devices are, GPU Feature Discovery first; what only it describes comes last."""
+    labels = node.labels
+    product = _product(labels)
+    own = _by_product(product, labels, catalog) or (_by_architecture(product, labels, catalog) if product else None)
+    found = [Witness("nvidia.com/gpu.product", own, own=True)] if own else []
+    found += of_cloud(labels, instance_type, catalog)
+    if not found and (unnamed := _by_architecture("", labels, catalog)):
+        found = [Witness("nvidia.com/gpu.compute", unnamed, own=True)]
+    return of_vendor(found, Vendor.NVIDIA, node)
+
+
+def _by_product(product: str, labels: Labels, catalog: Catalog) -> Accelerator | None:
+    """The row that the product label names: as it is, or the board of a virtual GPU."""
+    if not product:
+        return None
     memory = None if "-MIG-" in product else reported_memory(labels)
-    found = catalog.by_product(product, memory / GIB if memory else None) if product else None
-    found = found or (_board(virtual[1], catalog) if virtual else None)
-    if product and found is None:
-        found = _by_architecture(product, labels, catalog)
-    cloud = (catalog.by_gke(labels.get(key, "")) for key in ACCELERATOR_LABELS)
-    return (
-        found
-        or next(filter(None, cloud), None)
-        or _of_nvidia(catalog.by_cloud_name(*machine_device(labels)))
-        or by_instance_type(catalog, instance_type, Vendor.NVIDIA)
-        or _by_architecture(product, labels, catalog)
+    found = catalog.by_product(product, memory / GIB if memory else None)
+    virtual = None if found else _VIRTUAL.fullmatch(product)
+    return _board(virtual[1], catalog) if virtual else found
+
+
+def _capability(labels: Labels) -> str | None:
+    """The compute capability by GPU Feature Discovery: 9.0."""
+    parts = [whole_number(labels.get(f"nvidia.com/gpu.compute.{part}")) for part in ("major", "minor")]
+    return None if None in parts else ".".join(map(str, parts))
+
+
+def _contradicted(accelerator: Accelerator, labels: Labels) -> Finding | None:
+    """The problem that the labeller gives a product and a compute capability that do not belong together."""
+    capability = _capability(labels)
+    if capability is None or capability == accelerator.architecture:
+        return None
+    sentence = (
+        "nvidia.com/gpu.product says {}, which has compute capability {}, and nvidia.com/gpu.compute says {}; "
+        "restart GPU Feature Discovery, or name it in a GPUPool (spec.accelerator)"
     )
-
-
-ACCELERATOR_LABELS: Final = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
-"""Labels with GKE's names of devices; on AWS the cluster autoscaler's."""
-
-
-def _of_nvidia(found: Accelerator | None) -> Accelerator | None:
-    return found if found and found.vendor is Vendor.NVIDIA else None
+    return Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, accelerator.architecture, capability))
 
 
 def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelerator | None:
@@ -224,20 +252,19 @@ def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelera
 
     Features and the oldest driver are those of its compute capability in the catalog.
     """
-    major = whole_number(labels.get("nvidia.com/gpu.compute.major"))
-    minor = whole_number(labels.get("nvidia.com/gpu.compute.minor"))
-    memory = reported_memory(labels)
-    if major is None or minor is None or memory is None:
+    architecture, memory = _capability(labels), reported_memory(labels)
+    if architecture is None or memory is None:
         return None
-    architecture = f"{major}.{minor}"
-    product = product.removesuffix("-SHARED").removeprefix("NVIDIA-")
-    common = catalog.architectures.get(architecture) or _newer(architecture, major)
+    major, _, minor = architecture.partition(".")
+    driver_bytes = None if "-MIG-" in product or _VIRTUAL.fullmatch(product) else memory
+    product = product.removeprefix("NVIDIA-")
+    common = catalog.architectures.get(architecture) or _newer(architecture, int(major))
     return Accelerator(
         id=product[:63] or f"NVIDIA-sm{major}{minor}",
         name=product.replace("-", " ") or f"NVIDIA device of compute capability {architecture}",
         vendor=Vendor.NVIDIA,
         architecture=architecture,
-        driver_bytes=None if "-MIG-" in product or _VIRTUAL.fullmatch(product) else memory,
+        driver_bytes=driver_bytes,
         features=common.features,
         min_driver=common.min_driver,
         min_backend=common.min_backend,

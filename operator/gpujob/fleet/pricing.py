@@ -136,7 +136,7 @@ def _listed_for(
     origin: Origin | None, accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     """By cloud and instance type, by cloud and model, then by model alone."""
-    if origin and origin.instance_type:
+    if origin and origin.instance_type and _has(origin.instance_type, accelerator, catalog):
         row = catalog.price_of(origin.cloud or None, origin.instance_type, origin.region, capacity)
         if row is not None:
             source = f"list price {row.cloud} {origin.instance_type} {row.region}, {row.checked_on}"
@@ -152,6 +152,14 @@ def _listed_for(
         return None, ()
     doubt = Finding(Reason.PRICE_INDICATIVE, "price is {}; set one in a GPUPool", (row.source,))
     return PoolPrice(row.per_gpu_hour, row.source), (doubt,)
+
+
+def _has(instance_type: str, accelerator: Accelerator | None, catalog: Catalog) -> bool:
+    """Whether the price of an instance type is one of these devices: not where its own are others, or cannot be these."""
+    machine = catalog.by_instance_type(instance_type)
+    if machine is None or accelerator is None or machine.id == accelerator.id:
+        return True
+    return (machine.architecture, machine.nominal_bytes) == (accelerator.architecture, accelerator.nominal_bytes)
 
 
 def _other_region(known: str, wanted: str) -> tuple[Finding, ...]:

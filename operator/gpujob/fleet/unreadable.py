@@ -11,20 +11,20 @@ from typing import Final
 
 from gpujob.finding import Finding
 from gpujob.fleet.amd_labels import PREFIXES, vram_bytes
-from gpujob.fleet.facts import MACHINE_COUNTS, DeviceFacts
+from gpujob.fleet.cloud import MACHINE_COUNTS, MACHINE_SIZES
+from gpujob.fleet.facts import DeviceFacts
 from gpujob.fleet.objects import Labels
 from gpujob.untrusted import one_line, whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 _COUNTS: Final = (*MACHINE_COUNTS, "cloud.google.com/gke-max-shared-clients-per-gpu")
-_SIZES: Final = ("karpenter.k8s.aws/instance-gpu-memory", "karpenter.azure.com/sku-gpu-memory")
 _NVIDIA_COUNTS: Final = ("count", "replicas", "compute.major", "compute.minor")
 
 
 def unreadable(labels: Labels, facts: DeviceFacts, resource: str) -> tuple[Finding, ...]:
     """A doubt for each label of these devices that should be a whole number (a memory above 0) and is none."""
     own = _of_nvidia(labels, facts, resource) if facts.vendor is Vendor.NVIDIA else _of_amd(labels)
-    keys = [*own, *_no_numbers(labels, _COUNTS), *_no_numbers(labels, _SIZES, least=1)]
+    keys = [*own, *_no_numbers(labels, _COUNTS), *_no_numbers(labels, MACHINE_SIZES, least=1)]
     return tuple(_doubt(key, labels[key]) for key in keys)
 
 
