@@ -9,7 +9,9 @@ from gpujob.api.manifest import read_gpupool, read_gpuruntime
 from gpujob.catalog.records import Runtime, runtime_of
 from gpujob.cluster.mirror import Kind
 from gpujob.cluster.resources import Resource
+from gpujob.errors import BadInput
 from gpujob.fleet.claims import AdminPool, admin_pool
+from gpujob.fleet.held import held_pool
 from gpujob.fleet.objects import read_node
 from gpujob.fleet.quota import read_quota
 from gpujob.fleet.slices import read_claim, read_class, read_slice
@@ -58,12 +60,20 @@ class PoolRecord:
         self.spec: Mapping[str, Any] = raw.get("spec") or {}
         self.status: Mapping[str, Any] = raw.get("status") or {}
         discovered = (metadata.get("labels") or {}).get(Label.DISCOVERED) == "true"
-        self.admin: AdminPool | None = None if discovered else admin_pool(read_gpupool(raw))
+        self.admin: AdminPool | None = None if discovered else _admin_pool(raw)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PoolRecord) and (self.uid, self.version) == (other.uid, other.version)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _admin_pool(raw: Mapping[str, Any]) -> AdminPool:
+    """An admin's GPUPool; what is left of it where a schema older or newer than ours let through what we cannot read."""
+    try:
+        return admin_pool(read_gpupool(raw))
+    except BadInput as error:
+        return held_pool(raw, str(error))
 
 
 def read_runtime(raw: Mapping[str, Any]) -> Runtime:

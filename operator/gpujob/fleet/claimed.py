@@ -14,6 +14,7 @@ from gpujob.fleet.cloud import Origin, origin_of_labels
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.facts import DeviceFacts, named
 from gpujob.fleet.growth import doubts_of, growth_of, node_pool_of
+from gpujob.fleet.held import problem_of
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Pool
 from gpujob.fleet.portion import WHOLE
@@ -30,6 +31,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
     if problem is None and request is None and any(group.by_claim for group in groups):
         sentence = "no one DeviceClass covers the devices of all its nodes; narrow spec.nodeSelector"
         problem = Finding(Reason.MODELS_DIFFER, sentence)
+    problem = problem_of(admin) if admin.unreadable else problem
     origins = [group.origin for group in groups] or _new_origins(admin)
     capacity = admin.capacity_type or _capacity_type(origins)
     coming = pricing.Coming(admin.provision.gpus_per_node, origins[0]) if admin.provision else None

@@ -55,6 +55,8 @@ class AdminPool:
     runtime_class: str | None = None
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     provision: Provision | None = None
+    unreadable: str = ""
+    """What is wrong with a GPUPool that cannot be read; it claims its nodes and nothing runs there."""
 
     @property
     def terms(self) -> Selector:

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 from gpujob.catalog.records import Catalog, Runtime, runtime_of
 from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet import published, slices
-from gpujob.fleet.claims import admin_pool
+from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.documents import read_documents
+from gpujob.fleet.held import held_pool, problem_of
 from gpujob.fleet.inventory import read_inventory
 from gpujob.fleet.objects import Node, Pod, read_node, read_pod
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.quota import Quotas, quotas_of, read_quota
 from gpujob.fleet.read import read_fleet
+from gpujob.untrusted import table
 from gpujob.vocabulary import GROUP, Label
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class ClusterObjects:
     pods: tuple[Pod, ...] = ()
     admin_pools: tuple[GPUPool, ...] = ()
     """GPUPools that an admin wrote."""
+    held_pools: tuple[AdminPool, ...] = ()
+    """GPUPools of admins that cannot be read: what is left of them."""
     discovered_pools: tuple[GPUPool, ...] = ()
     """GPUPools that the operator published: they count only where no node is known."""
     runtimes: tuple[Runtime, ...] = ()
@@ -86,7 +90,7 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
     if objects.published_only:
         fleet = published.fleet_of(objects.all_pools, catalog, objects.runtime_classes)
     else:
-        admin_pools = [admin_pool(pool) for pool in objects.admin_pools]
+        admin_pools = [*map(admin_pool, objects.admin_pools), *objects.held_pools]
         of_dra = [item for item in objects.others if item.get("kind") in slices.KINDS]
         inventory = read_inventory(of_dra) if of_dra else None
         fleet = read_fleet(
@@ -153,6 +157,7 @@ class _Reading:
         """Kinds that are passed over."""
         self.known = False
         """Whether there was any object of ours, be it readable or not."""
+        self._held: list[AdminPool] = []
         self._found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {kind: {} for kind in GROUPS}
 
     def take(self, item: Mapping[str, Any]) -> None:
@@ -188,6 +193,7 @@ class _Reading:
             nodes=nodes,
             pods=pods,
             admin_pools=tuple(pool for pool in pools if not _is_discovered(pool)),
+            held_pools=tuple(self._held),
             discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
             runtimes=tuple(self._read("GPURuntime", _runtime)),
             runtime_classes=frozenset(name for _, name in self._found["RuntimeClass"]),
@@ -207,6 +213,10 @@ class _Reading:
             try:
                 yield read(item)
             except BadInput as error:
+                if kind == "GPUPool" and not _is_published(item):
+                    self._held.append(held_pool(item, str(error)))
+                    self.unread.append(f"{problem_of(self._held[-1]).message}")
+                    continue
                 self.unread.append(f"{kind} {name} is left out: {'; '.join(str(error).splitlines())}")
             except (TypeError, ValueError, KeyError, AttributeError) as error:
                 where = f"{namespace}/{name}" if namespace else name
@@ -216,6 +226,10 @@ class _Reading:
 def _group(item: Mapping[str, Any]) -> str | None:
     version = item.get("apiVersion", "v1")
     return (version.rpartition("/")[0]) if isinstance(version, str) else None
+
+
+def _is_published(item: Mapping[str, Any]) -> bool:
+    return table(table(item, "metadata"), "labels").get(Label.DISCOVERED) == "true"
 
 
 def _is_discovered(pool: GPUPool) -> bool:

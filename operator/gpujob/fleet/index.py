@@ -12,9 +12,11 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from gpujob.catalog.records import Catalog
+from gpujob.finding import Finding
 from gpujob.fleet.claimed import claimed_pool
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup
+from gpujob.fleet.held import doubts_of_unclaimed
 from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pool_nodes import pool_nodes
@@ -39,6 +41,7 @@ class FleetIndex:
     def __init__(self, catalog: Catalog, claimed: Mapping[str, int] = MappingProxyType({})) -> None:
         self._catalog, self._claimed = catalog, claimed
         self._claims, self._admins = Claims(()), dict[str, AdminPool]()
+        self._doubtful: tuple[Finding, ...] = ()
         self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
         self._homes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
         self._homes_of: dict[str, tuple[Home, ...]] = {}
@@ -111,7 +114,7 @@ class FleetIndex:
         named = {admin.name: admin for admin in admins}
         if named == self._admins:
             return
-        self._admins, self._claims = named, Claims(admins)
+        self._admins, self._claims, self._doubtful = named, Claims(admins), doubts_of_unclaimed(admins)
         for home in [home for home in self._base if isinstance(home, str) and home not in named]:
             self._forget(home)
         self._homes.clear()
@@ -195,7 +198,7 @@ class FleetIndex:
         if isinstance(home, str):
             self._base[home] = claimed_pool(self._admins[home], groups, self._catalog, self._usage)
         elif groups:
-            self._base[home] = discovered_pool(self._names[home], groups, self._catalog, self._usage)
+            self._base[home] = discovered_pool(self._names[home], groups, self._catalog, self._usage, self._doubtful)
         else:
             self._forget(home)
             return

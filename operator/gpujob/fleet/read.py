@@ -10,13 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpujob.catalog.records import Catalog
-from gpujob.finding import distinct
+from gpujob.finding import Finding, distinct
 from gpujob.fleet import pricing
 from gpujob.fleet.claimed import claimed_pool
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.growth import node_pool_of
+from gpujob.fleet.held import doubts_of_unclaimed
 from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
@@ -55,9 +56,10 @@ def read_fleet(
                 discovered[identity_of(group)].append(group)
             else:
                 claimed[admin.name].append(group)
+    doubtful = doubts_of_unclaimed(admin_pools)
     pools = [claimed_pool(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
     names = names_of(discovered, {pool.name for pool in admin_pools})
-    pools += [discovered_pool(names[key], groups, catalog, usage) for key, groups in discovered.items()]
+    pools += [discovered_pool(names[key], groups, catalog, usage, doubtful) for key, groups in discovered.items()]
     ordered = tuple(sorted((with_awaited(pool, usage) for pool in pools), key=lambda pool: pool.name))
     return Fleet(ordered, frozenset(runtime_classes), claims.overlaps)
 
@@ -69,8 +71,10 @@ def with_awaited(pool: Pool, usage: Usage) -> Pool:
     return pool
 
 
-def discovered_pool(naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
-    """A discovered pool: all groups share one identity."""
+def discovered_pool(
+    naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, doubtful: tuple[Finding, ...] = ()
+) -> Pool:
+    """A discovered pool: all groups share one identity; `doubtful` is what is doubtful of every node without a GPUPool."""
     first = groups[0]
     price, doubts = pricing.of_nodes(
         groups, None, first.facts.accelerator, first.origin.capacity_type, catalog, share=first.facts.share
@@ -96,5 +100,5 @@ def discovered_pool(naming: Naming, groups: list[DeviceGroup], catalog: Catalog,
         models=first.facts.models if first.facts.problem else (),
         request=first.request if first.by_claim else None,
         node_pool=node_pool_of(first.node.labels),
-        doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts,
+        doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts + doubtful,
     )

@@ -7,11 +7,11 @@ image's own window says what is refused, the catalog's window of its release wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gpujob.catalog.records import Runtime
-from gpujob.catalog.versions import at_least, release
+from gpujob.catalog.versions import Release, at_least, release
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Pool
 from gpujob.placement.demand import Demand
@@ -22,17 +22,29 @@ FORWARD: Final = "ForwardCompatibility"
 
 
 def driver_too_old(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
-    """The node's driver is known to be older than image or device need."""
+    """The node's driver is known to be older than image or device need; the finding names the oldest that would do."""
     if pool.driver is None:
         return None
-    for need in (_needed(runtime), _of_device(pool)):
-        if (
-            need
-            and at_least(pool.driver, need) is False
-            and not (need is not _of_device(pool) and _forward(pool, runtime))
-        ):
-            return Finding(Reason.DRIVER_TOO_OLD, "has driver {}, needs {}", (pool.driver, need))
-    return None
+    unmet = [_oldest_for(pool, runtime)] if not _forward(pool, runtime) else []
+    unmet = [need for need in (*unmet, _of_device(pool)) if need and at_least(pool.driver, need) is False]
+    if not unmet:
+        return None
+    return Finding(Reason.DRIVER_TOO_OLD, "has driver {}, needs {}", (pool.driver, max(unmet, key=release)))
+
+
+def least_need(findings: Iterable[Finding]) -> Release:
+    """The driver that an image lacks on a pool, of those that refuse it for its driver; else an empty release."""
+    found = (finding.numbers[1] for finding in findings if finding.reason is Reason.DRIVER_TOO_OLD)
+    return release(str(next(found, "")))
+
+
+def _oldest_for(pool: Pool, runtime: Runtime) -> str | None:
+    """The oldest driver newer than the pool's that an image runs on, be it with its compatibility package."""
+    need = _needed(runtime)
+    if need is None or pool.driver is None or runtime.stack is None or not _may_forward(pool, runtime):
+        return need
+    newer = [first for first in runtime.stack.forward_drivers if at_least(pool.driver, first) is False]
+    return min((need, *newer), key=release)
 
 
 def doubts(pool: Pool, runtime: Runtime | None) -> Iterator[Finding]:
@@ -88,9 +100,12 @@ def _tested(runtime: Runtime | None) -> tuple[str | None, str | None]:
 
 def _forward(pool: Pool, runtime: Runtime) -> bool:
     """Whether the image's compatibility package makes an older driver do."""
-    if pool.driver is None or pool.accelerator is None or runtime.stack is None:
-        return False
-    if FORWARD not in runtime.features or FORWARD not in pool.accelerator.features:
+    if pool.driver is None or runtime.stack is None or not _may_forward(pool, runtime):
         return False
     branches = (first for first in runtime.stack.forward_drivers if release(first)[:1] == release(pool.driver)[:1])
     return any(at_least(pool.driver, first) for first in branches)
+
+
+def _may_forward(pool: Pool, runtime: Runtime) -> bool:
+    """Whether the image has a compatibility package, and the device is one that it works on."""
+    return pool.accelerator is not None and FORWARD in runtime.features and FORWARD in pool.accelerator.features

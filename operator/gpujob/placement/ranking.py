@@ -17,6 +17,7 @@ from gpujob.fleet.pools import Pool
 from gpujob.placement.capacity import Room
 from gpujob.placement.decision import Candidate
 from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.drivers import least_need
 from gpujob.vocabulary import Objective, Outcome, Reason
 
 ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED)
@@ -174,4 +175,8 @@ def _in_pool(trial: Trial) -> _Standing:
         if finding.reason is Reason.MAY_GROW:
             refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
             break
-    return (_ORDER[candidate.outcome], refused, trial.rank)
+    if candidate.outcome is not Outcome.REJECTED:
+        return (_ORDER[candidate.outcome], refused, trial.rank)
+    # Of images that lack a newer driver the one that lacks least is the nearest: no host is to be upgraded too far.
+    lack = least_need(reasons)
+    return (_ORDER[candidate.outcome], refused, (not lack, lack, *trial.rank))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import H100, L40S, MI300X, MI355X, decision, images, node
+from builders import H100, L40S, MI300X, MI355X, V100, decision, images, node
 
+from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import Catalog
 from gpujob.placement.decision import Candidate
-from gpujob.vocabulary import Outcome, Reason
+from gpujob.vocabulary import Outcome, Reason, Verdict
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
 MI350P = Amd("75a8", "AMD_Instinct_MI350P", 144, 128)
@@ -163,3 +164,22 @@ def test_a_native_image_comes_before_an_override() -> None:
     older = {"framework": {"name": "pytorch", "version": "2.9"}, "architectures": ["gfx1102"], "name": "native"}
     found = candidate(RX7600, images(ROCM, {**ROCM, **older}), **override("11.0.0"))
     assert found.runtime.name == "native"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "need"),
+    [
+        (H100, "450.80.02", "525.60.13"),
+        (V100, "450.80.02", "525.60.13"),
+        (Nvidia("NVIDIA-B200", 183359, "blackwell", (10, 0), mig=True), "550.54", "570.26"),
+    ],
+)
+def test_the_driver_that_is_asked_for_is_the_oldest_that_any_image_of_the_pool_needs(
+    gpu: Nvidia, driver: str, need: str
+) -> None:
+    labels = {"nvidia.com/cuda.driver-version.full": driver}
+    found = decision(node("n", gpu, labels=labels), catalog=load_catalog())
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert found.candidates[0].reasons[0].message == f"has driver {driver}, needs {need}"
+    newer = decision(node("n", gpu, labels={"nvidia.com/cuda.driver-version.full": need}), catalog=load_catalog())
+    assert newer.verdict is Verdict.PLACED

@@ -1,0 +1,99 @@
+"""GPUPools that their schema refuses: their nodes are held back, never given to discovery without their restrictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import H100, MI300X, decision, fleet, gpupool, node
+
+from gpujob.catalog.load import load_catalog
+from gpujob.cluster.kinds import PoolRecord
+from gpujob.fleet.claims import AdminPool
+from gpujob.fleet.cluster_file import read_cluster
+from gpujob.fleet.devices import groups_of
+from gpujob.fleet.index import FleetIndex
+from gpujob.fleet.objects import read_node
+from gpujob.vocabulary import Reason, Verdict
+
+X = {"pool": "x"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"namespaceSelector": {"matchLabels": {"team": "a"}}},
+        {"taints": [{"key": "k"}]},
+        {"price": {"perGPUHour": "cheap"}},
+        {"memoryPerGPU": "-1Gi"},
+        {"tolerations": {"key": "k"}},
+        {"provision": {"maxNodes": 1, "gpusPerNode": 8}},
+        {"accelerator": 5},
+    ],
+)
+def test_the_nodes_of_a_pool_that_cannot_be_read_are_held(spec: dict[str, Any]) -> None:
+    claimed, free = node("a", H100, labels=X), node("b", MI300X)
+    pool = gpupool("mine", X, **spec)
+    alone = decision(claimed, pool)
+    assert alone.verdict is Verdict.MISCONFIGURED
+    (reason,) = {finding.reason for finding in alone.candidates[0].reasons}
+    assert reason is Reason.INVALID_SPEC
+    assert alone.candidates[0].reasons[0].message.startswith("GPUPool mine cannot be read, so its nodes are held: ")
+    both = decision(claimed, free, pool)
+    assert both.choice is not None
+    assert both.choice.nodes == ("b",)
+    assert not both.choice.candidate.doubts or all(
+        d.reason is not Reason.INVALID_SPEC for d in both.choice.candidate.doubts
+    )
+
+
+@pytest.mark.parametrize(
+    "selector", [None, 7, {}, {"matchLabels": 3}, {"matchLabel": X}, {"matchExpressions": [{"key": "a"}]}]
+)
+def test_where_not_even_its_selector_can_be_read_every_other_pool_has_a_doubt(selector: Any) -> None:
+    pool = {**gpupool("mine", X), "spec": {"nodeSelector": selector, "namespaceSelector": {}}}
+    found = decision(node("a", H100, labels=X), pool)
+    assert found.verdict is Verdict.PLACED
+    doubts = [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.INVALID_SPEC]
+    assert len(doubts) == 1
+    assert doubts[0].startswith("GPUPool mine cannot be read, nor which nodes it claims; they may be these: ")
+
+
+def test_an_older_pool_keeps_its_nodes_from_one_that_cannot_be_read() -> None:
+    older = gpupool("older", X, created="2025-01-01T00:00:00Z")
+    found = decision(node("a", H100, labels=X), older, gpupool("mine", X, namespaceSelector={}))
+    assert found.choice is not None
+    assert found.choice.candidate.pool.name == "older"
+
+
+def test_the_file_says_it_once() -> None:
+    objects = read_cluster([node("a", H100, labels=X), gpupool("mine", X, namespaceSelector={})])
+    assert [line.partition(":")[0] for line in objects.unread] == ["GPUPool mine cannot be read, so its nodes are held"]
+
+
+def test_a_published_pool_that_cannot_be_read_holds_nothing() -> None:
+    published = gpupool("mine", X, namespaceSelector={})
+    published["metadata"]["labels"] = {"gpujob.dev/discovered": "true"}
+    objects = read_cluster([node("a", H100, labels=X), published])
+    assert objects.held_pools == ()
+    assert "left out" in objects.unread[0]
+
+
+def _live(raw: dict[str, Any]) -> AdminPool:
+    admin = PoolRecord(raw).admin
+    assert admin is not None
+    return admin
+
+
+@pytest.mark.parametrize("selector", [{"matchLabels": X}, 7])
+def test_the_operator_holds_them_too(selector: Any) -> None:
+    raw, catalog = node("a", H100, labels=X), load_catalog()
+    broken = {**gpupool("mine", X), "spec": {"nodeSelector": selector, "namespaceSelector": {}}}
+    index = FleetIndex(catalog)
+    index.put_node(read_node(raw), groups_of(read_node(raw), catalog))
+    before = index.fleet()
+    assert before == fleet(raw)
+    index.put_admin_pools([_live(broken)])
+    assert index.fleet() == fleet(raw, broken)
+    index.put_admin_pools([])
+    assert index.fleet() == before
