@@ -33,7 +33,7 @@ _IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME})
 
 Rank = tuple[object, ...]
 
-_Standing = tuple[int, int, tuple[int, int]]
+_Standing = tuple[int, int, tuple[object, ...]]
 """The outcome, reasons against it and the rank of its image: what orders the trials of one place."""
 
 
