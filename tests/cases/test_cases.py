@@ -57,7 +57,7 @@ def test_every_case_names_its_source() -> None:
 
 def planned(folder: Path, fleet: Fleet, catalog: Catalog) -> list[Plan]:
     """The plans of a folder's jobs, in their order."""
-    return plan_jobs(read_jobs((folder / "job.yaml").read_text(), None), fleet, catalog)
+    return plan_jobs(read_jobs((folder / "job.yaml").read_text(), None), fleet, catalog, {})
 
 
 def assert_pool(pool: Pool, wanted: dict[str, Any]) -> None:
