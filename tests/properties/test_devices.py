@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
 
 from builders import decision, fleet
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds import admin_pools, cut_nodes, odd_nodes
 
+from gpujob.catalog.load import load_catalog
+from gpujob.fleet.devices import groups_of
+from gpujob.fleet.objects import Node, read_node
 from gpujob.vocabulary import DeviceKind, Outcome
 
+CATALOG: Final = load_catalog()
 ALL_KINDS = [kind.value for kind in DeviceKind]
 
 
@@ -42,3 +48,15 @@ def test_what_is_reserved_is_gone_from_every_resource_of_the_same_cards(raw: Any
             silicon = then.nodes[0].silicon
             same = then.resource == pool.resource or (silicon is not None and silicon.holds(pool.resource))
             assert (now.nodes[0].free < then.nodes[0].free) == same
+
+
+@given(raw=cut_nodes("n0") | odd_nodes("n0"), chance=st.randoms(use_true_random=False))
+def test_labels_of_other_things_and_the_order_of_labels_change_nothing(raw: Any, chance: Random) -> None:
+    before = [replace(group, node=Node("", "", {})) for group in groups_of(read_node(raw), CATALOG)]
+    labels = raw["metadata"].get("labels")
+    if isinstance(labels, dict):
+        others = {"example.com/rack": "r1", "nvidia.com/gfd.timestamp": "1764201600", "kubernetes.io/hostname": "x"}
+        items = [*labels.items(), *others.items()]
+        chance.shuffle(items)
+        raw = {**raw, "metadata": {**raw["metadata"], "labels": dict(items)}}
+    assert [replace(group, node=Node("", "", {})) for group in groups_of(read_node(raw), CATALOG)] == before

@@ -16,7 +16,7 @@ import orjson
 from gpujob.cluster.api_errors import JsonObject, Silent, Unreachable
 from gpujob.cluster.lines import LineSplitter
 from gpujob.cluster.pace import ORDINARY, Patience
-from gpujob.cluster.transport import Call, Transport
+from gpujob.cluster.transport import Call, Transport, Trim, untouched
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -32,12 +32,21 @@ class ApiClient(Transport):
         return await self.send(Call("get", "GET", path, patience))
 
     async def list_paged(
-        self, path: str, params: Mapping[str, str] | None = None, limit: int = 500, *, patience: Patience = ORDINARY
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        limit: int = 500,
+        *,
+        patience: Patience = ORDINARY,
+        trim: Trim = untouched,
     ) -> AsyncGenerator[JsonObject, None]:
-        """The pages of one consistent list; raises Gone when it outlives its continue token: start again then."""
+        """The pages of one consistent list; raises Gone when it outlives its continue token: start again then.
+
+        `trim` takes out of an answer what its reader does not want, before it is decoded.
+        """
         query = {**(params or {}), "limit": str(limit)}
         while True:
-            page = await self.send(Call("list", "GET", path, patience, query))
+            page = await self.send(Call("list", "GET", path, patience, query, trim=trim))
             yield page
             token = (page.get("metadata") or {}).get("continue")
             if not token:

@@ -21,6 +21,7 @@ import structlog
 
 from gpujob.cluster.api_errors import JsonObject
 from gpujob.cluster.resources import Resource
+from gpujob.cluster.transport import Trim, untouched
 
 Key = tuple[str, str]  # (namespace, or "" for a cluster's own objects; name)
 Slim = Callable[[JsonObject], JsonObject]
@@ -42,6 +43,8 @@ class Kind:
     """One kind to mirror: its resource, the selectors that the server applies, and what to keep of each object.
 
     A kind with `versions` may be missing: the first of them that the server has is followed, else there are no objects.
+
+    `trim` cuts out of the server's JSON, before it is decoded, what `slim` would leave out.
     """
 
     key: str
@@ -49,6 +52,7 @@ class Kind:
     params: Mapping[str, str] = field(default_factory=dict, hash=False)
     slim: Slim = whole
     versions: tuple[str, ...] = ()
+    trim: Trim = untouched
 
 
 class _Identity(NamedTuple):

@@ -38,6 +38,14 @@ CONNECT_TIMEOUT = 10.0
 log = structlog.get_logger(__name__)
 
 
+Trim = Callable[[bytes], bytes]
+
+
+def untouched(body: bytes) -> bytes:
+    """The JSON as the server sent it: the `trim` of what is read whole."""
+    return body
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     verb: str
@@ -47,6 +55,7 @@ class Call:
     params: Mapping[str, str] | None = None
     body: bytes | None = None
     content_type: str = "application/json"
+    trim: Trim = untouched
 
     @property
     def writes(self) -> bool:
@@ -225,7 +234,7 @@ def _outcome_unknown(error: ApiError) -> bool:
 
 def _decoded(call: Call, body: bytes) -> JsonObject:
     try:
-        answer = orjson.loads(body)
+        answer = orjson.loads(call.trim(body))
     except orjson.JSONDecodeError:
         answer = None
     if isinstance(answer, dict):

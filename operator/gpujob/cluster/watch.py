@@ -184,7 +184,9 @@ class _Follower:
         listing = self.mirror.listing(self.kind.key)
         version = ""
         # No resourceVersion: the newest state, not what some cache remembers.
-        async with aclosing(self.client.list_paged(self.path, self.kind.params, self.timings.page)) as pages:
+        kind = self.kind
+        pages = self.client.list_paged(self.path, kind.params, self.timings.page, trim=kind.trim)
+        async with aclosing(pages):
             async for page in pages:
                 self.heard()
                 listing.add(_items(page))
@@ -222,7 +224,7 @@ class _Follower:
     def take(self, line: bytes) -> None:
         """Applies one line; the version only moves past what was applied."""
         try:
-            event = orjson.loads(line)
+            event = orjson.loads(self.kind.trim(line))
             event_type, obj = event["type"], event["object"]
             if event_type == "ERROR":
                 raise error_from_status(obj)

@@ -7,7 +7,7 @@ made by the same functions, of the objects of one node or one pool. Called by th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -49,7 +49,7 @@ class FleetIndex:
         self._pods: dict[Key, Pod] = {}
         self._pods_on: dict[str, dict[Key, Pod]] = defaultdict(dict)
         self._usage = Usage((), ())
-        self._resources_on: dict[str, tuple[str, ...]] = {}
+        self._resources_on: dict[str, list[str]] = defaultdict(list)
         self.promised = Promised(claimed)
         self._names: dict[Home, Naming] = {}
         self._named_for: tuple[object, ...] = ()
@@ -117,6 +117,7 @@ class FleetIndex:
         self._admins, self._claims, self._doubtful = named, Claims(admins), doubts_of_unclaimed(admins)
         for home in [home for home in self._base if isinstance(home, str) and home not in named]:
             self._forget(home)
+            self._stale.discard(home)
         self._homes.clear()
         self._homes_of.clear()
         self._lost.clear()
@@ -148,8 +149,8 @@ class FleetIndex:
         self._name()
         for home in [*self._stale]:
             self._build(home)
-            self._stale.discard(home)
-        self._replace_nodes()
+        self._replace_nodes(but_of=self._stale)
+        self._stale = set()
         self._reckon_awaited()
         if self._overlapping:
             self._overlaps, self._overlapping = self._all_overlaps(), False
@@ -169,16 +170,19 @@ class FleetIndex:
             usage.resources.pop(name, None)
             usage.plain.pop(name, None)
             usage.uids.pop(name, None)
-            pods, promises = self._pods_on.get(name), self.promised.on(name)
-            if not pods and not promises:
-                self._pods_on.pop(name, None)
-                continue
-            found = Usage((pods or {}).values(), promises, self._claimed)
-            usage.resources.update(found.resources)
-            usage.plain.update(found.plain)
-            usage.uids.update(found.uids)
-            usage.devices.update(found.devices)
-            self._resources_on[name] = tuple(resource for _, resource in found.devices)
+            if name in self._pods_on and not self._pods_on[name]:
+                del self._pods_on[name]
+        found = Usage(
+            (pod for name in self._touched & self._pods_on.keys() for pod in self._pods_on[name].values()),
+            (promise for name in self._touched for promise in self.promised.on(name)),
+            self._claimed,
+        )
+        usage.resources.update(found.resources)
+        usage.plain.update(found.plain)
+        usage.uids.update(found.uids)
+        usage.devices.update(found.devices)
+        for name, resource in found.devices:
+            self._resources_on[name].append(resource)
 
     def _name(self) -> None:
         """Names the discovered pools anew where pools come or go: a name is short where it is unique."""
@@ -208,14 +212,13 @@ class FleetIndex:
         self._homes.pop(home, None)
         self._base.pop(home, None)
         self._pools.pop(home, None)
-        self._stale.discard(home)
         self._changed.add(home)
 
-    def _replace_nodes(self) -> None:
-        """Puts the new figures of touched nodes into their pools."""
+    def _replace_nodes(self, but_of: Set[Home]) -> None:
+        """Puts the new figures of touched nodes into their pools, but for pools that were just made of them."""
         changes: dict[Home, dict[int, PoolNode]] = defaultdict(dict)
         for name in self._touched:
-            for home in self._homes_of.get(name, ()):
+            for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
                 fresh = pool_nodes(self._homes[home][name], self._usage)
                 changes[home].update(zip(self._base[home].places[name], fresh, strict=True))
         for home, changed in changes.items():

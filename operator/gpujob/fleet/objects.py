@@ -168,17 +168,18 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     unread: list[str] = []
     needs, devices = _effective_requests(spec, unread)
+    labels = table(metadata, "labels")
     return Pod(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
         node=str(spec.get("nodeName") or ""),
-        job_uid=str(table(metadata, "labels").get(Label.JOB_UID, "")),
+        job_uid=str(labels.get(Label.JOB_UID, "")),
         terminal=str(status.get("phase")) in TERMINAL_PHASES,
         needs=needs,
         devices=devices,
-        attempt=whole_number(table(metadata, "labels").get(Label.ATTEMPT)) or 0,
-        unread=tuple(dict.fromkeys(unread)),
+        attempt=whole_number(labels.get(Label.ATTEMPT)) or 0,
+        unread=tuple(dict.fromkeys(unread)) if unread else (),
     )
 
 
@@ -192,6 +193,20 @@ def _effective_requests(spec: Mapping[str, Any], unread: list[str]) -> tuple[Res
     for container in tables(spec, "containers"):
         needs, own = _requests(container, unread)
         running, devices = running + needs, _sum(devices, own)
+    if "initContainers" in spec:
+        running, devices = _with_init_steps(spec, unread, running, devices)
+    if "resources" in spec:
+        running = _as_the_pod_asks(spec, unread, running)
+    if "overhead" in spec:
+        overhead = _resources(table(spec, "overhead"), unread)
+        running += Resources(overhead.millicores, overhead.memory, overhead.storage or 0)
+    return running, devices
+
+
+def _with_init_steps(
+    spec: Mapping[str, Any], unread: list[str], running: Resources, devices: dict[str, int]
+) -> tuple[Resources, dict[str, int]]:
+    """What the containers take with the sidecars among the init containers, or the largest init step."""
     sidecars, sidecar_devices = Resources(), dict[str, int]()
     peak, peak_devices = Resources(), dict[str, int]()
     for container in tables(spec, "initContainers"):
@@ -201,10 +216,7 @@ def _effective_requests(spec: Mapping[str, Any], unread: list[str]) -> tuple[Res
             needs, own = Resources(), {}
         peak = peak.at_least(sidecars + needs)
         peak_devices = _largest(peak_devices, _sum(sidecar_devices, own))
-    overhead = _resources(table(spec, "overhead"), unread)
-    total = _as_the_pod_asks(spec, unread, (running + sidecars).at_least(peak))
-    total += Resources(overhead.millicores, overhead.memory, overhead.storage or 0)
-    return total, _largest(_sum(devices, sidecar_devices), peak_devices)
+    return (running + sidecars).at_least(peak), _largest(_sum(devices, sidecar_devices), peak_devices)
 
 
 def _as_the_pod_asks(spec: Mapping[str, Any], unread: list[str], of_containers: Resources) -> Resources:
@@ -218,14 +230,20 @@ def _as_the_pod_asks(spec: Mapping[str, Any], unread: list[str], of_containers: 
     )
 
 
-def _requests(container: Mapping[str, Any], unread: list[str]) -> tuple[Resources, Mapping[str, int]]:
+def _requests(container: Mapping[str, Any], unread: list[str]) -> tuple[Resources, dict[str, int]]:
     resources = table(container, "resources")
     wanted = {**table(resources, "limits"), **table(resources, "requests")}
-    amounts = _resources(wanted, unread)
-    return Resources(amounts.millicores, amounts.memory, amounts.storage or 0), _devices(wanted, unread)
+    needs = Resources(
+        millicores=_amount(wanted, "cpu", quantity.parse_millicores, unread) or 0,
+        memory=_amount(wanted, "memory", quantity.parse_bytes, unread) or 0,
+        storage=_amount(wanted, "ephemeral-storage", quantity.parse_bytes, unread) or 0,
+    )
+    return needs, _devices(wanted, unread)
 
 
-def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    if not one or not other:
+        return one or other
     return {key: one.get(key, 0) + other.get(key, 0) for key in {**one, **other}}
 
 
@@ -245,7 +263,8 @@ def _resources(amounts: Mapping[str, Any], unread: list[str]) -> Resources:
 def _devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int]:
     found = {}
     for resource in amounts:
-        if isinstance(resource, str) and vendor_of(resource) is not None:
+        # Most are cpu and memory.
+        if isinstance(resource, str) and "/" in resource and vendor_of(resource) is not None:
             count = _amount(amounts, resource, quantity.parse_count, unread)
             if count is not None and count > MOST_DEVICES:
                 unread.append(f"{resource}: more than {MOST_DEVICES} devices on one node are not believed")

@@ -1,0 +1,62 @@
+"""The images of a node are cut out of the server's JSON before it is decoded, and nothing else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from builders import H100, node
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpujob.cluster.kinds import mirrored, without_images
+from gpujob.fleet.objects import read_node
+
+IMAGES = [
+    {"names": ["registry.example/a@sha256:0", "registry.example/a:1"], "sizeBytes": 5},
+    {"names": [], "sizeBytes": 7},
+]
+
+words = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(
+        ["images", "names", '"images":[{"names":[],"sizeBytes":1}]', '\\"images\\":[]', "]}", '],"sizeBytes":1}']
+    ),
+)
+documents = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(0, 99), words),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(words, inner, max_size=4),
+        st.builds(
+            lambda names, size: {"images": [{"names": names, "sizeBytes": size}]}, st.lists(words, max_size=2), inner
+        ),
+    ),
+)
+
+
+def without(document: Any) -> Any:
+    """The document without any member called images."""
+    if isinstance(document, dict):
+        return {key: without(value) for key, value in document.items() if key != "images"}
+    return [without(each) for each in document] if isinstance(document, list) else document
+
+
+def test_a_node_is_read_as_before_from_less_than_half_of_the_bytes() -> None:
+    whole = node("a", H100, 8)
+    whole["status"]["images"] = IMAGES * 25
+    nodes = next(kind for kind in mirrored("gpujob-runner-x") if kind.key == "nodes")
+    trimmed = nodes.trim(orjson.dumps(whole))
+    assert nodes.slim(orjson.loads(trimmed)) == read_node(whole)
+    assert len(trimmed) < len(orjson.dumps(whole)) / 2
+
+
+def test_images_of_another_shape_are_left() -> None:
+    for images in ([], None, "x", [{"names": None, "sizeBytes": 1}], [{"names": [], "sizeBytes": -1}], [1]):
+        body = orjson.dumps({"status": {"images": images}})
+        assert without_images(body) == body
+
+
+@given(document=documents)
+def test_nothing_but_images_is_lost(document: Any) -> None:
+    assert without(orjson.loads(without_images(orjson.dumps(document)))) == without(document)
