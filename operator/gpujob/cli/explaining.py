@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.planning import Plan, document, informed, profiles_of
 from gpujob.errors import BadInput
+from gpujob.finding import listed
 from gpujob.placement.why_not import best_losers, why_not
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.untrusted import table, tables
@@ -72,19 +73,23 @@ def _said(status: Mapping[str, Any]) -> str:
 
 def in_documents(documents: Iterable[Any], name: str, namespace: str | None) -> Mapping[str, Any]:
     """The GPUJob of that name in a cluster description; BadInput when it has none, or several and no namespace."""
+    from gpujob.catalog.identity import nearest
     from gpujob.fleet.cluster_file import objects_in
 
-    found = {
-        (str(table(each, "metadata").get("namespace") or "default"), name): each
+    jobs = {
+        (str(table(each, "metadata").get("namespace") or "default"), str(table(each, "metadata").get("name"))): each
         for each in objects_in(documents, [])
-        if each.get("kind") == "GPUJob" and table(each, "metadata").get("name") == name
+        if each.get("kind") == "GPUJob"
     }
-    matching = [each for (where, _), each in found.items() if namespace in (None, where)]
+    found = {where: each for (where, called), each in jobs.items() if called == name}
+    matching = [each for where, each in found.items() if namespace in (None, where)]
     if not matching:
         where = f" in namespace {namespace}" if namespace else ""
-        raise BadInput(f"the cluster description has no GPUJob {name}{where}; add it, or ask about a file with -f")
+        near = nearest(name, {called for _, called in jobs})
+        hint = f"there is one in {listed(sorted(found))}" if found else f"the nearest is {near}" if near else "add it"
+        raise BadInput(f"the cluster description has no GPUJob {name}{where}; {hint}, or ask about a file with -f")
     if len(matching) > 1:
-        spaces = ", ".join(sorted(where for where, _ in found))
+        spaces = ", ".join(sorted(found))
         raise BadInput(f"there is a GPUJob {name} in the namespaces {spaces}; name one with -n")
     return matching[0]
 

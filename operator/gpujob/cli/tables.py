@@ -62,7 +62,10 @@ def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color
                 console.print()
             if each.state:
                 print_text(
-                    console, Text.assemble((each.state, "bold"), f"  {plain(each.plan.name)}: {plain(each.said)}")
+                    console,
+                    Text.assemble(
+                        (each.state, "bold"), f"  {': '.join(map(plain, filter(None, (each.plan.name, each.said))))}"
+                    ),
                 )
                 print_text(console, Text("Decided again, without its own pods:"))
             _print_plan(console, each.plan, wide=wide)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from gpujob.catalog.identity import nearest
-from gpujob.catalog.records import Accelerator
+from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding
 from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.portion import WHOLE, Portion, Share
@@ -197,6 +197,11 @@ class Fleet:
         """The pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)
 
+    def nearest_accelerator(self, word: str, catalog: Catalog) -> str | None:
+        """The accelerator that an unknown name most likely means: one of the fleet that it begins, else one of the catalog."""
+        begun = (pool.accelerator_id for pool in self.pools if pool.accelerator_id.lower().startswith(word.lower()))
+        return min(begun, default=None) or catalog.nearest_accelerator(word)
+
     def nearest_pool(self, word: str) -> str | None:
         """The pool that an unknown name most likely means; the capacity type at the end of names says little."""
         heads = {_head(pool.name): pool.name for pool in reversed(self.pools)}
@@ -218,8 +223,12 @@ class Fleet:
 
 
 def _head(name: str) -> str:
+    """A pool's name without its capacity type, be that mistyped or not."""
+    # Imported on use: only mistakes need it.
+    from difflib import get_close_matches
+
     head, _, last = name.rpartition("-")
-    return head if head and last in CAPACITY_WORDS else name
+    return head if head and get_close_matches(last, CAPACITY_WORDS, n=1, cutoff=0.75) else name
 
 
 def unnamed_reserved(pool: Pool, gpus: int, count: int) -> Pool:

@@ -79,7 +79,7 @@ class Fix:
     message: str
     changes: tuple[Change, ...]
     pool: str
-    """The pool that it would fit; empty where any may do."""
+    """The pool that it would fit."""
     demand: Demand
     """The job's demand after the changes."""
 

@@ -81,7 +81,10 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
         return replace(decision, hopeless=found if decision.verdict is Verdict.IMPOSSIBLE else "")
     # The same change may help several pools: the one that the job would get is told.
     choice = choose(found.demand, fleet, catalog).choice
-    return replace(decision, fix=_fix(replace(found, pool=choice.candidate.pool.name) if choice else found))
+    if choice is not None:
+        return replace(decision, fix=_fix(replace(found, pool=choice.candidate.pool.name)))
+    pool = found.pool or decide(found.demand, fleet, catalog).candidates[0].pool.name
+    return replace(decision, fix=_fix(replace(found, pool=pool)))
 
 
 def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
@@ -119,17 +122,18 @@ def _searched(
 ) -> _Step | str:
     """The first that helps, by the number of changes, then by how far they go; else the sentence that none does."""
     start = _Step(0, (), decision.demand, only)
-    first = steps = _distinct(_steps(start, candidates, decision.problems, fleet, catalog), ())
+    steps = _distinct(_steps(start, candidates, decision.problems, fleet, catalog), ())
     seen: set[object] = set()
     for _ in range(MOST_CHANGES):
         for step in steps[:TRIED]:
             if _helps(step, fleet, catalog):
                 return step
         seen.update(_key(step) for step in steps)
-        further = (more for step in steps[:PURSUED] for more in _further(step, fleet, catalog))
+        tried = steps[:PURSUED]
+        further = (more for step in tried for more in _further(step, fleet, catalog))
         steps = _distinct(further, seen)
         if not steps:
-            return _hopeless(candidates, first, fleet, catalog)
+            return _hopeless(candidates, tried, fleet, catalog)
     return f"more than {MOST_CHANGES} changes of the job would be needed"
 
 
@@ -212,7 +216,7 @@ def _fix(step: _Step) -> Fix:
 
 
 def _sentence(step: _Step) -> str:
-    return f"{_said(step)} it would fit {f'pool {step.pool}' if step.pool else 'a pool'}"
+    return f"{_said(step)} it would fit pool {step.pool}"
 
 
 def _said(step: _Step) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from gpujob.catalog import identity
 from gpujob.catalog.records import Catalog
 from gpujob.finding import ExactDollars, Finding, listed, nearest
 from gpujob.fleet.pools import Fleet, Pool
@@ -243,12 +244,12 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     seen = {pool.accelerator_id for pool in fleet.pools}
     for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
         if catalog.accelerator(word) is None and word not in seen:
-            near = nearest(catalog.nearest_accelerator(word))
+            near = nearest(fleet.nearest_accelerator(word, catalog))
             sentence = "placement.accelerators: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
     for gang in demand.gangs:
         if gang.accelerator and catalog.accelerator(gang.accelerator) is None and gang.accelerator not in seen:
-            near = nearest(catalog.nearest_accelerator(gang.accelerator))
+            near = nearest(fleet.nearest_accelerator(gang.accelerator, catalog))
             sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
     pools = {pool.name for pool in fleet.pools}
@@ -261,8 +262,9 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     names = {runtime.name for runtime in catalog.runtimes}
     for own in demand.own_images:
         if own.runtime is not None and own.runtime not in names:
-            sentence = "images.{}.runtime: there is no GPURuntime {}; create it or leave the field out"
-            yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (own.backend.lower(), own.runtime))
+            sentence = "images.{}.runtime: there is no GPURuntime {}{}; create it or leave the field out"
+            near = nearest(identity.nearest(own.runtime, names))
+            yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (own.backend.lower(), own.runtime, near))
 
 
 def _unknown_framework(demand: Demand, catalog: Catalog) -> Iterator[Finding]:

@@ -20,20 +20,23 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
     def is_accelerator(word: str) -> bool:
         return catalog.accelerator(word) is not None or word in seen
 
+    def nearest_accelerator(word: str) -> str | None:
+        return fleet.nearest_accelerator(word, catalog)
+
     def is_pool(word: str) -> bool:
         return any(pool.is_called(word) for pool in fleet.pools)
 
     placement = "spec.placement"
     yield from _listed(demand, "requires", "spec.requires", catalog.features.__contains__, catalog.nearest_feature)
     for kind, known, near in (
-        ("accelerators", is_accelerator, catalog.nearest_accelerator),
+        ("accelerators", is_accelerator, nearest_accelerator),
         ("pools", is_pool, fleet.nearest_pool),
     ):
         yield from _listed(demand, f"{kind}_allowed", f"{placement}.{kind}.allow", known, near)
         yield from _listed(demand, f"{kind}_denied", f"{placement}.{kind}.deny", known, near)
     for gang in demand.gangs:
         word = gang.accelerator
-        if word and not is_accelerator(word) and (meant := catalog.nearest_accelerator(word)):
+        if word and not is_accelerator(word) and (meant := nearest_accelerator(word)):
             changed = demand.changed(gang, replace(gang, accelerator=meant))
             yield proposed(0.1, gang.field("accelerator"), word, meant, changed)
     yield from _names(demand, catalog)

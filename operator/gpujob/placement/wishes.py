@@ -161,10 +161,9 @@ def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: s
 
 
 def _apart(one: Release, other: Release) -> float:
-    """How far two versions are apart, at most 0.08."""
-    weights = (0.01, 0.0002, 0.000001)
-    parts = zip(weights, (*one, 0, 0), (*other, 0, 0, 0), strict=False)
-    return min(0.08, sum(weight * min(abs(a - b), 50) for weight, a, b in parts))
+    """How far two versions are apart, at most 0.08: by the first number, of equal ones by the second, then the third."""
+    ours, theirs = (sum(part * 1000.0 ** (-place) for place, part in enumerate(each[:3])) for each in (one, other))
+    return min(0.08, abs(ours - theirs) / 100)
 
 
 def as_root(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
