@@ -31,7 +31,7 @@ def main(descriptor: int, wanted: str, most: int) -> None:
         return
     backend, number = backend_of(version)
     tell("found", torch=str(version.get("__version__") or "?"), backend=backend, number=number)
-    if backend != wanted:
+    if backend not in (wanted, "unknown"):
         return
     began = time.monotonic()
     try:
@@ -55,11 +55,13 @@ def version_of_torch() -> dict[str, Any] | None:
         spec = find_spec("torch")
     except (ImportError, ValueError):
         spec = None
-    if spec is None:
+    folders = list((spec and spec.submodule_search_locations) or ())
+    if not folders:
+        # A file torch.py of the user's own is none either.
         return None
     variables: dict[str, Any] = {"__name__": "torch.version"}
     try:
-        with open(os.path.join(next(iter(spec.submodule_search_locations or ("",))), "version.py")) as file:
+        with open(os.path.join(folders[0], "version.py")) as file:
             exec(compile(file.read(), file.name, "exec"), variables)
     except Exception:
         return {}

@@ -162,6 +162,19 @@ def test_an_image_without_torch_is_checked_for_devices_only(tmp_path: Path) -> N
     assert result["facts"]["nodes"] == 1
 
 
+def test_a_file_of_the_users_called_torch_is_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise SystemExit(1)")
+    code, result, _ = started(tmp_path)
+    assert (code, result["findings"], result["facts"].get("torch")) == (0, [], None)
+
+
+def test_a_torch_that_does_not_say_what_it_is_built_for_is_tried(tmp_path: Path) -> None:
+    torch(tmp_path)
+    (tmp_path / "torch" / "version.py").write_text("1 +")
+    code, result, _ = started(tmp_path)
+    assert (code, result["findings"], result["facts"]["backend"]) == (0, [], "unknown")
+
+
 def test_modules_of_the_users_folder_hide_none_of_the_preflights(tmp_path: Path) -> None:
     for name in ("json", "subprocess", "gpujob_runner", "tempfile"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken for a module of Python')")
