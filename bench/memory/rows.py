@@ -6,13 +6,14 @@ import csv
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import ModelShape
 from gpujob.memory.workload import LINEAR_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
-TABLES = ("h100", "h100_others", "published", "published_others", "peft")
+TABLES = ("h100", "h100_others", "h100_kinds", "published", "published_others", "peft")
 FOLDER = Path(__file__).parent / "measured"
 H100 = 85_017_493_504
 """Bytes that PyTorch reported on the H100 of the measurements."""
@@ -87,9 +88,7 @@ def _shape(row: dict[str, str]) -> ModelShape:
     if shape is None:
         raise ValueError(f"{row['id']}: the catalog has no model {row['model']}")
     said = dict(item.split("=") for item in row["shape"].split())
-    return replace(
-        shape,
-        parameters=int(said.get("parameters", shape.parameters)),
-        tied=said.get("tied", "yes" if shape.tied else "no") == "yes",
-        stepwise=said.get("stepwise", "yes" if shape.stepwise else "no") == "yes",
-    )
+    changed: dict[str, Any] = {
+        field: text == "yes" if text in ("yes", "no") else int(text) for field, text in said.items()
+    }
+    return replace(shape, **changed)

@@ -70,7 +70,7 @@ class Model(Shape):
     """Number formats: BF16, FP16 and FP32 hold everything so; Mixed and FP8 train 32-bit weights with narrower products.
     BF16 when absent."""
     optimizer: Literal["AdamW", "AdamW8Bit", "PagedAdamW8Bit", "Adafactor", "Lion", "SGD", "SGDMomentum"] | None = None
-    """The optimizer, for its states; AdamW when absent."""
+    """The optimizer, for its states; AdamW when absent. AdamW is taken as fused; else PyTorch copies one state more."""
     batch_per_gpu: Annotated[int, Field(ge=1, le=65_536)] | None = Field(default=None, alias="batchPerGPU")
     """Sequences that one GPU handles at once (the micro-batch); 1 when absent."""
     sequence_length: Tokens | None = None

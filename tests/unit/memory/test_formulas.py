@@ -8,9 +8,10 @@ import pytest
 
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import ModelShape
-from gpujob.memory import deepspeed, serving, states
+from gpujob.memory import deepspeed, reserve, serving, states
 from gpujob.memory.activations import at_work, everything
 from gpujob.memory.estimate import estimate
+from gpujob.memory.moments import WORKSPACE
 from gpujob.memory.shapes import usual_shape
 from gpujob.memory.workload import LINEAR_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
@@ -71,6 +72,33 @@ def test_the_cache_of_a_token_is_what_vllm_counts(name: str, each: int, precisio
     assert serving.kv_cache(work) == each * 3000
 
 
+@pytest.mark.parametrize(
+    ("name", "precision", "pool_gib", "tokens"),
+    [
+        ("llama-3.1-8b", Precision.BF16, 5.29, 43_296),
+        ("llama-3.3-70b", Precision.FP8, 5.11, 33_504),
+        ("qwen3-0.6b", Precision.BF16, 54.98, 514_688),
+    ],
+)
+def test_a_pool_of_cache_holds_the_tokens_that_vllm_reported(
+    name: str, precision: Precision, pool_gib: float, tokens: int
+) -> None:
+    work = Workload(model(name), Method.INFERENCE, precision, cached_tokens=tokens)
+    assert serving.kv_cache(work) == pytest.approx(pool_gib * 2**30, rel=2e-3)
+
+
+@pytest.mark.parametrize(("gpus", "heads"), [(1, 8), (2, 4), (3, 3), (8, 1), (16, 1)])
+def test_gpus_that_serve_together_divide_the_weights_and_the_kv_heads(gpus: int, heads: int) -> None:
+    work = Workload(LLAMA, Method.INFERENCE, gpus=gpus, tensor_parallel=True, cached_tokens=1000)
+    assert states.weights(work) == 2 * P // gpus
+    assert serving.kv_cache(work) == 2 * 32 * heads * 128 * 2 * 1000
+
+
+def test_a_server_of_several_gpus_leaves_a_tenth_of_each_device_alone() -> None:
+    found = estimate(Workload(LLAMA, Method.INFERENCE, gpus=2, tensor_parallel=True))
+    assert found.high * 9 // 10 > found.expected + reserve.CONTEXT + reserve.COMMUNICATOR
+
+
 def test_quantised_models_keep_embedding_and_head_in_16_bits() -> None:
     inner = P - 2 * 128256 * 4096
     assert states.weights(Workload(LLAMA, Method.QLORA)) == inner * 9 // 16 + 4 * 128256 * 4096
@@ -88,6 +116,32 @@ def test_scores_of_grouped_queries_in_32_bits_are_there_three_times_while_their_
     scores = 4 * LLAMA.heads * work.sequence
     assert everything(grouped) - everything(whole) == scores
     assert at_work(grouped) - at_work(whole) == 3 * scores
+
+
+@pytest.mark.parametrize("stage", [Sharding.ZERO1, Sharding.ZERO2])
+def test_deepspeed_on_one_gpu_steps_with_22_bytes_for_each_parameter(stage: Sharding) -> None:
+    work = Workload(LLAMA, precision=Precision.MIXED, sharding=stage, checkpointing=Checkpointing.LAYERS)
+    assert estimate(work).expected == 22 * P + 2 * WORKSPACE
+
+
+def test_zero1_frees_the_gradients_that_others_step() -> None:
+    work = Workload(LLAMA, precision=Precision.MIXED, sharding=Sharding.ZERO1, gpus=2)
+    found = estimate(replace(work, checkpointing=Checkpointing.LAYERS))
+    assert found.components.gradients == 2 * (P // 2)
+    assert found.most.gradients > found.components.gradients
+
+
+def test_adafactor_updates_the_embedding_in_32_bits_four_times() -> None:
+    work = Workload(LLAMA, optimizer=Optimizer.ADAFACTOR)
+    assert states.updates(work) == 4 * 4 * LLAMA.embedding_parameters
+    assert states.updates(replace(work, precision=Precision.FP32)) == 2 * 4 * LLAMA.embedding_parameters
+    assert states.updates(Workload(LLAMA)) == 0
+
+
+def test_a_part_that_is_none_at_the_peak_is_told_for_another_moment() -> None:
+    found = estimate(Workload(LLAMA, precision=Precision.MIXED, sharding=Sharding.FSDP, gpus=8, batch=4))
+    assert found.components.gradients == 0 < found.most.gradients
+    assert found.components.total == found.expected
 
 
 def test_deepspeed_steps_a_sub_group_at_once_on_any_number_of_gpus() -> None:
