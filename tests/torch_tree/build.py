@@ -17,6 +17,7 @@ from tests.e2e.cluster.state import REPOSITORY, ClusterError
 from . import stand_ins
 
 LOCK = REPOSITORY / "requirements" / "torch.txt"
+_KEPT_SECONDS = 14 * 24 * 3600
 _TOOLS = ("gcc", "nm", "readelf", "strip")
 _UNUSED = ("torch/include", "torch/share", "torch/test", "torch/lib/libtorch_cuda_linalg.so", "bin", "share")
 """Headers, C++ tests and a library that is only loaded for linear algebra on a GPU."""
@@ -43,6 +44,7 @@ def path(python: str = "") -> Path:
     """
     target = _folder(python)
     if target.exists():
+        in_use(target)
         return target
     with locked(cache() / "torch.lock"):
         if not target.exists():
@@ -55,6 +57,8 @@ def path(python: str = "") -> Path:
             _install(unfinished, python)
             _slim(unfinished)
             unfinished.rename(target)
+            in_use(target)
+            remove_unused("torch")
             print(f"  built after {time.monotonic() - began:.0f} s", flush=True)
     return target
 
@@ -67,6 +71,18 @@ def _folder(python: str) -> Path:
         *(each.read_text() for each in sorted(Path(__file__).parent.glob("*.py"))),
     ]
     return cache() / f"torch-{hashlib.sha256(chr(10).join(recipe).encode()).hexdigest()[:12]}"
+
+
+def in_use(folder: Path) -> None:
+    """Notes that a folder of the cache is wanted."""
+    os.utime(folder)
+
+
+def remove_unused(kind: str) -> None:
+    """Removes what nobody wanted for two weeks; each of these folders takes gigabytes."""
+    for folder in cache().glob(f"{kind}-*"):
+        if time.time() - folder.stat().st_mtime > _KEPT_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _own() -> str:

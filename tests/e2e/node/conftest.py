@@ -27,7 +27,7 @@ _LABELS = {"amd": "product-name", "nvidia": "product"}
 def cluster() -> Iterator[Cluster]:
     """Real nodes with the chart installed."""
     if why := needs.missing():
-        assert not os.environ.get("CI"), why
+        assert os.environ.get("REAL_NODES") != "required", why
         pytest.skip(why)
     with real_cluster() as made:
         install_chart(made)

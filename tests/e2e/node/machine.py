@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.e2e.cluster import Cluster, eventually, processes
 from tests.e2e.cluster.nodes import POOLS
 from tests.e2e.cluster.processes import Process
-from tests.e2e.cluster.state import REPOSITORY
+from tests.e2e.cluster.state import REPOSITORY, ClusterError, require
 
 from . import cgroups, devices, network, programs, store
 from .needs import CNI_PLUGINS
@@ -71,14 +71,27 @@ def start(machine: Machine, machines: tuple[Machine, ...], slot: Slot, cluster: 
     return process
 
 
+def pid_of(cluster: Cluster, node: str, program: str) -> int:
+    """The process id, on this machine, of a node's kubelet, kube-proxy, containerd or deviceplugin: to send signals to."""
+    process = require(cluster.dir).process(f"node-{node}")
+    first = _child(process.pid) if process else 0
+    for child in _children(first):
+        if Path(f"/proc/{child}/comm").read_text().strip() == program:
+            return child
+    raise ClusterError(f"no {program} runs on {node}")
+
+
 def _process_name(machine: Machine) -> str:
     return f"node-{machine.name}"
 
 
 def _child(pid: int) -> int:
     """The child of `unshare`, which is the first process of the new namespace."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(children[0]) if children else 0
+    return next(iter(_children(pid)), 0)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def _logs(cluster: Cluster) -> Path:

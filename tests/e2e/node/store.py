@@ -17,6 +17,7 @@ from tests import torch_tree
 from tests.e2e.cluster import eventually
 from tests.e2e.cluster.binaries import cache
 from tests.e2e.cluster.locks import locked
+from tests.torch_tree.build import in_use, remove_unused
 
 from . import images, programs, trees
 from .images import Image, Layer
@@ -30,6 +31,7 @@ def build() -> Path:
     """The folder with all images; makes them where they are missing."""
     target = cache() / f"images-{_recipe()}"
     if target.exists():
+        in_use(target)
         return target
     with locked(cache() / "images.lock"):
         if not target.exists():
@@ -40,6 +42,8 @@ def build() -> Path:
             with tempfile.TemporaryDirectory(dir=cache()) as folder:
                 _fill(unfinished, Path(folder))
             unfinished.rename(target)
+            in_use(target)
+            remove_unused("images")
             print(f"  made after {time.monotonic() - began:.0f} s", flush=True)
     return target
 

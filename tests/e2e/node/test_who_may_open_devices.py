@@ -101,19 +101,22 @@ HOST_DEVICES = {
 }
 
 
-def devices_of(team: Trainers, pod: dict[str, Any]) -> dict[str, str]:
-    """What a pod that ran to its end saw."""
-    path = PODS.format(pod["metadata"]["namespace"])
-    made = team.api.create(path, pod)
+def ran(team: Trainers, pod: dict[str, Any]) -> str:
+    """What a pod printed that ran to its end."""
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    path = PODS.format(namespace)
+    team.api.create(path, pod)
 
     def ended() -> bool:
-        phase = team.api.get(path, made["metadata"]["name"])["status"].get("phase")
-        return phase in ("Succeeded", "Failed")
+        return team.api.get(path, name)["status"].get("phase") in ("Succeeded", "Failed")
 
     eventually(ended, 30, what="a pod that ended")
-    namespace = made["metadata"]["namespace"]
-    printed = team.api.kubectl("logs", made["metadata"]["name"], f"--namespace={namespace}").stdout
-    found: dict[str, str] = json.loads(printed)["devices"]
+    return team.api.kubectl("logs", name, f"--namespace={namespace}").stdout
+
+
+def devices_of(team: Trainers, pod: dict[str, Any]) -> dict[str, str]:
+    """What a pod that looks saw."""
+    found: dict[str, str] = json.loads(ran(team, pod))["devices"]
     return found
 
 

@@ -58,27 +58,15 @@ def _unpack(packages: tuple[str, ...], tree: Path) -> None:
     archives = tree.with_name(f"{tree.name}-packages")
     (archives / "partial").mkdir(parents=True)
     # To apt it looks as if nothing were installed.
-    nothing = [
-        "-o",
-        "Dir::State::status=/dev/null",
-        "-o",
-        f"Dir::Cache::archives={archives}",
-        "-o",
-        "Debug::NoLocking=1",
-    ]
-    command = [
-        "apt-get",
-        *nothing,
-        "install",
-        "--yes",
-        "--quiet",
-        "--download-only",
-        "--no-install-recommends",
-        *packages,
-    ]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ClusterError(f"packages for images could not be fetched (`apt-get update` first?): {done.stderr.strip()}")
+    options = ("Dir::State::status=/dev/null", f"Dir::Cache::archives={archives}", "Debug::NoLocking=1")
+    wanted = ["--yes", "--quiet", "--download-only", "--no-install-recommends", *packages]
+    fetch = ["apt-get", *(f"--option={each}" for each in options), "install", *wanted]
+    if subprocess.run(fetch, check=False, capture_output=True).returncode:
+        # A new machine knows no packages yet.
+        subprocess.run(["apt-get", "update", "--quiet=2"], check=False)
+        done = subprocess.run(fetch, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise ClusterError(f"packages for images could not be fetched: {done.stderr.strip()}")
     for archive in sorted(archives.glob("*.deb")):
         unpacked = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE)
         extract = ["tar", "--extract", "--keep-directory-symlink", "--directory", str(tree)]
