@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import Object, device_class, gpupool, pod, resource_claim, resource_slice
+from builders import Object, device_class, gpupool, node, pod, resource_claim, resource_slice
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -29,14 +29,29 @@ JOBS = ["job-a", "job-b"]
 RESOURCES = ["nvidia.com/gpu", "amd.com/gpu"]
 
 names = st.sampled_from(NAMES)
-nodes = names.flatmap(lambda name: st.one_of(good_nodes(name), good_nodes(name), odd_nodes(name)))
+linked = st.builds(
+    lambda name, label, hca: node(name, labels={"pool": label, "leaf": label}, allocatable={"rdma/hca": hca}),
+    names, st.sampled_from(["a", "b"]), st.integers(0, 2),
+)  # fmt: skip
+nodes = linked | names.flatmap(lambda name: st.one_of(good_nodes(name), good_nodes(name), odd_nodes(name)))
 growing = st.builds(
     lambda name, label, count: gpupool(
         name, {"pool": label}, accelerator="MI300X", provision={"maxNodes": count, "gpusPerNode": 8}
     ),
     st.sampled_from(["x", "z"]), st.sampled_from(["a", "none"]), st.integers(1, 3),
 )  # fmt: skip
-gpupools = st.lists(admin_pools() | growing, max_size=3, unique_by=lambda found: found["metadata"]["name"])
+handing_out = st.builds(
+    lambda name, label, mode, more: gpupool(
+        name, {"pool": label}, accelerator="MI300X",
+        fabric={"resources": {"rdma/hca": "1"}, "topologyKey": "leaf"}, **mode, **more,
+    ),
+    st.sampled_from(["x", "z"]), st.sampled_from(["a", "b", "none"]),
+    st.sampled_from([{"deviceMode": "HostDevices", "gpusPerNode": 8}, {"deviceMode": "DRA"}, {}]),
+    st.sampled_from([{"namespaceSelector": {"matchLabels": {"team": "a"}}}, {}]),
+)  # fmt: skip
+gpupools = st.lists(
+    admin_pools() | growing | handing_out, max_size=3, unique_by=lambda found: found["metadata"]["name"]
+)
 
 
 @st.composite
@@ -48,6 +63,10 @@ def pods(draw: st.DrawFn) -> tuple[tuple[str, str], Object]:
         name, draw(st.sampled_from([*NAMES, "", "gone"])), devices,
         draw(st.sampled_from(["Running", "Pending", "Succeeded"])), cpu=draw(st.sampled_from(["1", "500m"])),
     )  # fmt: skip
+    if draw(st.booleans()):
+        found["spec"]["volumes"] = [{"name": "d", "hostPath": {"path": draw(st.sampled_from(["/dev/kfd", "/data"]))}}]
+    if draw(st.booleans()):
+        found["spec"]["containers"][0]["resources"]["requests"]["rdma/hca"] = "1"
     if draw(st.booleans()):
         labels = {Label.JOB_UID: draw(st.sampled_from(JOBS)), Label.ATTEMPT: draw(st.sampled_from(["1", "2"]))}
         found["metadata"]["labels"] = labels
@@ -64,8 +83,9 @@ def promises(draw: st.DrawFn) -> tuple[Promise, ...]:
         pool = draw(st.sampled_from(["x", "z", "mi300x-ondemand", "none"]))
         count = draw(st.integers(0, 3))
         return tuple(Promise(job, "", resource, gpus, needs, attempt, namespace, pool, i) for i in range(count))
+    others = draw(st.sampled_from([(), (("rdma/hca", 1),)]))
     on = draw(st.lists(names, unique=True, max_size=2))
-    return tuple(Promise(job, name, resource, gpus, needs, attempt, namespace, "x") for name in on)
+    return tuple(Promise(job, name, resource, gpus, needs, attempt, namespace, "x", others=others) for name in on)
 
 
 H100 = {"type": "gpu", "productName": "NVIDIA H100 80GB HBM3", "cudaComputeCapability": {"version": "9.0.0"}}
@@ -105,12 +125,12 @@ class Fleets(RuleBasedStateMachine):
 
     @rule(raw=nodes)
     def put_node(self, raw: Object) -> None:
-        node = read_node(raw)
-        self.nodes[node.name] = node
-        self.index.put_node(node, self.groups(node))
+        read = read_node(raw)
+        self.nodes[read.name] = read
+        self.index.put_node(read, self.groups(read))
 
-    def groups(self, node: Node) -> tuple[DeviceGroup, ...]:
-        return with_slices(node, groups_of(node, CATALOG), self.inventory, CATALOG)
+    def groups(self, read: Node) -> tuple[DeviceGroup, ...]:
+        return with_slices(read, groups_of(read, CATALOG), self.inventory, CATALOG)
 
     @rule(found=of_dra(), gone=st.booleans())
     def publish(self, found: Object, gone: bool) -> None:

@@ -79,6 +79,7 @@ VARIABLE_PREFIX: Final = Form(
 RESOURCE_NAME: Final = Form(
     "a device plugin's resource", "domain/name, for example amd.com/gpu", "[a-z0-9.-]+/[A-Za-z0-9._-]+"
 )
+DEVICE_COUNT: Final = Form("a number of devices", "a whole number in quotes, for example 1", "[1-9][0-9]{0,3}")
 VERSION: Final = Form("a version", "numbers with dots, for example 2.14.1", "[0-9]+([.][0-9]+)*[A-Za-z0-9.+-]*")
 ARCHITECTURE: Final = Form(
     "an architecture",

@@ -27,6 +27,7 @@ from gpujob.api.shapes import (
 from gpujob.vocabulary import API_VERSION
 
 LabelValue = Annotated[str, Field(max_length=63), forms.LABEL_VALUE]
+DeviceCount = Annotated[str, Field(min_length=1, max_length=5), forms.DEVICE_COUNT]
 LabelKey = Annotated[str, Field(min_length=1, max_length=317), forms.LABEL_KEY]
 
 
@@ -114,6 +115,28 @@ class NewTaint(Shape):
     """The taint's effect."""
 
 
+class NamespaceSelector(Shape):
+    """Whose jobs may use the pool: namespaces that have all these labels."""
+
+    match_labels: dict[str, LabelValue] = Field(min_length=1, max_length=16)
+    """Labels with their values."""
+
+
+class FabricSpec(Shape):
+    """The fast network between the nodes. Pods of jobs of several nodes get all of it, those of one node nothing."""
+
+    resources: dict[str, DeviceCount] = Field(default_factory=dict, max_length=8)
+    """Devices for each pod, by resource, for example rdma/hca: "1"; a node without free ones is busy."""
+    capabilities: Annotated[tuple[Literal["IPC_LOCK"], ...], a_set(items=1)] = ()
+    """Capabilities of the containers: IPC_LOCK, with which RDMA locks memory."""
+    annotations: dict[str, Annotated[str, Field(max_length=4096)]] = Field(default_factory=dict, max_length=16)
+    """Annotations of the pods, for example of secondary networks; the job's own do not replace them."""
+    host_network: bool | None = None
+    """Whether pods use the host's network; false when absent."""
+    topology_key: LabelKey | None = None
+    """A node label whose value all nodes of a job must share, for example the name of a rack or a leaf switch."""
+
+
 class ProvisionSpec(Shape):
     """Nodes that an autoscaler adds when a pod waits for them; a new node is like those that are there."""
 
@@ -156,6 +179,16 @@ class GPUPoolSpec(Shape):
     """Further taints that the pods tolerate."""
     env: Annotated[tuple[EnvironmentVariable, ...], list_map("name", items=64)] = ()
     """Environment variables for jobs on this pool, for example fabric settings; the job's own win."""
+    device_mode: Literal["DevicePlugin", "DRA", "HostDevices"] | None = None
+    """How pods get the devices. DevicePlugin: by a resource's name. DRA: by ResourceClaims, or by the name that the
+    DeviceClass has. HostDevices: by the host's device files, privileged, all GPUs of a node, one such pod a node, where the
+    namespace's Pod Security level allows it. As the nodes offer them when absent."""
+    gpus_per_node: Annotated[int, Field(ge=1, le=64)] | None = None
+    """GPUs of each node, for HostDevices where no label says it."""
+    fabric: FabricSpec | None = None
+    """The fast network between the nodes, for jobs of several."""
+    namespace_selector: NamespaceSelector | None = None
+    """Whose jobs may use the pool; all when absent."""
     provision: ProvisionSpec | None = None
     """Nodes that an autoscaler can add; jobs are placed on them after those that fit existing nodes at equal cost."""
 

@@ -27,7 +27,15 @@ from gpujob.api.gpujob import (
     Resources,
     Telemetry,
 )
-from gpujob.api.gpupool import GPUPoolSpec, LabelRequirement, NodeSelector, Price, Toleration
+from gpujob.api.gpupool import (
+    FabricSpec,
+    GPUPoolSpec,
+    LabelRequirement,
+    NamespaceSelector,
+    NodeSelector,
+    Price,
+    Toleration,
+)
 from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.api.model import Model
 from gpujob.api.pods import (
@@ -105,9 +113,9 @@ _RANGE: Final = re.compile(f"^{_PART}(,{_PART})*$")
 _RANGE_CEL: Final = "'" + _RANGE.pattern + "'"
 
 
-def _own_keys(field: str) -> Rule:
+def _own_keys(model: type[BaseModel], field: str) -> Rule:
     return Rule(
-        PodMetadata, field, f"{field} under gpujob.dev/ and kubernetes.io/ are the operator's and the cluster's; use other keys",
+        model, field, f"{field} under gpujob.dev/ and kubernetes.io/ are the operator's and the cluster's; use other keys",
         f"!has(self.{field}) || self.{field}.all(k, !k.matches({_FOREIGN_CEL}))",
         lambda value: not any(_FOREIGN.search(key) for key in getattr(value, field)),
     )  # fmt: skip
@@ -231,8 +239,18 @@ RULES: Final[tuple[Rule, ...]] = (
         "!isQuantity(string(self.memory)) || "
         "!quantity(string(self.sharedMemory)).isGreaterThan(quantity(string(self.memory)))", _shared_fits,
     ),
-    _own_keys("labels"),
-    _own_keys("annotations"),
+    _own_keys(PodMetadata, "labels"),
+    _own_keys(PodMetadata, "annotations"),
+    _own_keys(FabricSpec, "annotations"),
+    _keys(FabricSpec, "annotations", forms.ANNOTATION_KEY),
+    _keys(FabricSpec, "resources", forms.RESOURCE_NAME),
+    _keys(NamespaceSelector, "matchLabels", forms.LABEL_KEY),
+    Rule(
+        FabricSpec, "resources", "fabric.resources are devices of the network; GPUs come with the pool",
+        "!has(self.resources) || self.resources.all(k, !k.startsWith('nvidia.com/gpu') && !k.startsWith('nvidia.com/mig-') "
+        "&& !k.startsWith('amd.com/gpu'))",
+        lambda value: not any(key.startswith(("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu")) for key in value.resources),
+    ),
     _keys(PodMetadata, "labels", forms.LABEL_KEY),
     _keys(PodMetadata, "annotations", forms.ANNOTATION_KEY),
     _keys(NodeSelector, "matchLabels", forms.LABEL_KEY),
@@ -314,6 +332,21 @@ RULES: Final[tuple[Rule, ...]] = (
         GPUPoolSpec, "provision", "provision needs spec.accelerator: while no node is there, nothing else says what is added",
         "!has(self.provision) || has(self.accelerator)",
         lambda value: value.provision is None or value.accelerator is not None,
+    ),
+    Rule(
+        GPUPoolSpec, "deviceMode", "deviceMode HostDevices needs spec.accelerator: no device plugin says what the nodes have",
+        "!has(self.deviceMode) || self.deviceMode != 'HostDevices' || has(self.accelerator)",
+        lambda value: value.device_mode != "HostDevices" or value.accelerator is not None,
+    ),
+    Rule(
+        GPUPoolSpec, "resourceName", "resourceName does nothing under deviceMode HostDevices; remove it",
+        "!has(self.resourceName) || !has(self.deviceMode) || self.deviceMode != 'HostDevices'",
+        lambda value: value.resource_name is None or value.device_mode != "HostDevices",
+    ),
+    Rule(
+        GPUPoolSpec, "gpusPerNode", "gpusPerNode acts with deviceMode HostDevices only; remove it, or set the mode",
+        "!has(self.gpusPerNode) || (has(self.deviceMode) && self.deviceMode == 'HostDevices')",
+        lambda value: value.gpus_per_node is None or value.device_mode == "HostDevices",
     ),
     Rule(
         NodeSelector, "", "nodeSelector needs matchLabels or matchExpressions; an empty one would claim every node",

@@ -6,13 +6,15 @@ hold nothing. Kept are names (a plan names pools and nodes), device labels, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from gpujob.cli.printing import as_yaml, say
 from gpujob.errors import BadClusterFile, BadInput
-from gpujob.fleet.objects import TERMINAL_PHASES, vendor_of
+from gpujob.fleet.namespaces import ENFORCE
+from gpujob.fleet.objects import DEVICE_FILES, TERMINAL_PHASES
 from gpujob.fleet.slices import EXTENDED_CLAIM, KINDS
 from gpujob.untrusted import Table, table, tables
 from gpujob.vocabulary import GROUP, Label
@@ -37,6 +39,7 @@ LABEL_DOMAINS: Final = (
 """Node labels of these domains and their subdomains are read by the planner, or may be by a later one."""
 
 AMOUNTS: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 REDACTED: Final = "redacted"
 
 
@@ -118,17 +121,42 @@ def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     if not spec.get("nodeName") or status.get("phase") in TERMINAL_PHASES:
         return None
     labels = _present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT)
+    agent = [{"kind": "DaemonSet"} for owner in tables(metadata, "ownerReferences") if owner.get("kind") == "DaemonSet"]
+    files = [volume for volume in map(_device_file, tables(spec, "volumes")) if volume]
     return _object(
         raw,
-        _filled(namespace=metadata.get("namespace"), labels=labels),
+        _filled(
+            namespace=metadata.get("namespace"),
+            uid=_uid(metadata.get("uid")),
+            labels=labels,
+            ownerReferences=agent if files else None,
+        ),
         spec=_filled(
             nodeName=spec["nodeName"],
+            volumes=files,
             initContainers=[_container(container) for container in tables(spec, "initContainers")],
             containers=[_container(container) for container in tables(spec, "containers")],
             overhead=_amounts(table(spec, "overhead")),
         ),
         status=_present(status, "phase"),
     )
+
+
+def _uid(value: Any) -> str | None:
+    """A pod's uid, by which claims name it; None for what is none."""
+    return value if isinstance(value, str) and _UID.fullmatch(value) else None
+
+
+def _device_file(raw: Table) -> dict[str, Any] | None:
+    """A volume that is a device file of the host; None for any other."""
+    path = str(table(raw, "hostPath").get("path", ""))
+    return {"name": raw.get("name"), "hostPath": {"path": path}} if path.startswith(DEVICE_FILES) else None
+
+
+def _namespace(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """A namespace with the labels that decide about its jobs."""
+    labels = table(table(raw, "metadata"), "labels")
+    return _object(raw, _filled(labels={key: labels[key] for key in labels if key == ENFORCE or key in selected}))
 
 
 def _container(raw: Table) -> dict[str, Any]:
@@ -180,6 +208,7 @@ _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] =
     "RuntimeClass": _runtime_class,
     "GPURuntime": _gpuruntime,
     "GPUPool": _gpupool,
+    "Namespace": _namespace,
     "Node": _node,
     "Pod": _pod,
     "ResourceQuota": _quota,
@@ -203,6 +232,8 @@ def _selected_labels(pool: Table) -> Iterable[str]:
     """Label keys that a GPUPool selects nodes by."""
     selector = table(table(pool, "spec"), "nodeSelector")
     yield from table(selector, "matchLabels")
+    yield from table(table(table(pool, "spec"), "namespaceSelector"), "matchLabels")
+    yield str(table(table(pool, "spec"), "fabric").get("topologyKey"))
     yield from (str(rule.get("key")) for rule in tables(selector, "matchExpressions"))
 
 
@@ -218,7 +249,8 @@ def _domain(key: object) -> str:
 
 
 def _amounts(amounts: Table) -> dict[str, Any]:
-    return {key: value for key, value in amounts.items() if key in AMOUNTS or vendor_of(str(key))}
+    """CPU, memory, disk, pods and devices, be they of GPUs or of a fabric."""
+    return {key: value for key, value in amounts.items() if key in AMOUNTS or "/" in str(key)}
 
 
 def _present(holder: Table, *keys: str) -> dict[str, Any]:

@@ -31,6 +31,7 @@ EXTRAS: Final = (
     f"/apis/{GROUP}/{VERSION}/gpujobprofiles",
     "/apis/node.k8s.io/v1/runtimeclasses",
     "/api/v1/resourcequotas",
+    "/api/v1/namespaces",
 )
 DRA: Final = ("resourceslices", "resourceclaims", "deviceclasses")
 DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")

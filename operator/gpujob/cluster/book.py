@@ -18,6 +18,7 @@ from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.index import FleetIndex
 from gpujob.fleet.inventory import Inventory
+from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.quota import Quota, Quotas, quotas_after, quotas_of, taken_by
@@ -37,6 +38,7 @@ FLEET_KINDS = (
     "runtimeclasses",
     "resourcequotas",
     "gpujobprofiles",
+    "namespaces",
     "resourceslices",
     "resourceclaims",
     "deviceclasses",
@@ -111,8 +113,8 @@ class Book:
                 self._index.put_node(node, self._recalled(name, self._read_groups(node)))
         self._unread.clear()
         fleet = self._index.fleet(name for _, name in self.mirror.objects("runtimeclasses"))
-        quotas = self._quotas()
-        return replace(fleet, quotas=quotas) if quotas else fleet
+        namespaces = cast("Mapping[Key, Namespace]", self.mirror.objects("namespaces"))
+        return replace(fleet, quotas=self._quotas(), namespaces={name: held for (_, name), held in namespaces.items()})
 
     def _follow(self) -> None:
         """Brings the index of the fleet up to what the mirror holds."""

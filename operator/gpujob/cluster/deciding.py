@@ -135,5 +135,13 @@ class Deciding:
             pool, gpus = choice.candidate.pool, choice.candidate.gang.gpus_per_node
             attempt = next_attempt(job)
             self._desk.promised[job.uid] = promises_of(
-                job.uid, attempt, job.namespace, choice.nodes, pool.name, pool.resource, gpus, choice.needs
+                job.uid,
+                attempt,
+                job.namespace,
+                choice.nodes,
+                pool.name,
+                pool.resource,
+                gpus,
+                choice.needs,
+                pool.fabric.resources if pool.fabric and len(choice.nodes) > 1 else (),
             )

@@ -13,6 +13,7 @@ from gpujob.cluster.resources import Resource
 from gpujob.errors import BadInput
 from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.held import held_pool
+from gpujob.fleet.namespaces import read_namespace
 from gpujob.fleet.objects import read_node
 from gpujob.fleet.quota import read_quota
 from gpujob.fleet.slices import read_claim, read_class, read_slice
@@ -29,6 +30,7 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
 QUOTAS: Final = Resource("", "v1", "resourcequotas")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False)
+NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
 SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
 CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
 DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
@@ -139,6 +141,7 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
         Kind("runtimeclasses", RUNTIME_CLASSES, {}, _name_of),
         Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),
+        Kind("namespaces", NAMESPACES, {}, _any(read_namespace)),
         Kind("resourceslices", SLICES, {}, _any(read_slice), DRA_VERSIONS),
         Kind("resourceclaims", CLAIMS, {}, _any(read_claim), DRA_VERSIONS),
         Kind("deviceclasses", DEVICE_CLASSES, {}, _any(read_class), DRA_VERSIONS),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.catalog.versions import release
-from gpujob.finding import Finding, distinct, nearest
+from gpujob.finding import Finding, distinct, listed, nearest
 from gpujob.fleet import pricing
 from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.cloud import Origin, origin_of_labels
@@ -18,25 +18,22 @@ from gpujob.fleet.held import problem_of
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Pool
 from gpujob.fleet.portion import WHOLE
-from gpujob.fleet.request import of_all
+from gpujob.fleet.request import DeviceRequest, of_all
 from gpujob.fleet.testimony import Witness, clash, of_cloud
 from gpujob.fleet.usage import Usage
-from gpujob.vocabulary import CapacityType, Reason, Vendor
+from gpujob.vocabulary import CapacityType, DeviceMode, Reason, Vendor
 
 
 def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A pool as an admin's GPUPool says; what it leaves open comes from its nodes, the worst of them counting."""
     facts, problem = _common_facts(admin, groups, catalog)
-    request = of_all([group.request for group in groups]) if any(group.by_claim for group in groups) else None
-    if problem is None and request is None and any(group.by_claim for group in groups):
-        sentence = "no one DeviceClass covers the devices of all its nodes; narrow spec.nodeSelector"
-        problem = Finding(Reason.MODELS_DIFFER, sentence)
-    problem = problem_of(admin) if admin.unreadable else problem
+    request, unasked = _request(admin, groups)
+    problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, groups)
     origins = [group.origin for group in groups] or _new_origins(admin)
     capacity = admin.capacity_type or _capacity_type(origins)
     coming = pricing.Coming(admin.provision.gpus_per_node, origins[0]) if admin.provision else None
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
-    nodes = pool_nodes(groups, usage)
+    nodes = pool_nodes(groups, usage, admin.fabric)
     growth = growth_of(admin, nodes)
     return Pool(
         name=admin.name,
@@ -64,8 +61,41 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         selector=admin.terms,
         growth=growth,
         request=request,
+        host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,
+        fabric=admin.fabric,
+        namespaces=admin.namespaces,
         node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
+
+
+def _request(admin: AdminPool, groups: list[DeviceGroup]) -> tuple[DeviceRequest | None, Finding | None]:
+    """How a ResourceClaim asks for the devices, where pods have to or the admin wants it; or why none can."""
+    wanted = admin.device_mode is DeviceMode.DRA
+    claiming = [group for group in groups if group.by_claim or (wanted and group.plugged)]
+    if claiming and admin.device_mode is DeviceMode.DEVICE_PLUGIN:
+        sentence = "spec.deviceMode is DevicePlugin and node {} offers its devices by ResourceClaims alone; remove it"
+        return None, Finding(Reason.NO_DEVICE_PLUGIN, sentence, (claiming[0].node.name,))
+    lacking = next((group for group in claiming if group.request is None), None)
+    if lacking is not None or (wanted and not groups):
+        where = f"node {lacking.node.name}" if lacking is not None else "nodes to be added"
+        sentence = (
+            "spec.deviceMode is DRA and no DeviceClass is known to cover the devices of {}; install the DRA driver"
+        )
+        return None, Finding(Reason.NO_DEVICE_CLASS, sentence, (where,))
+    request = of_all([group.request for group in claiming])
+    if claiming and request is None:
+        sentence = "no one DeviceClass covers the devices of all its nodes; narrow spec.nodeSelector"
+        return None, Finding(Reason.MODELS_DIFFER, sentence)
+    return request, None
+
+
+def _uneven(admin: AdminPool, groups: list[DeviceGroup]) -> Finding | None:
+    """Whole nodes are given out, so that they must be alike."""
+    sizes = sorted({group.total or 0 for group in groups})
+    if admin.device_mode is not DeviceMode.HOST_DEVICES or len(sizes) < 2:
+        return None
+    sentence = "spec.deviceMode HostDevices gives out whole nodes, and these have {} GPUs; narrow spec.nodeSelector"
+    return Finding(Reason.MODELS_DIFFER, sentence, (listed(map(str, sizes)),))
 
 
 def _new_origins(admin: AdminPool) -> list[Origin]:

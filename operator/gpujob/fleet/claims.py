@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpujob.fleet.fabric import Fabric
 from gpujob.fleet.objects import Labels, Node, Selector, Taint
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
-from gpujob.vocabulary import CapacityType
+from gpujob.vocabulary import CapacityType, DeviceMode
 
 if TYPE_CHECKING:  # the models cost a plan without any GPUPool a sixth of its start
-    from gpujob.api.gpupool import GPUPool, NodeSelector, Price, ProvisionSpec
+    from gpujob.api.gpupool import FabricSpec, GPUPool, NodeSelector, Price, ProvisionSpec
     from gpujob.fleet.ownership import Ownership
 
 
@@ -55,6 +56,12 @@ class AdminPool:
     runtime_class: str | None = None
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     provision: Provision | None = None
+    device_mode: DeviceMode | None = None
+    gpus_per_node: int | None = None
+    """GPUs of each node where no device plugin counts them."""
+    fabric: Fabric | None = None
+    namespaces: tuple[tuple[str, str], ...] = ()
+    """Labels that a namespace must have for its jobs to use the pool; none: all may."""
     unreadable: str = ""
     """What is wrong with a GPUPool that cannot be read; it claims its nodes and nothing runs there."""
 
@@ -82,6 +89,20 @@ def admin_pool(pool: GPUPool) -> AdminPool:
         runtime_class=spec.runtime_class_name,
         env=tuple(entry.model_dump(by_alias=True, exclude_none=True) for entry in spec.env),
         provision=_provision(spec.provision) if spec.provision else None,
+        device_mode=DeviceMode(spec.device_mode) if spec.device_mode else None,
+        gpus_per_node=spec.gpus_per_node,
+        fabric=_fabric(spec.fabric) if spec.fabric else None,
+        namespaces=tuple(sorted(spec.namespace_selector.match_labels.items())) if spec.namespace_selector else (),
+    )
+
+
+def _fabric(spec: FabricSpec) -> Fabric:
+    return Fabric(
+        resources=tuple(sorted((name, int(count)) for name, count in spec.resources.items())),
+        lock_memory="IPC_LOCK" in spec.capabilities,
+        annotations=tuple(sorted(spec.annotations.items())),
+        host_network=spec.host_network is True,
+        topology_key=spec.topology_key or "",
     )
 
 
@@ -115,6 +136,14 @@ class Claims:
     def __init__(self, pools: Sequence[AdminPool]) -> None:
         self._pools = sorted(pools, key=lambda pool: (pool.created, pool.name))
         self.overlaps: dict[str, tuple[str, str]] = {}
+        self._hosting = any(pool.device_mode is DeviceMode.HOST_DEVICES for pool in pools)
+
+    def hosting(self, node: Node) -> AdminPool | None:
+        """The pool that hands out a node's devices by the host's device files, None where the oldest one does not."""
+        if not self._hosting:
+            return None
+        oldest = next((pool for pool in self._pools if selects(pool.selector, node.labels)), None)
+        return oldest if oldest is not None and oldest.device_mode is DeviceMode.HOST_DEVICES else None
 
     def claim(self, node: Node, resource: str) -> AdminPool | None:
         """The pool that a node's devices of this resource belong to, None when no admin claims them."""

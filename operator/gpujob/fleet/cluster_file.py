@@ -19,6 +19,7 @@ from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.documents import read_documents
 from gpujob.fleet.held import held_pool, problem_of
 from gpujob.fleet.inventory import read_inventory
+from gpujob.fleet.namespaces import Namespace, read_namespace
 from gpujob.fleet.objects import Node, Pod, read_node, read_pod
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.quota import Quotas, quotas_of, read_quota
@@ -65,8 +66,9 @@ class ClusterObjects:
     runtimes: tuple[Runtime, ...] = ()
     runtime_classes: frozenset[str] = frozenset()
     quotas: Quotas = field(default_factory=dict, hash=False)
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict, hash=False)
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    """Namespaces, GPUJobProfiles and the objects of DRA as they came."""
+    """GPUJobProfiles and the objects of DRA as they came."""
     published_at: str | None = None
     """When the operator last wrote the status of a GPUPool (RFC 3339), None where that is not said."""
     unread: tuple[str, ...] = ()
@@ -91,12 +93,11 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
         fleet = published.fleet_of(objects.all_pools, catalog, objects.runtime_classes)
     else:
         admin_pools = [*map(admin_pool, objects.admin_pools), *objects.held_pools]
-        of_dra = [item for item in objects.others if item.get("kind") in slices.KINDS]
-        inventory = read_inventory(of_dra) if of_dra else None
+        inventory = read_inventory(objects.others) if objects.others else None
         fleet = read_fleet(
             objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes, inventory=inventory
         )
-    return replace(fleet, quotas=objects.quotas), catalog
+    return replace(fleet, quotas=objects.quotas, namespaces=objects.namespaces), catalog
 
 
 def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
@@ -197,9 +198,8 @@ class _Reading:
             discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
             runtimes=tuple(self._read("GPURuntime", _runtime)),
             runtime_classes=frozenset(name for _, name in self._found["RuntimeClass"]),
-            others=tuple(
-                item for kind in ("Namespace", "GPUJobProfile", *slices.KINDS) for item in self._found[kind].values()
-            ),
+            namespaces={name: read_namespace(item) for (_, name), item in self._found["Namespace"].items()},
+            others=tuple(item for kind in ("GPUJobProfile", *slices.KINDS) for item in self._found[kind].values()),
             quotas=quotas_of(
                 (namespace or "default", read_quota(item))
                 for (namespace, _), item in self._found["ResourceQuota"].items()

@@ -61,6 +61,16 @@ class DeviceGroup:
     """Where other resources of the node offer the same cards: what a pod takes of one is gone from the others."""
 
     @property
+    def lacks_plugin(self) -> bool:
+        """Whether labels alone show the devices: nothing offers them."""
+        return self.facts.problem is not None and self.facts.problem.reason is Reason.NO_DEVICE_PLUGIN
+
+    @property
+    def plugged(self) -> bool:
+        """Whether a device plugin offers them."""
+        return self.resource in self.node.capacity or self.resource in self.node.devices
+
+    @property
     def by_claim(self) -> bool:
         """Whether pods can ask for the devices by a ResourceClaim alone, since no resource's name means them."""
         return self.request is not None and vendor_of(self.resource) is None

@@ -17,6 +17,7 @@ from gpujob.fleet.claimed import claimed_pool
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.held import doubts_of_unclaimed
+from gpujob.fleet.hosted import hosted_groups
 from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pool_nodes import pool_nodes
@@ -43,6 +44,7 @@ class FleetIndex:
         self._claims, self._admins = Claims(()), dict[str, AdminPool]()
         self._doubtful: tuple[Finding, ...] = ()
         self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
+        self._raw: dict[str, tuple[Node, tuple[DeviceGroup, ...]]] = {}
         self._homes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
         self._homes_of: dict[str, tuple[Home, ...]] = {}
         self._lost: dict[str, Mapping[str, tuple[str, str]]] = {}
@@ -67,6 +69,8 @@ class FleetIndex:
 
     def put_node(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
         """Takes a node, new or changed, with its device groups."""
+        self._raw[node.name] = (node, groups)
+        groups = self._handed_out(node, groups)
         before = self._groups.get(node.name)
         if before is not None and _differ_in_state(before, groups):
             for home in self._homes_of[node.name]:
@@ -75,13 +79,17 @@ class FleetIndex:
             self._groups[node.name] = groups
             self._touched.add(node.name)
             return
-        self.drop_node(node.name)
+        self._take_out(node.name)
         self._groups[node.name] = groups
         self._touched.add(node.name)
         self._settle(node, groups)
 
     def drop_node(self, name: str) -> None:
         """Takes a node away."""
+        self._raw.pop(name, None)
+        self._take_out(name)
+
+    def _take_out(self, name: str) -> None:
         if self._groups.pop(name, None) is None:
             return
         for home in self._homes_of.pop(name, ()):
@@ -123,9 +131,14 @@ class FleetIndex:
         self._lost.clear()
         self._stale |= self._base.keys() | named.keys()
         self._overlapping = True
-        for groups in self._groups.values():
-            if groups:
-                self._settle(groups[0].node, groups)
+        for name, (node, raw) in self._raw.items():
+            self._groups[name] = groups = self._handed_out(node, raw)
+            self._settle(node, groups)
+
+    def _handed_out(self, node: Node, groups: tuple[DeviceGroup, ...]) -> tuple[DeviceGroup, ...]:
+        """A node's groups, with what an admin's pool hands out by the host's device files."""
+        hosting = self._claims.hosting(node)
+        return hosted_groups(node, groups, hosting, self._catalog) if hosting else groups
 
     def _settle(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
         """Gives each group of a node its home."""
@@ -219,7 +232,8 @@ class FleetIndex:
         changes: dict[Home, dict[int, PoolNode]] = defaultdict(dict)
         for name in self._touched:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
-                fresh = pool_nodes(self._homes[home][name], self._usage)
+                fabric = self._admins[home].fabric if isinstance(home, str) else None
+                fresh = pool_nodes(self._homes[home][name], self._usage, fabric)
                 changes[home].update(zip(self._base[home].places[name], fresh, strict=True))
         for home, changed in changes.items():
             self._base[home] = self._base[home].with_nodes(changed)

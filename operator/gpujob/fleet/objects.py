@@ -14,7 +14,7 @@ from typing import Any, Final
 from gpujob import quantity
 from gpujob.errors import BadQuantity
 from gpujob.untrusted import one_line, table, tables, whole_number
-from gpujob.vocabulary import Annotation, Label, Vendor
+from gpujob.vocabulary import GROUP, Annotation, Label, Vendor
 
 Labels = Mapping[str, str]
 
@@ -24,6 +24,10 @@ USUAL_PODS: Final = 110
 """What a kubelet allows on its node unless it is told otherwise."""
 MOST_DEVICES: Final = 10_000
 """Devices of a node that are believed."""
+HOST_DEVICES: Final = f"{GROUP}/host-devices"
+"""What stands for the devices of a node whose device files pods mount; no node lists it."""
+DEVICE_FILES: Final = ("/dev/kfd", "/dev/dri", "/dev/nvidia")
+"""How the paths of device files of GPUs begin on a host."""
 USUAL_LENGTH: Final = 24
 """Letters of a quantity that is remembered once it is read."""
 
@@ -105,6 +109,8 @@ class Node:
     allocatable: Resources = field(default_factory=Resources)
     devices: Mapping[str, int] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
+    others: Mapping[str, int] = field(default_factory=dict)
+    """Allocatable devices that are no GPUs, by resource."""
     unread: tuple[str, ...] = ()
 
 
@@ -121,6 +127,8 @@ class Pod:
     needs: Resources
     devices: Mapping[str, int]
     attempt: int = 0
+    others: Mapping[str, int] = field(default_factory=dict)
+    """Devices that are no GPUs, by resource."""
     unread: tuple[str, ...] = ()
 
 
@@ -159,6 +167,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         allocatable=_resources(allocatable, unread),
         devices=_devices(allocatable, unread),
         capacity=_devices(table(status, "capacity"), unread),
+        others=_others(allocatable),
         unread=tuple(unread),
     )
 
@@ -167,8 +176,12 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
     """The slim record of a Pod object; never raises for what is inside."""
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     unread: list[str] = []
-    needs, devices = _effective_requests(spec, unread)
+    needs, counted = _effective_requests(spec, unread)
     labels = table(metadata, "labels")
+    devices = {resource: count for resource, count in counted.items() if vendor_of(resource)}
+    others = {resource: count for resource, count in counted.items() if resource not in devices}
+    if _mounts_device_files(metadata, spec):
+        devices[HOST_DEVICES] = MOST_DEVICES
     return Pod(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
@@ -179,6 +192,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         needs=needs,
         devices=devices,
         attempt=whole_number(labels.get(Label.ATTEMPT)) or 0,
+        others=others,
         unread=tuple(dict.fromkeys(unread)) if unread else (),
     )
 
@@ -238,7 +252,9 @@ def _requests(container: Mapping[str, Any], unread: list[str]) -> tuple[Resource
         memory=_amount(wanted, "memory", quantity.parse_bytes, unread) or 0,
         storage=_amount(wanted, "ephemeral-storage", quantity.parse_bytes, unread) or 0,
     )
-    return needs, _devices(wanted, unread)
+    devices = _devices(wanted, unread)
+    others = _others(wanted)
+    return needs, {**devices, **others} if others else devices
 
 
 def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
@@ -271,6 +287,25 @@ def _devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int]:
             elif count is not None:
                 found[resource] = count
     return found
+
+
+def _others(amounts: Mapping[str, Any]) -> dict[str, int]:
+    """Devices that are no GPUs: only what an admin's fabric names is ever asked for, so the unreadable is none."""
+    found = {}
+    for resource in amounts:
+        if isinstance(resource, str) and "/" in resource and vendor_of(resource) is None:
+            count = _amount(amounts, resource, quantity.parse_count, [])
+            if count:
+                found[resource] = count
+    return found
+
+
+def _mounts_device_files(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """Whether a pod works on the host's device files; the agents of a DaemonSet only look."""
+    paths = (str(table(volume, "hostPath").get("path", "")) for volume in tables(spec, "volumes"))
+    if not any(path.startswith(DEVICE_FILES) for path in paths):
+        return False
+    return not any(owner.get("kind") == "DaemonSet" for owner in tables(metadata, "ownerReferences"))
 
 
 def _amount(amounts: Mapping[str, Any], key: str, parse: Any, unread: list[str]) -> int | None:

@@ -7,18 +7,19 @@ from collections.abc import Iterable
 from gpujob.finding import Finding
 from gpujob.fleet import upkeep
 from gpujob.fleet.devices import DeviceGroup
-from gpujob.fleet.objects import Resources
+from gpujob.fleet.fabric import Fabric
+from gpujob.fleet.objects import HOST_DEVICES, Resources
 from gpujob.fleet.pools import PoolNode
 from gpujob.fleet.taints import is_passing
 from gpujob.fleet.usage import Usage
 from gpujob.vocabulary import Reason
 
 
-def pool_nodes(groups: Iterable[DeviceGroup], usage: Usage) -> tuple[PoolNode, ...]:
-    return tuple(sorted((_pool_node(group, usage) for group in groups), key=lambda node: node.name))
+def pool_nodes(groups: Iterable[DeviceGroup], usage: Usage, fabric: Fabric | None = None) -> tuple[PoolNode, ...]:
+    return tuple(sorted((_pool_node(group, usage, fabric) for group in groups), key=lambda node: node.name))
 
 
-def _pool_node(group: DeviceGroup, usage: Usage) -> PoolNode:
+def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None) -> PoolNode:
     node = group.node
     return PoolNode(
         name=node.name,
@@ -31,6 +32,8 @@ def _pool_node(group: DeviceGroup, usage: Usage) -> PoolNode:
         taints=tuple(taint for taint in node.taints if not is_passing(taint)),
         unready=_unready(group),
         beside=group.beside,
+        links=fabric.room(node, usage.devices) if fabric else None,
+        domain=fabric.domain(node) if fabric else "",
         silicon=group.silicon,
     )
 
@@ -42,6 +45,8 @@ def _free(group: DeviceGroup, usage: Usage) -> int:
     if group.lent:
         # A claim that outlives its pod, or whose pod was not seen yet.
         free -= sum(count for uid, count in group.lent if uid not in usage.uids.get(node, ()))
+    if group.resource == HOST_DEVICES:
+        return max(0, free)
     if group.silicon is None:
         return free
     taken = {resource: usage.devices.get((node, resource), 0) for resource, _ in group.silicon.shares}

@@ -12,6 +12,8 @@ from typing import Final
 from gpujob.catalog.identity import nearest
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding
+from gpujob.fleet.fabric import Fabric
+from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
@@ -44,6 +46,10 @@ class PoolNode:
     """Usable devices of the node's other resources, as so many of this one."""
     coming: bool = False
     """Whether an autoscaler would have to add the node first."""
+    links: int | None = None
+    """For how many pods of a gang the devices of the pool's fabric are free; None where the fabric has none."""
+    domain: str = ""
+    """Its place in the pool's fabric; empty where no label says it."""
     silicon: Silicon | None = None
     """Where other resources of the node offer the same cards."""
 
@@ -93,6 +99,12 @@ class Pool:
     growth: Growth | None = None
     request: DeviceRequest | None = None
     """How a ResourceClaim asks for its devices; None where pods ask by the name of the resource."""
+    host_devices: bool = False
+    """Whether pods get the host's device files: privileged, all GPUs of a node, one such pod a node."""
+    fabric: Fabric | None = None
+    """What pods of a gang need of the network between nodes, by the admin's word."""
+    namespaces: tuple[tuple[str, str], ...] = ()
+    """Labels of the namespaces whose jobs may use the pool; none: all may."""
     node_pool: str = ""
     """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
 
@@ -192,6 +204,13 @@ class Fleet:
     """Admin pools that lost nodes to an older one: name -> (older pool, node)."""
     quotas: Quotas = field(default_factory=dict)
     """What namespaces may still take; a namespace without quotas is not there."""
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    """All namespaces, by name."""
+
+    @cached_property
+    def asks_namespaces(self) -> bool:
+        """Whether it matters to some pool in which namespace a job is."""
+        return any(pool.namespaces or pool.host_devices or pool.fabric for pool in self.pools)
 
     def pool(self, name: str) -> Pool | None:
         """The pool of that name."""
@@ -251,5 +270,7 @@ def _reserved(pool: Pool, resource: str, gpus: int, needs: Resources, taken: fro
         gone = gpus if pool.resource == resource else 0
         if node.silicon and node.silicon.holds(resource):
             gone = node.silicon.as_many(pool.resource, resource, gpus)
-        changed[index] = replace(node, free=node.free - gone, left=node.left.minus(needs))
+        # Pods of a gang have a place in the fabric each; jobs of one node have none.
+        links = node.links if node.links is None or len(taken) < 2 else max(0, node.links - 1)
+        changed[index] = replace(node, free=node.free - gone, left=node.left.minus(needs), links=links)
     return pool.with_nodes(changed) if changed else pool

@@ -20,7 +20,7 @@ from gpujob.fleet.pools import Fleet, Pool, PoolNode
 from gpujob.fleet.portion import Portion
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.quantity import parse_bytes, parse_dollars
-from gpujob.vocabulary import CapacityType, ConditionType, DeviceKind, Label, Reason, Vendor
+from gpujob.vocabulary import CapacityType, ConditionType, DeviceKind, DeviceMode, Label, Reason, Vendor
 
 if TYPE_CHECKING:
     from gpujob.api.gpupool import GPUPool, GPUPoolStatus
@@ -63,6 +63,9 @@ def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
         env=admin.env,
         selector=admin.terms,
         growth=growth_of(admin, nodes),
+        host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,
+        fabric=admin.fabric,
+        namespaces=admin.namespaces,
     )
 
 

@@ -18,6 +18,7 @@ from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.growth import node_pool_of
 from gpujob.fleet.held import doubts_of_unclaimed
+from gpujob.fleet.hosted import hosted_groups
 from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
@@ -50,6 +51,8 @@ def read_fleet(
         groups = known[node.name] if known and node.name in known else groups_of(node, catalog)
         if inventory:
             groups = with_slices(node, groups, inventory, catalog)
+        if hosting := claims.hosting(node):
+            groups = hosted_groups(node, groups, hosting, catalog)
         for group in groups:
             admin = claims.claim(node, group.resource)
             if admin is None:

@@ -26,6 +26,8 @@ class Promise:
     pool: str = ""
     index: int = 0
     """Which pod of its gang it is, for pods that wait for any node."""
+    others: tuple[tuple[str, int], ...] = ()
+    """Devices that are no GPUs: of the pool's fabric."""
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -50,10 +52,11 @@ def promises_of(
     resource: str,
     gpus: int,
     needs: Resources,
+    others: Iterable[tuple[str, int]] = (),
 ) -> tuple[Promise, ...]:
     """A promise for each pod of a gang; nodes without names are any nodes of the pool."""
     return tuple(
-        Promise(job_uid, node, resource, gpus, needs, attempt, namespace, pool, 0 if node else index)
+        Promise(job_uid, node, resource, gpus, needs, attempt, namespace, pool, 0 if node else index, tuple(others))
         for index, node in enumerate(nodes)
     )
 
@@ -75,7 +78,7 @@ class Usage:
         anywhere: dict[tuple[str, int], list[Pod]] = defaultdict(list)
         for pod in pods:
             if pod.node and not pod.terminal:
-                self._take(pod.node, pod.devices, pod.needs, by_claim=pod.uid in claimed)
+                self._take(pod.node, pod.devices, pod.needs, pod.others, by_claim=pod.uid in claimed)
                 if pod.devices:
                     self.uids[pod.node].add(pod.uid)
                 if pod.job_uid:
@@ -90,11 +93,20 @@ class Usage:
                 continue
             pods_there = arrived.get((promise.job_uid, promise.attempt, promise.node), ())
             if not any(promise.kept_by(pod, claimed) for pod in pods_there):
-                self._take(promise.node, {promise.resource: promise.gpus}, promise.needs)
+                devices = {promise.resource: promise.gpus}
+                self._take(promise.node, devices, promise.needs, dict(promise.others))
 
-    def _take(self, node: str, devices: Mapping[str, int], needs: Resources, *, by_claim: bool = False) -> None:
+    def _take(
+        self,
+        node: str,
+        devices: Mapping[str, int],
+        needs: Resources,
+        others: Mapping[str, int],
+        *,
+        by_claim: bool = False,
+    ) -> None:
         self.resources[node] += needs
         if not by_claim and not any(devices.values()):
             self.plain[node] += needs
-        for resource, count in devices.items():
+        for resource, count in (*devices.items(), *others.items()):
             self.devices[node, resource] += count

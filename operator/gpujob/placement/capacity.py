@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from gpujob.finding import Finding, counted
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool, PoolNode
 from gpujob.placement.demand import Demand
+from gpujob.placement.links import has_links, in_one_place, largest_place, place_of
 from gpujob.placement.node_rules import asked_of, disk_needed, largest_image, refusals
 from gpujob.placement.shares import node_needs, smallest
 from gpujob.placement.shortfall import why_busy, why_never
@@ -38,7 +40,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
         return Room(tuple(sorted((node for node, _ in chosen), key=_name)), smallest([needs for _, needs in chosen]))
     able = _able(demand, pool, image_size)
     if len(able) >= demand.nodes:
-        return Room(busy=tuple(why_busy(demand, able, len(chosen))))
+        return Room(busy=tuple(why_busy(demand, pool, able, len(chosen))))
     late = _did_not_come(demand, pool)
     if late:
         return Room(busy=(late,))
@@ -64,13 +66,20 @@ def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
 def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple[PoolNode, Resources]]:
     """Nodes with room, best fit first, and what a pod gets there: as many as the job has pods, all where they are fewer."""
     able, wanted = all_able(demand, pool, image_size), demand.nodes
-    chosen: list[tuple[PoolNode, Resources]] = []
+    places: dict[str, list[tuple[PoolNode, Resources]]] = defaultdict(list)
     for node in pool.stock.with_free(demand.gpus_per_node):
         needs = node_needs(demand, node)
-        if node.left.covers(needs) and (able or not refusals(demand, pool, node, image_size)):
+        if not node.left.covers(needs) or not has_links(demand, node):
+            continue
+        if able or not refusals(demand, pool, node, image_size):
+            chosen = places[place_of(demand, pool, node)]
             chosen.append((node, needs))
             if len(chosen) == wanted:
                 return chosen
+    chosen = max(places.values(), key=len, default=[])
+    if in_one_place(demand, pool):
+        # Where new nodes come to, nobody knows: the gang goes to them alone.
+        chosen = [] if pool.growth else chosen
     coming = _coming(demand, pool)
     if coming and not refusals(demand, pool, coming[0], image_size) and _has_room(demand, coming[0]):
         chosen += [(node, node_needs(demand, node)) for node in coming[: wanted - len(chosen)]]
@@ -80,6 +89,8 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
 def _able(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
     """The nodes that could take a pod of this job if they were empty."""
     nodes = with_coming(demand, pool)
+    if in_one_place(demand, pool):
+        return largest_place(demand, pool, [node for node in nodes if not refusals(demand, pool, node, image_size)])
     if pool.growth is None and pool.stock.open == len(nodes) and all_able(demand, pool, image_size):
         return list(nodes)
     return [node for node in nodes if not refusals(demand, pool, node, image_size)]
@@ -110,7 +121,8 @@ def telling_size(image_size: int | None, untold: int) -> int | None:
 
 def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     """Whether it is plain that a pool without room now can have it later: enough of its nodes can take such pods."""
-    return pool.stock.open >= demand.nodes and all_able(demand, pool, image_size)
+    enough = pool.stock.open >= demand.nodes and not in_one_place(demand, pool)
+    return enough and all_able(demand, pool, image_size)
 
 
 def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:

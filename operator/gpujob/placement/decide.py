@@ -33,6 +33,8 @@ MISCONFIGURING: Final = frozenset(
         Reason.LABELS_CONTRADICT,
         Reason.NO_DEVICE_PLUGIN,
         Reason.NO_DEVICE_CLASS,
+        Reason.NAMESPACE_UNKNOWN,
+        Reason.POD_SECURITY_BLOCKED,
         Reason.RUNTIME_CLASS_MISSING,
         Reason.RUNTIME_UNKNOWN,
         Reason.POOL_UNKNOWN,

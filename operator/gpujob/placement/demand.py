@@ -117,7 +117,7 @@ class Demand:
     gfx_override: str | None = None
     """The job's HSA_OVERRIDE_GFX_VERSION; empty where only the pod will know it."""
     namespace: str = ""
-    """The job's namespace where quotas hold; empty elsewhere, so that equal jobs of many namespaces are one demand."""
+    """The job's namespace where it matters; empty elsewhere, so that equal jobs of many namespaces are one demand."""
     wait_seconds: int = 0
     """Seconds that the job still waits for a better pool than those with room; 0 takes what is free now."""
     pools_away: tuple[tuple[str, str], ...] = ()

@@ -14,6 +14,7 @@ from gpujob.catalog.records import Catalog
 from gpujob.finding import ExactDollars, Finding, listed, nearest
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import gfx_override
+from gpujob.placement.access import namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.placement.memory import memory_too_small, memory_unknown, needed, unknown_model
 from gpujob.vocabulary import DeviceKind, Precision, Reason, Vendor
@@ -206,6 +207,9 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     price_over_cap,
     price_unknown,
     runtime_class_missing,
+    namespace_excluded,
+    pod_security_blocked,
+    part_of_a_node,
 )
 
 

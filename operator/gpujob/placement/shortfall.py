@@ -8,6 +8,7 @@ from gpujob.finding import Cores, Finding, Need, Size, counted, listed
 from gpujob.fleet.objects import Taint
 from gpujob.fleet.pools import Pool, PoolNode
 from gpujob.placement.demand import Demand
+from gpujob.placement.links import out_of_links, too_scattered
 from gpujob.placement.node_rules import asked_of, disk_needed, refusals
 from gpujob.placement.shares import node_needs
 from gpujob.vocabulary import Reason
@@ -19,6 +20,7 @@ def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_siz
     if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
         yield _pool_too_small(demand, pool)
     yield from _tainted(pool, nodes)
+    yield from too_scattered(demand, pool, [node for node, r in zip(nodes, reasons, strict=True) if not r])
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):
         yield from _nodes_too_small(demand, nodes)
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
@@ -118,7 +120,7 @@ def _all(nodes: Sequence[PoolNode]) -> str:
     return f"{len(nodes)} ({coming} of them to be added)" if coming else f"{len(nodes)}"
 
 
-def why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
+def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
     """Why nodes that could take the gang if they were empty do not take it now; `with_room` of them do."""
     ready = [node for node in able if node.unready is None]
     unready = [node.unready for node in able if node.unready is not None]
@@ -128,6 +130,10 @@ def why_busy(demand: Demand, able: list[PoolNode], with_room: int) -> Iterable[F
     on = f"on each of {demand.nodes} nodes" if demand.nodes > 1 else "on one node"
     if not ready:
         yield from _first_of_each_reason(unready)
+        return
+    unlinked = out_of_links(demand, pool, ready)
+    if unlinked is not None:
+        yield unlinked
         return
     crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
     needed = counted(gpus, "free GPU")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from gpujob.api.gpujob import GPUJob, GPUJobSpec, ShapeChoice
+from gpujob.fleet.fabric import Fabric
 from gpujob.fleet.pools import Pool
 from gpujob.placement.decision import Choice
 from gpujob.quantity import format_dollars
@@ -18,6 +20,12 @@ from gpujob.vocabulary import FIELD_MANAGER, Annotation, Backend, Label, Preflig
 
 Manifest = dict[str, Any]
 """A Kubernetes object or a part of one, as JSON has it."""
+
+PORT: Final = 29500
+"""torchrun's own default port; pods do not share a network, so it is free in every one."""
+
+HOST_PORTS: Final = (20_000, 9_500)
+"""The first of the ports for pods on the host's network and how many: below those of torchrun, NodePorts and clients."""
 
 HINT_LIMIT: Final = 60_000
 """The most characters of a placement hint; the API server takes 262,144 for all annotations of an object."""
@@ -125,6 +133,24 @@ class Attempt(Numbered):
     def gang(self) -> bool:
         """Whether pods must find each other."""
         return self.nodes > 1
+
+    @property
+    def fabric(self) -> Fabric | None:
+        """What the pods of a gang get of the pool's network; None for a single pod."""
+        return self.pool.fabric if self.gang else None
+
+    @property
+    def on_host_network(self) -> bool:
+        """Whether the pods share the network of their hosts."""
+        return self.fabric is not None and self.fabric.host_network
+
+    @property
+    def port(self) -> int:
+        """Where the pods of the gang meet: on the host's network every attempt needs one of its own."""
+        if not self.on_host_network:
+            return PORT
+        first, count = HOST_PORTS
+        return first + int(hashlib.sha256(self.name.encode()).hexdigest(), 16) % count
 
     @property
     def gpus(self) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from gpujob.render import reporting
+from gpujob.render import host, reporting
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.code import code_folder
 from gpujob.render.devices import with_devices
 from gpujob.render.environment import as_written
 from gpujob.render.folders import CODE, Folder, folders, read_only
-from gpujob.render.security import container_security
+from gpujob.render.resources import limited
+from gpujob.render.security import container_security, security_on_devices
 
 
 def own_folders(attempt: Attempt) -> list[Folder]:
@@ -33,9 +34,21 @@ def on_devices(attempt: Attempt, variables: list[Manifest]) -> Manifest:
         "volumeMounts": [
             *(folder.as_mount for folder in own_folders(attempt)),
             *reporting.mounts(attempt),
+            *host.device_mounts(attempt),
             *as_written(spec.volume_mounts),
         ],
-        "securityContext": container_security(read_only=read_only(spec)),
+        "securityContext": security_on_devices(attempt, read_only=read_only(spec)),
         # The last lines of a failed program's output are then in the pod's status.
         "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def without_devices(attempt: Attempt, variables: list[Manifest]) -> Manifest:
+    """The same without the devices and what comes with them."""
+    mounts = host.device_mounts(attempt)
+    container = on_devices(attempt, variables)
+    return container | {
+        "resources": limited(attempt.choice.needs),
+        "volumeMounts": [mount for mount in container["volumeMounts"] if mount not in mounts],
+        "securityContext": container_security(read_only=read_only(attempt.spec)),
     }

@@ -6,6 +6,7 @@ the next one that asks for them, and a claim is the pod's.
 
 from __future__ import annotations
 
+from gpujob.fleet.objects import HOST_DEVICES
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.claims import CLAIM
 from gpujob.render.resources import limited
@@ -13,7 +14,8 @@ from gpujob.render.resources import limited
 
 def with_devices(attempt: Attempt) -> Manifest:
     """The container's resources: the pod's share of the node and its devices, by a resource's name or by claim."""
-    needs = attempt.choice.needs
-    if attempt.pool.request is not None:
-        return {**limited(needs), "claims": [{"name": CLAIM}]}
-    return limited(needs, attempt.pool.resource, attempt.gpus)
+    devices = dict(attempt.fabric.resources) if attempt.fabric else {}
+    if attempt.pool.request is None and attempt.pool.resource != HOST_DEVICES:
+        devices = {attempt.pool.resource: attempt.gpus, **devices}
+    resources = limited(attempt.choice.needs, devices)
+    return {**resources, "claims": [{"name": CLAIM}]} if attempt.pool.request else resources

@@ -8,7 +8,7 @@ from typing import Final
 from gpujob.api.gpujob import EnvironmentByBackend
 from gpujob.api.shapes import Shape
 from gpujob.catalog.architecture import OVERRIDE
-from gpujob.render import amd, folders, nvidia, torchrun
+from gpujob.render import amd, folders, host, nvidia, torchrun
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.vocabulary import Backend, Reason
 
@@ -40,7 +40,14 @@ def _reserved_variables(attempt: Attempt) -> list[Manifest]:
         "GPUJOB_POOL": pool.name,
     }
     named: list[Manifest] = [{"name": name, "value": value} for name, value in facts.items()]
-    return [*named, *torchrun.for_torchrun(attempt), *([nvidia.NO_DEVICES] if attempt.amd else [])]
+    return [*named, *torchrun.for_torchrun(attempt), *_visible(attempt)]
+
+
+def _visible(attempt: Attempt) -> list[Manifest]:
+    """What NVIDIA's container runtime is told; nothing where a device plugin or a DRA driver tells it."""
+    if attempt.amd:
+        return [nvidia.NO_DEVICES]
+    return [host.ALL_DEVICES] if attempt.pool.host_devices else []
 
 
 def _defaults(attempt: Attempt) -> list[Manifest]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpujob.render import host
 from gpujob.render.attempt import Attempt, Manifest
 
 
@@ -23,9 +24,14 @@ def affinity(attempt: Attempt) -> Manifest:
         for node in filter(None, attempt.choice.nodes)
     ] or [{"matchExpressions": [architecture, *_any_of_the_pool(attempt)]}]
     rules: Manifest = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
-    if attempt.gang:
-        apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": attempt.selector}}
-        rules["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
+    mine = {"labelSelector": {"matchLabels": attempt.selector}}
+    apart = [{"topologyKey": "kubernetes.io/hostname", **mine}] if attempt.gang else []
+    apart += host.apart(attempt)
+    if apart:
+        rules["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": apart}
+    if attempt.fabric is not None and attempt.fabric.topology_key:
+        together = {"topologyKey": attempt.fabric.topology_key, **mine}
+        rules["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [together]}
     return rules
 
 

@@ -13,10 +13,9 @@ from gpujob.api.pods import Volume
 from gpujob.quantity import parse_bytes
 from gpujob.render import nvidia
 from gpujob.render.attempt import Attempt, Manifest
-from gpujob.render.container import arguments, on_devices, own_folders
+from gpujob.render.container import arguments, on_devices, own_folders, without_devices
 from gpujob.render.environment import environment
 from gpujob.render.folders import SHARED_MEMORY
-from gpujob.render.resources import limited
 from gpujob.render.runner import FOLDER, NOTES
 from gpujob.vocabulary import PREFLIGHT, DeviceKind, PreflightMode
 
@@ -59,7 +58,7 @@ def preflight_container(attempt: Attempt) -> list[Manifest]:
         return [{"name": PREFLIGHT, "command": ["/bin/sh", "-c", START, PREFLIGHT], "args": words or [""], **container}]
     if attempt.reports:
         variables = [entry for entry in environment(attempt) if entry["name"] != nvidia.VISIBLE_DEVICES]
-        container = on_devices(attempt, [*variables, nvidia.NO_DEVICES]) | {"resources": limited(attempt.choice.needs)}
+        container = without_devices(attempt, [*variables, nvidia.NO_DEVICES])
         return [{"name": NOTE, "command": ["/bin/sh", "-c", NOTE_PYTHONPATH], **container}]
     return []
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from gpujob.fleet.objects import Resources
 from gpujob.quantity import format_millicores, quantity_of_bytes
 from gpujob.render.attempt import Manifest
 
 
-def limited(needs: Resources, device: str | None = None, count: int = 0) -> Manifest:
-    """The container's resources; `device` is the pool's real resource name."""
+def limited(needs: Resources, devices: Mapping[str, int] = MappingProxyType({})) -> Manifest:
+    """The container's resources; `devices` go by their real resource names."""
     amounts = {"cpu": format_millicores(needs.millicores), "memory": quantity_of_bytes(needs.memory)}
     if needs.storage:
         amounts["ephemeral-storage"] = quantity_of_bytes(needs.storage)
-    if device:
-        amounts[device] = str(count)
+    amounts |= {resource: str(count) for resource, count in devices.items()}
     return {"requests": amounts, "limits": dict(amounts)}

@@ -32,6 +32,16 @@ def pod_security(attempt: Attempt) -> Manifest:
     return context
 
 
+def security_on_devices(attempt: Attempt, *, read_only: bool) -> Manifest:
+    """That of a container which gets the devices: what an admin's pool needs besides, and nothing of the job's wish."""
+    if attempt.pool.host_devices:
+        return {"privileged": True} | ({"readOnlyRootFilesystem": True} if read_only else {})
+    context = container_security(read_only=read_only)
+    if attempt.fabric is not None and attempt.fabric.lock_memory:
+        context["capabilities"]["add"] = ["IPC_LOCK"]
+    return context
+
+
 def container_security(*, read_only: bool) -> Manifest:
     """A container's security context; devices of a device plugin need no privilege."""
     context: Manifest = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from gpujob.render.attempt import Attempt, Manifest, Numbered
-from gpujob.render.torchrun import PORT
+from gpujob.render.attempt import PORT, Attempt, Manifest, Numbered
 
 
 def service(attempt: Attempt) -> Manifest | None:
     """The Service of a gang; None for a single pod, which meets nobody."""
-    return rendezvous(attempt) if attempt.gang else None
+    return rendezvous(attempt, attempt.port) if attempt.gang else None
 
 
-def rendezvous(attempt: Numbered) -> Manifest:
-    """The Service of an attempt whatever was chosen for it: to make it again when somebody deleted it."""
+def rendezvous(attempt: Numbered, port: int = PORT) -> Manifest:
+    """The Service of an attempt whatever was chosen for it: to make it again when somebody deleted it.
+
+    Names are all that it gives; the port is for people to read.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -22,6 +24,6 @@ def rendezvous(attempt: Numbered) -> Manifest:
             # Workers look up rank 0 before it is Ready, and it gets Ready only once they have joined.
             "publishNotReadyAddresses": True,
             "selector": attempt.selector,
-            "ports": [{"name": "rendezvous", "port": PORT, "targetPort": PORT, "protocol": "TCP"}],
+            "ports": [{"name": "rendezvous", "port": port, "targetPort": port, "protocol": "TCP"}],
         },
     }

@@ -16,9 +16,6 @@ from typing import Final
 
 from gpujob.render.attempt import Attempt, Manifest
 
-PORT: Final = 29500
-"""torchrun's own default port; pods do not share a network, so it is free in every one."""
-
 _INDEX: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 """Where the Job controller writes a pod's index. Not $(JOB_COMPLETION_INDEX): it appends that variable to the
 container's, and Kubernetes expands only what comes earlier."""
@@ -39,7 +36,7 @@ def for_torchrun(attempt: Attempt) -> list[Manifest]:
         _index("PET_NODE_RANK"),
         {"name": "PET_RDZV_BACKEND", "value": "static"},
         {"name": "PET_MASTER_ADDR", "value": master_address(attempt)},
-        {"name": "PET_MASTER_PORT", "value": str(PORT)},
+        {"name": "PET_MASTER_PORT", "value": str(attempt.port)},
     ]
 
 
@@ -52,7 +49,7 @@ def for_other_programs(attempt: Attempt) -> list[Manifest]:
     """
     variables: list[Manifest] = [
         {"name": "MASTER_ADDR", "value": master_address(attempt)},
-        {"name": "MASTER_PORT", "value": str(PORT)},
+        {"name": "MASTER_PORT", "value": str(attempt.port)},
         _index("NODE_RANK"),
     ]
     if attempt.gang and attempt.gpus == 1:

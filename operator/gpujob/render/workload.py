@@ -6,7 +6,7 @@ from collections.abc import Set
 from typing import Final
 
 from gpujob.api.pods import PodMetadata
-from gpujob.render import nvidia, reporting
+from gpujob.render import host, nvidia, reporting
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.claims import pod_claims, told
 from gpujob.render.code import copy_container, source_volume
@@ -60,12 +60,13 @@ def _pod_metadata(attempt: Attempt) -> Manifest:
     mesh = {} if ISTIO in user.labels or ISTIO in user.annotations else {ISTIO: "false"}
     stay = {} if attempt.pool.capacity_type is CapacityType.SPOT else STAY
     return {
-        "labels": {**mesh, **user.labels, **attempt.labels},
+        "labels": {**mesh, **user.labels, **attempt.labels, **host.labels(attempt)},
         "annotations": {
             **mesh,
             LINKERD: "disabled",
             **stay,
             **user.annotations,
+            **(dict(attempt.fabric.annotations) if attempt.fabric else {}),
             Annotation.JOB_NAME: attempt.job.metadata.name,
         },
     }
@@ -82,6 +83,8 @@ def _pod(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
         "affinity": affinity(attempt),
         "tolerations": tolerations(attempt),
         "terminationGracePeriodSeconds": GRACE_SECONDS if grace is None else grace,
+        # Without the policy a pod on the host's network asks the host's DNS, which knows no Service.
+        **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if attempt.on_host_network else {}),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "imagePullSecrets": as_written(spec.image_pull_secrets),
@@ -93,6 +96,7 @@ def _pod(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
             *(folder.as_volume for folder in own_folders(attempt)),
             *source_volume(attempt),
             *reporting.volumes(attempt),
+            *host.device_volumes(attempt),
             *as_written(spec.volumes),
         ],
     }
@@ -104,7 +108,8 @@ def _train(attempt: Attempt) -> Manifest:
         "name": TRAIN,
         "command": list(attempt.spec.command),
         "args": arguments(attempt),
-        "ports": reporting.ports(attempt),
+        # On the host's network a declared port is taken of the node, and the next pod would find none.
+        "ports": [] if attempt.on_host_network else reporting.ports(attempt),
         **on_devices(attempt, reporting.with_reporter(attempt, environment(attempt))),
     }
     return _without_blanks(container)

@@ -84,9 +84,11 @@ def place_all(
     A job that cannot be decided about is told to `failed` and left out; without it the error is raised.
     """
     without_room: dict[Demand, Answer] = {}
+    choosy = fleet.asks_namespaces
     for job in sorted(jobs, key=lambda job: (job.created, job.uid)):
-        # Only quotas tell namespaces apart.
-        demand = replace(job.demand, namespace=job.namespace) if job.namespace in fleet.quotas else job.demand
+        # Nothing else tells namespaces apart, so that equal jobs of many of them are one demand.
+        apart = choosy or job.namespace in fleet.quotas or job.demand.as_root
+        demand = replace(job.demand, namespace=job.namespace) if apart else job.demand
         try:
             answer = without_room.get(demand) or Answer(demand, fleet, catalog)
         except Exception as error:  # whatever one job asks, the others are placed

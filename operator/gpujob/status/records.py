@@ -65,6 +65,8 @@ class ChildRecord:
     gpus: int
     needs: Resources
     hint: Hint
+    others: tuple[tuple[str, int], ...] = ()
+    """Devices that are no GPUs, for each pod."""
     created: str = ""
     ended: str = ""
     """Complete, Failed or nothing."""
@@ -84,7 +86,7 @@ class ChildRecord:
         # Pods that wait for nodes to be added are pinned to none.
         nodes = self.nodes or ("",) * min(self.pods, MOST_PODS)
         return promises_of(
-            self.owner_uid, self.attempt, self.namespace, nodes, pool, self.resource, self.gpus, self.needs
+            self.owner_uid, self.attempt, self.namespace, nodes, pool, self.resource, self.gpus, self.needs, self.others
         )
 
 
@@ -168,6 +170,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         resource=device[0],
         gpus=device[1],
         needs=use.needs,
+        others=tuple(sorted(use.others.items())),
         hint=_hint(annotations.get(Annotation.PLACEMENT)),
         created=str(metadata.get("creationTimestamp", "")),
         ended=str(end.get("type", "")),

@@ -24,6 +24,7 @@ KINDS = {
     "/apis/gpujob.dev/v1alpha1/gpujobprofiles": "GPUJobProfile",
     "/apis/node.k8s.io/v1/runtimeclasses": "RuntimeClass",
     "/api/v1/resourcequotas": "ResourceQuota",
+    "/api/v1/namespaces": "Namespace",
     "/apis/resource.k8s.io/v1/resourceslices": "ResourceSlice",
     "/apis/resource.k8s.io/v1/resourceclaims": "ResourceClaim",
     "/apis/resource.k8s.io/v1/deviceclasses": "DeviceClass",

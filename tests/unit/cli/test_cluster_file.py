@@ -53,7 +53,9 @@ def test_other_kinds_and_kinds_of_other_groups_are_passed_over() -> None:
 def test_namespaces_quotas_and_resource_slices_are_kept() -> None:
     slices = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    assert [one["kind"] for one in read_cluster([slices, space]).others] == ["Namespace", "ResourceSlice"]
+    read = read_cluster([slices, space])
+    assert [one["kind"] for one in read.others] == ["ResourceSlice"]
+    assert read.namespaces.keys() == {"team"}
 
 
 HOSTILE = [

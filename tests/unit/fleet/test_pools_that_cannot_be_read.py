@@ -22,7 +22,7 @@ X = {"pool": "x"}
 @pytest.mark.parametrize(
     "spec",
     [
-        {"namespaceSelector": {"matchLabels": {"team": "a"}}},
+        {"namespaceSelector": {"matchLabel": {"team": "a"}}},
         {"taints": [{"key": "k"}]},
         {"price": {"perGPUHour": "cheap"}},
         {"memoryPerGPU": "-1Gi"},

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from gpujob.api.gpujob import GPUJob
 from gpujob.catalog.records import Accelerator
-from gpujob.fleet.objects import Resources
+from gpujob.fleet.fabric import Fabric
+from gpujob.fleet.objects import HOST_DEVICES, Resources
 from gpujob.fleet.pools import Pool
 from gpujob.fleet.portion import Portion
 from gpujob.fleet.pricing import PoolPrice
+from gpujob.fleet.request import DeviceRequest
 from gpujob.placement.decision import Candidate, Choice, ImageChoice
 from gpujob.placement.demand import Gang
 from gpujob.quantity import GI
@@ -53,6 +55,13 @@ H100: Final = Pool(
     capacity_type=CapacityType.RESERVED,
     price=None,
     nodes=(),
+)
+FABRIC: Final = Fabric(
+    resources=(("rdma/hca", 1),),
+    lock_memory=True,
+    annotations=(("k8s.v1.cni.cncf.io/networks", "rail-a,rail-b"),),
+    host_network=True,
+    topology_key="example.com/leaf",
 )
 ROCM_IMAGE: Final = ImageChoice("pytorch-rocm", "registry.example/pytorch-rocm:2.10", Backend.ROCM)
 CUDA_IMAGE: Final = ImageChoice("pytorch-cuda", "registry.example/pytorch-cuda:2.10", Backend.CUDA)
@@ -247,6 +256,32 @@ SAMPLES: Final = {
             gpus=4,
         ),
     ),
+    "claimed-nvidia": Sample(
+        job_of(command=["python", "train.py"]),
+        choice_of(
+            replace(
+                H100,
+                resource="gpu.nvidia.com/gpu",
+                request=DeviceRequest("resource.k8s.io/v1", "gpu.nvidia.com", ('device.driver == "x"',)),
+            ),
+            "h100-4",
+            gpus=2,
+        ),
+        frozenset({"nvidia"}),
+    ),
+    "claimed-amd-gang-v1beta1": Sample(
+        job_of(command=["torchrun", "train.py"]),
+        choice_of(
+            replace(
+                MI300X,
+                resource="gpu.amd.com/amdgpu",
+                request=DeviceRequest("resource.k8s.io/v1beta1", "gpu.amd.com"),
+            ),
+            "mi300x-0",
+            "mi300x-1",
+            gpus=8,
+        ),
+    ),
     "slice-nvidia": Sample(
         job_of(command=["python", "train.py"], placement={"devices": ["Partition"]}),
         choice_of(
@@ -262,5 +297,24 @@ SAMPLES: Final = {
             needs=Resources(2_000, 32 * GI, 20 * GI, 1),
         ),
         frozenset({"nvidia"}),
+    ),
+    "host-devices-amd": Sample(
+        job_of(command=["torchrun", "train.py"]),
+        choice_of(replace(MI300X, resource=HOST_DEVICES, host_devices=True), "mi300x-0", gpus=8),
+    ),
+    "host-devices-nvidia-gang": Sample(
+        job_of(command=["torchrun", "train.py"], volumes=[{"name": "gpujob-nvidia0", "emptyDir": {}}]),
+        choice_of(replace(H100, resource="nvidia.com/gpu", host_devices=True), "h100-0", "h100-1", gpus=2),
+        frozenset({"nvidia"}),
+    ),
+    "fabric-gang": Sample(
+        job_of(
+            command=["torchrun", "train.py"],
+            podMetadata={"annotations": {"k8s.v1.cni.cncf.io/networks": "mine", "team": "a"}},
+        ),
+        choice_of(replace(H100, fabric=FABRIC), "h100-0", "h100-1", gpus=8),
+    ),
+    "fabric-single": Sample(
+        job_of(command=["torchrun", "train.py"]), choice_of(replace(H100, fabric=FABRIC), "h100-0", gpus=8)
     ),
 }
