@@ -17,6 +17,7 @@ from gpujob.catalog.load import load_catalog
 from gpujob.placement import explain
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import demand_of
+from gpujob.placement.fixes import NOT_FOUND
 from gpujob.placement.why_not import why_not
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.vocabulary import Outcome, Reason, Verdict
@@ -173,7 +174,7 @@ def test_only_what_lies_in_the_cluster_is_hopeless(objects: list[Object], spec: 
     for candidate in decision.candidates:
         assert candidate.outcome in (Outcome.REJECTED, Outcome.MISCONFIGURED)
         reasons = {finding.reason for finding in candidate.reasons}
-        if "changes of the job would be needed" in decision.hopeless:
+        if "changes of the job would be needed" in decision.hopeless or NOT_FOUND in decision.hopeless:
             continue
         no_gpus_allowed = Reason.QUOTA_EXCEEDED in reasons or "ResourceQuota" in decision.hopeless
         assert reasons & IN_THE_CLUSTER or no_gpus_allowed or Reason.MEM_TOO_SMALL in reasons, (

@@ -5,6 +5,7 @@ Every change is decided before it is told, so that applying it really helps. Of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -37,6 +38,8 @@ from gpujob.placement.wishes import (
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
 HOPELESS: Final = "no change of the job makes it fit"
+NOT_FOUND: Final = "no change of the job was found that makes it fit"
+"""Where there were more changes than were tried."""
 
 MOST_CHANGES: Final = 3
 """Changes that are told together at most; of more than that nobody sees that it is still the same job."""
@@ -124,28 +127,44 @@ def _searched(
     start = _Step(0, (), decision.demand, only)
     steps = _distinct(_steps(start, candidates, decision.problems, fleet, catalog), ())
     seen: set[object] = set()
+    whole = True
     for _ in range(MOST_CHANGES):
         for step in steps[:TRIED]:
             if _helps(step, fleet, catalog):
                 return step
         seen.update(_key(step) for step in steps)
-        tried = steps[:PURSUED]
+        tried = _pursued(steps)
+        whole = whole and len(tried) == len(steps)
         further = (more for step in tried for more in _further(step, fleet, catalog))
         steps = _distinct(further, seen)
         if not steps:
-            return _hopeless(candidates, tried, fleet, catalog)
-    return f"more than {MOST_CHANGES} changes of the job would be needed"
+            return _hopeless(HOPELESS if whole else NOT_FOUND, candidates, tried, fleet, catalog)
+    return f"more than {MOST_CHANGES} changes of the job would be needed" if whole else NOT_FOUND
 
 
-def _hopeless(candidates: Iterable[Candidate], steps: Iterable[_Step], fleet: Fleet, catalog: Catalog) -> str:
+def _pursued(steps: Iterable[_Step]) -> list[_Step]:
+    """The nearest steps, of those that change the same fields at most a quarter: many pools are alike."""
+    alike: Counter[tuple[str, ...]] = Counter()
+    found = []
+    for step in steps:
+        fields = tuple(sorted(change.field for change in step.changes))
+        alike[fields] += 1
+        if alike[fields] <= PURSUED // 4:
+            found.append(step)
+    return found[:PURSUED]
+
+
+def _hopeless(
+    sentence: str, candidates: Iterable[Candidate], steps: Iterable[_Step], fleet: Fleet, catalog: Catalog
+) -> str:
     """That no change of the job helps, with what is in the way of the nearest change where that is not told yet."""
     told = {finding.message for candidate in candidates for finding in candidate.reasons}
     for step in steps:
         left = _after(step, fleet, catalog).candidates[:1]
         first = next((finding for candidate in left for finding in candidate.reasons), None)
         if first is not None and first.message not in told:
-            return f"{HOPELESS}: {_said(step)} still {first.message}"
-    return HOPELESS
+            return f"{sentence}: {_said(step)} still {first.message}"
+    return sentence
 
 
 def _further(step: _Step, fleet: Fleet, catalog: Catalog) -> Iterator[_Step]:
