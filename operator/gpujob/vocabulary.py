@@ -276,6 +276,8 @@ class Reason(StrEnum):
     POOL_TOO_SMALL = "PoolTooSmall"
     NODE_TOO_SMALL = "NodeTooSmall"
     DISK_TOO_SMALL = "DiskTooSmall"
+    ZONE_CONFLICT = "ZoneConflict"
+    ACCESS_MODE = "AccessMode"
     PRICE_CAP = "PriceCap"
     PRICE_UNKNOWN = "PriceUnknown"
 
@@ -295,6 +297,7 @@ class Reason(StrEnum):
     FEATURE_UNKNOWN = "FeatureUnknown"
     FRAMEWORK_UNKNOWN = "FrameworkUnknown"
     MODEL_UNKNOWN = "ModelUnknown"
+    VOLUME_MISSING = "VolumeMissing"
     INVALID_SPEC = "InvalidSpec"
     NAME_CONFLICT = "NameConflict"
     CHILD_REFUSED = "ChildRefused"

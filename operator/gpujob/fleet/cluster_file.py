@@ -24,6 +24,7 @@ from gpujob.fleet.objects import Node, Pod, read_node, read_pod
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.quota import Quotas, quotas_of, read_quota
 from gpujob.fleet.read import read_fleet
+from gpujob.fleet.volumes import Volumes, volumes_of
 from gpujob.untrusted import table
 from gpujob.vocabulary import GROUP, Label
 
@@ -35,6 +36,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "Pod": "",
     "Namespace": "",
     "ResourceQuota": "",
+    "PersistentVolumeClaim": "",
+    "PersistentVolume": "",
     "RuntimeClass": "node.k8s.io",
     "ResourceSlice": "resource.k8s.io",
     "ResourceClaim": "resource.k8s.io",
@@ -67,6 +70,7 @@ class ClusterObjects:
     runtime_classes: frozenset[str] = frozenset()
     quotas: Quotas = field(default_factory=dict, hash=False)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict, hash=False)
+    volumes: Volumes = field(default_factory=dict, hash=False)
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     """GPUJobProfiles and the objects of DRA as they came."""
     published_at: str | None = None
@@ -97,7 +101,9 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
         fleet = read_fleet(
             objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes, inventory=inventory
         )
-    return replace(fleet, quotas=objects.quotas, namespaces=objects.namespaces), catalog
+    # Published pools tell no node's name or labels, so nothing can be said of volumes.
+    volumes = {} if objects.published_only else objects.volumes
+    return replace(fleet, quotas=objects.quotas, namespaces=objects.namespaces, volumes=volumes), catalog
 
 
 def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
@@ -203,6 +209,9 @@ class _Reading:
             quotas=quotas_of(
                 (namespace or "default", read_quota(item))
                 for (namespace, _), item in self._found["ResourceQuota"].items()
+            ),
+            volumes=volumes_of(
+                self._found["PersistentVolumeClaim"].values(), self._found["PersistentVolume"].values(), nodes
             ),
             published_at=max(filter(None, map(_status_written, self._found["GPUPool"].values())), default=None),
             unread=tuple(self.unread),

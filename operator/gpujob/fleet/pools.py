@@ -22,6 +22,7 @@ from gpujob.fleet.request import DeviceRequest
 from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.stock import Stock
 from gpujob.fleet.taints import TOLERATED_KEYS
+from gpujob.fleet.volumes import Volumes
 from gpujob.vocabulary import CapacityType, DeviceKind, Vendor
 
 CAPACITY_WORDS: Final = frozenset(kind.value.lower() for kind in CapacityType)
@@ -206,6 +207,8 @@ class Fleet:
     """What namespaces may still take; a namespace without quotas is not there."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """All namespaces, by name."""
+    volumes: Volumes = field(default_factory=dict)
+    """Where PersistentVolumeClaims can be mounted, of namespaces whose claims are known."""
 
     @cached_property
     def asks_namespaces(self) -> bool:

@@ -100,7 +100,8 @@ def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     """Whether each node of the pool could take a pod of this job if it were empty, but for its taints."""
     stock = pool.stock
     return (
-        stock.least_devices >= demand.gpus_per_node
+        demand.mountable is None
+        and stock.least_devices >= demand.gpus_per_node
         and stock.least.covers(asked_of(demand))
         and (image_size is None or stock.least_disk >= disk_needed(demand, image_size))
     )

@@ -43,6 +43,7 @@ MISCONFIGURING: Final = frozenset(
         Reason.FRAMEWORK_UNKNOWN,
         Reason.INVALID_SPEC,
         Reason.MODEL_UNKNOWN,
+        Reason.VOLUME_MISSING,
         Reason.NO_POOL,
     }
 )

@@ -116,6 +116,16 @@ class Demand:
     """The number format that the job says itself; None where the usual one is assumed."""
     gfx_override: str | None = None
     """The job's HSA_OVERRIDE_GFX_VERSION; empty where only the pod will know it."""
+    claims: tuple[str, ...] = ()
+    """PersistentVolumeClaims that its pods mount."""
+    mountable: frozenset[str] | None = None
+    """Nodes on which all of them can be mounted; None: any. Like the rest of this kind it is worked out by `mounts`."""
+    ties: tuple[str, ...] = ()
+    """The claims that leave only these nodes, with what ties them."""
+    single: tuple[str, ...] = ()
+    """The claims that one node at a time can mount."""
+    lost: tuple[str, ...] = ()
+    """The claims that are not there."""
     namespace: str = ""
     """The job's namespace where it matters; empty elsewhere, so that equal jobs of many namespaces are one demand."""
     wait_seconds: int = 0
@@ -216,8 +226,15 @@ def demand_of(job: GPUJob) -> Demand:
         probe_steps=placement.probe.steps if placement and placement.probe else None,
         precision=Precision(spec.model.precision) if spec.model and spec.model.precision else None,
         gfx_override=_gfx_override(spec),
+        claims=_claims(spec),
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )
+
+
+def _claims(spec: GPUJobSpec) -> tuple[str, ...]:
+    named = [each.persistent_volume_claim.claim_name for each in spec.volumes if each.persistent_volume_claim]
+    code = spec.code and spec.code.persistent_volume_claim
+    return tuple(sorted({*named, *([code.claim_name] if code else ())}))
 
 
 def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:

@@ -25,6 +25,8 @@ def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None)
         found.append(Reason.NODE_TOO_SMALL)
     if _disk_short(demand, node, image_size):
         found.append(Reason.DISK_TOO_SMALL)
+    if demand.mountable is not None and not node.coming and node.name not in demand.mountable:
+        found.append(Reason.ZONE_CONFLICT)
     return tuple(found)
 
 

@@ -17,6 +17,7 @@ from gpujob.placement import gfx_override
 from gpujob.placement.access import namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.placement.memory import memory_too_small, memory_unknown, needed, unknown_model
+from gpujob.placement.mounts import volume_of_one_node
 from gpujob.vocabulary import DeviceKind, Precision, Reason, Vendor
 
 PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
@@ -210,6 +211,7 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     namespace_excluded,
     pod_security_blocked,
     part_of_a_node,
+    volume_of_one_node,
 )
 
 
@@ -263,6 +265,9 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             near = nearest(fleet.nearest_pool(word))
             yield Finding(Reason.POOL_UNKNOWN, sentence, (word, near, listed(sorted(pools))))
     yield from unknown_model(demand, catalog)
+    for claim in demand.lost:
+        sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or take it off the job"
+        yield Finding(Reason.VOLUME_MISSING, sentence, (claim,))
     names = {runtime.name for runtime in catalog.runtimes}
     for own in demand.own_images:
         if own.runtime is not None and own.runtime not in names:

@@ -23,6 +23,10 @@ def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_siz
     yield from too_scattered(demand, pool, [node for node, r in zip(nodes, reasons, strict=True) if not r])
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):
         yield from _nodes_too_small(demand, nodes)
+    if any(Reason.ZONE_CONFLICT in r for r in reasons):
+        sentence = "PersistentVolumeClaim {} can be mounted on {} of its {} nodes; use a volume of the pool's zone"
+        left = sum(Reason.ZONE_CONFLICT not in r for r in reasons)
+        yield Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties), left or "none", len(nodes)))
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
         most = Size(max(node.allocatable.storage or 0 for node in nodes))
         sentence = "needs {} of disk for image and job, the largest node has {}"

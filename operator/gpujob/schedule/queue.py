@@ -16,6 +16,7 @@ from gpujob.placement.decide import decide
 from gpujob.placement.decision import Choice, Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.fixes import with_fix
+from gpujob.placement.mounts import mounted
 from gpujob.placement.trying import with_trial
 from gpujob.vocabulary import Verdict
 
@@ -89,6 +90,7 @@ def place_all(
         # Nothing else tells namespaces apart, so that equal jobs of many of them are one demand.
         apart = choosy or job.namespace in fleet.quotas or job.demand.as_root
         demand = replace(job.demand, namespace=job.namespace) if apart else job.demand
+        demand = mounted(demand, fleet, job.namespace)
         try:
             answer = without_room.get(demand) or Answer(demand, fleet, catalog)
         except Exception as error:  # whatever one job asks, the others are placed

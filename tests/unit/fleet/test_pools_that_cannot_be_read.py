@@ -23,7 +23,7 @@ X = {"pool": "x"}
     "spec",
     [
         {"namespaceSelector": {"matchLabel": {"team": "a"}}},
-        {"taints": [{"key": "k"}]},
+        {"taint": [{"key": "k"}]},
         {"price": {"perGPUHour": "cheap"}},
         {"memoryPerGPU": "-1Gi"},
         {"tolerations": {"key": "k"}},
@@ -51,7 +51,7 @@ def test_the_nodes_of_a_pool_that_cannot_be_read_are_held(spec: dict[str, Any]) 
     "selector", [None, 7, {}, {"matchLabels": 3}, {"matchLabel": X}, {"matchExpressions": [{"key": "a"}]}]
 )
 def test_where_not_even_its_selector_can_be_read_every_other_pool_has_a_doubt(selector: Any) -> None:
-    pool = {**gpupool("mine", X), "spec": {"nodeSelector": selector, "namespaceSelector": {}}}
+    pool = {**gpupool("mine", X), "spec": {"nodeSelector": selector, "onlyForTeams": {}}}
     found = decision(node("a", H100, labels=X), pool)
     assert found.verdict is Verdict.PLACED
     doubts = [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.INVALID_SPEC]
@@ -61,18 +61,18 @@ def test_where_not_even_its_selector_can_be_read_every_other_pool_has_a_doubt(se
 
 def test_an_older_pool_keeps_its_nodes_from_one_that_cannot_be_read() -> None:
     older = gpupool("older", X, created="2025-01-01T00:00:00Z")
-    found = decision(node("a", H100, labels=X), older, gpupool("mine", X, namespaceSelector={}))
+    found = decision(node("a", H100, labels=X), older, gpupool("mine", X, onlyForTeams={}))
     assert found.choice is not None
     assert found.choice.candidate.pool.name == "older"
 
 
 def test_the_file_says_it_once() -> None:
-    objects = read_cluster([node("a", H100, labels=X), gpupool("mine", X, namespaceSelector={})])
+    objects = read_cluster([node("a", H100, labels=X), gpupool("mine", X, onlyForTeams={})])
     assert [line.partition(":")[0] for line in objects.unread] == ["GPUPool mine cannot be read, so its nodes are held"]
 
 
 def test_a_published_pool_that_cannot_be_read_holds_nothing() -> None:
-    published = gpupool("mine", X, namespaceSelector={})
+    published = gpupool("mine", X, onlyForTeams={})
     published["metadata"]["labels"] = {"gpujob.dev/discovered": "true"}
     objects = read_cluster([node("a", H100, labels=X), published])
     assert objects.held_pools == ()
@@ -88,7 +88,7 @@ def _live(raw: dict[str, Any]) -> AdminPool:
 @pytest.mark.parametrize("selector", [{"matchLabels": X}, 7])
 def test_the_operator_holds_them_too(selector: Any) -> None:
     raw, catalog = node("a", H100, labels=X), load_catalog()
-    broken = {**gpupool("mine", X), "spec": {"nodeSelector": selector, "namespaceSelector": {}}}
+    broken = {**gpupool("mine", X), "spec": {"nodeSelector": selector, "onlyForTeams": {}}}
     index = FleetIndex(catalog)
     index.put_node(read_node(raw), groups_of(read_node(raw), catalog))
     before = index.fleet()
