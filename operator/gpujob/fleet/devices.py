@@ -26,6 +26,8 @@ TELLING: Final = (
     *("cloud.google.com/", "eks.amazonaws.com/", "k8s.amazonaws.com/", "karpenter.", "kubernetes.azure.com/"),
     *("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
     *("kubernetes.io/arch", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type"),
+    *("gpu.nvidia.com/", "doks.digitalocean.com/gpu-", "nebius.com/gpu-", "accelerator"),
+    "feature.node.kubernetes.io/pci-",
 )
 """What labels begin with that tell of devices, or of where a node comes from. Readers of devices are given no others."""
 

@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 from builders import A100, H100, L4, MI300X, MI325X, Object, decision, fleet, gpupool, node, pool_of
 
+from gpujob.fleet.amd import NFD_MODEL
+from gpujob.fleet.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
+from gpujob.fleet.devices import TELLING
+from gpujob.fleet.nvidia import NFD_DEVICES
 from gpujob.fleet.pools import Pool
 from gpujob.vocabulary import Reason, Verdict
 
@@ -239,3 +243,9 @@ def test_hostile_words_of_clouds_break_nothing() -> None:
             for resource in (NVIDIA, AMD):
                 raw = node("n", labels={key: word, "gpu.nvidia.com/vram": "-5"}, devices={resource: "8"})
                 assert pool_of(fleet(raw), "n", resource).problem is not None
+
+
+def test_every_label_of_a_cloud_reaches_the_readers() -> None:
+    keys = [key for form in FORMS for key in (*form.names, form.memory, form.count, form.maker) if key]
+    keys += [*ACCELERATOR_LABELS, *MACHINE_COUNTS, *NFD_DEVICES, f"{NFD_MODEL}mi300x"]
+    assert [key for key in keys if not key.startswith(TELLING)] == []
