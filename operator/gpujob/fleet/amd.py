@@ -15,7 +15,7 @@ from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding, Size, listed
 from gpujob.fleet.amd_labels import PREFIXES, AmdLabels
 from gpujob.fleet.cloud import machine_maker
-from gpujob.fleet.facts import GIB, PARTS, DeviceFacts, devices_of_machine, identified, readable
+from gpujob.fleet.facts import GIB, LEAST_OF_WHOLE, PARTS, DeviceFacts, devices_of_machine, identified, readable
 from gpujob.fleet.objects import Labels, Node
 from gpujob.fleet.portion import Portion
 from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor, undersized
@@ -255,8 +255,10 @@ def _parts(labels: AmdLabels, offered: int, accelerator: Accelerator | None) -> 
     whole = accelerator.compute_units
     if units and whole and units < whole and whole // units in PARTS:
         return whole // units
-    # A memory label tells the size better than the most that a card can be cut into.
-    return (accelerator.partitions or 1) if offered > MOST_CARDS and not labels.sizes() else 1
+    # A memory label tells the size better than the most that a card can be cut into, unless it is that of whole cards.
+    whole_bytes, sizes = accelerator.card_bytes or 0, labels.sizes()
+    cut = not sizes or min(sizes) * LEAST_OF_WHOLE[1] >= whole_bytes * LEAST_OF_WHOLE[0]
+    return (accelerator.partitions or 1) if offered > MOST_CARDS and cut else 1
 
 
 def _by_size(labels: AmdLabels, resource: str, offered: int, accelerator: Accelerator | None) -> Finding | None:

@@ -210,7 +210,7 @@ def _overridden(group: DeviceGroup, accelerator: Accelerator | None) -> DeviceFa
     if accelerator.vendor is not facts.vendor:
         sentence = "spec.accelerator {} is made by {}, its nodes offer {}"
         problem = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, accelerator.vendor, group.resource))
-        return replace(facts, accelerator=accelerator, memory=None, problem=problem)
+        return replace(facts, accelerator=None, memory=None, problem=problem)
     if facts.problem is not None and not (facts.unnamed or facts.declarable):
         return facts if facts.models else replace(facts, accelerator=accelerator)
     found = named(facts, accelerator)

@@ -149,3 +149,16 @@ def test_of_an_nvidia_virtual_gpu_too(product: str, mebibytes: str, kind: str, n
     assert share in (None, pool.share)
     assert pool.memory is not None
     assert pool.memory <= int(mebibytes) * 1024**2
+
+
+def test_no_machine_has_sixty_four_cards_whatever_old_labels_say_of_their_memory() -> None:
+    pool = pool_of(fleet(node("n", MI300X, 64)), "n")
+    assert (pool.kind, pool.share) == ("Partition", (1, 8))
+    assert pool.memory is not None
+    assert pool.memory < 24 * GIB
+    assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
+
+
+def test_an_accelerator_of_the_other_vendor_is_the_admin_s_to_mend() -> None:
+    admin = gpupool("mine", X, accelerator="MI300X")
+    assert decision(node("n", A100, labels=X), admin).verdict is Verdict.MISCONFIGURED
