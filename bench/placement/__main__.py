@@ -17,6 +17,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Final
 
 import orjson
 
@@ -27,12 +28,22 @@ from gpujob.cluster.mirror import Mirror
 from gpujob.fleet.pools import Fleet
 from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
+from gpujob.placement.demand import Demand
 
 EXPLAINED = 10
 """Of so many decisions one is explained in full, and compared with the choice."""
 
 PAGE = 500
 """Objects in a page of a list, as the operator asks for them."""
+
+
+LISTED: Final = {
+    "nodes": world.nodes,
+    "pods": world.pods,
+    "gpupools": world.gpupools,
+    "resourcequotas": world.quotas,
+}
+"""What the cluster holds of each kind."""
 
 
 class Cluster:
@@ -43,14 +54,14 @@ class Cluster:
         self.book = Book(self.mirror, world.catalog())
         self._version = 1
 
-    def list_all(self) -> float:
+    def list_all(self, kinds: Sequence[str] = tuple(LISTED)) -> float:
         """Takes the cold lists; the seconds that reading them and making the first fleet takes."""
         seconds = 0.0
-        for kind, objects in (("nodes", world.nodes()), ("pods", world.pods())):
-            listing = self.mirror.listing(kind)
-            for page in _pages(objects):
+        for kind in kinds:
+            listing, trim = self.mirror.listing(kind), self.mirror.kinds[kind].trim
+            for page in _pages(LISTED[kind]()):
                 began = time.thread_time()
-                listing.add(orjson.loads(page))
+                listing.add(orjson.loads(trim(page)))
                 seconds += time.thread_time() - began
             began = time.thread_time()
             listing.commit("1")
@@ -129,7 +140,7 @@ def told(name: str, seconds: Sequence[float], loop: float) -> None:
 
 def main(decisions: int) -> None:
     """Prints the table."""
-    loop, cluster = plain_loop(), Cluster()
+    loop, of_nodes, cluster = plain_loop(), Cluster().list_all(("nodes",)), Cluster()
     cold = cluster.list_all()
     fleet: Fleet = cluster.book.fleet()
     nodes, pods = (len(cluster.mirror.objects(kind)) for kind in ("nodes", "pods"))
@@ -140,7 +151,8 @@ def main(decisions: int) -> None:
     gc.collect()
     gc.freeze()
     changes = events()
-    placed, event, snapshot, chosen, explained = 0, list[float](), list[float](), list[float](), list[float]()
+    placed, event, snapshot, explained = 0, list[float](), list[float](), list[float]()
+    chosen: list[tuple[float, Demand]] = []
     for demand in world.demands(decisions):
         kind, pod = next(changes)
         began = time.thread_time()
@@ -151,18 +163,20 @@ def main(decisions: int) -> None:
         snapshot.append(time.thread_time() - began)
         began = time.thread_time()
         pick = choose(demand, fleet, cluster.book.catalog)
-        chosen.append(time.thread_time() - began)
+        chosen.append((time.thread_time() - began, demand))
         placed += pick.choice is not None
         if len(chosen) % EXPLAINED == 0:
             began = time.thread_time()
             decision = decide(demand, fleet, cluster.book.catalog)
             explained.append(time.thread_time() - began)
             assert (decision.verdict, decision.choice) == (pick.verdict, pick.choice)
-    told("choice", chosen, loop)
+    told("choice", [seconds for seconds, _ in chosen], loop)
+    told("choice of jobs with a model", [seconds for seconds, demand in chosen if demand.model], loop)
     told("full explanation", explained, loop)
     told("pod event", event, loop)
     told("snapshot after a pod event", snapshot, loop)
-    told("cold lists to the first fleet", [cold], loop)
+    told("cold list of nodes to a fleet", [of_nodes], loop)
+    told("all cold lists to a fleet", [cold], loop)
     print(f"{placed} of {decisions} jobs have a place; mirror, book and fleet hold {memory() / 2**20:.0f} MiB")
 
 

@@ -22,6 +22,7 @@ Object = dict[str, Any]
 NODES_A_POOL: Final = 100
 RUNTIMES: Final = 30
 GPUS: Final = 8
+NAMESPACES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +176,61 @@ def catalog() -> Catalog:
     )
 
 
+def gpupools() -> Iterator[Object]:
+    """Ten of the pools are an admin's, with prices of his own."""
+    for number in (7, 15):
+        for region in REGIONS:
+            labels = {
+                "node.kubernetes.io/instance-type": f"gpu{number}.48xlarge",
+                "topology.kubernetes.io/region": region,
+            }
+            name = f"ours-{number}-{region}"
+            yield {
+                "apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool",
+                "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1",
+                             "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "spec": {"nodeSelector": {"matchLabels": labels}, "price": {"perGPUHour": "2.50"}},
+            }  # fmt: skip
+
+
+def quotas() -> Iterator[Object]:
+    """Namespaces that may still take a few GPUs, of one vendor or of both."""
+    for number in range(NAMESPACES):
+        hard = {"requests.nvidia.com/gpu": str(8 + number), "pods": "100"}
+        if number % 2:
+            hard["requests.amd.com/gpu"] = "16"
+        name = f"quota-{number}"
+        yield {
+            "metadata": {"name": name, "namespace": f"team-{number}", "uid": f"uid-{name}", "resourceVersion": "1"},
+            "spec": {"hard": hard}, "status": {"hard": hard, "used": {"requests.nvidia.com/gpu": "4", "pods": "3"}},
+        }  # fmt: skip
+
+
 def demands(count: int) -> list[Demand]:
-    """What so many jobs ask, no two alike: sizes differ to the mebibyte, wishes are mixed."""
+    """What so many jobs ask, no two alike: sizes differ to the mebibyte, wishes are mixed, one in five has a quota."""
     chance = random.Random(2)
-    return [demand_of(read_gpujob(_manifest(number, chance))) for number in range(count)]
+    found = [demand_of(read_gpujob(_manifest(number, chance))) for number in range(count)]
+    return [
+        replace(each, namespace=f"team-{number % NAMESPACES}") if number % 5 == 0 else each
+        for number, each in enumerate(found)
+    ]
+
+
+def _model(number: int, chance: random.Random) -> Object:
+    """A model instead of a size; no two sequences are equally long, so that no estimate is made for two jobs."""
+    model: Object = {"sequenceLength": 1024 + number, "method": chance.choice(("Full", "LoRA", "Inference"))}
+    if chance.random() < 0.5:
+        return model | {"parameters": chance.choice(("1B", "8B", "34B", "180B"))}
+    return model | {"name": chance.choice(("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B"))}
 
 
 def _manifest(number: int, chance: random.Random) -> Object:
     spec: Object = {"gpuMemory": f"{chance.choice((12, 20, 36, 60, 70, 120, 170, 250)) * 1024 + number % 1000}Mi"}
-    if chance.random() < 0.2:
+    kind = chance.random()
+    if kind < 0.15:
+        # Of two, one leaves the number of GPUs to what the model needs on each pool.
+        spec = {"model": _model(number, chance)} | ({"nodes": 1, "gpusPerNode": 8} if kind < 0.07 else {})
+    elif kind < 0.35:
         spec["shapes"] = [{"nodes": 1, "gpusPerNode": 8, "accelerator": "MI300X"}, {"nodes": 2, "gpusPerNode": 8}]
     else:
         spec |= {"nodes": chance.choice((1, 1, 1, 2, 4, 16)), "gpusPerNode": chance.choice((1, 1, 2, 4, 8))}
