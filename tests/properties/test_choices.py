@@ -15,6 +15,7 @@ from gpujob.catalog.records import Catalog
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.quota import read_quota
 from gpujob.placement.capacity import find_room, telling_size, untold_size
 from gpujob.placement.choose import Pick, choose
 from gpujob.placement.decide import decide
@@ -105,6 +106,26 @@ def answer(demand: Demand, fleet: Fleet, catalog: Catalog) -> Pick:
 @given(objects=worlds, wish=wishes(), catalog=catalogs)
 def test_the_choice_is_that_of_the_full_decision(objects: list[Object], wish: Demand, catalog: Catalog) -> None:
     fleet, known = fleet_of(read_cluster(objects), catalog)
+    assert choose(wish, fleet, known) == answer(wish, fleet, known)
+
+
+@given(
+    objects=worlds,
+    wish=wishes(),
+    catalog=catalogs,
+    hard=st.dictionaries(
+        st.sampled_from(["requests.nvidia.com/gpu", "requests.amd.com/gpu", "pods", "requests.memory"]),
+        st.integers(0, 20).map(str),
+        min_size=1,
+    ),
+    used=st.sampled_from(["0", "1", "4"]),
+)
+def test_quotas_do_not_part_them(
+    objects: list[Object], wish: Demand, catalog: Catalog, hard: dict[str, str], used: str
+) -> None:
+    fleet, known = fleet_of(read_cluster(objects), catalog)
+    quota = read_quota({"metadata": {"name": "q"}, "status": {"hard": hard, "used": dict.fromkeys(hard, used)}})
+    fleet, wish = replace(fleet, quotas={"team": (quota,)}), replace(wish, namespace="team")
     assert choose(wish, fleet, known) == answer(wish, fleet, known)
 
 

@@ -14,6 +14,7 @@ from typing import cast
 
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
+from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import capacity, image_rules, ranking, rules
 from gpujob.placement.decide import MISCONFIGURING, choice_of, speed_of, try_pool
@@ -101,16 +102,29 @@ def _better_is_busy(best: Trial, places: Sequence[_Place], objective: Objective)
 class _Wanted:
     """A gang, and what is equal for all its places."""
 
-    __slots__ = ("catalog", "demand", "fleet", "gang", "refusals", "rules", "work")
+    __slots__ = ("_allowed", "catalog", "demand", "fleet", "gang", "refusals", "rules", "work")
 
     def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog, refusals: Refusals) -> None:
         self.demand, self.gang, self.fleet, self.catalog, self.refusals = demand, demand.gang, fleet, catalog, refusals
         # One refusal is enough here, and memory refuses most.
         self.rules = sorted(rules.rules_of(demand), key=lambda rule: rule is not memory_too_small)
         self.work = (demand.work.kind.value, demand.work.precision.value)
+        self._allowed: dict[str, tuple[Finding | None, bool]] = {}
+
+    def over_quota(self, pool: Pool) -> tuple[Finding | None, bool]:
+        """What the namespace's quotas say of the gang's GPUs alone, and whether they never allow them."""
+        if self.demand.namespace not in self.fleet.quotas:
+            return None, False
+        if pool.resource not in self._allowed:
+            gpus = {f"requests.{pool.resource}": self.gang.gpus}
+            self._allowed[pool.resource] = quota.refusal(self.fleet.quotas[self.demand.namespace], gpus)
+        return self._allowed[pool.resource]
 
     def first_refusal(self, pool: Pool) -> Finding | None:
         """What refuses a pool whatever the image."""
+        over, forever = self.over_quota(pool)
+        if over is not None and forever:
+            return over
         for rule in self.rules:
             found = rule(self.demand, pool, self.fleet)
             if found is not None:
@@ -169,6 +183,8 @@ class _Place:
             if self._refusal is not None:
                 return None
             self._rooms = list(self._by_room())
+            if self._wanted.over_quota(self._pool)[0] is not None:
+                return None
             trials = (self._try(image) for image, room in self._rooms if room)
             self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
         return self._fit
