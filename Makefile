@@ -45,7 +45,7 @@ demo-down: .venv/ready ## Ends the demo's operator and cluster and leaves nothin
 	@$(RUN) -m demo down
 
 .PHONY: test
-test: verify lint binaries node-packages ## Checks everything: generated files, style, types, layers, unit tests, cases and end-to-end tests.
+test: verify lint binaries node-images ## Checks everything: generated files, style, types, layers, unit tests, cases and end-to-end tests.
 	$(PYTEST)
 
 .PHONY: test-fast
@@ -53,7 +53,7 @@ test-fast: .venv/ready ## Runs the tests that need no cluster.
 	$(PYTEST) -m "not e2e"
 
 .PHONY: test-e2e
-test-e2e: binaries node-packages ## Runs the tests on a real control plane.
+test-e2e: binaries node-images ## Runs the tests on a real control plane.
 	$(PYTEST) -m e2e
 
 .PHONY: lint
@@ -93,9 +93,13 @@ node-packages: ## Installs Debian's packages for real nodes, where it is root an
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg --status $(NODE_PACKAGES) >/dev/null 2>&1; then \
 	apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --no-install-recommends $(NODE_PACKAGES); fi
 
+.PHONY: node-images
+node-images: .venv/ready node-packages ## Builds what real nodes are made of into the user's cache (once, minutes); elsewhere it says what is missing.
+	@$(RUN) -m tests.e2e.node build
+
 .PHONY: nodes
 nodes: .venv/ready node-packages ## Starts a cluster with real nodes (kubelet, containerd, pretended GPUs) and keeps it until Ctrl-C; needs root.
-	@$(RUN) -m tests.e2e.node
+	@$(RUN) -m tests.e2e.node up
 
 .PHONY: cluster-up
 cluster-up: .venv/ready ## Starts a Kubernetes control plane with pretended AMD and NVIDIA nodes (CLUSTER=existing takes yours).

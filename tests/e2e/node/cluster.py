@@ -3,10 +3,9 @@
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.e2e.cluster import Cluster, control_plane, down, eventually, processes
@@ -80,11 +79,11 @@ def _take_down(slot: Slot) -> None:
     """Ends what runs in a slot, now or since a crash, and removes its folder, control groups and link."""
     cluster = load(slot.dir)
     if cluster is not None:
-        nodes = [each for each in cluster.processes if each.name.startswith("node-")]
-        # A node is a process tree in a namespace, and its first process ends all of it; nothing is worth a farewell.
-        for each in nodes:
+        # Nothing is worth a farewell; an API server would wait for the watches of nodes that are gone.
+        everything = (*cluster.clients, *cluster.processes)
+        for each in everything:
             processes.send(each, signal.SIGKILL)
-        processes.end(nodes, grace=5)
+        processes.end(everything, grace=5)
         down(slot.dir)
     shutil.rmtree(slot.dir, ignore_errors=True)
     for each in MACHINES:
@@ -92,15 +91,8 @@ def _take_down(slot: Slot) -> None:
     network.remove_link(slot)
 
 
-def main() -> int:
+def stay_up() -> None:
     """Keeps a cluster with real nodes up until it is interrupted."""
-    try:
-        with real_cluster() as cluster:
-            print(f"real nodes are up; export KUBECONFIG={cluster.kubeconfig}", flush=True)
-            signal.pause()
-    except KeyboardInterrupt:
-        return 0
-    except ClusterError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    with suppress(KeyboardInterrupt), real_cluster() as cluster:
+        print(f"real nodes are up; export KUBECONFIG={cluster.kubeconfig}", flush=True)
+        signal.pause()

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.node]
 
 def another() -> subprocess.Popen[str]:
     """`make nodes`, as a person starts it beside the tests."""
-    command = [sys.executable, "-m", "tests.e2e.node"]
+    command = [sys.executable, "-m", "tests.e2e.node", "up"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
