@@ -1,10 +1,11 @@
 """What the reporter costs a training step on a GPU, and that it never waits for the device.
 
-    python bench/overhead.py [SECONDS_PER_BLOCK] [PAIRS]
+    python bench/overhead.py [SECONDS]
 
-One process, one model. Blocks of steps with the reporter (hook, DataLoader, its thread, and one scrape a block) and without it
-alternate, so that clocks and neighbours change both alike; a pair's ratio is told as the median over the pairs. Each
-step reads its loss, so that the host's time is never hidden behind the device's. Needs torch and a GPU, nothing else.
+One process, one model, SECONDS (60) for each row. Short blocks of steps with the reporter and without it alternate, so that clocks and
+neighbours change both alike: with the hook, the look at each batch, the thread's work every 2 s and a scrape every 15 s of
+the blocks that have it; without it, none of them. Each step reads its loss, so that the host's time is never hidden
+behind the device's. Needs torch and a GPU, nothing else.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from gpujob_runner.report import guard, line, process, torch_hooks  # noqa: E402
 
 SIZES = {"1-3 ms": (4096, 4, 1024), "10 ms": (8192, 6, 1280)}
 """Width, layers, samples a step."""
+BLOCK = 0.25
+"""Seconds of one block."""
+SCRAPES_EVERY = 15.0
 WITH = torch.utils.data.dataloader._BaseDataLoaderIter.__next__
 WITHOUT = WITH.__wrapped__
 
@@ -74,32 +78,42 @@ class Training:
 
 
 def reporter_on(on: bool) -> None:
-    """Puts the reporter on or takes it off, its thread included."""
+    """Puts the reporter on or takes it off; its thread sleeps meanwhile."""
     torch.utils.data.dataloader._BaseDataLoaderIter.__next__ = WITH if on else WITHOUT
-    if on:
+    BEATS["on"] = on
+    if on and torch_hooks._handle is None:
         torch_hooks.watch_optimizers(sys.modules["torch.optim.optimizer"])
-    elif torch_hooks._handle is not None:
+    elif not on and torch_hooks._handle is not None:
         torch_hooks._handle.remove()
         torch_hooks._handle = None
-        if process.current is not None:
-            process.current.stop()
-            process.current = None
 
 
-def block(step: Callable[[], torch.Tensor], seconds: float, scrapes: bool) -> float:
-    """Seconds a step, over a block of about `seconds`."""
-    for _ in range(20):
+def anew() -> None:
+    """Ends the reporter of the process; the next step begins another."""
+    reporter_on(False)
+    if process.current is not None:
+        process.current.stop()
+        process.current = None
+
+
+def beat_if_on(self: process.Process) -> None:
+    if BEATS["on"]:
+        BEAT(self)
+
+
+BEATS = {"on": False}
+BEAT = process.Process._beat
+process.Process._beat = beat_if_on  # type: ignore[method-assign]
+
+
+def block(step: Callable[[], torch.Tensor], steps: int) -> float:
+    """Seconds a step, over a block of `steps`."""
+    for _ in range(3):
         step().item()
-    scraped = not scrapes
-    count, began = 0, time.perf_counter()
-    while (spent := time.perf_counter() - began) < seconds:
-        for _ in range(10):
-            step().item()
-        count += 10
-        if not scraped and spent > seconds / 2:
-            scraped = True
-            threading.Thread(target=scrape).start()
-    return (time.perf_counter() - began) / count
+    began = time.perf_counter()
+    for _ in range(steps):
+        step().item()
+    return (time.perf_counter() - began) / steps
 
 
 def scrape() -> dict[str, float]:
@@ -110,51 +124,58 @@ def scrape() -> dict[str, float]:
     return {name: float(value) for name, value in lines}
 
 
-def compare(name: str, training: Training, seconds: float, pairs: int) -> None:
+def compare(name: str, training: Training, seconds: float) -> None:
     """Prints a row: the step without the reporter, and what a step with it takes more."""
-    ratios, plain = [], []
-    for pair in range(pairs):
-        order = (False, True) if pair % 2 else (True, False)
+    anew()
+    reporter_on(True)
+    steps = max(10, int(BLOCK / block(training.step, 200)))
+    scraped = began = time.perf_counter()
+    pairs: list[tuple[float, float]] = []
+    while time.perf_counter() - began < seconds:
         times = {}
-        for on in order:
+        for on in (True, False) if len(pairs) % 2 else (False, True):
             reporter_on(on)
-            times[on] = block(training.step, seconds, scrapes=on)
-        ratios.append(times[True] / times[False] - 1)
-        plain.append(times[False])
-    reporter_on(False)
-    ratios.sort()
-    low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
-    error = 1.25 * statistics.stdev(ratios) / len(ratios) ** 0.5
+            if on and time.perf_counter() - scraped >= 2 * SCRAPES_EVERY:
+                scraped = time.perf_counter()
+                threading.Thread(target=scrape).start()
+            times[on] = block(training.step, steps)
+        pairs.append((times[True], times[False]))
+    anew()
+    ratios = sorted(on / off - 1 for on, off in pairs)
+    kept = ratios[len(ratios) // 10 : len(ratios) - len(ratios) // 10]
+    error = statistics.stdev(ratios) * 1.25 / len(ratios) ** 0.5
     print(
-        f"| {name} | {1000 * statistics.median(plain):.3f} ms | {statistics.median(ratios):+.3%} | {low:+.3%} to {high:+.3%} "
-        f"| ±{error:.3%} |",
+        f"| {name} | {1000 * statistics.median(off for _, off in pairs):.3f} ms | {statistics.median(ratios):+.3%} | ±{error:.3%} "
+        f"| {statistics.fmean(kept):+.3%} | {ratios[len(ratios) // 4]:+.3%} to {ratios[-1 - len(ratios) // 4]:+.3%} "
+        f"| {len(pairs)} × {steps} |",
         flush=True,
     )
 
 
 def host_cost() -> None:
-    """Prints the host's time of the hook and of a look at a batch, in microseconds, by themselves."""
+    """Prints the least host time of the hook and of the look at a batch, and of the thread's round, in microseconds."""
+    anew()
     reporter_on(True)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     batches = iter(DataLoader(Batches(torch.zeros(8, 8)), batch_size=None))
-    for what, call in (("hook", lambda: torch_hooks.after_step(optimizer, (), {})), ("batch", lambda: WITH(batches))):
-        taken = []
-        for _ in range(200):
+    calls: dict[str, Callable[[], object]] = {
+        "hook": lambda: torch_hooks.after_step(optimizer, (), {}),
+        "batch, watched": lambda: WITH(batches),
+        "batch, not watched": lambda: WITHOUT(batches),
+    }
+    calls["hook"]()
+    BEATS["on"] = False
+    time.sleep(0.5)
+    calls["round of the thread"] = lambda: BEAT(process.current)
+    least = dict.fromkeys(calls, float("inf"))
+    for _ in range(50):
+        for what, call in calls.items():
             began = time.perf_counter()
-            for _ in range(100):
+            for _ in range(50):
                 call()
-            taken.append((time.perf_counter() - began) / 100)
-        if what == "batch":
-            for _ in range(200):
-                began = time.perf_counter()
-                for _ in range(100):
-                    WITHOUT(batches)
-                taken.append(-(time.perf_counter() - began) / 100)
-            cost = statistics.median(taken[:200]) + statistics.median(taken[200:])
-        else:
-            cost = statistics.median(taken)
-        print(f"host time of one {what}: {1e6 * cost:.2f} microseconds")
-    reporter_on(False)
+            least[what] = min(least[what], (time.perf_counter() - began) / 50)
+    print("host time in microseconds: " + ", ".join(f"{what} {1e6 * taken:.2f}" for what, taken in least.items()))
+    anew()
 
 
 def never_waits() -> None:
@@ -164,6 +185,7 @@ def never_waits() -> None:
         for _ in range(20):
             training.step()
         before = int(next(iter(training.optimizer.state.values()))["step"])
+        anew()
         reporter_on(True)
         spoilt = {7, 50, 51, 200}
         torch.cuda.set_sync_debug_mode("error")
@@ -186,7 +208,6 @@ def never_waits() -> None:
             f"no wait for the device ({'line' if by_line else 'hook'}): {told}, {rank.held} not known yet", flush=True
         )
         print(f"  the optimizer itself took {truth} of 417 steps; failures {guard.failures}", flush=True)
-        reporter_on(False)
 
 
 def captures() -> None:
@@ -219,21 +240,19 @@ def captures() -> None:
     print(f"100 graphs captured while memory was read {reads[0]} times, errors in the reader: {errors[:1]}", flush=True)
 
 
-def main(seconds: float, pairs: int) -> None:
+def main(seconds: float) -> None:
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {sys.version.split()[0]}")
-    reporter_on(False)
     never_waits()
     captures()
     host_cost()
-    print(f"{pairs} pairs of blocks of {seconds:g} s\n")
     print(
-        "| step | without | with, median of the pairs | middle half of the pairs | error of the median |\n|---|---|---|---|---|"
+        "\n| step | without | with: median | error of it | trimmed mean | middle half | pairs × steps |\n|---|---|---|---|---|---|---|"
     )
     for name, size in SIZES.items():
-        compare(name, Training(*size), seconds, pairs)
-    compare("1-3 ms, FP16 with GradScaler", Training(*SIZES["1-3 ms"], scaled=True), seconds, pairs)
+        compare(name, Training(*size), seconds)
+    compare("1-3 ms, FP16 with GradScaler", Training(*SIZES["1-3 ms"], scaled=True), seconds)
     print(f"failures inside the reporter: {guard.failures}")
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 3.0, int(sys.argv[2]) if len(sys.argv) > 2 else 20)
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0)

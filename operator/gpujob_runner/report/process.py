@@ -34,6 +34,7 @@ class Process:
 
     def __init__(self, asked: settings.Settings) -> None:
         self.settings = asked
+        self._pid = os.getpid()
         self.rank = Rank(asked, started)
         self.rank.ledger = _ledger
         _, self.rank.world_size = torch_state.place_in_job()
@@ -52,7 +53,9 @@ class Process:
         atexit.register(self.stop)
 
     def stop(self) -> None:
-        """Ends the thread and gives up port and files; waits a second at most."""
+        """Ends the thread and gives up port and files; waits a second at most. Does nothing in a forked child."""
+        if os.getpid() != self._pid:
+            return
         try:
             atexit.unregister(self.stop)
             self._over.set()
@@ -82,7 +85,7 @@ class Process:
             "tokens_from": self.rank.tokens_from,
         }
         figures["reporter_failures_total"] = dict(guard.failures)
-        return {"rank": rank, "world_size": self.rank.world_size, "pid": os.getpid(), "figures": figures}
+        return {"rank": rank, "world_size": self.rank.world_size, "figures": figures}
 
     def page(self) -> str:
         """What /metrics answers: this process and every other of the pod."""

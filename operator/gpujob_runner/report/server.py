@@ -17,10 +17,11 @@ SECONDS_FOR_A_REQUEST = 1.0
 class QuietServer(HTTPServer):
     """An HTTP server that waits a second at most for a request, looks up no names and prints nothing."""
 
-    allow_reuse_address = True
     request_queue_size = 16
 
     def server_bind(self) -> None:
+        # Connections of a rank that served before it ended may linger; they keep nobody from taking over.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
 

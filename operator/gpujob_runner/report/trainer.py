@@ -7,6 +7,8 @@ transformers is imported; who answers is the same process, on its loopback addre
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hmac
 import json
 import os
@@ -59,15 +61,29 @@ def listen(environment: MutableMapping[str, str] = os.environ) -> None:
     if _listening is not None:
         return
     secret = secrets.token_hex(16)
-    file, path = tempfile.mkstemp(prefix="gpujob-token-")
-    with os.fdopen(file, "w") as out:
-        out.write(secret)
+    path = _token_file(secret)
     server = QuietServer(("127.0.0.1", 0), _handler(secret))
     environment[URL] = f"http://127.0.0.1:{server.server_address[1]}/"
     environment[TOKEN] = environment[OURS] = path
     _past_proxies(environment)
     threading.Thread(target=server.serve_forever, name="gpujob-trainer", daemon=True).start()
     _listening = server
+
+
+def _token_file(secret: str) -> str:
+    """A file of this process that holds `secret`, gone with it; the callback is silent without one."""
+    file, path = tempfile.mkstemp(prefix="gpujob-token-")
+    with os.fdopen(file, "w") as out:
+        out.write(secret)
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+    atexit.register(remove)
+    return path
 
 
 def _past_proxies(environment: MutableMapping[str, str]) -> None:

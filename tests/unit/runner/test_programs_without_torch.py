@@ -1,0 +1,281 @@
+"""The reporter in processes as they come in a container, without torch or with a stand-in of a few lines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.unit.runner.running import ON_PATH, PROGRAMS, free_port, run
+
+SCRAPE = f"import sys; sys.path.append({str(PROGRAMS)!r}); from scraping import page\n"
+TORCH = {
+    "torch/__init__.py": "def is_grad_enabled(): return True\nfrom torch import optim\nimport torch.utils.data.dataloader\n",
+    "torch/optim/__init__.py": "from torch.optim.optimizer import Optimizer\n",
+    "torch/optim/optimizer.py": """
+        HOOKS = {}
+        class Handle:
+            def __init__(self, hook): HOOKS[id(self)] = hook
+            def remove(self): HOOKS.pop(id(self))
+        def register_optimizer_step_post_hook(hook): return Handle(hook)
+        class Optimizer:
+            def step(self):
+                for hook in list(HOOKS.values()): hook(self, (), {})
+    """,
+    "torch/utils/__init__.py": "",
+    "torch/utils/data/__init__.py": "",
+    "torch/utils/data/dataloader.py": """
+        class _BaseDataLoaderIter:
+            def __init__(self, batches): self._dataset, self._batches = batches, iter(batches)
+            def __iter__(self): return self
+            def __next__(self): return next(self._batches)
+    """,
+    "deepspeed/__init__.py": "",
+    "deepspeed/runtime/__init__.py": "",
+    "deepspeed/runtime/engine.py": """
+        class DeepSpeedEngine:
+            def __init__(self, optimizer, groups):
+                self.optimizer, self.groups, self.global_steps, self.skipped_steps = optimizer, groups, 0, 0
+            def _take_model_step(self, overflow=False):
+                if overflow: self.skipped_steps += 1
+                else: [self.optimizer.step() for _ in range(self.groups)]
+                self.global_steps += 1
+    """,
+}
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    """A folder with a torch and a deepspeed of a few lines, with the names that the reporter uses."""
+    folder = tmp_path / "site"
+    for name, text in TORCH.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(textwrap.dedent(text))
+    return folder
+
+
+def test_a_program_without_torch_starts_nothing(tmp_path: Path) -> None:
+    done = run(
+        [
+            "-c",
+            "import sys, threading; print(sorted(n for n in sys.modules if 'gpujob' in n), threading.active_count())",
+        ],
+        tmp_path,
+    )
+    assert done.stdout == "['gpujob_runner', 'gpujob_runner.report', 'gpujob_runner.report.watch'] 1\n"
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_torch_starts_nothing_before_a_step(tmp_path: Path, stand_in: Path) -> None:
+    done = run(["-c", "import torch, threading; print(threading.active_count())"], tmp_path, behind=[stand_in])
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert not (tmp_path / "report").exists()
+
+
+def test_without_the_pods_variable_nothing_is_watched(tmp_path: Path, stand_in: Path) -> None:
+    done = run(
+        ["-c", "import sys, torch; print('gpujob_runner' in sys.modules)"],
+        tmp_path,
+        behind=[stand_in],
+        GPUJOB_REPORT_PORT="",
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_watched_modules_look_as_if_nobody_watched(tmp_path: Path, stand_in: Path) -> None:
+    program = """
+        import inspect, torch.optim.optimizer as module
+        print(type(module.__loader__).__name__, module.__spec__.loader is module.__loader__, "HOOKS" in inspect.getsource(module))
+    """
+    done = run(["-c", textwrap.dedent(program)], tmp_path, behind=[stand_in])
+    assert (done.stdout, done.stderr) == ("SourceFileLoader True True\n", "")
+
+
+def test_a_missing_torch_is_missing_as_before(tmp_path: Path) -> None:
+    done = run(["-c", "import torch.optim.optimizer"], tmp_path)
+    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'torch'"
+
+
+def test_the_shadowed_sitecustomize_runs(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import builtins\nbuiltins.ran = __file__\n")
+    done = run(
+        ["-c", "import sys; print(ran, sys.modules['sitecustomize'].__file__)"], tmp_path, behind=[tmp_path / "own"]
+    )
+    own = str(tmp_path / "own" / "sitecustomize.py")
+    assert (done.stdout, done.stderr) == (f"{own} {own}\n", "")
+
+
+def test_the_images_own_path_comes_back_for_the_process_and_its_children(tmp_path: Path) -> None:
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image" / "of_the_image.py").write_text("")
+    (tmp_path / "image.json").write_text(json.dumps({"PYTHONPATH": f"{tmp_path / 'image'}:/nowhere"}))
+    program = "import of_the_image, os, subprocess, sys; print(os.environ['PYTHONPATH']); sys.stdout.flush();"
+    child = 'subprocess.run([sys.executable, "-c", "import of_the_image, sys; print(sys.path.count(of_the_image.__file__[:-16]))"])'
+    done = run(["-c", program + child], tmp_path, behind=[Path("/users")])
+    assert done.stdout == f"{ON_PATH}:/users:{tmp_path / 'image'}:/nowhere\n1\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("note", ["", "[]", "{}", '{"PYTHONPATH": 7}', '{"PYTHONPATH": null}', "\x00"])
+def test_a_note_of_the_image_that_is_no_note_harms_nothing(tmp_path: Path, note: str) -> None:
+    (tmp_path / "image.json").write_text(note)
+    done = run(["-c", "print('fine')"], tmp_path)
+    assert (done.stdout, done.stderr) == ("fine\n", "")
+
+
+def test_lines_outside_a_gpujob_do_nothing(tmp_path: Path) -> None:
+    shutil.copy(ON_PATH / "gpujob_report.py", tmp_path)
+    program = "import gpujob_report as g, threading; g.step(1, 2, 3); g.progress(1); g.checkpoint(); print(threading.active_count())"
+    done = run(["-c", program], tmp_path, PYTHONPATH="", GPUJOB_REPORT_PORT="")
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert run(["-c", program], tmp_path, PYTHONPATH="").stdout == "1\n"
+
+
+def test_lines_of_a_program_without_torch_are_served(tmp_path: Path) -> None:
+    program = """
+        import gpujob_report
+        for number in range(3):
+            gpujob_report.step(samples=4, tokens=100, loss=2.5 - number)
+        gpujob_report.progress(0.25, remaining_seconds=90)
+        gpujob_report.checkpoint(3)
+        found = page()
+        for name in ("steps_total", "samples_total", "tokens_total", "progress_ratio", "remaining_seconds", "checkpoint_step"):
+            print(name, found[f'gpujob_{name}{{rank="5"}}'])
+        print(found['gpujob_training_metric{rank="5",name="loss"}'], found["gpujob_world_size"])
+    """
+    done = run(["-c", SCRAPE + textwrap.dedent(program)], tmp_path, RANK="5", WORLD_SIZE="8")
+    assert done.stderr == ""
+    assert done.stdout.split("\n")[:-1] == [
+        "steps_total 3.0",
+        "samples_total 12.0",
+        "tokens_total 300.0",
+        "progress_ratio 0.25",
+        "remaining_seconds 90.0",
+        "checkpoint_step 3.0",
+        "0.5 8.0",
+    ]
+    assert [name for name in (tmp_path / "report").iterdir() if name.suffix in (".json", ".lock")] == []
+
+
+def test_a_taken_port_is_left_alone_with_one_line(tmp_path: Path) -> None:
+    program = "import gpujob_report, time; gpujob_report.step(); time.sleep(2.5); gpujob_report.step(); print('done')"
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = run(["-c", program], tmp_path, GPUJOB_REPORT_PORT=str(port))
+    assert done.stdout == "done\n"
+    assert (
+        done.stderr
+        == f"gpujob: port {port} is not free for the reporter (Address already in use), tried again from time to time\n"
+    )
+
+
+def test_a_folder_that_cannot_be_used_leaves_the_process_alone(tmp_path: Path) -> None:
+    (tmp_path / "report").write_text("not a folder")
+    port = str(free_port())
+    program = f"import gpujob_report, time; gpujob_report.step(); time.sleep(0.5); print(page('{port}')['gpujob_up'])"
+    done = run(["-c", SCRAPE + program], tmp_path, GPUJOB_REPORT_PORT=port)
+    assert done.stdout == "1.0\n"
+    assert done.stderr.startswith("gpujob: the reporter's part 'folder' failed, the program goes on: FileExistsError")
+
+
+@pytest.mark.parametrize("port", ["", "x", "-1", "70000"])
+def test_a_port_that_is_none_harms_nothing(tmp_path: Path, port: str) -> None:
+    done = run(["-c", "import gpujob_report; gpujob_report.step(); print('done')"], tmp_path, GPUJOB_REPORT_PORT=port)
+    assert done.stdout == "done\n"
+
+
+def test_a_forked_child_neither_serves_nor_takes_its_parents_figures_away(tmp_path: Path) -> None:
+    program = """
+        import os, time, gpujob_report
+        gpujob_report.step()
+        page()
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            print(sorted(name.split(".")[-1] for name in os.listdir(os.environ["GPUJOB_RUN_FOLDER"] + "/report")))
+            print(page()["gpujob_ranks_reporting"])
+    """
+    done = run(["-c", SCRAPE + textwrap.dedent(program)], tmp_path)
+    assert (done.stdout, done.stderr) == ("['json', 'lock', 'port', 'turn']\n1.0\n", "")
+
+
+def test_a_hook_that_fails_three_times_is_removed(tmp_path: Path, stand_in: Path) -> None:
+    program = """
+        import torch
+        from gpujob_runner.report import process
+        process.Rank.step = None
+        optimizer = torch.optim.Optimizer()
+        for _ in range(9):
+            optimizer.step()
+        print(torch.optim.optimizer.HOOKS, page()['gpujob_reporter_failures_total{rank="0",part="steps"}'])
+    """
+    done = run(["-c", SCRAPE + textwrap.dedent(program)], tmp_path, behind=[stand_in])
+    assert done.stdout == "{} 3.0\n"
+    assert done.stderr.splitlines() == [
+        "gpujob: the reporter's part 'steps' failed, the program goes on: TypeError: 'NoneType' object is not callable",
+        "gpujob: the reporter's part 'steps' failed 3 times and is switched off, the program goes on",
+    ]
+
+
+def test_a_deepspeed_engine_counts_its_own_steps(tmp_path: Path, stand_in: Path) -> None:
+    program = """
+        import torch
+        from deepspeed.runtime.engine import DeepSpeedEngine
+        engine = DeepSpeedEngine(torch.optim.Optimizer(), groups=3)
+        for number in range(6):
+            engine._take_model_step(overflow=number in (0, 3))
+        found = page()
+        print(found['gpujob_steps_total{rank="0"}'], found['gpujob_skipped_steps_total{rank="0"}'])
+    """
+    done = run(["-c", SCRAPE + textwrap.dedent(program)], tmp_path, behind=[stand_in])
+    assert (done.stdout, done.stderr) == ("4.0 2.0\n", "")
+
+
+def test_an_exception_of_the_data_loader_reaches_the_program(tmp_path: Path, stand_in: Path) -> None:
+    program = """
+        import torch
+        def broken():
+            yield [1]
+            raise KeyError("the user's own")
+        for batch in torch.utils.data.dataloader._BaseDataLoaderIter(broken()):
+            print(batch)
+    """
+    done = run(["-c", textwrap.dedent(program)], tmp_path, behind=[stand_in])
+    assert done.stdout == "[1]\n"
+    assert done.stderr.splitlines()[-1] == 'KeyError: "the user\'s own"'
+
+
+def test_the_optimizer_can_be_left_alone(tmp_path: Path, stand_in: Path) -> None:
+    done = run(
+        ["-c", "import torch; print(torch.optim.optimizer.HOOKS)"],
+        tmp_path,
+        behind=[stand_in],
+        GPUJOB_REPORT_OPTIMIZER="Off",
+    )
+    assert (done.stdout, done.stderr) == ("{}\n", "")
+
+
+def test_what_is_no_scrape_is_answered_and_a_silent_reader_stops_nobody(tmp_path: Path) -> None:
+    program = """
+        import gpujob_report, socket, urllib.error, urllib.request
+        gpujob_report.step()
+        page()
+        port = int(open(__import__("os").environ["GPUJOB_RUN_FOLDER"] + "/report/port").read())
+        silent = socket.create_connection(("127.0.0.1", port))
+        for path, method in (("/", "GET"), ("/metrics", "POST"), ("/metrics", "HEAD"), ("/../etc/passwd", "GET")):
+            try:
+                with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method)) as answer:
+                    print(answer.status, len(answer.read()))
+            except urllib.error.HTTPError as error:
+                print(error.code, error.headers["Server"].strip())
+    """
+    done = run(["-c", SCRAPE + textwrap.dedent(program)], tmp_path)
+    assert (done.stdout, done.stderr) == ("404 gpujob\n501 gpujob\n200 0\n404 gpujob\n", "")

@@ -1,0 +1,130 @@
+"""The reporter under real PyTorch and transformers, on the CPU: each program runs as in a pod and reads its own page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import torch_tree
+from tests.unit.runner.running import PROGRAMS, free_port, run
+
+PATIENCE = 300.0
+
+pytestmark = pytest.mark.skipif(bool(torch_tree.missing()), reason=torch_tree.missing() or "there")
+
+
+@pytest.fixture(scope="module")
+def tree() -> Path:
+    """The folder with torch, transformers and accelerate; built where it is missing."""
+    return torch_tree.path()
+
+
+def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What a program printed last, as JSON; the end of its errors where it printed none."""
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert lines, done.stderr[-3000:]
+    return dict(json.loads(lines[-1]))
+
+
+@pytest.fixture(scope="module")
+def loops(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return told(
+        run([str(PROGRAMS / "loops.py"), "compile"], tmp_path_factory.mktemp("loops"), behind=[tree], timeout=PATIENCE)
+    )
+
+
+EPOCH = {"steps": 9.0, "samples": 80.0}
+"""Ten batches of 8; the first step of another optimizer than before belongs to the last step of that one."""
+
+
+@pytest.mark.parametrize(
+    ("loop", "added"),
+    [
+        ("plain", EPOCH),
+        ("accumulation", {"steps": 1.0, "samples": 80.0}),
+        ("two optimizers", EPOCH),
+        ("scaler", {"steps": 6.0, "samples": 80.0}),
+        ("scaler, fused", {"steps": 7.0, "skipped_steps": 3.0, "samples": 80.0}),
+        ("fused", EPOCH),
+        ("lbfgs", {"steps": 4.0, "samples": 40.0}),
+        ("evaluation", EPOCH),
+        ("one for each parameter", EPOCH),
+        ("own optimizer", EPOCH),
+        ("tokens", {"steps": 3.0, "samples": 12.0, "tokens": 192.0}),
+        ("workers", EPOCH),
+        ("forked child", {}),
+        ("compiled model", EPOCH),
+        ("compiled step", EPOCH),
+    ],
+)
+def test_a_loop(loops: dict[str, Any], loop: str, added: dict[str, float]) -> None:
+    assert loops[loop] == added
+
+
+def test_what_else_a_page_says(loops: dict[str, Any]) -> None:
+    assert re.search(r'torch="2\.[^"]+",backend="cpu".*steps_from="optimizer",samples_from="dataloader"', loops["info"])
+    assert (loops["ranks"], loops["on_device"], loops["failures"]) == (1.0, 0.0, [])
+    assert loops["wait"] > 0
+
+
+def test_two_ranks_share_a_port_and_the_one_left_takes_it_over(tree: Path, tmp_path: Path) -> None:
+    """DDP and FSDP under torchrun, whose own process serves nothing; then the rank that serves ends."""
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", str(PROGRAMS / "ranks.py")]
+    variables = {"RANK_THAT_DIES": "1", "GPUJOB_REPORT_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    said = told(run(launch, tmp_path, behind=[tree], timeout=PATIENCE, **variables))
+    both, one = said["both"], said["one"]
+    assert (both["gpujob_world_size"], both["gpujob_ranks_reporting"]) == (2, 2)
+    for rank in (0, 1):
+        # Five steps of DDP and four of FSDP, of which the first belongs to DDP's last; 8 samples a rank and step.
+        assert both[f'gpujob_steps_total{{rank="{rank}"}}'] == 8
+        assert both[f'gpujob_samples_total{{rank="{rank}"}}'] == 72
+    assert sum(said["served"]) == 1
+    left = said["served"].index(0)
+    assert one["gpujob_ranks_reporting"] == 1
+    assert one[f'gpujob_steps_total{{rank="{left}"}}'] == 8
+    assert not [name for name in one if f'rank="{1 - left}"' in name]
+
+
+@pytest.mark.parametrize("proxy", ["", "http://127.0.0.1:9"])
+def test_a_hugging_face_trainer_tells_its_progress(tree: Path, tmp_path: Path, proxy: str) -> None:
+    said = told(
+        run([str(PROGRAMS / "trainer.py")], tmp_path, behind=[tree], timeout=PATIENCE, http_proxy=proxy, no_proxy="")
+    )
+    middle, end = said["middle"], said["end"]
+    assert middle['gpujob_progress_ratio{rank="0"}'] == 0.5
+    assert middle['gpujob_remaining_seconds{rank="0"}'] >= 0
+    assert end['gpujob_progress_ratio{rank="0"}'] == 1.0
+    assert end['gpujob_steps_total{rank="0"}'] == 10
+    # Two batches of four a step, one read ahead; the evaluation of 20 samples every third step is none of them.
+    assert end['gpujob_samples_total{rank="0"}'] == 84
+    assert end['gpujob_tokens_total{rank="0"}'] == 504
+    assert end['gpujob_training_metric{rank="0",name="loss"}'] > 0
+    assert end['gpujob_training_metric{rank="0",name="current_step"}'] == 10
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param(
+            ["clock", "size", "memory", "folder", "server", "stop"], id="steps, batches, memory, folder, server, end"
+        ),
+        pytest.param(["begin", "ledger", "guard"], id="its start, and what keeps failures in"),
+        pytest.param(["thread"], id="its thread"),
+    ],
+)
+def test_a_broken_reporter_does_not_reach_the_program(tree: Path, tmp_path: Path, parts: list[str]) -> None:
+    done = run([str(PROGRAMS / "broken.py"), *parts], tmp_path, behind=[tree], timeout=PATIENCE)
+    assert (done.stdout, done.returncode) == ("trained\n", 0), done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+
+
+def test_the_same_program_runs_outside_of_a_gpujob(tree: Path, tmp_path: Path) -> None:
+    done = run([str(PROGRAMS / "broken.py")], tmp_path, behind=[tree], timeout=PATIENCE, GPUJOB_REPORT_PORT="")
+    assert (done.stdout, done.returncode) == ("trained\n", 0), done.stderr[-3000:]
+    assert not os.path.exists(tmp_path / "report")
