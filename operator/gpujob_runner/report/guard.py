@@ -18,12 +18,15 @@ def say(text: str) -> None:
 
 
 def failed(part: str, error: BaseException) -> None:
-    """Counts a failure of `part`; the first is told, and so is the one that switches the part off."""
-    count = failures[part] = failures.get(part, 0) + 1
-    if count == 1:
-        say(f"the reporter's part '{part}' failed, the program goes on: {type(error).__name__}: {error}")
-    elif count == FAILURES_UNTIL_OFF:
-        say(f"the reporter's part '{part}' failed {count} times and is switched off, the program goes on")
+    """Counts a failure of `part`; the first is told, and so is the one that switches the part off. Never raises."""
+    try:
+        count = failures[part] = failures.get(part, 0) + 1
+        if count == 1:
+            say(f"the reporter's part '{part}' failed, the program goes on: {type(error).__name__}: {error}")
+        elif count == FAILURES_UNTIL_OFF:
+            say(f"the reporter's part '{part}' failed {count} times and is switched off, the program goes on")
+    except Exception:  # such as an error that cannot be worded; counted is enough
+        return
 
 
 def is_off(part: str) -> bool:

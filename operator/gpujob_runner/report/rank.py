@@ -6,6 +6,7 @@ No locks: one thread adds, another reads, and a figure that is one step old does
 from __future__ import annotations
 
 import time
+import weakref
 from array import array
 from typing import Any
 
@@ -43,26 +44,32 @@ class Rank:
         self.samples_from = "none" if settings.samples_per_step is None else "spec"
         self.tokens_from = "none" if settings.tokens_per_step is None else "spec"
         self.ledger = Ledger()
-        self._stepped: set[int] = set()
+        self._stepped: dict[int, weakref.ref[Any]] = {}
         self._last_clock: float | None = None
         self._durations = array("d", bytes(8 * WINDOW))
         self._waits = array("d", bytes(8 * WINDOW))
 
     # ---- what the optimizer's hook calls
 
-    def begins_step(self, optimizer: int) -> bool:
-        """Whether this step of `optimizer` (its identity) begins a new step of the training.
+    def begins_step(self, optimizer: Any) -> bool:
+        """Whether this step of `optimizer` begins a new step of the training.
 
         It does when that optimizer stepped already since the last counted step: of optimizers that take turns one
-        counts, an optimizer inside another counts once, and one for each parameter counts once.
+        counts, an optimizer inside another counts once, and one for each parameter counts once. Optimizers that are gone
+        take no turns any more.
         """
-        stepped = self._stepped
-        if optimizer in stepped or not stepped:
-            stepped.clear()
-            stepped.add(optimizer)
+        stepped, key = self._stepped, id(optimizer)
+        known = stepped.get(key)
+        if known is not None and known() is optimizer:
+            if len(stepped) > 1:
+                stepped.clear()
+                stepped[key] = known
             return True
-        stepped.add(optimizer)
-        return False
+        begins = all(other() is None for other in stepped.values())
+        if begins:
+            stepped.clear()
+        stepped[key] = weakref.ref(optimizer)
+        return begins
 
     def step(self, held: bool = False) -> None:
         """Counts a step now; `held` if it is not known yet whether GradScaler skipped it."""

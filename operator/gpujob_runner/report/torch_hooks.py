@@ -6,6 +6,7 @@ compiled, fused, sharded and third-party optimizers that inherit from torch's ar
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import Any
@@ -60,7 +61,7 @@ def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         if _inside_engine:
             return
         rank = (process.current or process.begin()).rank
-        if rank.steps_from != "optimizer" or not rank.begins_step(id(optimizer)):
+        if rank.steps_from != "optimizer" or not rank.begins_step(optimizer):
             return
         verdict = getattr(optimizer, "found_inf", None)
         if verdict is None:
@@ -83,13 +84,11 @@ after_step._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 def _failed(part: str, error: Exception) -> None:
     global _handle
-    try:
-        guard.failed(part, error)
-        if guard.is_off(part) and _handle is not None:
-            _handle.remove()
-            _handle = None
-    except Exception:
-        pass
+    guard.failed(part, error)
+    if guard.is_off(part) and _handle is not None:
+        handle, _handle = _handle, None
+        with contextlib.suppress(Exception):
+            handle.remove()
 
 
 def watch_batches(module: Any) -> None:

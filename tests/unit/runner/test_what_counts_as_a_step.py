@@ -8,15 +8,22 @@ from gpujob_runner.report.rank import MOST_NAMES, WINDOW, Rank
 from gpujob_runner.report.settings import Settings
 
 
+class Optimizer:
+    """What an optimizer is here: an object of its own."""
+
+
 def a_rank(samples_per_step: float | None = None) -> Rank:
     return Rank(Settings(0, "", "/nowhere", samples_per_step, None), started=1.0)
 
 
+OPTIMIZER = Optimizer()
+
+
 def steps(order: str) -> int:
     """Counted steps when the optimizers named by letters step in this order."""
-    rank = a_rank()
+    rank, optimizers = a_rank(), {letter: Optimizer() for letter in order}
     for letter in order:
-        if rank.begins_step(ord(letter)):
+        if rank.begins_step(optimizers[letter]):
             rank.step()
     return rank.steps
 
@@ -39,10 +46,21 @@ def test_optimizers(order: str, counted: int) -> None:
     assert steps(order) == counted
 
 
+def test_an_optimizer_that_is_gone_takes_no_turns_any_more() -> None:
+    rank = a_rank()
+    for _ in range(3):
+        optimizer = Optimizer()
+        for _ in range(2):
+            if rank.begins_step(optimizer):
+                rank.step()
+        del optimizer
+    assert rank.steps == 6
+
+
 def test_the_first_line_takes_over_the_steps_seen_before() -> None:
     rank = a_rank()
     for _ in range(3):
-        if rank.steps_from == "optimizer" and rank.begins_step(1):
+        if rank.steps_from == "optimizer" and rank.begins_step(OPTIMIZER):
             rank.step()
         rank.line(samples=8, tokens=None)
     assert (rank.steps, rank.samples) == (3, 24)
@@ -52,7 +70,7 @@ def test_a_line_before_its_optimizer_counts_once() -> None:
     rank = a_rank()
     for _ in range(3):
         rank.line(samples=8, tokens=None)
-        if rank.steps_from == "optimizer" and rank.begins_step(1):
+        if rank.steps_from == "optimizer" and rank.begins_step(OPTIMIZER):
             rank.step()
     assert (rank.steps, rank.samples) == (3, 24)
 

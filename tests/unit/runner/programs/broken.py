@@ -29,7 +29,7 @@ def break_part(part: str) -> None:
         process.Server = raises
     elif part == "guard":
         torch_hooks.process.begin = raises
-        torch_hooks.guard.failed = raises
+        torch_hooks.guard.say = raises
     elif part == "thread":
         process.threading.Thread.start = raises
     elif part == "stop":
