@@ -29,10 +29,7 @@ class Shared:
         """Puts the figures of this process in place of the last ones, whole or not at all."""
         if self._lock is None:
             self._join()
-        fresh = self._path(self._own + ".new")
-        with open(fresh, "w", encoding="utf-8") as file:
-            json.dump(figures, file)
-        os.replace(fresh, self._path(self._own + ".json"))
+        self._put(self._own + ".json", json.dumps(figures))
 
     def others(self) -> list[dict[str, Any]]:
         """The figures of the other living processes; what cannot be read is left out."""
@@ -66,11 +63,8 @@ class Shared:
 
     def note_port(self, port: int) -> None:
         """Writes down the port that is served, for whoever asked for any free one."""
-        try:
-            with open(self._path("port"), "w", encoding="ascii") as file:
-                file.write(str(port))
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            self._put("port", str(port))
 
     def leave(self) -> None:
         """Takes the figures of this process away."""
@@ -92,6 +86,13 @@ class Shared:
             raise OSError(f"{fresh} is locked by another process")
         os.replace(fresh, self._path(self._own + ".lock"))
         self._lock = lock
+
+    def _put(self, name: str, text: str) -> None:
+        """Writes a file that readers see whole or not at all."""
+        fresh = self._path(self._own + ".new")
+        with open(fresh, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(fresh, self._path(name))
 
     def _lives(self, name: str) -> bool:
         try:

