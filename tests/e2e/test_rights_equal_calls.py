@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -60,9 +61,10 @@ def test_what_the_chart_grants_is_what_the_operator_calls(
     role = api.get(f"{RBAC}/clusterroles", "gpujob-operator")["rules"]
     own = api.get(f"{RBAC}/namespaces/{NAMESPACE}/roles", "gpujob-operator")["rules"]
     granted = rights(role) | rights(own)
-    eventually(lambda: granted <= calls(audit).keys(), 20, what="all rights used", every=0.5)
+    with contextlib.suppress(TimeoutError):
+        eventually(lambda: granted <= calls(audit).keys(), 20, what="all rights used", every=0.5)
     made = calls(audit)
-    assert made.keys() == granted
+    assert (granted - made.keys(), made.keys() - granted) == (set(), set()), "never used, not granted"
     # A quota answers 403 too; every other one would be a right that is missing.
     assert {right for right, codes in made.items() if 403 in codes} <= {("create", "batch", "jobs")}
     others = {entry["requestURI"].partition("?")[0] for entry in audit.since() if "objectRef" not in entry}
