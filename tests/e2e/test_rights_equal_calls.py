@@ -61,8 +61,9 @@ def test_what_the_chart_grants_is_what_the_operator_calls(
     role = api.get(f"{RBAC}/clusterroles", "gpujob-operator")["rules"]
     own = api.get(f"{RBAC}/namespaces/{NAMESPACE}/roles", "gpujob-operator")["rules"]
     granted = rights(role) | rights(own)
+    # The runner's ConfigMap goes a minute after the last child that mounts it.
     with contextlib.suppress(TimeoutError):
-        eventually(lambda: granted <= calls(audit).keys(), 20, what="all rights used", every=0.5)
+        eventually(lambda: granted <= calls(audit).keys(), 90, what="all rights used", every=0.5)
     made = calls(audit)
     assert (granted - made.keys(), made.keys() - granted) == (set(), set()), "never used, not granted"
     # A quota answers 403 too; every other one would be a right that is missing.
