@@ -366,6 +366,7 @@ class Reason(StrEnum):
     SUCCEEDED = "Succeeded"
     NOT_ENDED = "NotEnded"
     POD_FAILED = "PodFailed"
+    RENDEZVOUS_TIMEOUT = "RendezvousTimeout"
     CHILD_LOST = "ChildLost"
     REPORTER_READ = "ReporterRead"
     NO_REPORTER = "NoReporter"

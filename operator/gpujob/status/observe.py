@@ -9,6 +9,7 @@ from typing import Final
 from gpujob.finding import listed
 from gpujob.status.preflight import Check, verdict_of
 from gpujob.status.records import ChildRecord, PodState
+from gpujob.status.rendezvous import Ended, why_not_met
 from gpujob.vocabulary import Reason, State
 
 
@@ -32,6 +33,11 @@ class Observation:
 FAILED_CREATE: Final = "FailedCreate"
 """What the Job controller's events say when a quota or an admission policy refuses pods; no status tells it."""
 
+
+KILLED: Final = (137, 143)
+"""Exit codes of a program that was told to end: SIGKILL and SIGTERM."""
+
+OUT_OF_MEMORY: Final = "OOMKilled"
 
 STUCK: Final = {
     # The kubelet swings between the two while it waits; one word keeps the status still.
@@ -60,7 +66,9 @@ def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Obse
         message = f"all {child.pods} pods ended well" if child.pods > 1 else "the pod ended well"
         return Observation(State.SUCCEEDED, Reason.SUCCEEDED, message, started, child.ended_at)
     if child.ended == "Failed":
-        return Observation(State.FAILED, Reason.POD_FAILED, _why_failed(child, pods), started, child.ended_at)
+        apart = why_not_met(map(_ended, pods), child.pods)
+        reason = Reason.RENDEZVOUS_TIMEOUT if apart else Reason.POD_FAILED
+        return Observation(State.FAILED, reason, apart or _why_failed(child, pods), started, child.ended_at)
     running = sum(pod.running for pod in pods)
     if running >= child.pods:
         where = next(pod.node for pod in pods if pod.running)
@@ -106,8 +114,22 @@ def _all_started(child: ChildRecord, pods: Sequence[PodState]) -> str:
     return max(times) if len(times) >= child.pods else ""
 
 
+def _ended(pod: PodState) -> Ended:
+    return Ended(pod.name, pod.node, pod.index, bool(pod.started), _by_itself(pod), pod.missed)
+
+
+def _by_itself(pod: PodState) -> bool:
+    """Whether its program failed and was not told to end: the Job controller ends the others when the first one fails."""
+    return bool(pod.exit_code) and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY)
+
+
+def _guilt(pod: PodState) -> tuple[bool, bool, bool, str]:
+    """Sorts the pod first that is most likely the cause: one that only waited for it is not."""
+    return pod.exit_code is None, not _by_itself(pod), pod.missed is not None, pod.name
+
+
 def _why_failed(child: ChildRecord, pods: Sequence[PodState]) -> str:
-    failed = sorted((pod for pod in pods if pod.phase == "Failed"), key=lambda pod: (pod.exit_code is None, pod.name))
+    failed = sorted((pod for pod in pods if pod.phase == "Failed"), key=_guilt)
     gone = sorted(set(child.nodes) - {pod.node for pod in pods})
     if not failed and gone and child.reason == "BackoffLimitExceeded":
         nodes = "node" if len(gone) == 1 else "nodes"

@@ -11,7 +11,8 @@ from gpujob.api.gpujob import GPUJobStatus
 from gpujob.fleet.objects import MOST_DEVICES, Pod, Resources, read_pod
 from gpujob.fleet.usage import Promise, promises_of
 from gpujob.status.preflight import Check, read_check
-from gpujob.untrusted import table, tables, whole_number
+from gpujob.status.rendezvous import Missed, read_missed
+from gpujob.untrusted import one_line, table, tables, whole_number
 from gpujob.vocabulary import PREFLIGHT, RUNNER_PREFIX, TELEMETRY_PORT, Annotation, Label
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
@@ -121,6 +122,8 @@ class PodState:
     """Where its reporter serves."""
     check: Check | None = None
     """What its preflight says; None before it began."""
+    missed: Missed | None = None
+    """What its program says of pods that did not come; None where it failed otherwise or did not fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +228,19 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         waiting_message=str(waiting.get("message", ""))[:512],
         exit_code=whole_number(ended.get("exitCode")),
         reason=str(ended.get("reason") or status.get("reason") or "")[:64],
-        message=str(ended.get("message") or status.get("message") or "")[:512],
+        message=_last_words(str(ended.get("message") or status.get("message") or "")),
         index=whole_number(table(metadata, "annotations").get(INDEX)),
         address=str(status.get("podIP") or "")[:64],
         port=_telemetry_port(table(raw, "spec")),
         check=read_check(status),
+        missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
     )
+
+
+def _last_words(text: str) -> str:
+    """The end of a message, on one line: of a log the last lines say what went wrong."""
+    lines = (line.strip() for line in text[-4096:].splitlines())
+    return one_line(" | ".join(line for line in lines if line)[-512:])
 
 
 def _telemetry_port(spec: Mapping[str, Any]) -> int | None:
