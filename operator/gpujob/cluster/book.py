@@ -21,7 +21,7 @@ from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet
-from gpujob.fleet.quota import Quota, Quotas, quotas_after, quotas_of, taken_by
+from gpujob.fleet.quota import Quota, Quotas, counted_as, quotas_after, quotas_of, taken_by
 from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.slices import Claim, DeviceClass, Slice
 from gpujob.fleet.usage import Promise
@@ -177,7 +177,7 @@ class Book:
             if there[promise.job_uid, promise.attempt] > 0:
                 there[promise.job_uid, promise.attempt] -= 1
             else:
-                needs = taken_by(promise.resource, promise.gpus, promise.needs, 1)
+                needs = taken_by(counted_as(promise.resource), promise.gpus, promise.needs, 1)
                 quotas = quotas_after(quotas, promise.namespace, needs)
         return quotas
 

@@ -17,7 +17,7 @@ from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
-from gpujob.fleet.quota import Quotas, quotas_after, taken_by
+from gpujob.fleet.quota import Quotas, counted_as, quotas_after, taken_by
 from gpujob.fleet.request import DeviceRequest
 from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.stock import Stock
@@ -129,6 +129,11 @@ class Pool:
         """The CPU architecture of its hosts: the device's where it comes with its host, else what labels say."""
         return (self.accelerator and self.accelerator.host_architecture) or self.cpu_architecture
 
+    @property
+    def counted_as(self) -> str:
+        """What quotas call its devices."""
+        return counted_as(self.resource, self.request.device_class if self.request else None)
+
     @cached_property
     def free(self) -> int:
         """Free devices on nodes that are ready."""
@@ -233,7 +238,7 @@ class Fleet:
     def reserve(self, chosen: Pool, gpus: int, needs: Resources, nodes: Sequence[str], namespace: str = "") -> Fleet:
         """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
         if namespace in self.quotas:
-            taken = taken_by(chosen.resource, gpus, needs, len(nodes))
+            taken = taken_by(chosen.counted_as, gpus, needs, len(nodes))
             rest = replace(self, quotas=quotas_after(self.quotas, namespace, taken))
             return rest.reserve(chosen, gpus, needs, nodes)
         if not all(nodes):

@@ -61,10 +61,15 @@ def quotas_of(found: Iterable[tuple[str, Quota]]) -> Quotas:
     return {name: tuple(sorted(quotas, key=lambda quota: quota.name)) for name, quotas in by_namespace.items()}
 
 
-def taken_by(resource: str, gpus: int, needs: Resources, pods: int) -> dict[str, int]:
-    """What a gang takes of a quota; requests of its pods equal their limits."""
+def counted_as(resource: str, device_class: str | None = None) -> str:
+    """What a quota calls GPUs: by the resource's name, or, of ResourceClaims, by the DeviceClass."""
+    return f"{device_class}.deviceclass.resource.k8s.io/devices" if device_class else f"requests.{resource}"
+
+
+def taken_by(counted: str, gpus: int, needs: Resources, pods: int) -> dict[str, int]:
+    """What a gang takes of a quota, its GPUs as `counted_as` says; requests of its pods equal their limits."""
     each = {
-        f"requests.{resource}": gpus,
+        counted: gpus,
         **dict.fromkeys(("cpu", "requests.cpu", "limits.cpu"), needs.millicores),
         **dict.fromkeys(("memory", "requests.memory", "limits.memory"), needs.memory),
         **dict.fromkeys(("requests.ephemeral-storage", "limits.ephemeral-storage"), needs.storage or 0),

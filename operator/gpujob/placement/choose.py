@@ -115,10 +115,10 @@ class _Wanted:
         """What the namespace's quotas say of the gang's GPUs alone, and whether they never allow them."""
         if self.demand.namespace not in self.fleet.quotas:
             return None, False
-        if pool.resource not in self._allowed:
-            gpus = {f"requests.{pool.resource}": self.gang.gpus}
-            self._allowed[pool.resource] = quota.refusal(self.fleet.quotas[self.demand.namespace], gpus)
-        return self._allowed[pool.resource]
+        if pool.counted_as not in self._allowed:
+            gpus = {pool.counted_as: self.gang.gpus}
+            self._allowed[pool.counted_as] = quota.refusal(self.fleet.quotas[self.demand.namespace], gpus)
+        return self._allowed[pool.counted_as]
 
     def first_refusal(self, pool: Pool) -> Finding | None:
         """What refuses a pool whatever the image."""

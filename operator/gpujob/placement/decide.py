@@ -209,7 +209,7 @@ def _over_quota(demand: Demand, pool: Pool, room: Room, fleet: Fleet) -> tuple[F
     """What the namespace's quotas do not leave now, and what they never allow."""
     if demand.namespace not in fleet.quotas or room.never:
         return (), ()
-    needs = quota.taken_by(pool.resource, demand.gpus_per_node, room.needs, demand.nodes)
+    needs = quota.taken_by(pool.counted_as, demand.gpus_per_node, room.needs, demand.nodes)
     finding, never = quota.refusal(fleet.quotas[demand.namespace], needs)
     if finding is None:
         return (), ()

@@ -20,7 +20,7 @@ from gpujob.placement.decision import Candidate, Change, Decision, Fix
 from gpujob.placement.demand import Demand
 from gpujob.placement.lighter import lighter_model
 from gpujob.placement.quota_repairs import within_quota
-from gpujob.placement.sizes import less_memory, smaller_disk, smaller_gang, smaller_pods
+from gpujob.placement.sizes import less_memory, smaller_disk, smaller_gang, smaller_pods, whole_nodes
 from gpujob.placement.typos import meant_words
 from gpujob.placement.wishes import (
     as_root,
@@ -61,6 +61,7 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.PRICE_CAP: (higher_price,),
     Reason.PRICE_UNKNOWN: (higher_price,),
     Reason.POOL_TOO_SMALL: (smaller_gang,),
+    Reason.WHOLE_NODES_ONLY: (whole_nodes,),
     Reason.TAINT_NOT_TOLERATED: (smaller_gang,),
     Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang),
     Reason.DISK_TOO_SMALL: (smaller_disk, smaller_gang),

@@ -22,7 +22,7 @@ _OF_PODS: Final = {
 
 def within_quota(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """What the namespace's quotas allow of each of the things that they count."""
-    gang, resource = candidate.gang, f"requests.{candidate.pool.resource}"
+    gang, resource = candidate.gang, candidate.pool.counted_as
     for quota in fleet.quotas.get(demand.namespace, ()):
         for name, most in quota.hard.items():
             attribute = _OF_PODS.get(name)

@@ -40,6 +40,15 @@ def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         yield fewer_gpus(demand, candidate, most)
 
 
+def whole_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """All GPUs of a node, where nodes are given out whole."""
+    gang, each = candidate.gang, candidate.pool.largest
+    if each and each != gang.gpus_per_node and not demand.sized_by_model:
+        changed = demand.changed(gang, replace(gang, gpus_per_node=each))
+        distance = abs(each / gang.gpus_per_node - 1)
+        yield proposed(distance, gang.field("gpusPerNode"), gang.gpus_per_node, each, changed)
+
+
 def fewer_nodes(demand: Demand, candidate: Candidate, nodes: int) -> Proposal:
     """The proposal of fewer nodes."""
     gang = candidate.gang

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from builders import (
+    ANY_IMAGES,
     H100,
     MI300X,
     Object,
     decision,
+    demand,
     device_class,
     fleet,
     gpupool,
@@ -28,6 +30,7 @@ from gpujob.fleet.inventory import read_inventory
 from gpujob.fleet.request import DeviceRequest, request_for
 from gpujob.fleet.slices import read_class, read_slice
 from gpujob.quantity import parse_bytes as parse
+from gpujob.schedule.queue import Waiting, place_all
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
 GPU = "nvidia.com/gpu"
@@ -269,3 +272,19 @@ def test_whatever_objects_of_dra_say_nothing_raises_and_nothing_unknown_fits(
     for pool in fleet(node("n"), *objects, odd).pools:
         assert 0 <= pool.free <= pool.total
         assert pool.problem is not None or pool.accelerator is not None
+
+
+def test_a_quota_on_the_devices_of_a_class_counts_claims() -> None:
+    space = {"name": "q", "namespace": "default"}
+    named = f"{NVIDIA}.deviceclass.resource.k8s.io/devices"
+    status = {"hard": {named: "4"}, "used": {named: "1"}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": space, "spec": {}, "status": status}
+    objects = fleet(node("n"), h100s(), device_class(NVIDIA, WHOLE), quota, catalog=ANY_IMAGES)
+    waiting = [Waiting(str(gpus), "", demand(gpusPerNode=gpus), namespace="default") for gpus in (5, 4, 2, 1)]
+    found = {placing.job.uid: placing for placing in place_all(waiting, objects, ANY_IMAGES)}
+    verdicts = {gpus: placing.verdict for gpus, placing in found.items()}
+    assert verdicts == {
+        "1": Verdict.PLACED, "2": Verdict.PLACED, "4": Verdict.WAITING, "5": Verdict.IMPOSSIBLE,
+    }  # fmt: skip
+    (reason,) = found["4"].decision.candidates[0].reasons
+    assert reason.message == f"ResourceQuota q: {named} needs 4, 0 left of 4"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gpujob.fleet.objects import Resources
-from gpujob.fleet.quota import quotas_of, read_quota, refusal, taken_by
+from gpujob.fleet.quota import counted_as, quotas_of, read_quota, refusal, taken_by
 from gpujob.quantity import GI
 
-NEEDS = taken_by("amd.com/gpu", 8, Resources(96_000, 512 * GI, 20 * GI, 1), 2)
+NEEDS = taken_by(counted_as("amd.com/gpu"), 8, Resources(96_000, 512 * GI, 20 * GI, 1), 2)
 
 
 def quota(name: str = "q", used: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
