@@ -69,14 +69,16 @@ format: .venv/ready ## Formats the code.
 	.venv/bin/ruff format .
 
 .PHONY: generate
-generate: .venv/ready ## Writes the CRDs from the models, and the name of the runner's ConfigMap into the chart.
+generate: .venv/ready ## Writes the CRDs from the models, and the runner's name, rules and dashboards into the chart.
 	$(RUN) -m gpujob.api.crd crds $(CHART)/files/crds
 	$(RUN) -m gpujob.runner_files $(CHART)/files/runner-name
+	$(RUN) -m monitoring $(CHART)/files/monitoring
 
 .PHONY: verify
 verify: .venv/ready ## Fails when a generated file differs from its source.
 	$(RUN) -m gpujob.api.crd --check crds $(CHART)/files/crds
 	$(RUN) -m gpujob.runner_files --check $(CHART)/files/runner-name
+	$(RUN) -m monitoring --check $(CHART)/files/monitoring
 
 .PHONY: binaries
 binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their Go modules into the user's cache (about 8 minutes once).

@@ -56,6 +56,12 @@ EVERYTHING: dict[str, Any] = {
     "userRoles": {"create": True},
     "crds": {"enabled": True, "keep": False},
     "admission": {"requirePodsCreate": True},
+    "monitoring": {
+        "serviceMonitor": {"enabled": True, "interval": "30s", "labels": {"release": "kube-prometheus-stack"}},
+        "podMonitor": {"enabled": True, "interval": "1m", "labels": {"release": "kube-prometheus-stack"}},
+        "prometheusRule": {"enabled": False, "labels": {"release": "kube-prometheus-stack"}},
+        "dashboards": {"enabled": False},
+    },
 }
 SAMPLES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -186,6 +192,11 @@ def test_without_crds_none_is_rendered() -> None:
         ({"userRoles": {"create": "yes"}}, "userRoles"),
         ({"crds": {"keep": "yes"}}, "crds"),
         ({"admission": {"requirePodCreate": True}}, "requirePodCreate"),
+        ({"monitoring": {"serviceMonitor": {"enabled": "yes"}}}, "serviceMonitor"),
+        ({"monitoring": {"podMonitor": {"interval": "15"}}}, "interval"),
+        ({"monitoring": {"prometheusRule": {"runbooks": "our wiki"}}}, "runbooks"),
+        ({"monitoring": {"dashboards": {"enabled": "auto"}}}, "dashboards"),
+        ({"monitoring": {"grafana": {}}}, "grafana"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

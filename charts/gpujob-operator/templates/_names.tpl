@@ -47,3 +47,44 @@ app.kubernetes.io/part-of: gpujob
 {{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Something when an object of monitoring.coreos.com is to be made: true, or auto and the cluster has that API. */}}
+{{- define "gpujob-operator.monitors" -}}
+{{- $root := index . 0 -}}
+{{- $asked := index . 1 | toString -}}
+{{- if or (eq $asked "true") (and (eq $asked "auto") ($root.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{/* What a reporter in a pod serves, without gpujob_: the table of docs/telemetry.md. */}}
+{{- define "gpujob-operator.reporterNames" -}}
+up
+world_size
+ranks_reporting
+steps_total
+skipped_steps_total
+samples_total
+tokens_total
+step_duration_seconds(_sum|_count)?
+data_wait_seconds_total
+data_wait_ratio
+last_step_timestamp_seconds
+first_step_timestamp_seconds
+process_start_timestamp_seconds
+progress_ratio
+remaining_seconds
+progress_timestamp_seconds
+training_metric
+checkpoint_step
+checkpoint_timestamp_seconds
+device_memory_allocated_bytes
+device_memory_reserved_bytes
+device_memory_peak_bytes
+device_memory_reserved_peak_bytes
+device_memory_used_bytes
+device_memory_total_bytes
+on_device
+process_info
+reporter_failures_total
+{{- end -}}

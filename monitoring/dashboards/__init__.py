@@ -1,0 +1,5 @@
+"""All dashboards."""
+
+from typing import Any
+
+DASHBOARDS: tuple[dict[str, Any], ...] = ()

@@ -1,0 +1,165 @@
+"""What somebody must know of; each alert has a page in docs/runbooks and a test in which it fires and one in which it does not.
+
+There is no alert for a budget, for GPUJobs have none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitoring.rules.devices import XIDS_OF_PROGRAMS
+from monitoring.rules.rule import Alert, Group
+
+_A_JOB: Final = "GPUJob {{ $labels.namespace }}/{{ $labels.job }}"
+_A_DEVICE: Final = "Device {{ $labels.device }} of node {{ $labels.node }}"
+_OWN_XIDS: Final = " unless ".join(
+    ["gpujob:device_xid:code > 0", *(f"gpujob:device_xid:code == {x}" for x in XIDS_OF_PROGRAMS)]
+)
+
+_OF_JOBS: Final = [
+    Alert(
+        alert="GPUJobStalled",
+        expr="time() - max by (namespace, job) (gpujob_job_last_step_timestamp_seconds) > 900",
+        lasts="5m",
+        severity="warning",
+        summary=f"{_A_JOB} makes no step",
+        description="It runs, holds its GPUs, and its last step was {{ $value | humanizeDuration }} ago.",
+        page="job-stalled",
+    ),
+    Alert(
+        alert="GPUJobOnCPU",
+        expr="max by (namespace, job) (gpujob_job_on_device) == 0",
+        lasts="5m",
+        severity="warning",
+        summary=f"{_A_JOB} trains on the CPU",
+        description="It holds GPUs, and a process of it that makes steps has no memory on any.",
+        page="job-on-cpu",
+    ),
+    Alert(
+        alert="GPUJobDevicesIdle",
+        expr="max by (namespace, job) (gpujob:device_utilization:ratio) < 0.05",
+        lasts="30m",
+        severity="info",
+        summary=f"{_A_JOB} leaves its GPUs idle",
+        description="None of its devices was busy for more than {{ $value | humanizePercentage }} of the time.",
+        page="job-devices-idle",
+    ),
+    Alert(
+        alert="GPUJobDeviceFault",
+        expr=(
+            'gpujob:device_healthy:bool{vendor="AMD"} == 0\n'
+            'or increase(gpujob:device_ecc_errors_total{kind="uncorrectable"}[30m]) > 0\n'
+            f"or ({_OWN_XIDS}) and changes(gpujob:device_xid:code[30m]) > 0\n"
+        ),
+        lasts="0m",
+        severity="warning",
+        summary=f"{_A_DEVICE} reports a fault under {_A_JOB}",
+        description="An uncorrectable memory error, an XID error that no program makes, or a health that is not well.",
+        page="device-fault",
+    ),
+    Alert(
+        alert="GPUJobTelemetryBlocked",
+        expr='sum(rate(gpujob_reporter_reads_total{result="TelemetryBlocked"}[15m])) > 0',
+        lasts="15m",
+        severity="warning",
+        summary="Pods of GPUJobs cannot be reached by the operator",
+        description=(
+            "Progress and throughput of those jobs are unknown; their condition TelemetryReachable names the "
+            "NetworkPolicy to add."
+        ),
+        page="telemetry-blocked",
+    ),
+    Alert(
+        alert="GPUJobPreflightFails",
+        expr=(
+            "sum by (pool, reason) (gpujob_jobs_preflight_failed) >= 3\n"
+            "and sum by (pool, reason) (delta(gpujob_jobs_preflight_failed[1h])) > 0\n"
+        ),
+        lasts="0m",
+        severity="warning",
+        summary="Preflights fail in pool {{ $labels.pool }}: {{ $labels.reason }}",
+        description="{{ $value }} GPUJobs stand there with this finding, and they have become more in the last hour.",
+        page="preflight-fails",
+    ),
+]
+
+_OF_THE_FLEET: Final = [
+    Alert(
+        alert="GPUJobQueueStuck",
+        expr=(
+            'sum(gpujob_jobs{state="Queued"}) > 0\n'
+            "unless sum(increase(gpujob_queue_wait_seconds_count[30m])) > 0\n"
+            "unless sum(gpujob_pool_gpus_free) == 0\n"
+        ),
+        lasts="30m",
+        severity="warning",
+        summary="{{ $value }} GPUJobs are queued and none was placed for half an hour",
+        description="Devices are free meanwhile: see what the queued jobs wait for.",
+        page="queue-stuck",
+    ),
+    Alert(
+        alert="GPUJobPoolWithoutPrice",
+        expr=(
+            "max by (pool, vendor, accelerator) (gpujob_pool_gpus) > 0\n"
+            "unless on (pool) max by (pool) (gpujob_pool_price_dollars_per_gpu_hour)\n"
+        ),
+        lasts="1h",
+        severity="info",
+        summary="Pool {{ $labels.pool }} has no price",
+        description="Its {{ $value }} devices cannot be compared by cost, and jobs with a price cap never run there.",
+        page="pool-without-price",
+    ),
+]
+
+_OF_THE_OPERATOR: Final = [
+    Alert(
+        alert="GPUJobOperatorNotLeading",
+        expr="max(gpujob_operator_leader) == 0 or absent(gpujob_operator_leader)",
+        lasts="5m",
+        severity="critical",
+        summary="No gpujob-operator acts",
+        description="None holds the Lease, or none is scraped: GPUJobs are neither placed nor observed. Those that run go on.",
+        page="operator-not-leading",
+    ),
+    Alert(
+        alert="GPUJobOperatorWatchSilent",
+        expr="max by (namespace, pod, kind) (gpujob_watch_age_seconds) > 90",
+        lasts="30s",
+        severity="warning",
+        summary="gpujob-operator hears nothing of {{ $labels.kind }}",
+        description="The last byte came {{ $value | humanizeDuration }} ago; past 3 minutes the process is restarted.",
+        page="operator-watch-silent",
+    ),
+    Alert(
+        alert="GPUJobOperatorRetries",
+        expr="sum(rate(gpujob_retries_total[10m])) > 0.1",
+        lasts="15m",
+        severity="warning",
+        summary="gpujob-operator repeats its steps",
+        description="{{ $value | humanize }} steps a second had to be tried again; the log names the jobs.",
+        page="operator-retries",
+    ),
+    Alert(
+        alert="GPUJobOperatorAPIErrors",
+        expr=(
+            'sum by (code) (rate(gpujob_api_requests_total{code=~"0|401|403|429|5.."}[10m]))\n'
+            "/ on () group_left () sum(rate(gpujob_api_requests_total[10m])) > 0.05\n"
+        ),
+        lasts="15m",
+        severity="warning",
+        summary="The API server answers gpujob-operator with {{ $labels.code }}",
+        description="{{ $value | humanizePercentage }} of its requests; code 0 is a connection that broke.",
+        page="operator-api-errors",
+    ),
+    Alert(
+        alert="GPUJobObjectsUnread",
+        expr="sum by (kind) (increase(gpujob_objects_unread_total[15m])) > 0",
+        lasts="15m",
+        severity="info",
+        summary="Objects of kind {{ $labels.kind }} are left out",
+        description="gpujob-operator cannot read them, so decisions are made without them; its log names each.",
+        page="objects-unread",
+    ),
+]
+
+ALERTS: Final = Group("gpujob-alerts", [*_OF_JOBS, *_OF_THE_FLEET, *_OF_THE_OPERATOR])

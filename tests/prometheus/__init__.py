@@ -1,0 +1,1 @@
+"""Rules, alerts, dashboards: checked by Prometheus' own programs."""

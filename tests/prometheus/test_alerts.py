@@ -1,0 +1,273 @@
+"""Each alert fires on what it is for, in words that help, and stays silent on what looks like it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from monitoring.rules.alerts import ALERTS
+from monitoring.rules.rule import RUNBOOKS, Alert
+from tests.prometheus.promtool import ROOT, Series, Trial, selector
+
+PAGES = ROOT / "docs" / "runbooks"
+ALL = {rule.alert: rule for rule in ALERTS.rules if isinstance(rule, Alert)}
+
+JOB = {"namespace": "team-a", "job": "llama"}
+NAMED = "GPUJob team-a/llama"
+
+
+def of(metric: str, values: str, **labels: str) -> Series:
+    """One series; its values in promtool's notation, one a minute from minute 0."""
+    return {selector(metric, labels): values}
+
+
+POD = of("up", "1x120", **JOB, pod="llama-0", gpujob_attempt="1")
+"""The target that tells whose the pod is."""
+HELD = {"namespace": "team-a", "pod": "llama-0"}
+
+
+def nvidia(metric: str, values: str) -> Series:
+    return POD | of(metric, values, **HELD, gpu="0", hostname="n1")
+
+
+def amd(metric: str, values: str) -> Series:
+    return POD | of(metric, values, **HELD, gpu_id="0", gpu_partition_id="0", hostname="n1")
+
+
+@dataclass(frozen=True)
+class Fires:
+    """Series on which an alert fires at a minute, with its labels (severity aside) and words."""
+
+    series: Series
+    at: int
+    labels: dict[str, str]
+    summary: str
+    description: str
+
+
+def faulty(series: Series, vendor: str, kind: str = "") -> Fires:
+    labels = {
+        **JOB,
+        "pod": "llama-0",
+        "node": "n1",
+        "device": "0",
+        "vendor": vendor,
+        **({"kind": kind} if kind else {}),
+    }
+    return Fires(
+        series,
+        20,
+        labels,
+        f"Device 0 of node n1 reports a fault under {NAMED}",
+        "An uncorrectable memory error, an XID error that no program makes, or a health that is not well.",
+    )
+
+
+def requests(**rates: int) -> Series:
+    """Requests to the API server by code, each growing by so many a minute."""
+    found: Series = {}
+    for code, rate in rates.items():
+        found |= of("gpujob_api_requests_total", f"0+{rate}x120", verb="patch", resource="pods", code=code.strip("_"))
+    return found
+
+
+QUEUED = of("gpujob_jobs", "3x120", state="Queued")
+FREE = of("gpujob_pool_gpus_free", "8x120", pool="h100")
+STEP = "gpujob_job_last_step_timestamp_seconds"
+PRICE = of("gpujob_pool_price_dollars_per_gpu_hour", "2.5x120", pool="h100", vendor="NVIDIA", accelerator="H100-SXM")
+DEVICES = of("gpujob_pool_gpus", "16x120", pool="h100", vendor="NVIDIA", accelerator="H100-SXM")
+FAILED = "gpujob_jobs_preflight_failed"
+FINDING = {"pool": "mi300x", "reason": "DevicePermission"}
+READS = "gpujob_reporter_reads_total"
+NOT_LEADING = "None holds the Lease, or none is scraped: GPUJobs are neither placed nor observed. Those that run go on."
+
+FIRES: dict[str, list[Fires]] = {
+    "GPUJobStalled": [
+        # promtool's clock starts at 0: the last step was at minute 1.
+        Fires(
+            of(STEP, "60x120", **JOB),
+            30,
+            JOB,
+            f"{NAMED} makes no step",
+            "It runs, holds its GPUs, and its last step was 29m 0s ago.",
+        )
+    ],
+    "GPUJobOnCPU": [
+        Fires(
+            of("gpujob_job_on_device", "0x120", **JOB),
+            6,
+            JOB,
+            f"{NAMED} trains on the CPU",
+            "It holds GPUs, and a process of it that makes steps has no memory on any.",
+        )
+    ],
+    "GPUJobDevicesIdle": [
+        Fires(
+            series,
+            40,
+            JOB,
+            f"{NAMED} leaves its GPUs idle",
+            "None of its devices was busy for more than 1% of the time.",
+        )
+        for series in (nvidia("DCGM_FI_DEV_GPU_UTIL", "1x120"), amd("gpu_gfx_activity", "1x120"))
+    ],
+    "GPUJobDeviceFault": [
+        faulty(amd("gpu_health", "1x10 0x110"), "AMD"),
+        faulty(amd("gpu_ecc_uncorrect_total", "0x10 1x110"), "AMD", "uncorrectable"),
+        faulty(nvidia("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "0x10 1x110"), "NVIDIA", "uncorrectable"),
+        faulty(nvidia("DCGM_FI_DEV_XID_ERRORS", "0x10 79x110"), "NVIDIA"),
+    ],
+    "GPUJobTelemetryBlocked": [
+        Fires(
+            of(READS, "0+1x120", result="TelemetryBlocked"),
+            31,
+            {},
+            "Pods of GPUJobs cannot be reached by the operator",
+            "Progress and throughput of those jobs are unknown; their condition TelemetryReachable names the "
+            "NetworkPolicy to add.",
+        )
+    ],
+    "GPUJobPreflightFails": [
+        Fires(
+            of(FAILED, "0x20 3x100", **FINDING),
+            30,
+            FINDING,
+            "Preflights fail in pool mi300x: DevicePermission",
+            "3 GPUJobs stand there with this finding, and they have become more in the last hour.",
+        )
+    ],
+    "GPUJobQueueStuck": [
+        Fires(
+            QUEUED | FREE,
+            31,
+            {},
+            "3 GPUJobs are queued and none was placed for half an hour",
+            "Devices are free meanwhile: see what the queued jobs wait for.",
+        )
+    ],
+    "GPUJobPoolWithoutPrice": [
+        Fires(
+            DEVICES,
+            61,
+            {"pool": "h100", "vendor": "NVIDIA", "accelerator": "H100-SXM"},
+            "Pool h100 has no price",
+            "Its 16 devices cannot be compared by cost, and jobs with a price cap never run there.",
+        )
+    ],
+    "GPUJobOperatorNotLeading": [
+        Fires(series, 6, {}, "No gpujob-operator acts", NOT_LEADING)
+        for series in (
+            of("gpujob_operator_leader", "0x120", pod="a") | of("gpujob_operator_leader", "0x120", pod="b"),
+            of("up", "1x120", job="something-else"),
+        )
+    ],
+    "GPUJobOperatorWatchSilent": [
+        Fires(
+            of("gpujob_watch_age_seconds", "0+60x120", kind="pods", pod="a"),
+            3,
+            {"kind": "pods", "pod": "a"},
+            "gpujob-operator hears nothing of pods",
+            "The last byte came 3m 0s ago; past 3 minutes the process is restarted.",
+        )
+    ],
+    "GPUJobOperatorRetries": [
+        Fires(
+            of("gpujob_retries_total", "0+60x120"),
+            31,
+            {},
+            "gpujob-operator repeats its steps",
+            "1 steps a second had to be tried again; the log names the jobs.",
+        )
+    ],
+    "GPUJobOperatorAPIErrors": [
+        Fires(
+            requests(_200=90, **{code: 10}),
+            31,
+            {"code": code},
+            f"The API server answers gpujob-operator with {code}",
+            "10% of its requests; code 0 is a connection that broke.",
+        )
+        for code in ("403", "429", "500", "0")
+    ],
+    "GPUJobObjectsUnread": [
+        Fires(
+            of("gpujob_objects_unread_total", "0+1x120", kind="nodes"),
+            31,
+            {"kind": "nodes"},
+            "Objects of kind nodes are left out",
+            "gpujob-operator cannot read them, so decisions are made without them; its log names each.",
+        )
+    ],
+}
+
+SILENT: list[tuple[str, str, Series, int]] = [
+    ("GPUJobStalled", "it steps", of(STEP, "0+60x120", **JOB), 60),
+    ("GPUJobStalled", "ten minutes may be an evaluation", of(STEP, "60x120", **JOB), 11),
+    ("GPUJobStalled", "it ended, and its series with it", of(STEP, "60x9 stale", **JOB), 30),
+    ("GPUJobOnCPU", "it is on its GPUs", of("gpujob_job_on_device", "1x120", **JOB), 30),
+    ("GPUJobOnCPU", "it began on the CPU and moved", of("gpujob_job_on_device", "0x3 1x120", **JOB), 10),
+    ("GPUJobDevicesIdle", "one of its devices is busy",
+     nvidia("DCGM_FI_DEV_GPU_UTIL", "0x120") | of("DCGM_FI_DEV_GPU_UTIL", "90x120", **HELD, gpu="1", hostname="n1"), 60),
+    ("GPUJobDevicesIdle", "it loads its data for twenty minutes", amd("gpu_gfx_activity", "0x20 95x100"), 30),
+    ("GPUJobDevicesIdle", "an idle device that no job holds", of("DCGM_FI_DEV_GPU_UTIL", "0x120", gpu="0", pod="x"), 60),
+    ("GPUJobDeviceFault", "correctable errors", amd("gpu_ecc_correct_total", "0+5x120"), 30),
+    ("GPUJobDeviceFault", "errors from before the job", amd("gpu_ecc_uncorrect_total", "7x120"), 30),
+    ("GPUJobDeviceFault", "an XID error of the program's own", nvidia("DCGM_FI_DEV_XID_ERRORS", "0x10 31x110"), 20),
+    ("GPUJobDeviceFault", "an XID error from before the job", nvidia("DCGM_FI_DEV_XID_ERRORS", "79x120"), 30),
+    ("GPUJobDeviceFault", "it is well", amd("gpu_health", "1x120"), 30),
+    ("GPUJobTelemetryBlocked", "programs without a reporter", of(READS, "0+1x120", result="NoReporter"), 60),
+    ("GPUJobTelemetryBlocked", "blocked long ago", of(READS, "9x120", result="TelemetryBlocked"), 60),
+    ("GPUJobPreflightFails", "one job", of(FAILED, "0x20 1x100", **FINDING), 30),
+    ("GPUJobPreflightFails", "the same three since yesterday", of(FAILED, "3x120", **FINDING), 90),
+    ("GPUJobQueueStuck", "jobs are placed", QUEUED | FREE | of("gpujob_queue_wait_seconds_count", "0+1x120"), 60),
+    ("GPUJobQueueStuck", "every device is taken", QUEUED | of("gpujob_pool_gpus_free", "0x120", pool="h100"), 60),
+    ("GPUJobQueueStuck", "nobody is queued", of("gpujob_jobs", "3x120", state="Running") | FREE, 60),
+    ("GPUJobPoolWithoutPrice", "it has one", DEVICES | PRICE, 90),
+    ("GPUJobPoolWithoutPrice", "it has no device", of("gpujob_pool_gpus", "0x120", pool="h100"), 90),
+    ("GPUJobOperatorNotLeading", "one of two leads",
+     of("gpujob_operator_leader", "0x120", pod="a") | of("gpujob_operator_leader", "1x120", pod="b"), 60),
+    ("GPUJobOperatorWatchSilent", "bookmarks come each minute", of("gpujob_watch_age_seconds", "60x120", kind="pods"), 60),
+    ("GPUJobOperatorRetries", "one in a while", of("gpujob_retries_total", "0+1x120"), 60),
+    ("GPUJobOperatorAPIErrors", "conflicts and what is not there", requests(_200=50, _409=25, _404=25), 60),
+    ("GPUJobOperatorAPIErrors", "one in a hundred", requests(_200=99, _500=1), 60),
+    ("GPUJobObjectsUnread", "one object long ago", of("gpujob_objects_unread_total", "1x120", kind="nodes"), 60),
+]  # fmt: skip
+
+
+def test_every_alert_is_seen_to_fire_and_not_to() -> None:
+    assert set(FIRES) == set(ALL)
+    assert {alert for alert, *_ in SILENT} == set(ALL)
+
+
+@pytest.mark.parametrize("alert", ALL)
+def test_it_fires(alert: str, tmp_path: Path) -> None:
+    for number, case in enumerate(FIRES[alert]):
+        annotations = {
+            "summary": case.summary,
+            "description": case.description,
+            "runbook_url": f"{RUNBOOKS}/{ALL[alert].page}.md",
+        }
+        labels = {**case.labels, "severity": ALL[alert].severity}
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        Trial(case.series).fires(alert, at=case.at, labels=labels, annotations=annotations).run(folder)
+
+
+@pytest.mark.parametrize(("alert", "because", "series", "at"), SILENT, ids=[f"{a}-{b}" for a, b, *_ in SILENT])
+def test_it_is_silent(alert: str, because: str, series: Series, at: int, tmp_path: Path) -> None:
+    Trial(series).is_silent(alert, at=at).run(tmp_path)
+
+
+@pytest.mark.parametrize("alert", ALL)
+def test_it_has_a_page_that_says_what_to_do(alert: str) -> None:
+    page = (PAGES / f"{ALL[alert].page}.md").read_text()
+    assert page.startswith(f"# {alert}\n")
+    assert re.findall(r"^## (.+)$", page, flags=re.MULTILINE) == ["What it means", "What to look at", "What to do"]
+
+
+def test_every_page_has_an_alert() -> None:
+    pages = {path.stem for path in PAGES.glob("*.md")}
+    assert pages == {rule.page for rule in ALL.values()}
