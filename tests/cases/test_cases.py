@@ -23,7 +23,7 @@ from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import explain
 from gpujob.placement.decision import Candidate
 from gpujob.quantity import format_dollars
-from gpujob.render.children import render
+from gpujob.render.children import Children, render
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/expect.yaml"))
 ABSENT = "absent"
@@ -93,6 +93,11 @@ def assert_plan(plan: Plan, wanted: dict[str, Any], fleet: Fleet) -> None:
     for where, price in rest.pop("prices", {}).items():
         micro = _candidates(plan, fleet, where)[0].price_per_hour
         assert (None if micro is None else format_dollars(micro)) == price, where
+    if "service" in rest:
+        services = [child for child in children_of(plan, fleet).in_order if child["kind"] == "Service"]
+        wanted_service = rest.pop("service")
+        assert len(services) == (wanted_service != ABSENT)
+        assert not services or not list(differences(wanted_service, services[0]["spec"]))
     if rest:
         assert_pod(pod_of(plan, fleet), rest)
     assert not rest, f"expect.yaml says what nobody checks: {sorted(rest)}"
@@ -100,10 +105,14 @@ def assert_plan(plan: Plan, wanted: dict[str, Any], fleet: Fleet) -> None:
 
 def pod_of(plan: Plan, fleet: Fleet) -> dict[str, Any]:
     """The spec of the pod that a placed job would get."""
-    assert plan.decision.choice is not None
-    children = render(plan.job, plan.decision.choice, 1, fleet.runtime_classes, plan.decision.digest)
-    pod: dict[str, Any] = children.job["spec"]["template"]["spec"]
+    pod: dict[str, Any] = children_of(plan, fleet).job["spec"]["template"]["spec"]
     return pod
+
+
+def children_of(plan: Plan, fleet: Fleet) -> Children:
+    """What would be created for a placed job."""
+    assert plan.decision.choice is not None
+    return render(plan.job, plan.decision.choice, 1, fleet.runtime_classes, plan.decision.digest)
 
 
 def assert_pod(pod: dict[str, Any], rest: dict[str, Any]) -> None:

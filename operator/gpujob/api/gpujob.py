@@ -15,6 +15,7 @@ from gpujob.api.model import Model
 from gpujob.api.pods import (
     EnvironmentFrom,
     EnvironmentVariable,
+    ImageVolume,
     LocalReference,
     PodMetadata,
     SecurityContext,
@@ -78,6 +79,8 @@ class Code(Shape):
     """A ConfigMap: each key is a file."""
     persistent_volume_claim: CodeClaim | None = None
     """A PersistentVolumeClaim or a folder of it."""
+    image: ImageVolume | None = None
+    """An OCI image whose files are the code; its nodes need a container runtime that can mount one."""
 
 
 class Framework(Shape):
@@ -140,6 +143,13 @@ class AllowDenyPools(Shape):
     """None of these."""
 
 
+class Probe(Shape):
+    """Trials before the job is placed: one on each kind of device with room, so that the choice rests on measurements."""
+
+    steps: Annotated[int, Field(ge=1, le=100000)]
+    """Optimizer steps of a trial; the program is ended after them, and starts anew on the pool that is chosen."""
+
+
 class Placement(Shape):
     """What the choice of a pool may depend on. Unset: every pool of both vendors that is not spot, the best value first."""
 
@@ -166,13 +176,6 @@ class Placement(Shape):
     has not measured yet; nothing is tried when absent."""
     probe: Probe | None = None
     """Short trials on each kind of device with room, then the real run on the best of them."""
-
-
-class Probe(Shape):
-    """Trials before the job is placed: one on each kind of device with room, so that the choice rests on measurements."""
-
-    steps: Annotated[int, Field(ge=1, le=100000)]
-    """Optimizer steps of a trial; the program is ended after them, and starts anew on the pool that is chosen."""
 
 
 class ShapeChoice(Shape):

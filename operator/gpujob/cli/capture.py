@@ -111,6 +111,7 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
             capacity=_amounts(table(status, "capacity")),
             allocatable=_amounts(table(status, "allocatable")),
             conditions=[_present(condition, "type", "status") for condition in conditions],
+            nodeInfo=_present(table(status, "nodeInfo"), "containerRuntimeVersion", "kubeletVersion"),
         ),
     )
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gpujob import quantity
 from gpujob.errors import BadQuantity
+from gpujob.fleet.image_mounts import UNTOLD, ImageMounts, image_mounts
 from gpujob.untrusted import one_line, table, tables, whole_number
 from gpujob.vocabulary import GROUP, Annotation, Label, Vendor
 
@@ -111,6 +112,7 @@ class Node:
     capacity: Mapping[str, int] = field(default_factory=dict)
     others: Mapping[str, int] = field(default_factory=dict)
     """Allocatable devices that are no GPUs, by resource."""
+    image_mounts: ImageMounts = UNTOLD
     unread: tuple[str, ...] = ()
 
 
@@ -168,6 +170,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         devices=_devices(allocatable, unread),
         capacity=_devices(table(status, "capacity"), unread),
         others=_others(allocatable),
+        image_mounts=image_mounts(status),
         unread=tuple(unread),
     )
 

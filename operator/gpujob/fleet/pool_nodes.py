@@ -34,6 +34,7 @@ def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None) -> PoolN
         beside=group.beside,
         links=fabric.room(node, usage.devices) if fabric else None,
         domain=fabric.domain(node) if fabric else "",
+        image_mounts=node.image_mounts,
         silicon=group.silicon,
     )
 

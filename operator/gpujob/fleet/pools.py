@@ -13,6 +13,7 @@ from gpujob.catalog.identity import nearest
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding
 from gpujob.fleet.fabric import Fabric
+from gpujob.fleet.image_mounts import UNTOLD, ImageMounts
 from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.portion import WHOLE, Portion, Share
@@ -51,6 +52,8 @@ class PoolNode:
     """For how many pods of a gang the devices of the pool's fabric are free; None where the fabric has none."""
     domain: str = ""
     """Its place in the pool's fabric; empty where no label says it."""
+    image_mounts: ImageMounts = UNTOLD
+    """Whether it can mount an OCI image as a volume."""
     silicon: Silicon | None = None
     """Where other resources of the node offer the same cards."""
 

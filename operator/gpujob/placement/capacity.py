@@ -101,6 +101,7 @@ def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     stock = pool.stock
     return (
         demand.mountable is None
+        and not demand.image_volumes
         and stock.least_devices >= demand.gpus_per_node
         and stock.least.covers(asked_of(demand))
         and (image_size is None or stock.least_disk >= disk_needed(demand, image_size))

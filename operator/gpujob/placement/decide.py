@@ -227,6 +227,11 @@ def _doubts(demand: Demand, pool: Pool, image: Image, room: Room, of_image: Find
     yield from of_image
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
+    untold = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None
+    if untold is not None:
+        sentence = "whether {} can mount an image as a volume is not known: {}"
+        name = f"node {untold.name}" if untold.name else "a node to be added"
+        yield Finding(Reason.IMAGE_VOLUME_UNCHECKED, sentence, (name, untold.image_mounts.told))
     if demand.as_root:
         yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')
     if pool.accelerator and "BF16" not in pool.accelerator.features and pool.accelerator.support != "unsupported":

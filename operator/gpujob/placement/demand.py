@@ -116,6 +116,8 @@ class Demand:
     """The number format that the job says itself; None where the usual one is assumed."""
     gfx_override: str | None = None
     """The job's HSA_OVERRIDE_GFX_VERSION; empty where only the pod will know it."""
+    image_volumes: bool = False
+    """Whether its pods mount OCI images."""
     claims: tuple[str, ...] = ()
     """PersistentVolumeClaims that its pods mount."""
     mountable: frozenset[str] | None = None
@@ -226,6 +228,7 @@ def demand_of(job: GPUJob) -> Demand:
         probe_steps=placement.probe.steps if placement and placement.probe else None,
         precision=Precision(spec.model.precision) if spec.model and spec.model.precision else None,
         gfx_override=_gfx_override(spec),
+        image_volumes=bool(spec.code and spec.code.image) or any(volume.image for volume in spec.volumes),
         claims=_claims(spec),
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )

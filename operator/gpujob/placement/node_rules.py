@@ -27,6 +27,8 @@ def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None)
         found.append(Reason.DISK_TOO_SMALL)
     if demand.mountable is not None and not node.coming and node.name not in demand.mountable:
         found.append(Reason.ZONE_CONFLICT)
+    if demand.image_volumes and node.image_mounts.able is False:
+        found.append(Reason.IMAGE_VOLUME_UNSUPPORTED)
     return tuple(found)
 
 

@@ -27,10 +27,30 @@ def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_siz
         sentence = "PersistentVolumeClaim {} can be mounted on {} of its {} nodes; use a volume of the pool's zone"
         left = sum(Reason.ZONE_CONFLICT not in r for r in reasons)
         yield Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties), left or "none", len(nodes)))
+    yield from _without_image_mounts(nodes, [Reason.IMAGE_VOLUME_UNSUPPORTED in r for r in reasons])
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
         most = Size(max(node.allocatable.storage or 0 for node in nodes))
         sentence = "needs {} of disk for image and job, the largest node has {}"
         yield Finding(Reason.DISK_TOO_SMALL, sentence, (Size(disk_needed(demand, image_size)), most))
+
+
+def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) -> Iterator[Finding]:
+    unable = [node for node, unable in zip(nodes, refused, strict=True) if unable]
+    if unable:
+        sentence = (
+            "{} cannot mount an image as a volume ({} has {}), which needs Kubernetes 1.31 and containerd 2.1 or "
+            "CRI-O 1.31; upgrade it, or bring the files by a ConfigMap or a PersistentVolumeClaim"
+        )
+        every = len(nodes)
+        some = (
+            "its node"
+            if every == 1
+            else f"all {every} nodes"
+            if len(unable) == every
+            else f"{len(unable)} of {every} nodes"
+        )
+        numbers = (some, unable[0].name, unable[0].image_mounts.told)
+        yield Finding(Reason.IMAGE_VOLUME_UNSUPPORTED, sentence, numbers)
 
 
 def _tainted(pool: Pool, nodes: tuple[PoolNode, ...]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from gpujob.fleet.objects import Resources
 from gpujob.quantity import GI
 from gpujob.render import nvidia
 from gpujob.render.attempt import Attempt, Manifest
+from gpujob.render.environment import as_written
 from gpujob.render.folders import CODE, Folder, volume_name
 from gpujob.render.resources import limited
 from gpujob.render.security import container_security
@@ -21,13 +22,13 @@ SOURCE: Final = "/gpujob/source"
 COPY_CONFIG_MAP: Final = f"exec cp -rL {SOURCE}/..data/. {CODE}/"
 """The kubelet keeps a ConfigMap's files in a folder behind the link ..data; beside it are links to each of them."""
 
-COPY_CLAIM: Final = f"""set -e
+COPY_FOLDER: Final = f"""set -e
 cd {SOURCE}
 for entry in * .[!.]* ..?*; do
   if [ "$entry" = lost+found ]; then continue; fi
   if [ -e "$entry" ] || [ -h "$entry" ]; then cp -R -- "$entry" {CODE}/; fi
 done"""
-"""All but lost+found, which a file system's root has and only root can read; links are copied as links."""
+"""All of a claim or an image but lost+found, which a file system's root has and only root can read; links are copied as links."""
 
 _ENOUGH: Final = Resources(millicores=1000, memory=GI)
 """What copying needs at most. It runs before training, so what it asks within the pod's needs costs nothing."""
@@ -44,6 +45,8 @@ def source_volume(attempt: Attempt) -> list[Manifest]:
     if code is None:
         return []
     name = volume_name("source", attempt.spec)
+    if code.image is not None:
+        return [{"name": name, "image": as_written([code.image])[0]}]
     if code.persistent_volume_claim is not None:
         # Not readOnly: the same claim may be a writable volume of the job, and a volume is attached in one mode.
         return [{"name": name, "persistentVolumeClaim": {"claimName": code.persistent_volume_claim.claim_name}}]
@@ -62,7 +65,7 @@ def copy_container(attempt: Attempt) -> list[Manifest]:
         {
             "name": "gpujob-code",
             "image": attempt.image,
-            "command": ["/bin/sh", "-c", COPY_CLAIM if code.persistent_volume_claim else COPY_CONFIG_MAP],
+            "command": ["/bin/sh", "-c", COPY_CONFIG_MAP if code.config_map else COPY_FOLDER],
             # An image's own working folder may be closed to a uid that is not root.
             "workingDir": "/",
             "env": [nvidia.NO_DEVICES],

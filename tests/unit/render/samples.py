@@ -160,6 +160,15 @@ SAMPLES: Final = {
         ),
         choice_of(H100, "h100-1", "h100-2", "h100-3"),
     ),
+    "code-of-an-image": Sample(
+        job_of(
+            command=["python", "train.py"],
+            code={"image": {"reference": "team.example/code:3", "pullPolicy": "Always"}},
+            volumes=[{"name": "weights", "image": {"reference": "team.example/weights:1"}}],
+            volumeMounts=[{"name": "weights", "mountPath": "/weights"}],
+        ),
+        choice_of(MI300X, "mi300x-0"),
+    ),
     "own-images": Sample(
         job_of(
             gpusPerNode=2,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpujob.render.code import COPY_CLAIM, COPY_CONFIG_MAP
+from gpujob.render.code import COPY_CONFIG_MAP, COPY_FOLDER
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_claim_arrives_with_folders_links_and_hidden_files_but_without_lost_an
     (source / "lost+found" / "#1").write_text("for root only")
     (source / "run.sh").write_text("run")
     (source / "run.sh").chmod(0o755)
-    assert copied(COPY_CLAIM, source) == {
+    assert copied(COPY_FOLDER, source) == {
         ".git/HEAD": "main",
         "-odd name.py": "odd",
         "latest": "-> nowhere",
@@ -68,7 +68,7 @@ def test_a_claim_arrives_with_folders_links_and_hidden_files_but_without_lost_an
 
 
 def test_an_empty_claim_is_no_error(source: Path) -> None:
-    assert copied(COPY_CLAIM, source) == {}
+    assert copied(COPY_FOLDER, source) == {}
 
 
 def test_what_cannot_be_copied_fails_the_container(source: Path) -> None:
@@ -76,4 +76,4 @@ def test_what_cannot_be_copied_fails_the_container(source: Path) -> None:
     (source.parent / "code").rmdir()
     (source.parent / "code").write_text("no folder")
     with pytest.raises(subprocess.CalledProcessError):
-        copied(COPY_CLAIM, source)
+        copied(COPY_FOLDER, source)
