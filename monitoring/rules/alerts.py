@@ -72,8 +72,9 @@ _OF_JOBS: Final = [
     Alert(
         alert="GPUJobPreflightFails",
         expr=(
-            "sum by (pool, reason) (gpujob_jobs_preflight_failed) >= 3\n"
-            "and sum by (pool, reason) (delta(gpujob_jobs_preflight_failed[1h])) > 0\n"
+            "sum by (pool, reason) (gpujob_jobs_preflight_failed) >= 3\nunless\n"
+            "sum by (pool, reason) (gpujob_jobs_preflight_failed)\n"
+            "  <= sum by (pool, reason) (gpujob_jobs_preflight_failed offset 1h)\n"
         ),
         lasts="0m",
         severity="warning",

@@ -132,12 +132,13 @@ FIRES: dict[str, list[Fires]] = {
     ],
     "GPUJobPreflightFails": [
         Fires(
-            of(FAILED, "0x20 3x100", **FINDING),
-            30,
+            series,
+            80,
             FINDING,
             "Preflights fail in pool mi300x: DevicePermission",
             "3 GPUJobs stand there with this finding, and they have become more in the last hour.",
         )
+        for series in (of(FAILED, "1x60 3x60", **FINDING), of(FAILED, "_x60 3x60", **FINDING))
     ],
     "GPUJobQueueStuck": [
         Fires(

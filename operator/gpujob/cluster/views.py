@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from gpujob.cluster.book import Book
 from gpujob.cluster.client import ApiClient
@@ -16,11 +16,14 @@ from gpujob.status import cost
 from gpujob.status.patience import read_time
 from gpujob.status.records import JobRecord
 from gpujob.status.telemetry import SILENT, Telemetry
-from gpujob.untrusted import table, whole_number
-from gpujob.vocabulary import State
+from gpujob.untrusted import table, tables, whole_number
+from gpujob.vocabulary import ConditionType, State
 
 if TYPE_CHECKING:
     from gpujob.cluster.operator import Operator
+
+FRESH: Final = timedelta(seconds=60)
+"""How long what a reporter said is told as what is: four readings."""
 
 
 def snapshot(operator: Operator, book: Book, client: ApiClient) -> Snapshot:
@@ -28,11 +31,15 @@ def snapshot(operator: Operator, book: Book, client: ApiClient) -> Snapshot:
     now = time.monotonic()
     desk = operator.reconciler.desk
     tally = desk.tally
-    pools = book.fleet().pools if operator.mirror.complete else ()
+    # Only who acts tells of jobs and pools: several operators would tell everything several times, and sums be wrong.
+    leader = operator.leadership.is_leader()
+    jobs = list(book.jobs.values()) if leader else []
+    pools = book.fleet().pools if leader and operator.mirror.complete else ()
     return Snapshot(
-        leader=operator.leadership.is_leader(),
-        jobs=Counter(_standing(job) for job in book.jobs.values()),
-        ran=[_job(job, desk.telemetry.get(job.uid, SILENT)) for job in book.jobs.values() if _ran(job)],
+        leader=leader,
+        jobs=Counter(_standing(job) for job in jobs),
+        preflight_failed=Counter(finding for job in jobs if (finding := _finding(job))),
+        ran=[_job(job, desk.telemetry.get(job.uid, SILENT)) for job in jobs if _ran(job)],
         pools=[_pool(pool) for pool in pools],
         watch_age={kind: operator.health.age(kind, now) for kind in operator.health.last_byte},
         relists=operator.health.relists,
@@ -59,6 +66,14 @@ def _ran(job: JobRecord) -> bool:
     return bool(job.status.get("startTime"))
 
 
+def _finding(job: JobRecord) -> tuple[str, str] | None:
+    """Pool and reason of a preflight that failed."""
+    for condition in tables(job.status, "conditions"):
+        if condition.get("type") == ConditionType.PREFLIGHT_PASSED and condition.get("status") == "False":
+            return str(table(job.status, "placement").get("pool", "")), str(condition.get("reason", ""))
+    return None
+
+
 def _pool(pool: Pool) -> PoolView:
     price = pool.price.per_gpu_hour if pool.price else None
     held = sum(node.healthy - max(0, node.free) for node in pool.nodes)
@@ -75,6 +90,8 @@ def _job(job: JobRecord, telemetry: Telemetry) -> JobView:
     spent = cost.cost(status, placement, str(status.get("startTime")), end) if running else {}
     dollars = cost.dollars((spent or table(status, "cost")).get("accrued"))
     measured, percent = telemetry.measured, whole_number(table(status, "progress").get("percent"))
+    # What was not read lately says nothing of now: a job that cannot be reached would look as if it stalled.
+    now = measured if measured and running and datetime.now(UTC) - measured.at <= FRESH else None
     progress = measured.fraction if measured else None if percent is None else percent / 100
     return JobView(
         namespace=job.namespace,
@@ -87,8 +104,8 @@ def _job(job: JobRecord, telemetry: Telemetry) -> JobView:
         gpus=math.prod(shape),
         dollars=dollars,
         progress=progress,
-        last_step_at=measured.last_step_at if measured and running else None,
-        on_device=measured.on_device if measured and running else None,
+        last_step_at=now.last_step_at if now else None,
+        on_device=now.on_device if now else None,
         counters=measured.counters if measured else {},
-        rates=measured.rates if measured and running else {},
+        rates=now.rates if now else {},
     )

@@ -71,6 +71,8 @@ class Snapshot:
     leader: bool = False
     jobs: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     """By state, vendor and pool."""
+    preflight_failed: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Jobs whose preflight failed, by pool and reason."""
     ran: Sequence[JobView] = ()
     pools: Sequence[PoolView] = ()
     watch_age: Mapping[str, float] = field(default_factory=dict)
@@ -106,6 +108,8 @@ class FleetCollector(Collector):
         yield _gauge("gpujob_operator_leader", "Whether this process leads.", (), [((), float(seen.leader))])
         states = ("state", "vendor", "pool")
         yield _gauge("gpujob_jobs", "GPUJobs by state, vendor and pool.", states, list(seen.jobs.items()))
+        failed = [(words, float(number)) for words, number in seen.preflight_failed.items()]
+        yield _gauge("gpujob_jobs_preflight_failed", "GPUJobs whose preflight failed.", ("pool", "reason"), failed)
         yield from _pools(seen.pools)
         yield from _jobs(seen.ran)
         yield _gauge(

@@ -73,3 +73,9 @@ def test_a_thousand_jobs_are_twelve_series_each_at_most() -> None:
     of_jobs = sum(len(values) for name, values in found.items() if name.startswith("gpujob_job_"))
     assert of_jobs == 12_000
     assert sum(map(len, found.values())) - of_jobs < 60
+
+
+def test_failed_preflights_are_counted_by_pool_and_reason() -> None:
+    found = series(Snapshot(preflight_failed={("p", "DevicePermission"): 3, ("q", "ImageBroken"): 1}))
+    wanted = {("p", "DevicePermission"): 3.0, ("q", "ImageBroken"): 1.0}
+    assert found["gpujob_jobs_preflight_failed"] == wanted

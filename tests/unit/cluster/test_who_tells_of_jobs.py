@@ -1,0 +1,71 @@
+"""What /metrics is made of: only the operator that acts tells of jobs, and only what was read lately is told as what is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpujob.cluster.desk import Tally
+from gpujob.cluster.views import snapshot
+from gpujob.metrics.collector import Snapshot
+from gpujob.status.progress import Measured
+from gpujob.status.telemetry import Telemetry
+
+
+def record(uid: str, **status: Any) -> Any:
+    placement = {"pool": "mi300x", "vendor": "AMD", "accelerator": "MI300X", "nodes": 1, "gpusPerNode": 8}
+    began = {"state": "Running", "startTime": "2026-01-01T00:00:00Z", "placement": placement}
+    return SimpleNamespace(uid=uid, namespace="team", name=uid, spec={}, status={**began, **status})
+
+
+def look(*jobs: Any, leader: bool = True, telemetry: Any = None) -> Snapshot:
+    """A snapshot of an operator that holds these jobs."""
+    desk = SimpleNamespace(tally=Tally(), telemetry=telemetry or {})
+    operator: Any = SimpleNamespace(
+        reconciler=SimpleNamespace(desk=desk),
+        mirror=SimpleNamespace(complete=False, malformed=Counter(), refusals=Counter()),
+        leadership=SimpleNamespace(is_leader=lambda: leader),
+        health=SimpleNamespace(last_byte={}, relists={}, malformed=Counter()),
+        scraper=SimpleNamespace(results=Counter()),
+    )
+    book: Any = SimpleNamespace(jobs={job.uid: job for job in jobs})
+    client: Any = SimpleNamespace(requests=Counter())
+    return snapshot(operator, book, client)
+
+
+def failed(reason: str, status: str = "False") -> list[dict[str, str]]:
+    return [{"type": "PreflightPassed", "status": status, "reason": reason}]
+
+
+def test_who_does_not_lead_tells_of_no_job() -> None:
+    waiting = look(record("a"), record("b", conditions=failed("ImageBroken")), leader=False)
+    assert (waiting.leader, waiting.jobs, waiting.ran, waiting.preflight_failed) == (False, {}, [], {})
+    acting = look(record("a"), record("b"))
+    assert (acting.leader, acting.jobs) == (True, {("Running", "AMD", "mi300x"): 2})
+    assert [job.name for job in acting.ran] == ["a", "b"]
+
+
+def test_preflights_that_failed_are_counted_by_pool_and_reason() -> None:
+    jobs = [
+        record("a", conditions=failed("DevicePermission")),
+        record("b", conditions=failed("DevicePermission")),
+        record("c", conditions=failed("PreflightPassed", "True")),
+        record("d", conditions=failed("PreflightPending", "Unknown")),
+        record("e", conditions=[None, 7, {"type": "PreflightPassed", "status": "False"}], placement="hostile"),
+    ]
+    assert look(*jobs).preflight_failed == {("mi300x", "DevicePermission"): 2, ("", ""): 1}
+
+
+@pytest.mark.parametrize(("age", "told"), [(0, True), (59, True), (61, False), (3600, False)])
+def test_what_was_not_read_lately_is_not_told_as_what_is(age: int, told: bool) -> None:
+    at = datetime.now(UTC) - timedelta(seconds=age)
+    measured = Measured(at, counters={"steps": 7.0}, rates={"steps": 0.5}, last_step_at=1767225700.0, on_device=True)
+    (job,) = look(record("a"), telemetry={"a": Telemetry(measured)}).ran
+    assert (job.last_step_at, job.on_device, job.rates) == (
+        (1767225700.0, True, {"steps": 0.5}) if told else (None, None, {})
+    )
+    assert job.counters == {"steps": 7.0}
