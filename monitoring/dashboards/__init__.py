@@ -1,5 +1,8 @@
-"""All dashboards."""
+"""All dashboards; each is a module."""
 
-from typing import Any
+from monitoring.dashboards.fleet import FLEET
+from monitoring.dashboards.job import JOB
+from monitoring.dashboards.operator import OPERATOR
+from monitoring.dashboards.vendors import VENDORS
 
-DASHBOARDS: tuple[dict[str, Any], ...] = ()
+DASHBOARDS = (FLEET, JOB, VENDORS, OPERATOR)

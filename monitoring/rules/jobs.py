@@ -37,6 +37,7 @@ JOBS: Final = Group(
         Record("gpujob:profile_tokens:rate5m", _by_profile("gpujob:job_tokens:rate5m")),
         Record("gpujob:profile_samples:rate5m", _by_profile("gpujob:job_samples:rate5m")),
         Record("gpujob:profile_cost:dollars_per_hour", _by_profile("gpujob:job_cost:dollars_per_hour")),
+        Record("gpujob:profile_power:watts", _by_profile("sum by (namespace, job) (gpujob:device_power:watts)")),
         Record(
             "gpujob:profile_tokens_per_dollar:ratio",
             "(gpujob:profile_tokens:rate5m > 0) * 3600 / (gpujob:profile_cost:dollars_per_hour > 0)",

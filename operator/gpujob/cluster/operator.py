@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 import structlog
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from gpujob.catalog.load import load_catalog
 from gpujob.cluster.book import Book
@@ -62,6 +62,7 @@ class Operator:
         self.scraper = Scraper(self.reconciler.desk, self.leadership.is_leader, settings.namespace)
         self._publisher = PoolPublisher(book, writer, self.leadership.is_leader)
         registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
         registry.register(FleetCollector(lambda: snapshot(self, book, self._client)))
         self._endpoints = Endpoints(self.health, lambda: self.mirror.complete, registry)
 

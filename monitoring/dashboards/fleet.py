@@ -1,0 +1,198 @@
+"""Fleet and cost: what there is, who holds it, what it costs, who waits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitoring.dashboards.panels import Column, Query, Row, dashboard, graph, stat, table, variable
+
+POOLS: Final = 'pool=~"$pool", vendor=~"$vendor"'
+TEAMS: Final = 'namespace=~"$namespace"'
+PRICE: Final = f"max by (pool) (gpujob_pool_price_dollars_per_gpu_hour{{{POOLS}}})"
+ON_POOLS: Final = f"* on (namespace, job) group_left (pool, vendor) max by (namespace, job, pool, vendor) (gpujob_job_info{{{POOLS}}})"
+"""Joins a series of jobs with where they run."""
+
+NOW: Final = Row(
+    "Now",
+    [
+        stat(
+            "Jobs running",
+            "GPUJobs whose pods all run, in the chosen pools.",
+            f'sum(gpujob_jobs{{state="Running", {POOLS}}}) or vector(0)',
+            "short",
+        ),
+        stat("Jobs queued", "GPUJobs that wait for devices.", 'sum(gpujob_jobs{state="Queued"}) or vector(0)', "short"),
+        stat(
+            "GPUs held",
+            "Share of the pools' devices that pods hold.",
+            f"sum(gpujob_pool_gpus_held{{{POOLS}}}) / sum(gpujob_pool_gpus{{{POOLS}}})",
+            "percentunit",
+            max=1,
+        ),
+        stat(
+            "Dollars an hour",
+            "What the running jobs of the chosen namespaces cost now, measured over five minutes.",
+            f"sum(gpujob:job_cost:dollars_per_hour{{{TEAMS}}}) or vector(0)",
+            "currencyUSD",
+        ),
+        stat(
+            "Dollars an hour for free GPUs",
+            "Price of the devices that a job could take now and none does.",
+            f"sum(gpujob_pool_gpus_free{{{POOLS}}} * on (pool) group_left () {PRICE})",
+            "currencyUSD",
+        ),
+        stat(
+            "Spent in this range",
+            "What the jobs of the chosen namespaces cost in the chosen time.",
+            f"sum(increase(gpujob_job_cost_dollars_total{{{TEAMS}}}[$__range]))",
+            "currencyUSD",
+        ),
+    ],
+)
+
+POOLS_ROW: Final = Row(
+    "Pools",
+    [
+        table(
+            "Pools",
+            "Devices and list price of each pool; no price means that it is unknown, not that it is free.",
+            ["pool", "vendor", "accelerator"],
+            [
+                Column("GPUs", f"sum by (pool, vendor, accelerator) (gpujob_pool_gpus{{{POOLS}}})", "short"),
+                Column("held", f"sum by (pool, vendor, accelerator) (gpujob_pool_gpus_held{{{POOLS}}})", "short"),
+                Column("free", f"sum by (pool, vendor, accelerator) (gpujob_pool_gpus_free{{{POOLS}}})", "short"),
+                Column(
+                    "$ per GPU-hour",
+                    f"max by (pool, vendor, accelerator) (gpujob_pool_price_dollars_per_gpu_hour{{{POOLS}}})",
+                    "currencyUSD",
+                ),
+            ],
+            width=12,
+        ),
+        graph(
+            "GPUs held by pool",
+            "Devices that pods hold, whoever made the pods.",
+            [Query(f"sum by (pool) (gpujob_pool_gpus_held{{{POOLS}}})", "{{pool}}")],
+            "short",
+            width=12,
+            stacked=True,
+        ),
+    ],
+)
+
+COST: Final = Row(
+    "Cost",
+    [
+        graph(
+            "Dollars an hour by namespace",
+            "What running jobs cost.",
+            [Query(f"sum by (namespace) (gpujob:job_cost:dollars_per_hour{{{TEAMS}}})", "{{namespace}}")],
+            "currencyUSD",
+            stacked=True,
+        ),
+        graph(
+            "Dollars an hour by pool",
+            "The same, by where the jobs run.",
+            [Query(f"sum by (pool) (gpujob:job_cost:dollars_per_hour{{{TEAMS}}} {ON_POOLS})", "{{pool}}")],
+            "currencyUSD",
+            stacked=True,
+        ),
+        table(
+            "Dearest jobs",
+            "The ten jobs that cost most an hour, and what their dollars buy.",
+            ["namespace", "job"],
+            [
+                Column("$ per hour", f"topk(10, gpujob:job_cost:dollars_per_hour{{{TEAMS}}})", "currencyUSD"),
+                Column("tokens per $", f"gpujob:job_tokens_per_dollar:ratio{{{TEAMS}}}", "short"),
+            ],
+            width=8,
+        ),
+    ],
+)
+
+QUEUE: Final = Row(
+    "Queue",
+    [
+        graph(
+            "Jobs by state",
+            "All GPUJobs that exist.",
+            [Query("sum by (state) (gpujob_jobs)", "{{state}}")],
+            "short",
+            stacked=True,
+        ),
+        graph(
+            "Time in the queue",
+            "From a job's creation until its child exists: the median and the slowest twentieth of those placed lately.",
+            [
+                Query(
+                    f"histogram_quantile({q}, sum by (le) (rate(gpujob_queue_wait_seconds_bucket[$__rate_interval])))",
+                    f"quantile {q}",
+                )
+                for q in (0.5, 0.95)
+            ],
+            "s",
+        ),
+        graph(
+            "Decisions",
+            "What was decided of jobs, by reason; repeated decisions that change nothing are not counted.",
+            [
+                Query(
+                    "sum by (verdict, reason) (increase(gpujob_decisions_total[$__rate_interval]))",
+                    "{{verdict}} {{reason}}",
+                )
+            ],
+            "short",
+        ),
+        graph(
+            "Failed preflights",
+            "GPUJobs that stand with a failed preflight, by pool and reason; several of a pool are the pool's fault.",
+            [
+                Query("sum by (pool, reason) (gpujob_jobs_preflight_failed)", "{{pool}} {{reason}}"),
+                Query("sum(gpujob_jobs_preflight_failed) or vector(0)", "all"),
+            ],
+            "short",
+        ),
+    ],
+)
+
+DEVICES: Final = Row(
+    "Devices that jobs hold",
+    [
+        graph(
+            "Utilization by vendor",
+            "Mean over the devices that jobs hold; of whole devices and MIG slices.",
+            [Query(f"avg by (vendor) (gpujob:device_utilization:ratio{{{TEAMS}}})", "{{vendor}}")],
+            "percentunit",
+        ),
+        graph(
+            "Memory in use by vendor",
+            "Share of the memory of the devices that jobs hold.",
+            [
+                Query(
+                    f"sum by (vendor) (gpujob:device_memory_used:bytes{{{TEAMS}}})"
+                    f" / sum by (vendor) (gpujob:device_memory_total:bytes{{{TEAMS}}})",
+                    "{{vendor}}",
+                )
+            ],
+            "percentunit",
+        ),
+        graph(
+            "Power by vendor",
+            "Of whole devices; what a part of a device draws is unknown.",
+            [Query(f"sum by (vendor) (gpujob:device_power:watts{{{TEAMS}}})", "{{vendor}}")],
+            "watt",
+        ),
+    ],
+)
+
+FLEET: Final = dashboard(
+    "gpujob-fleet",
+    "GPUJob / Fleet and cost",
+    "What devices there are, who holds them, what that costs, and who waits.",
+    [
+        variable("vendor", "Vendor", "label_values(gpujob_pool_gpus, vendor)"),
+        variable("pool", "Pool", 'label_values(gpujob_pool_gpus{vendor=~"$vendor"}, pool)'),
+        variable("namespace", "Namespace", "label_values(gpujob_job_info, namespace)"),
+    ],
+    [NOW, POOLS_ROW, COST, QUEUE, DEVICES],
+)

@@ -1,0 +1,178 @@
+"""One GPUJob: how far, how fast, for how much, and what its devices do meanwhile."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitoring.dashboards.panels import Column, Query, Row, dashboard, graph, stat, table, variable
+
+THIS: Final = 'namespace=~"$namespace", job=~"$job"'
+BY_DEVICE: Final = "{{pod}} device {{device}}"
+
+STANDING: Final = Row(
+    "How far",
+    [
+        stat(
+            "Progress",
+            "How much is done, where the program says it.",
+            f"max(gpujob_job_progress_ratio{{{THIS}}})",
+            "percentunit",
+            max=1,
+        ),
+        stat("Steps a second", "Optimizer steps of the job.", f"sum(gpujob:job_steps:rate5m{{{THIS}}})", "short"),
+        stat("Tokens a second", "Over all its processes.", f"sum(gpujob:job_tokens:rate5m{{{THIS}}})", "short"),
+        stat(
+            "Since the last step",
+            "A job that stays here stands still; longer than 15 minutes raises GPUJobStalled.",
+            f"time() - max(gpujob_job_last_step_timestamp_seconds{{{THIS}}})",
+            "s",
+        ),
+        stat(
+            "Cost so far",
+            "Over all attempts.",
+            f"sum(max by (namespace, job) (gpujob_job_cost_dollars_total{{{THIS}}}))",
+            "currencyUSD",
+        ),
+        stat(
+            "Tokens per dollar",
+            "Absent without a price.",
+            f"avg(gpujob:job_tokens_per_dollar:ratio{{{THIS}}})",
+            "short",
+        ),
+        table(
+            "Where it runs",
+            "Pool, device and state; 1 under `on GPU` if it trains on its GPUs, 0 if on the CPU.",
+            ["namespace", "job", "state", "pool", "vendor", "accelerator", "profile"],
+            [
+                Column(
+                    "GPUs",
+                    f"max by (namespace, job, state, pool, vendor, accelerator, profile) (gpujob_job_info{{{THIS}}})"
+                    f" * on (namespace, job) group_left () max by (namespace, job) (gpujob_job_gpus{{{THIS}}})",
+                    "short",
+                ),
+                Column("on GPU", f"max by (namespace, job) (gpujob_job_on_device{{{THIS}}})", "bool_yes_no"),
+                Column(
+                    "$ per hour", f"sum by (namespace, job) (gpujob:job_cost:dollars_per_hour{{{THIS}}})", "currencyUSD"
+                ),
+            ],
+        ),
+    ],
+)
+
+SPEED: Final = Row(
+    "How fast",
+    [
+        graph(
+            "Tokens a second",
+            "Of the whole job, as the operator reads it.",
+            [
+                Query(
+                    f"sum by (namespace, job) (rate(gpujob_job_tokens_total{{{THIS}}}[$__rate_interval]))",
+                    "{{namespace}}/{{job}}",
+                )
+            ],
+            "short",
+        ),
+        graph(
+            "Time of a step",
+            "The median, and the slowest tenth and hundredth of the last 512 steps, of the slowest process.",
+            [
+                Query(
+                    f"max by (namespace, job, quantile) (gpujob_step_duration_seconds{{{THIS}}})",
+                    "{{job}} quantile {{quantile}}",
+                )
+            ],
+            "s",
+        ),
+        graph(
+            "Waiting for data",
+            "Share of the time in which a process waits for its DataLoader. Near 1: storage or workers hold the GPUs back.",
+            [Query(f"max by (namespace, job, rank) (gpujob_data_wait_ratio{{{THIS}}})", "{{job}} rank {{rank}}")],
+            "percentunit",
+        ),
+        graph(
+            "Samples a second",
+            "What goes through the DataLoader, of the whole job.",
+            [
+                Query(
+                    f"sum by (namespace, job) (rate(gpujob_job_samples_total{{{THIS}}}[$__rate_interval]))",
+                    "{{namespace}}/{{job}}",
+                )
+            ],
+            "short",
+        ),
+        graph(
+            "Progress",
+            "As the program says it.",
+            [Query(f"max by (namespace, job) (gpujob_job_progress_ratio{{{THIS}}})", "{{namespace}}/{{job}}")],
+            "percentunit",
+        ),
+        graph(
+            "Loss and other numbers",
+            "What the program logs: by a Hugging Face Trainer, or by gpujob_report.",
+            [Query(f"max by (namespace, job, name) (gpujob_training_metric{{{THIS}}})", "{{job}} {{name}}")],
+            "short",
+        ),
+    ],
+)
+
+DEVICES: Final = Row(
+    "Its devices",
+    [
+        graph(
+            "Utilization",
+            "By the vendor's exporter, of whole devices and MIG slices.",
+            [Query(f"gpujob:device_utilization:ratio{{{THIS}}}", BY_DEVICE)],
+            "percentunit",
+        ),
+        graph(
+            "Memory in use",
+            "By the vendor's exporter: whatever holds it.",
+            [
+                Query(f"gpujob:device_memory_used:bytes{{{THIS}}}", BY_DEVICE),
+                Query(f"min(gpujob:device_memory_total:bytes{{{THIS}}})", "smallest device"),
+            ],
+            "bytes",
+        ),
+        graph(
+            "PyTorch's memory",
+            "Held by the allocator now, and at most so far; of the fullest process.",
+            [
+                Query(f"max by (namespace, job) (gpujob_device_memory_reserved_bytes{{{THIS}}})", "{{job}} held"),
+                Query(
+                    f"max by (namespace, job) (gpujob_device_memory_reserved_peak_bytes{{{THIS}}})", "{{job}} at most"
+                ),
+            ],
+            "bytes",
+        ),
+        graph("Power", "Of whole devices.", [Query(f"gpujob:device_power:watts{{{THIS}}}", BY_DEVICE)], "watt"),
+        graph(
+            "Temperature",
+            "Of the hottest point that the device tells.",
+            [Query(f"gpujob:device_temperature:celsius{{{THIS}}}", BY_DEVICE)],
+            "celsius",
+        ),
+        graph(
+            "Memory errors",
+            "ECC errors in the time between two points; uncorrectable ones raise GPUJobDeviceFault.",
+            [
+                Query(
+                    f"sum by (namespace, job, kind) (increase(gpujob:device_ecc_errors_total{{{THIS}}}[$__rate_interval]))",
+                    "{{job}} {{kind}}",
+                )
+            ],
+            "short",
+        ),
+    ],
+)
+
+JOB: Final = dashboard(
+    "gpujob-job",
+    "GPUJob / One job",
+    "How far a job is, how fast, for how much, and what its devices do.",
+    [
+        variable("namespace", "Namespace", "label_values(gpujob_job_info, namespace)"),
+        variable("job", "Job", 'label_values(gpujob_job_info{namespace=~"$namespace"}, job)'),
+    ],
+    [STANDING, SPEED, DEVICES],
+)
