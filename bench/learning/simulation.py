@@ -20,7 +20,7 @@ from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.pools import Fleet
 from gpujob.placement.demand import Demand, demand_of
-from gpujob.placement.learned import learned_of, read_measurements
+from gpujob.placement.learned import learned_of, read_profile
 from gpujob.quantity import MICRO, format_dollars
 from gpujob.schedule.queue import Answer
 from gpujob.status.profile import Ran, after_run
@@ -164,7 +164,7 @@ def simulated(workload: Workload, catalog: Catalog, policy: Policy, jobs: int, s
     profile: dict[str, Any] = {}
     wish = _demand(workload)
     for number in range(jobs):
-        measurements = read_measurements(profile)
+        measurements = read_profile(profile)
         learned = learned_of("p", measurements, wish.work.precision.value) if policy.learns else None
         answer = Answer(replace(wish, learned=learned, exploration=policy.exploration), fleet, catalog)
         assert answer.pick.choice is not None, answer.pick.verdict
@@ -185,7 +185,7 @@ def probed(workload: Workload, catalog: Catalog, seed: int) -> Job:
     found: dict[str, Any] = {}
     spent = 0
     while True:
-        learned = learned_of("", read_measurements(found), wish.work.precision.value)
+        learned = learned_of("", read_profile(found), wish.work.precision.value)
         answer = Answer(replace(wish, learned=learned), fleet, catalog)
         assert answer.pick.choice is not None
         device = answer.pick.choice.candidate.pool.accelerator_id
@@ -194,7 +194,7 @@ def probed(workload: Workload, catalog: Catalog, seed: int) -> Job:
         spent += round(workload.prices[device] * TRIAL_HOURS)
         rates = {"samples": workload.speeds[device] * max(0.1, chance.gauss(1, NOISE))}
         ran = Ran(device, device, device, "1x1", wish.work.precision.value, rates, 600, None, START)
-        found = after_run("default", "p", read_measurements(found), ran) or found
+        found = after_run("default", "p", read_profile(found), ran) or found
 
 
 def _demand(workload: Workload) -> Demand:

@@ -90,8 +90,8 @@ KINDS: Final = (
     Kind(
         GPUJobProfile, "gpujobprofiles", ("gjp",), True, False,
         (
-            Column("Runs", ".runs", "integer"),
-            Column("Fastest", ".summary"),
+            Column("Runs", ".status.runs", "integer"),
+            Column("Fastest", ".status.summary"),
             AGE,
         ),
     ),
@@ -155,7 +155,7 @@ def object_schema(model: type[BaseModel]) -> Schema:
         **{name: _field(model, name) for name in ("spec", "status") if name in model.model_fields},
     }
     schema: Schema = {"type": "object", "description": _first_paragraph(model), "properties": properties}
-    schema["required"] = ["spec"]
+    schema["required"] = [name for name in ("spec", "status") if name in properties][:1]
     rules = [rule.cel() for rule in RULES if rule.model is model] + list(immutability(model))
     if rules:
         schema["x-kubernetes-validations"] = rules

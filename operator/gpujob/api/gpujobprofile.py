@@ -47,15 +47,22 @@ class Measurement(Shape):
     """The last runs, the newest last."""
 
 
+class GPUJobProfileStatus(Shape):
+    """What was measured so far."""
+
+    summary: Annotated[str, Field(max_length=128)] | None = None
+    """The fastest that was measured, for `kubectl get`."""
+    runs: int | None = None
+    """Runs so far."""
+    measurements: Annotated[tuple[Measurement, ...], a_list(items=64)] = ()
+    """By device, shape, number format and unit."""
+
+
 class GPUJobProfile(Shape):
     """What jobs of one profile measured: throughput by device, shape and number format; outlives the jobs."""
 
     api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["GPUJobProfile"] = "GPUJobProfile"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)  # an instance here would build its validator at import
-    summary: Annotated[str, Field(max_length=128)] | None = None
-    """The fastest that was measured, for `kubectl get`."""
-    runs: int | None = None
-    """Runs so far."""
-    measurements: Annotated[tuple[Measurement, ...], a_list(items=64)] = ()
-    """What was measured."""
+    status: GPUJobProfileStatus | None = None
+    """What was measured so far."""

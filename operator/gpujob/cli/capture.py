@@ -88,10 +88,10 @@ def _profile(raw: Table, selected: set[str]) -> dict[str, Any]:
     known = ("device", "accelerator", "shape", "precision", "unit", "perSecond", "count")
     measurements = [
         {**_present(each, *known), "runs": [_present(run, *runs) for run in tables(each, "runs")]}
-        for each in tables(raw, "measurements")
+        for each in tables(table(raw, "status"), "measurements")
     ]
     namespace = table(raw, "metadata").get("namespace")
-    return _object(raw, _filled(namespace=namespace), **_filled(measurements=measurements))
+    return _object(raw, _filled(namespace=namespace), status=_filled(measurements=measurements))
 
 
 def _node(raw: Table, selected: set[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.placement import explain
 from gpujob.placement.demand import Demand, demand_of
-from gpujob.placement.learned import Measurement, learned_of, read_measurements
+from gpujob.placement.learned import Measurement, learned_of, read_profile
 from gpujob.placement.why_not import best_losers
 from gpujob.schedule.queue import Answer, Waiting, place_all
 from gpujob.untrusted import table
@@ -50,7 +50,7 @@ Profiles = Mapping[tuple[str, str], tuple[Measurement, ...]]
 def profiles_of(objects: ClusterObjects) -> Profiles:
     """The GPUJobProfiles of a cluster."""
     found = (item for item in objects.others if item.get("kind") == "GPUJobProfile")
-    return {_key(table(item, "metadata")): read_measurements(item) for item in found}
+    return {_key(table(item, "metadata")): read_profile(item) for item in found}
 
 
 def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:

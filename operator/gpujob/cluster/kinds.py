@@ -17,7 +17,8 @@ from gpujob.fleet.namespaces import read_namespace
 from gpujob.fleet.objects import read_node
 from gpujob.fleet.quota import read_quota
 from gpujob.fleet.slices import read_claim, read_class, read_slice
-from gpujob.placement.learned import Measurement, read_measurements
+from gpujob.placement import learned
+from gpujob.placement.learned import Measurement
 from gpujob.render.runner import digest_of
 from gpujob.status.records import read_child, read_job, read_pod_record, read_service
 from gpujob.vocabulary import GROUP, VERSION, Label
@@ -111,7 +112,7 @@ class ProfileRecord(NamedTuple):
 
 def read_profile(raw: Mapping[str, Any]) -> ProfileRecord:
     """The record of a GPUJobProfile object, which anybody in its namespace may have written."""
-    return ProfileRecord(read_measurements(raw))
+    return ProfileRecord(learned.read_profile(raw))
 
 
 def _name_of(raw: Mapping[str, Any]) -> Any:

@@ -59,7 +59,9 @@ class Operator:
         self.reconciler = Reconciler(
             book, writer, self.leadership.is_leader, runner, provision_seconds=settings.provision_seconds
         )
-        self.scraper = Scraper(self.reconciler.desk, self.leadership.is_leader, settings.namespace)
+        self.scraper = Scraper(
+            self.reconciler.desk, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
+        )
         self._publisher = PoolPublisher(book, writer, self.leadership.is_leader)
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)

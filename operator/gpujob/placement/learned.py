@@ -16,7 +16,7 @@ from typing import Any, Final
 from gpujob.catalog.throughput import MILLION, Speed
 from gpujob.errors import BadQuantity
 from gpujob.quantity import MICRO, parse_dollars
-from gpujob.untrusted import tables, whole_number
+from gpujob.untrusted import table, tables, whole_number
 
 HALF_LIFE: Final = 30 * 86400.0
 """Seconds after which a run counts half as much as the newest."""
@@ -143,8 +143,13 @@ def learned_of(profile: str, measurements: Iterable[Measurement], precision: str
     return Learned(profile, tuple(sorted((m for m in of_work if m.unit == unit), key=lambda m: m.key)))
 
 
-def read_measurements(raw: Mapping[str, Any]) -> tuple[Measurement, ...]:
+def read_profile(raw: Mapping[str, Any]) -> tuple[Measurement, ...]:
     """The measurements of a GPUJobProfile object."""
+    return read_measurements(table(raw, "status"))
+
+
+def read_measurements(raw: Mapping[str, Any]) -> tuple[Measurement, ...]:
+    """The measurements of a profile's status."""
     found = (_measurement(entry) for entry in tables(raw, "measurements")[:64])
     return tuple(measurement for measurement in found if measurement is not None)
 

@@ -68,9 +68,11 @@ def _object(namespace: str, name: str, measurements: Sequence[Measurement]) -> d
         "apiVersion": API_VERSION,
         "kind": "GPUJobProfile",
         "metadata": {"name": name, "namespace": namespace, "labels": {Label.MANAGED_BY: FIELD_MANAGER}},
-        "summary": f"{fastest.shape} {fastest.device}: {figure(fastest.per_second)} {fastest.unit}/s"[:128],
-        "runs": sum(m.count for m in measurements),
-        "measurements": [_measurement(m) for m in measurements],
+        "status": {
+            "summary": f"{fastest.shape} {fastest.device}: {figure(fastest.per_second)} {fastest.unit}/s"[:128],
+            "runs": sum(m.count for m in measurements),
+            "measurements": [_measurement(m) for m in measurements],
+        },
     }
 
 

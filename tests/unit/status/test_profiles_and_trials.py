@@ -10,7 +10,7 @@ import pytest
 
 from gpujob.api.gpujob import GPUJobStatus
 from gpujob.api.gpujobprofile import GPUJobProfile
-from gpujob.placement.learned import read_measurements
+from gpujob.placement.learned import read_profile
 from gpujob.status import probing, report
 from gpujob.status.profile import KEPT, MEASUREMENTS, Ran, after_run
 from gpujob.status.progress import Measured
@@ -30,7 +30,7 @@ def ran(number: int = 0, device: str = "MI300X", tokens: float = 2553.0, seconds
 def after(*every: Ran) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in every:
-        found = after_run("team", "llama", read_measurements(found), each) or found
+        found = after_run("team", "llama", read_profile(found), each) or found
     GPUJobProfile.model_validate(orjson.loads(orjson.dumps(found)))
     return found
 
@@ -38,8 +38,8 @@ def after(*every: Ran) -> dict[str, Any]:
 def test_a_run_makes_a_profile_that_kubectl_can_show() -> None:
     found = after(ran())
     assert found["metadata"]["name"] == "llama"
-    assert (found["summary"], found["runs"]) == ("2x8 MI300X: 2,553 tokens/s", 1)
-    (measurement,) = found["measurements"]
+    assert (found["status"]["summary"], found["status"]["runs"]) == ("2x8 MI300X: 2,553 tokens/s", 1)
+    (measurement,) = found["status"]["measurements"]
     assert measurement == {
         "device": "MI300X",
         "accelerator": "MI300X",
@@ -65,15 +65,15 @@ def test_a_run_that_measured_nothing_for_long_enough_adds_nothing() -> None:
 
 def test_old_runs_go_and_are_still_counted() -> None:
     found = after(*(ran(number) for number in range(20)))
-    (measurement,) = found["measurements"]
+    (measurement,) = found["status"]["measurements"]
     assert (measurement["count"], len(measurement["runs"])) == (20, KEPT)
     assert measurement["runs"][-1]["job"] == "job-19"
 
 
 def test_a_profile_stays_small() -> None:
     found = after(*(ran(number, device=f"device-{number}") for number in range(MEASUREMENTS + 5)))
-    assert len(found["measurements"]) == MEASUREMENTS
-    assert "device-0" not in {m["device"] for m in found["measurements"]}
+    assert len(found["status"]["measurements"]) == MEASUREMENTS
+    assert "device-0" not in {m["device"] for m in found["status"]["measurements"]}
     assert len(orjson.dumps(found)) < 100_000
 
 

@@ -1,0 +1,162 @@
+"""What a job's reporter says comes into its status, its profile and the next decision; the pods are pretended, the reading is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.e2e.api_server import PODS, AuditLog
+from tests.e2e.cluster import eventually
+from tests.e2e.conftest import Fleet, Operators
+from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.team import Team
+
+pytestmark = pytest.mark.e2e
+
+PROFILES = "/apis/gpujob.dev/v1alpha1/namespaces/{}/gpujobprofiles"
+
+
+class Reporter:
+    """A program that trains 4 steps and 1,000 tokens a second, and is half done."""
+
+    def __init__(self) -> None:
+        reporter = self
+        self.began, self.body = time.monotonic(), b""
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(reporter.body or reporter.report())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return int(self.server.server_address[1])
+
+    def report(self) -> bytes:
+        passed = time.monotonic() - self.began
+        return (
+            f'gpujob_up 1\ngpujob_world_size 1\ngpujob_ranks_reporting 1\ngpujob_steps_total{{rank="0"}} {passed * 4:.0f}\n'
+            f'gpujob_tokens_total{{rank="0"}} {passed * 1000:.0f}\ngpujob_progress_ratio{{rank="0"}} 0.5\n'
+            f'gpujob_remaining_seconds{{rank="0"}} 600\ngpujob_checkpoint_step{{rank="0"}} 7\n'
+        ).encode()
+
+
+@pytest.fixture
+def reporter() -> Iterator[Reporter]:
+    made = Reporter()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def attentive(no_operator: None, operators: Operators) -> Iterator[OperatorProcess]:
+    """An operator that reads every second, and looks at jobs' own words at once."""
+    made = operators("attentive")
+    made.settings["GPUJOB_SCRAPE_SECONDS"] = "1"
+    made.start_without_waiting_for_the_lease()
+    yield made
+    made.stop()
+    assert made.errors() == []
+
+
+def reach(team: Team, uid: str) -> None:
+    """Pretended pods have addresses where nothing is: this one's becomes the reporter's."""
+
+    def pods() -> list[dict[str, Any]]:
+        return [pod for pod in team.pods(uid) if pod["status"].get("podIP") and pod["status"]["phase"] == "Running"]
+
+    (pod,) = eventually(pods, what="a pod that runs")
+    address = {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+    team.api.patch(PODS.format(team.namespace), f"{pod['metadata']['name']}/status", {"status": address})
+
+
+def profile_of(team: Team, name: str) -> dict[str, Any]:
+    return team.api.find(PROFILES.format(team.namespace), name) or {}
+
+
+def test_progress_throughput_cost_and_profile_of_a_job(
+    attentive: OperatorProcess, fleet: Fleet, team: Team, reporter: Reporter, audit: AuditLog
+) -> None:
+    fleet(h100=1)
+    mark = audit.now()
+    uid = team.submit("llama", runs_for="35s", profile="llama", telemetry={"port": reporter.port})
+    team.until("llama", "Running")
+    reach(team, uid)
+
+    def measured() -> dict[str, Any] | None:
+        status = team.status("llama")
+        return status if status.get("progress", {}).get("percent") == 50 else None
+
+    status = eventually(measured, 20, what="progress in the status") or {}
+    assert status["checkpoint"]["step"] == 7
+    assert status["progress"]["estimatedEnd"] > status["progress"]["updated"]
+    assert status["display"]["progress"] == "50 %"
+    assert team.condition("llama", "TelemetryReachable")["reason"] == "ReporterRead"
+
+    ended = team.until("llama", "Succeeded", timeout=60)
+    assert float(ended["throughput"]["tokensPerSecond"]) == pytest.approx(1000, rel=0.1)
+    hour = float(ended["placement"]["pricePerHour"])
+    assert float(ended["cost"]["accrued"]) == pytest.approx(hour * 35 / 3600, rel=0.2)
+    # Job, three states, one for its progress; the profile is its namespace's.
+    eventually(lambda: team.told("llama") == ["Placed", "Succeeded"], what="its two events")
+    writes = audit.writes(mark, team.namespace, "llama")
+    assert (writes["jobs"], writes["events"]) == (1, 2)
+    assert writes["gpujobs/status"] <= 5
+
+    (measurement,) = profile_of(team, "llama")["status"]["measurements"]
+    assert (measurement["device"], measurement["shape"], measurement["unit"]) == ("H100-SXM", "1x1", "tokens")
+    assert float(measurement["perSecond"]) == pytest.approx(1000, rel=0.1)
+    team.submit("next", profile="llama", runs_for="1s")
+    message = team.until("next", "Placed", "Running", "Succeeded")["placement"]["message"]
+    assert "H100-SXM" in message or "only pool" in message or "measured 1,000 tokens/s on 1 run" in message
+
+
+def test_a_probe_tries_each_device_and_then_runs_on_the_best(
+    attentive: OperatorProcess, fleet: Fleet, team: Team, reporter: Reporter
+) -> None:
+    fleet(h100=1, mi300x=1)
+    uid = team.submit("probes", placement={"probe": {"steps": 4}}, telemetry={"port": reporter.port})
+    pools = []
+    for attempt in (1, 2):
+        status = eventually(lambda n=attempt: at_attempt(team, n), 30, what=f"trial {attempt} that runs") or {}
+        assert status["placement"]["probe"] == 4
+        pools.append(status["placement"]["accelerator"])
+        reach(team, uid)
+    last = eventually(lambda: at_attempt(team, 3), 60, what="the real run") or {}
+    assert set(pools) == {"H100-SXM", "MI300X"}
+    assert "probe" not in last["placement"]
+    assert {each["pool"] for each in last["probes"]} == {p["pool"] for p in last["probes"] if float(p["perSecond"]) > 0}
+    assert len(last["probes"]) == 2
+    eventually(lambda: len(team.jobs(uid)) == 1, what="only the real run's child")
+
+
+def at_attempt(team: Team, attempt: int) -> dict[str, Any] | None:
+    status = team.status("probes")
+    return status if status.get("attempt") == attempt and status.get("state") == "Running" else None
+
+
+def test_what_is_no_report_is_said_with_the_remedy(
+    attentive: OperatorProcess, fleet: Fleet, team: Team, reporter: Reporter
+) -> None:
+    fleet(l4=1)
+    reporter.body = b"<html>my own server</html>"
+    uid = team.submit("busy-port", telemetry={"port": reporter.port})
+    team.until("busy-port", "Running")
+    reach(team, uid)
+    found = eventually(lambda: team.condition("busy-port", "TelemetryReachable"), 90, what="the condition")
+    assert (found["status"], found["reason"]) == ("False", "ReportUnreadable")
+    assert found["message"].endswith("give the reporter another one in spec.telemetry.port")
+    assert team.state("busy-port") == "Running"
