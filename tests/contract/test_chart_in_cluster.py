@@ -24,7 +24,7 @@ from tests.e2e.cluster import Cluster, eventually
 pytestmark = pytest.mark.e2e
 
 POLICY = "requester-may-create-pods.gpujob.dev"
-CRDS = {f"{plural}.gpujob.dev" for plural in ("gpujobs", "gpupools", "gpuruntimes")}
+CRDS = {f"{plural}.gpujob.dev" for plural in ("gpujobprofiles", "gpujobs", "gpupools", "gpuruntimes")}
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:gpujob-operator"
 _names = (f"team-{number}" for number in itertools.count())
 

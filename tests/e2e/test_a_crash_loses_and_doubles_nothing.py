@@ -42,6 +42,8 @@ def test_a_kill_at_any_write_of_a_gang_changes_nothing_in_the_end(
 ) -> None:
     proxy, operator = victim
     fleet(h100=2)
+    # The first job of a namespace brings the runner, which the others find.
+    run(team, audit, "first")
     proxy.arm(None)
     undisturbed = run(team, audit, "undisturbed")
     assert [each.rpartition("/")[2].split("?")[0] for each in proxy.writes] == WRITES

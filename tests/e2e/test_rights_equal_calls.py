@@ -15,6 +15,7 @@ from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.dra_drivers import A100, NVIDIA, TEMPLATES, WHOLE, Drivers, device
 from tests.e2e.operator_process import NAMESPACE, OperatorProcess
+from tests.e2e.reporter import Reporter, reach
 from tests.e2e.team import Team
 
 pytestmark = pytest.mark.e2e
@@ -58,6 +59,8 @@ def test_what_the_chart_grants_is_what_the_operator_calls(
     operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team, audit: AuditLog
 ) -> None:
     make_the_rare_calls(operator, api, fleet, team)
+    if ("patch", "gpujob.dev", "gpujobprofiles") not in calls(audit):
+        teach_a_profile(fleet, team)
     role = api.get(f"{RBAC}/clusterroles", "gpujob-operator")["rules"]
     own = api.get(f"{RBAC}/namespaces/{NAMESPACE}/roles", "gpujob-operator")["rules"]
     granted = rights(role) | rights(own)
@@ -93,6 +96,17 @@ def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet,
     # A leader that ends gives the Lease back, and a new one shows at once what is gone.
     operator.stop()
     operator.start().until_leading()
+
+
+def teach_a_profile(fleet: Fleet, team: Team) -> None:
+    """A job that measures for long enough to be worth remembering."""
+    fleet(l4=1)
+    reporter = Reporter()
+    uid = team.submit("teaches", runs_for="60s", profile="taught", telemetry={"port": reporter.port})
+    team.until("teaches", "Running")
+    reach(team, uid)
+    team.until("teaches", "Succeeded", timeout=90)
+    reporter.close()
 
 
 def take_the_name_of_a_claim_template(api: ApiServer, team: Team) -> None:

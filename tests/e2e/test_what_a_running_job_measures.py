@@ -2,63 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
 
-from tests.e2e.api_server import PODS, AuditLog
+from tests.e2e.api_server import AuditLog
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.reporter import PROFILES, Reporter, reach
 from tests.e2e.team import Team
 
 pytestmark = pytest.mark.e2e
-
-PROFILES = "/apis/gpujob.dev/v1alpha1/namespaces/{}/gpujobprofiles"
-
-
-class Reporter:
-    """A program that trains 4 steps and 1,000 tokens a second, and is half done."""
-
-    def __init__(self) -> None:
-        reporter = self
-        self.began, self.body = time.monotonic(), b""
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(reporter.body or reporter.report())
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def port(self) -> int:
-        return int(self.server.server_address[1])
-
-    def report(self) -> bytes:
-        passed = time.monotonic() - self.began
-        return (
-            f'gpujob_up 1\ngpujob_world_size 1\ngpujob_ranks_reporting 1\ngpujob_steps_total{{rank="0"}} {passed * 4:.0f}\n'
-            f'gpujob_tokens_total{{rank="0"}} {passed * 1000:.0f}\ngpujob_progress_ratio{{rank="0"}} 0.5\n'
-            f'gpujob_remaining_seconds{{rank="0"}} 600\ngpujob_checkpoint_step{{rank="0"}} 7\n'
-        ).encode()
 
 
 @pytest.fixture
 def reporter() -> Iterator[Reporter]:
     made = Reporter()
     yield made
-    made.server.shutdown()
-    made.server.server_close()
+    made.close()
 
 
 @pytest.fixture
@@ -70,17 +33,6 @@ def attentive(no_operator: None, operators: Operators) -> Iterator[OperatorProce
     yield made
     made.stop()
     assert made.errors() == []
-
-
-def reach(team: Team, uid: str) -> None:
-    """Pretended pods have addresses where nothing is: this one's becomes the reporter's."""
-
-    def pods() -> list[dict[str, Any]]:
-        return [pod for pod in team.pods(uid) if pod["status"].get("podIP") and pod["status"]["phase"] == "Running"]
-
-    (pod,) = eventually(pods, what="a pod that runs")
-    address = {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
-    team.api.patch(PODS.format(team.namespace), f"{pod['metadata']['name']}/status", {"status": address})
 
 
 def profile_of(team: Team, name: str) -> dict[str, Any]:

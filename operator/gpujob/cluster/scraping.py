@@ -44,11 +44,11 @@ TIMEOUT: Final = 3.0
 AT_ONCE: Final = 32
 """Readings under way at the same time."""
 
-PATIENCE: Final = 60.0
-"""Seconds of failure until it is said: a program needs a while until it imports torch, a network until it is there."""
+PATIENCE: Final = 4
+"""Intervals of failure until it is said: a program needs a while until it imports torch, a network until it is there."""
 
-SELDOM: Final = 300.0
-"""Seconds between two readings of a job that has failed for so long: waiting for many of them would delay the others."""
+SELDOM: Final = 20
+"""Intervals between two readings of a job that has failed for so long: waiting for many would delay the others."""
 
 
 class Unreached(Exception):
@@ -152,10 +152,10 @@ class Scraper:
         memory, now = self._memory.setdefault(job.uid, _Memory()), self._desk.clock()
         if memory.failing_since is None:
             memory.failing_since = now
-        if now - memory.failing_since >= PATIENCE:
+        if now - memory.failing_since >= PATIENCE * self._every:
             held = self._desk.telemetry.get(job.uid, telemetry.SILENT)
             self._note(job, Telemetry(held.measured, (claim,)))
-            memory.next_at = now + SELDOM
+            memory.next_at = now + SELDOM * self._every
 
     def _note(self, job: JobRecord, seen: Telemetry) -> None:
         """Keeps what was read; the job is looked at only if that may be worth a write."""

@@ -1,0 +1,122 @@
+"""Real programs report through the runner that the operator brought; what keeps the operator away is said with the remedy."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import eventually
+from tests.e2e.node import store
+from tests.e2e.node.training import Trainers
+from tests.e2e.operator_process import NAMESPACE, OperatorProcess
+
+pytestmark = [pytest.mark.e2e, pytest.mark.node]
+
+BATCH = 32
+TRAIN = f"""
+import os, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+
+gang = int(os.environ.get("WORLD_SIZE", "1")) > 1
+if gang:
+    dist.init_process_group("gloo")
+model = torch.nn.Linear(16, 1)
+model = DistributedDataParallel(model) if gang else model
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = DataLoader(TensorDataset(torch.randn(4096, 16), torch.randn(4096, 1)), batch_size={BATCH})
+end = time.time() + float(os.environ["SECONDS"])
+while time.time() < end:
+    for inputs, wanted in data:
+        loss = torch.nn.functional.mse_loss(model(inputs), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        time.sleep(0.05)
+    if not gang:
+        continue
+    if torch.tensor(0).item() == 0 and time.time() >= end:
+        break
+"""
+
+LISTEN = "import http.server; http.server.HTTPServer(('', 9466), http.server.BaseHTTPRequestHandler).serve_forever()"
+
+
+def measured(team: Trainers, name: str) -> dict[str, Any] | None:
+    status = team.status(name)
+    return status if status.get("throughput", {}).get("samplesPerSecond") else None
+
+
+def test_a_gang_reports_the_samples_of_all_its_ranks_and_its_profile_remembers_them(
+    operator: OperatorProcess, team: Trainers
+) -> None:
+    team.give_code("code", train=TRAIN)
+    uid = team.run(
+        "gang", "torchrun", "train.py",
+        image=store.TORCH, code={"configMap": {"name": "code"}}, nodes=2, gpusPerNode=2, profile="linear",
+        telemetry={}, env=[{"name": "SECONDS", "value": "45"}], resources={"cpu": "900m", "memory": "2Gi"},
+    )  # fmt: skip
+    state, printed = team.result("gang", uid, timeout=180)
+    assert state == "Succeeded", printed
+
+    status = measured(team, "gang") or {}
+    assert status, team.status("gang")
+    assert status["progress"]["step"] > 20
+    speeds = {key: float(value) for key, value in status["throughput"].items()}
+    assert speeds["samplesPerSecond"] / speeds["stepsPerSecond"] == pytest.approx(4 * BATCH, rel=0.1)
+    assert team.condition("gang", "TelemetryReachable")["status"] == "True"
+    found = team.api.get(f"/apis/gpujob.dev/v1alpha1/namespaces/{team.namespace}/gpujobprofiles", "linear")
+    (measurement,) = found["status"]["measurements"]
+    assert (measurement["shape"], measurement["unit"]) == ("2x2", "samples")
+
+
+def test_a_program_without_torch_reports_nothing_and_that_is_said(operator: OperatorProcess, team: Trainers) -> None:
+    team.run("plain", "python3", "-c", "import time; time.sleep(600)", telemetry={})
+    team.until("plain", "Running")
+    found = eventually(lambda: team.condition("plain", "TelemetryReachable"), 60, what="the condition") or {}
+    if found.get("reason") is None:
+        pytest.fail(f"no condition: {team.status('plain')}")
+    assert (found["status"], found["reason"]) == ("False", "NoReporter")
+
+
+@pytest.fixture
+def wall() -> Iterator[Any]:
+    """Drops what this machine sends to a pod's port, as a NetworkPolicy of a default-deny namespace would."""
+    table = "gpujob_test_wall"
+
+    def build(address: str, port: int) -> None:
+        rules = (
+            f"table ip {table} {{ chain output {{ type filter hook output priority 0; "
+            f"ip daddr {address} tcp dport {port} drop; }} }}"
+        )
+        subprocess.run(["nft", "-f", "-"], input=rules, text=True, check=True)
+
+    yield build
+    subprocess.run(["nft", "delete", "table", "ip", table], check=False, capture_output=True)
+
+
+def test_a_blocked_path_is_a_condition_with_the_policy_to_add(
+    operator: OperatorProcess, team: Trainers, wall: Any
+) -> None:
+    uid = team.run("walled", "python3", "-c", LISTEN, telemetry={})
+    team.until("walled", "Running")
+    (pod,) = team.pods(uid)
+    wall(pod["status"]["podIP"], 9466)
+
+    def told() -> dict[str, Any] | None:
+        found = team.condition("walled", "TelemetryReachable")
+        return found if found.get("reason") == "TelemetryBlocked" else None
+
+    found = eventually(told, 60, what="that the path is blocked") or {}
+    assert found["status"] == "False"
+    assert found["message"] == (
+        f"port 9466 of pod {pod['metadata']['name']} cannot be reached from namespace {NAMESPACE} (no reply within 3 "
+        "seconds); if a NetworkPolicy or a mesh keeps it apart, add a NetworkPolicy with podSelector {gpujob.dev/job: "
+        f"walled}} and ingress from namespaceSelector {{kubernetes.io/metadata.name: {NAMESPACE}}} to TCP port 9466"
+    )
+    assert team.state("walled") == "Running"

@@ -1,0 +1,62 @@
+"""A program that trains, as its port tells it, for pretended pods: they have addresses where nothing is."""
+
+from __future__ import annotations
+
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+from tests.e2e.api_server import PODS
+from tests.e2e.cluster import eventually
+from tests.e2e.team import Team
+
+PROFILES = "/apis/gpujob.dev/v1alpha1/namespaces/{}/gpujobprofiles"
+
+
+class Reporter:
+    """A program that trains 4 steps and 1,000 tokens a second, and is half done."""
+
+    def __init__(self) -> None:
+        reporter = self
+        self.began, self.body = time.monotonic(), b""
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(reporter.body or reporter.report())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return int(self.server.server_address[1])
+
+    def report(self) -> bytes:
+        passed = time.monotonic() - self.began
+        return (
+            f'gpujob_up 1\ngpujob_world_size 1\ngpujob_ranks_reporting 1\ngpujob_steps_total{{rank="0"}} {passed * 4:.0f}\n'
+            f'gpujob_tokens_total{{rank="0"}} {passed * 1000:.0f}\ngpujob_progress_ratio{{rank="0"}} 0.5\n'
+            f'gpujob_remaining_seconds{{rank="0"}} 600\ngpujob_checkpoint_step{{rank="0"}} 7\n'
+        ).encode()
+
+    def close(self) -> None:
+        """Stops serving."""
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def reach(team: Team, uid: str) -> None:
+    """Pretended pods have addresses where nothing is: this one's becomes the reporter's."""
+
+    def pods() -> list[dict[str, Any]]:
+        return [pod for pod in team.pods(uid) if pod["status"].get("podIP") and pod["status"]["phase"] == "Running"]
+
+    (pod,) = eventually(pods, what="a pod that runs")
+    address = {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+    team.api.patch(PODS.format(team.namespace), f"{pod['metadata']['name']}/status", {"status": address})
