@@ -252,7 +252,7 @@ def test_the_operators_token_lists_what_it_watches(cluster: Cluster, as_operator
         ("get", "secrets", "--all-namespaces"),
         ("get", "configmaps", f"-n{NAMESPACE}"),
         ("get", "serviceaccounts", f"-n{NAMESPACE}"),
-        ("get", "namespaces"),
+        ("get", "namespace", NAMESPACE),
         ("get", "crds"),
         ("get", "leases.coordination.k8s.io", "--all-namespaces"),
         ("create", "token", "gpujob-operator", f"-n{NAMESPACE}"),

@@ -107,6 +107,7 @@ def teach_a_profile(fleet: Fleet, team: Team) -> None:
     reach(team, uid)
     team.until("teaches", "Succeeded", timeout=90)
     reporter.close()
+    team.clear()
 
 
 def take_the_name_of_a_claim_template(api: ApiServer, team: Team) -> None:
