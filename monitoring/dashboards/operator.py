@@ -75,19 +75,13 @@ OPERATOR: Final = dashboard(
                 graph(
                     "Lists after the first",
                     "A watch that ended and was made good by a list; now and then is everyday.",
-                    [
-                        Query(_rate("gpujob_watch_relists_total", "kind"), "{{kind}}"),
-                        Query(f"{_rate('gpujob_watch_relists_total')} or vector(0)", "all"),
-                    ],
+                    [Query(_rate("gpujob_watch_relists_total", "kind"), "{{kind}}")],
                     "ops",
                 ),
                 graph(
                     "Objects left out",
                     "Objects that cannot be read; the log names them.",
-                    [
-                        Query(_rate("gpujob_objects_unread_total", "kind"), "{{kind}}"),
-                        Query(f"{_rate('gpujob_objects_unread_total')} or vector(0)", "all"),
-                    ],
+                    [Query(_rate("gpujob_objects_unread_total", "kind"), "{{kind}}")],
                     "ops",
                 ),
             ],

@@ -42,8 +42,10 @@ def snapshot(operator: Operator, book: Book, client: ApiClient) -> Snapshot:
         ran=[_job(job, desk.telemetry.get(job.uid, SILENT)) for job in jobs if _ran(job)],
         pools=[_pool(pool) for pool in pools],
         watch_age={kind: operator.health.age(kind, now) for kind in operator.health.last_byte},
-        relists=operator.health.relists,
-        malformed=operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals,
+        # A counter that begins with its first event loses it: what has not happened is 0 for every kind that is watched.
+        relists=dict.fromkeys(operator.health.last_byte, 0) | dict(operator.health.relists),
+        malformed=dict.fromkeys(operator.health.last_byte, 0)
+        | dict(operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals),
         requests=client.requests,
         decisions=tally.decisions,
         queue_wait=tally.queue_wait,

@@ -29,12 +29,20 @@ def look(*jobs: Any, leader: bool = True, telemetry: Any = None) -> Snapshot:
         reconciler=SimpleNamespace(desk=desk),
         mirror=SimpleNamespace(complete=False, malformed=Counter(), refusals=Counter()),
         leadership=SimpleNamespace(is_leader=lambda: leader),
-        health=SimpleNamespace(last_byte={}, relists={}, malformed=Counter()),
+        health=SimpleNamespace(
+            last_byte={"pods": 1.0}, age=lambda *_: 2.0, relists=Counter(), malformed=Counter(nodes=3)
+        ),
         scraper=SimpleNamespace(results=Counter()),
     )
     book: Any = SimpleNamespace(jobs={job.uid: job for job in jobs})
     client: Any = SimpleNamespace(requests=Counter())
     return snapshot(operator, book, client)
+
+
+def test_what_has_not_happened_is_none_for_each_kind() -> None:
+    seen = look()
+    assert seen.watch_age == {"pods": 2.0}
+    assert (seen.relists, seen.malformed) == ({"pods": 0}, {"pods": 0, "nodes": 3})
 
 
 def failed(reason: str, status: str = "False") -> list[dict[str, str]]:
