@@ -88,7 +88,7 @@ binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their
 torch: .venv/ready ## Builds a PyTorch that runs on the CPU into the user's cache, for tests that import it or make an image of it.
 	@$(RUN) -m tests.torch_tree
 
-NODE_PACKAGES := containerd runc containernetworking-plugins nftables conntrack iptables busybox-static iproute2 gcc binutils
+NODE_PACKAGES := runc containernetworking-plugins nftables conntrack iptables busybox-static iproute2 gcc binutils
 
 .PHONY: node-packages
 node-packages: ## Installs Debian's packages for real nodes, where it is root and they are missing; elsewhere it says nothing.

@@ -31,6 +31,8 @@ def main(plan: dict[str, Any]) -> None:
     folder = Path(plan["folder"])
     _mount(folder, plan["vendor"])
     _connect(plan)
+    # Its shim is found beside it.
+    os.environ["PATH"] = f"{plan['runtime']}:{os.environ['PATH']}"
     _start(plan, "containerd", ["containerd", f"--config={folder}/containerd.toml"])
     eventually(CONTAINERD.exists, 30, what="containerd")
     for name, command in plan["programs"].items():

@@ -113,6 +113,7 @@ def _write_files(machine: Machine, machines: tuple[Machine, ...], slot: Slot, cl
         "address": slot.address(machine.number),
         "gateway": slot.host,
         "others": {slot.pods(each.number): slot.address(each.number) for each in others},
+        "runtime": str(programs.runtime()),
         "programs": _programs(machine, slot, cluster, folder),
     }
     (folder / "plan.json").write_text(json.dumps(plan))

@@ -6,7 +6,6 @@ import shutil
 import sys
 
 _PROGRAMS = {
-    "containerd": "containerd",
     "runc": "runc",
     "nft": "nftables",
     "conntrack": "conntrack",

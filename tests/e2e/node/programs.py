@@ -1,4 +1,4 @@
-"""The programs of a node that Kubernetes' own module does not have, and those that it does."""
+"""The programs of a node that Kubernetes' own module does not have, and those that it does; each Go module is built once."""
 
 from pathlib import Path
 
@@ -6,6 +6,9 @@ from tests.e2e.cluster import binaries
 
 _MODULE = Path(__file__).resolve().parent / "programs"
 _OWN = ("./dns", "./deviceplugin")
+_RUNTIME_MODULE = Path(__file__).resolve().parent / "runtime"
+_CONTAINERD = "github.com/containerd/containerd/v2/cmd/"
+_RUNTIME = (_CONTAINERD + "containerd", _CONTAINERD + "containerd-shim-runc-v2", _CONTAINERD + "ctr")
 
 
 def kubernetes() -> Path:
@@ -16,3 +19,8 @@ def kubernetes() -> Path:
 def own() -> Path:
     """The folder with dns and deviceplugin."""
     return binaries.build(_OWN, _MODULE)
+
+
+def runtime() -> Path:
+    """The folder with containerd, its shim and ctr: the first container runtime that mounts images as volumes."""
+    return binaries.build(_RUNTIME, _RUNTIME_MODULE)

@@ -22,8 +22,17 @@ from tests.torch_tree.build import in_use, remove_unused
 from . import images, programs, trees
 from .images import Image, Layer
 
-PAUSE, SHELL, DNS, PYTHON, TORCH = (f"test.invalid/{name}:1" for name in ("pause", "shell", "dns", "python", "torch"))
+PAUSE, SHELL, DNS, PYTHON, TORCH, CODE = (
+    f"test.invalid/{name}:1" for name in ("pause", "shell", "dns", "python", "torch", "code")
+)
 _LAUNCHERS = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.accelerate_cli"}
+_CODE = {
+    "train.py": "import os\nfrom package.lines import join\nopen('result.txt', 'w').write('written')\n"
+    "print(join(os.getcwd(), os.environ['GPUJOB_BACKEND'], open('result.txt').read(), str(os.getuid())))\n",
+    "package/lines.py": "def join(*words):\n    return ' '.join(words)\n",
+}
+"""An image that is mounted as a volume and never run: it has no shell."""
+
 _LAYERS = "io.containerd.snapshotter.v1.overlayfs/snapshots"
 
 
@@ -71,7 +80,14 @@ def _recipe() -> str:
     sources = [Path(module.__file__ or "").read_text() for module in (images, trees)]
     system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
     # The tree need not exist yet to have a name.
-    parts = [*sources, Path(__file__).read_text(), torch_tree.path().name, programs.own().name, system]
+    parts = [
+        *sources,
+        Path(__file__).read_text(),
+        torch_tree.path().name,
+        programs.own().name,
+        programs.runtime().name,
+        system,
+    ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
@@ -81,13 +97,22 @@ def _fill(root: Path, folder: Path) -> None:
     config = folder / "containerd.toml"
     config.write_text(f'version = 2\nroot = "{root}"\nstate = "{folder}/state"\n[grpc]\n  address = "{socket}"\n')
     with (folder / "containerd.log").open("w") as log:
-        containerd = subprocess.Popen(["containerd", "--config", config], stdout=log, stderr=log)
+        containerd = subprocess.Popen([programs.runtime() / "containerd", "--config", config], stdout=log, stderr=log)
     try:
         eventually(socket.exists, 30, what=f"containerd that makes images (its log: {log.name})")
         for image in _images(folder):
             archive = folder / "image.tar"
             images.write(image, archive, written)
-            command = ["ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", archive]
+            command = [
+                programs.runtime() / "ctr",
+                "--address",
+                socket,
+                "--namespace",
+                "k8s.io",
+                "images",
+                "import",
+                archive,
+            ]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             archive.unlink()
     finally:
@@ -96,11 +121,14 @@ def _fill(root: Path, folder: Path) -> None:
 
 
 def _images(folder: Path) -> list[Image]:
-    shell, dns, python, launchers = (folder / name for name in ("shell", "dns", "python", "launchers"))
+    shell, dns, python, launchers, code = (folder / name for name in ("shell", "dns", "python", "launchers", "code"))
     trees.shell(shell)
     version = trees.python(python)
     dns.mkdir()
     shutil.copy(programs.own() / "dns", dns)
+    (code / "package").mkdir(parents=True)
+    for name, text in _CODE.items():
+        (code / name).write_text(text)
     launchers.mkdir()
     for name, module in _LAUNCHERS.items():
         script = launchers / name
@@ -114,6 +142,7 @@ def _images(folder: Path) -> list[Image]:
         Image("pause", (Layer(shell),), entrypoint=("/bin/sleep", "2147483647")),
         Image("shell", (Layer(shell),), command=("/bin/sh",)),
         Image("dns", (Layer(dns),), entrypoint=("/dns",)),
+        Image("code", (Layer(code),)),
         Image("python", (base,), command=("python3",), environment=unbuffered),
         Image("torch", torch, command=("python3",), environment=unbuffered),
     ]

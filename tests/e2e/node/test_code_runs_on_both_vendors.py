@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.api_server import CLAIMS, VOLUMES, ApiServer
 from tests.e2e.cluster import Cluster, eventually
+from tests.e2e.node import store
 from tests.e2e.node.training import Trainers
 from tests.e2e.operator_process import OperatorProcess
 
@@ -46,6 +47,19 @@ EXPECTED = {vendor: f"/gpujob/code {backend} written 1000\n" for vendor, backend
 def test_code_of_a_config_map_runs_under_both_backends(operator: OperatorProcess, team: Trainers) -> None:
     team.give_code("code", train=TRAIN, lines=LINES)
     assert run_on_both(team, {"configMap": {"name": "code"}}) == EXPECTED
+
+
+def test_code_of_an_image_runs_under_both_backends(operator: OperatorProcess, team: Trainers) -> None:
+    assert run_on_both(team, {"image": {"reference": store.CODE, "pullPolicy": "Never"}}) == EXPECTED
+
+
+def test_an_image_is_mounted_beside_the_code(operator: OperatorProcess, team: Trainers) -> None:
+    volumes = {
+        "volumes": [{"name": "more", "image": {"reference": store.CODE, "pullPolicy": "Never"}}],
+        "volumeMounts": [{"name": "more", "mountPath": "/more", "readOnly": True}],
+    }
+    uid = team.run("mounted", "python3", "-c", "print(open('/more/package/lines.py').read(), end='')", **volumes)
+    assert team.result("mounted", uid) == ("Succeeded", ["def join(*words):\n    return ' '.join(words)\n"])
 
 
 @pytest.fixture
