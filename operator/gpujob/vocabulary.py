@@ -299,6 +299,7 @@ class Reason(StrEnum):
     FRAMEWORK_UNKNOWN = "FrameworkUnknown"
     MODEL_UNKNOWN = "ModelUnknown"
     VOLUME_MISSING = "VolumeMissing"
+    PRIORITY_CLASS_UNKNOWN = "PriorityClassUnknown"
     INVALID_SPEC = "InvalidSpec"
     NAME_CONFLICT = "NameConflict"
     CHILD_REFUSED = "ChildRefused"

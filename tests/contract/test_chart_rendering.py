@@ -310,6 +310,8 @@ def test_a_disruption_budget_exists_only_for_several_operators(replicas: int, bu
 OPERATOR_MAY = {
     ("", "namespaces"): {"list", "watch"},
     ("", "nodes"): {"list", "watch"},
+    ("", "persistentvolumeclaims"): {"list", "watch"},
+    ("", "persistentvolumes"): {"list", "watch"},
     ("", "pods"): {"list", "watch"},
     ("", "resourcequotas"): {"list", "watch"},
     ("", "configmaps"): {"create", "delete", "list", "patch", "watch"},
@@ -323,6 +325,7 @@ OPERATOR_MAY = {
     ("gpujob.dev", "gpupools/status"): {"patch"},
     ("gpujob.dev", "gpuruntimes"): {"list", "watch"},
     ("node.k8s.io", "runtimeclasses"): {"list", "watch"},
+    ("scheduling.k8s.io", "priorityclasses"): {"list", "watch"},
     ("resource.k8s.io", "deviceclasses"): {"list", "watch"},
     ("resource.k8s.io", "resourceclaims"): {"list", "watch"},
     ("resource.k8s.io", "resourceclaimtemplates"): {"create", "get"},

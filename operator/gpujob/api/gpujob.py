@@ -247,6 +247,9 @@ class GPUJobSpec(Shape):
     """Jobs of one profile do the same work: what one measures counts in the placement of the next (GPUJobProfile)."""
     placement: Placement | None = None
     """What the choice of a pool may depend on."""
+    priority_class_name: ObjectName | None = None
+    """A PriorityClass: of the jobs that wait, the one with the higher value is placed first, then the older one. The pods have it too,
+    with what it says of preemption; the placement itself takes free GPUs alone."""
     suspend: bool | None = None
     """True: plan only. The status shows where the job would go; nothing is created."""
     image_pull_secrets: Annotated[tuple[LocalReference, ...], list_map("name", items=16)] = ()

@@ -16,6 +16,7 @@ from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet.namespaces import ENFORCE
 from gpujob.fleet.objects import DEVICE_FILES, TERMINAL_PHASES
 from gpujob.fleet.slices import EXTENDED_CLAIM, KINDS
+from gpujob.fleet.volumes import ZONES, read_tie
 from gpujob.untrusted import Table, table, tables
 from gpujob.vocabulary import GROUP, Label
 
@@ -51,7 +52,7 @@ def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
     objects = [item for item in objects_in(documents, skipped) if item.get("kind") in _KEPT and _name(item)]
     if not any(item["kind"] == "Node" for item in objects):
         raise BadClusterFile("there is no node to capture; use an account that may list nodes and pods")
-    selected = {key for item in objects if item["kind"] == "GPUPool" for key in _selected_labels(item)}
+    selected = {key for item in objects for key in _selected_labels(item)}
     kept: dict[tuple[int, str, str], dict[str, Any]] = {}
     for item in objects:
         slim = _KEPT[item["kind"]](item, selected)
@@ -185,6 +186,27 @@ def _runtime_class(raw: Table, selected: set[str]) -> dict[str, Any]:
     return {**_object(raw, {}), "handler": raw.get("handler")}
 
 
+def _priority_class(raw: Table, selected: set[str]) -> dict[str, Any]:
+    return {**_object(raw, {}), **_present(raw, "value", "globalDefault")}
+
+
+def _volume_claim(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """A claim as what it is bound to and how it can be mounted; not what it asked for."""
+    metadata = table(raw, "metadata")
+    return _object(
+        raw,
+        _filled(namespace=metadata.get("namespace"), deletionTimestamp=metadata.get("deletionTimestamp")),
+        spec=_present(table(raw, "spec"), "accessModes", "volumeName"),
+        status=_present(table(raw, "status"), "phase"),
+    )
+
+
+def _volume(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """A PersistentVolume as the nodes that it allows; where its bytes are is nobody's business."""
+    labels = _present(table(table(raw, "metadata"), "labels"), *ZONES)
+    return _object(raw, _filled(labels=labels), spec=_present(table(raw, "spec"), "nodeAffinity"))
+
+
 def _quota(raw: Table, selected: set[str]) -> dict[str, Any]:
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     return _object(
@@ -208,11 +230,14 @@ def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
 _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] = {
     "RuntimeClass": _runtime_class,
     "GPURuntime": _gpuruntime,
+    "PriorityClass": _priority_class,
     "GPUPool": _gpupool,
     "Namespace": _namespace,
     "Node": _node,
     "Pod": _pod,
     "ResourceQuota": _quota,
+    "PersistentVolumeClaim": _volume_claim,
+    "PersistentVolume": _volume,
     "GPUJobProfile": _profile,
     **dict.fromkeys(KINDS, _of_dra),
 }
@@ -229,8 +254,15 @@ def _name(raw: Table) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def _selected_labels(pool: Table) -> Iterable[str]:
-    """Label keys that a GPUPool selects nodes by."""
+def _selected_labels(item: Table) -> Iterable[str]:
+    """Label keys that a GPUPool or a PersistentVolume selects nodes by."""
+    if item["kind"] == "GPUPool":
+        yield from _selected_by_pool(item)
+    elif item["kind"] == "PersistentVolume":
+        yield from (expression.key for term in read_tie(item).terms for expression in term)
+
+
+def _selected_by_pool(pool: Table) -> Iterable[str]:
     selector = table(table(pool, "spec"), "nodeSelector")
     yield from table(selector, "matchLabels")
     yield from table(table(table(pool, "spec"), "namespaceSelector"), "matchLabels")

@@ -30,6 +30,9 @@ EXTRAS: Final = (
     f"/apis/{GROUP}/{VERSION}/gpuruntimes",
     f"/apis/{GROUP}/{VERSION}/gpujobprofiles",
     "/apis/node.k8s.io/v1/runtimeclasses",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/api/v1/persistentvolumeclaims",
+    "/api/v1/persistentvolumes",
     "/api/v1/resourcequotas",
     "/api/v1/namespaces",
 )

@@ -1,4 +1,4 @@
-"""Decisions for the jobs of a manifest, in its order: each job sees what the ones before it took."""
+"""Decisions for the jobs of a manifest, in its order: each job sees what those before it, and of higher priority, took."""
 
 from __future__ import annotations
 
@@ -66,13 +66,14 @@ def informed(job: GPUJob, profiles: Profiles) -> Demand:
 
 
 def plan_jobs(jobs: Iterable[GPUJob], fleet: Fleet, catalog: Catalog, profiles: Profiles) -> list[Plan]:
-    """A plan for each job, in their order; suspended ones take nothing from those after them."""
+    """A plan for each job, in their order; they are placed by priority, and suspended ones take nothing."""
     numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
     waiting = [
         Waiting(uid, "", informed(job, profiles), bool(job.spec.suspend), job.metadata.namespace or "default")
         for uid, job in numbered.items()
     ]
-    return [_plan(numbered[placing.job.uid], placing.answer) for placing in place_all(waiting, fleet, catalog)]
+    answers = {placing.job.uid: placing.answer for placing in place_all(waiting, fleet, catalog)}
+    return [_plan(job, answers[uid]) for uid, job in numbered.items()]
 
 
 def _plan(job: GPUJob, answer: Answer) -> Plan:

@@ -21,10 +21,12 @@ from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet
+from gpujob.fleet.priorities import PriorityClass
 from gpujob.fleet.quota import Quota, Quotas, counted_as, quotas_after, quotas_of, taken_by
 from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.slices import Claim, DeviceClass, Slice
 from gpujob.fleet.usage import Promise
+from gpujob.fleet.volumes import Tie, VolumeClaim, Volumes
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
 
 log = structlog.get_logger(__name__)
@@ -42,6 +44,9 @@ FLEET_KINDS = (
     "resourceslices",
     "resourceclaims",
     "deviceclasses",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "priorityclasses",
 )
 """Kinds whose change can change a decision."""
 
@@ -63,6 +68,7 @@ class Book:
         self._recollections: dict[str, Recollection] = {}
         self._expiring: dict[str, float] = {}
         self._forgotten = 0
+        self._volumes = self._all_volumes()
         self._shipped = shipped
         self.catalog = shipped
 
@@ -114,7 +120,14 @@ class Book:
         self._unread.clear()
         fleet = self._index.fleet(name for _, name in self.mirror.objects("runtimeclasses"))
         namespaces = cast("Mapping[Key, Namespace]", self.mirror.objects("namespaces"))
-        return replace(fleet, quotas=self._quotas(), namespaces={name: held for (_, name), held in namespaces.items()})
+        priorities = cast("Mapping[Key, PriorityClass]", self.mirror.objects("priorityclasses"))
+        return replace(
+            fleet,
+            quotas=self._quotas(),
+            namespaces={name: held for (_, name), held in namespaces.items()},
+            volumes=self._volumes,
+            priorities={name: held for (_, name), held in priorities.items()},
+        )
 
     def _follow(self) -> None:
         """Brings the index of the fleet up to what the mirror holds."""
@@ -126,6 +139,8 @@ class Book:
             self._index, self._under_way = FleetIndex(self.catalog, self._inventory.of_pod), set()
             again = {kind: set(self.mirror.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
             moved = {**moved, **again}
+        if "nodes" in moved:
+            self._volumes = self._all_volumes()
         for key in moved.get("nodes", ()):
             self._unread.add(key[1])
             if key not in self.mirror.objects("nodes"):
@@ -154,6 +169,12 @@ class Book:
         if touched := self._inventory.take_touched():
             self._unread |= touched
             self._index.promised.take_claims()
+
+    def _all_volumes(self) -> Volumes:
+        """The claims, held against the nodes as they are now."""
+        claims = cast("Mapping[Key, VolumeClaim]", self.mirror.objects("persistentvolumeclaims"))
+        ties = cast("Mapping[Key, Tie]", self.mirror.objects("persistentvolumes"))
+        return Volumes(claims, ties, cast("Mapping[Key, Node]", self.mirror.objects("nodes")), complete=True)
 
     def _promise(self, promised: Iterable[Promise]) -> None:
         """Tells the index which placements are under way."""

@@ -15,8 +15,10 @@ from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.held import held_pool
 from gpujob.fleet.namespaces import read_namespace
 from gpujob.fleet.objects import read_node
+from gpujob.fleet.priorities import read_priority
 from gpujob.fleet.quota import read_quota
 from gpujob.fleet.slices import read_claim, read_class, read_slice
+from gpujob.fleet.volumes import read_tie, read_volume_claim
 from gpujob.placement import learned
 from gpujob.placement.learned import Measurement
 from gpujob.render.runner import digest_of
@@ -31,6 +33,9 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
 QUOTAS: Final = Resource("", "v1", "resourcequotas")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False)
+VOLUMES: Final = Resource("", "v1", "persistentvolumes", namespaced=False)
+VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims")
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
 SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
 CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
@@ -142,6 +147,9 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
         Kind("runtimeclasses", RUNTIME_CLASSES, {}, _name_of),
         Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),
+        Kind("persistentvolumeclaims", VOLUME_CLAIMS, {}, _any(read_volume_claim)),
+        Kind("persistentvolumes", VOLUMES, {}, _any(read_tie)),
+        Kind("priorityclasses", PRIORITY_CLASSES, {}, _any(read_priority)),
         Kind("namespaces", NAMESPACES, {}, _any(read_namespace)),
         Kind("resourceslices", SLICES, {}, _any(read_slice), DRA_VERSIONS),
         Kind("resourceclaims", CLAIMS, {}, _any(read_claim), DRA_VERSIONS),

@@ -1,9 +1,9 @@
 """A cluster as a file: Kubernetes objects in YAML or JSON become what the planner reads. The same for live answers.
 
-`kubectl get nodes,pods,gpupools,gpuruntimes,runtimeclasses,resourcequotas -A -o yaml` is such a file, `kubectl gpujob capture` writes
-one. Everything in it is hostile: an object that cannot be read is left out and said in `unread`, never raised, so that
-one malformed object does not stop the others. Called by the command line; the operator reads the same objects from its
-watches.
+`kubectl get nodes,pods,gpupools,gpuruntimes,runtimeclasses,resourcequotas,priorityclasses,pvc,pv -A -o yaml` is such a
+file, `kubectl gpujob capture` writes one. Everything in it is hostile: an object that cannot be read is left out and
+said in `unread`, never raised, so that one malformed object does not stop the others. Called by the command line; the
+operator reads the same objects from its watches.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from gpujob.fleet.inventory import read_inventory
 from gpujob.fleet.namespaces import Namespace, read_namespace
 from gpujob.fleet.objects import Node, Pod, read_node, read_pod
 from gpujob.fleet.pools import Fleet
+from gpujob.fleet.priorities import Priorities, read_priority
 from gpujob.fleet.quota import Quotas, quotas_of, read_quota
 from gpujob.fleet.read import read_fleet
-from gpujob.fleet.volumes import Volumes, volumes_of
+from gpujob.fleet.volumes import NO_VOLUMES, Volumes, volumes_of
 from gpujob.untrusted import table
 from gpujob.vocabulary import GROUP, Label
 
@@ -39,6 +40,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "PersistentVolumeClaim": "",
     "PersistentVolume": "",
     "RuntimeClass": "node.k8s.io",
+    "PriorityClass": "scheduling.k8s.io",
     "ResourceSlice": "resource.k8s.io",
     "ResourceClaim": "resource.k8s.io",
     "DeviceClass": "resource.k8s.io",
@@ -47,6 +49,9 @@ GROUPS: Final[Mapping[str, str]] = {
     "GPUJobProfile": GROUP,
 }
 """Kinds that a cluster description can hold, with their API group; all others are passed over."""
+
+ALL_CLAIMS: Final = "PersistentVolumeClaimList"
+"""The kind of a list of all claims, as the API server gives it."""
 
 MAX_DEPTH: Final = 16
 """Lists within Lists that are followed."""
@@ -70,7 +75,8 @@ class ClusterObjects:
     runtime_classes: frozenset[str] = frozenset()
     quotas: Quotas = field(default_factory=dict, hash=False)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict, hash=False)
-    volumes: Volumes = field(default_factory=dict, hash=False)
+    volumes: Volumes = field(default=NO_VOLUMES, hash=False)
+    priorities: Priorities = field(default_factory=dict, hash=False)
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     """GPUJobProfiles and the objects of DRA as they came."""
     published_at: str | None = None
@@ -102,8 +108,9 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
             objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes, inventory=inventory
         )
     # Published pools tell no node's name or labels, so nothing can be said of volumes.
-    volumes = {} if objects.published_only else objects.volumes
-    return replace(fleet, quotas=objects.quotas, namespaces=objects.namespaces, volumes=volumes), catalog
+    volumes = NO_VOLUMES if objects.published_only else objects.volumes
+    fleet = replace(fleet, quotas=objects.quotas, namespaces=objects.namespaces, volumes=volumes)
+    return replace(fleet, priorities=objects.priorities), catalog
 
 
 def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
@@ -112,6 +119,10 @@ def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
     documents = read_documents(source, reading.unread) if isinstance(source, str) else list(source)
     for item in objects_in(documents, reading.unread):
         reading.take(item)
+    # The API server's own answer; kubectl writes a List, which may be of one namespace.
+    reading.all_claims = any(
+        _is_list(item) and item["kind"] == ALL_CLAIMS for item in documents if isinstance(item, dict)
+    )
     if not reading.known and reading.strange:
         kinds = ", ".join(sorted(reading.strange)[:5])
         raise BadClusterFile(f"describes no cluster: it holds {kinds}, no Node; `kubectl gpujob capture` writes one")
@@ -164,6 +175,8 @@ class _Reading:
         """Kinds that are passed over."""
         self.known = False
         """Whether there was any object of ours, be it readable or not."""
+        self.all_claims = False
+        """Whether the claims are those of all namespaces."""
         self._held: list[AdminPool] = []
         self._found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {kind: {} for kind in GROUPS}
 
@@ -211,8 +224,12 @@ class _Reading:
                 for (namespace, _), item in self._found["ResourceQuota"].items()
             ),
             volumes=volumes_of(
-                self._found["PersistentVolumeClaim"].values(), self._found["PersistentVolume"].values(), nodes
+                self._found["PersistentVolumeClaim"],
+                self._found["PersistentVolume"],
+                nodes,
+                complete=self.all_claims,
             ),
+            priorities={name: read_priority(item) for (_, name), item in self._found["PriorityClass"].items()},
             published_at=max(filter(None, map(_status_written, self._found["GPUPool"].values())), default=None),
             unread=tuple(self.unread),
         )

@@ -18,12 +18,13 @@ from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
+from gpujob.fleet.priorities import Priorities
 from gpujob.fleet.quota import Quotas, counted_as, quotas_after, taken_by
 from gpujob.fleet.request import DeviceRequest
 from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.stock import Stock
 from gpujob.fleet.taints import TOLERATED_KEYS
-from gpujob.fleet.volumes import Volumes
+from gpujob.fleet.volumes import NO_VOLUMES, Volumes
 from gpujob.vocabulary import CapacityType, DeviceKind, Vendor
 
 CAPACITY_WORDS: Final = frozenset(kind.value.lower() for kind in CapacityType)
@@ -215,8 +216,10 @@ class Fleet:
     """What namespaces may still take; a namespace without quotas is not there."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """All namespaces, by name."""
-    volumes: Volumes = field(default_factory=dict)
-    """Where PersistentVolumeClaims can be mounted, of namespaces whose claims are known."""
+    volumes: Volumes = NO_VOLUMES
+    """Where PersistentVolumeClaims can be mounted."""
+    priorities: Priorities = field(default_factory=dict)
+    """The PriorityClasses; none where nothing is known of them."""
 
     @cached_property
     def asks_namespaces(self) -> bool:

@@ -2,13 +2,13 @@
 
 A claim that is not bound yet waits for its first pod and hinders nobody. The terms are Kubernetes' own: terms are
 alternatives, the expressions of one hold together; zone labels of old volumes name several zones with __ between them.
+Claims and volumes are read into slim records once, and held against the nodes only when a job names the claim.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpujob.fleet.objects import Labels, Node
@@ -21,70 +21,157 @@ ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 """Access modes that let one node at a time mount a volume."""
 
-Volumes = Mapping[str, Mapping[str, "Volume"]]
-"""The claims of each namespace by name; a namespace of which no claim is described is not there."""
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim: the PersistentVolume that it is bound to (empty: none yet), and what stops its pods."""
+
+    volume: str = ""
+    one_node: bool = False
+    """Whether one node at a time can mount it."""
+    trouble: str = ""
+    """Why the scheduler refuses pods that name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One expression of a node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    of_name: bool = False
+    """Whether it is about a field of the node (metadata.name) and not about its labels."""
+
+    def __str__(self) -> str:
+        return " ".join((self.key, self.operator, *self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """What a PersistentVolume asks of a node: one of the terms, and each of the zone labels."""
+
+    terms: tuple[tuple[Expression, ...], ...] = ()
+    zones: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __str__(self) -> str:
+        words = [str(expression) for term in self.terms for expression in term]
+        words += [f"{key} In {' '.join(values)}" for key, values in self.zones]
+        return one_line(", ".join(words)[:120])
+
+    def allows(self, node: Node) -> bool:
+        """Whether a node can mount the volume; an empty term matches nothing, as Kubernetes says."""
+        if not all(node.labels.get(key) in values for key, values in self.zones):
+            return False
+        return not self.terms or any(term and all(_holds(rule, node) for rule in term) for term in self.terms)
+
+
+UNTIED: Final = Tie()
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A PersistentVolumeClaim: the nodes that can mount it (None: any), what ties it, whether one node at a time can."""
+    """A claim held against the nodes: the names of those that can mount it (None: any), and what ties it."""
 
     claim: str
     nodes: frozenset[str] | None = None
     tie: str = ""
     one_node: bool = False
+    trouble: str = ""
 
 
-def volumes_of(claims: Iterable[Any], volumes: Iterable[Any], nodes: Iterable[Node]) -> Volumes:
-    """The claims of a cluster description, held against its PersistentVolumes and nodes."""
-    by_name = {str(table(raw, "metadata").get("name")): raw for raw in volumes}
-    nodes, found = tuple(nodes), defaultdict[str, dict[str, Volume]](dict)
-    for raw in claims:
-        metadata, spec = table(raw, "metadata"), table(raw, "spec")
-        modes = spec.get("accessModes")
-        one_node = (
-            isinstance(modes, list)
-            and bool(modes)
-            and all(mode in OF_ONE_NODE for mode in modes if isinstance(mode, str))
-        )
-        name = str(metadata.get("name"))
-        bound = by_name.get(str(spec.get("volumeName") or ""))
-        allowed, tie = _nodes_for(bound, nodes) if bound else (None, "")
-        found[str(metadata.get("namespace") or "default")][name] = Volume(name, allowed, tie, one_node)
-    return found
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """The claims and PersistentVolumes of a cluster, and its nodes; live views may be given, and are read when asked.
+
+    `complete`: whether a claim that is not among them does not exist. A file may describe the claims of some namespaces
+    only, and of the others nothing is known.
+    """
+
+    claims: Mapping[Key, VolumeClaim] = field(default_factory=dict)
+    ties: Mapping[Key, Tie] = field(default_factory=dict)
+    """What each PersistentVolume asks of nodes; they have no namespace."""
+    nodes: Mapping[Any, Node] = field(default_factory=dict)
+    complete: bool = False
+    _allowed: dict[Tie, frozenset[str]] = field(default_factory=dict, compare=False)
+
+    def knows(self, namespace: str) -> bool:
+        """Whether a claim of this namespace that is not here does not exist."""
+        return self.complete or any(of == namespace for of, _ in self.claims)
+
+    def volume(self, namespace: str, name: str) -> Volume | None:
+        """A claim held against the nodes; None where there is none."""
+        claim = self.claims.get((namespace, name))
+        if claim is None:
+            return None
+        tie = self.ties.get(("", claim.volume), UNTIED)
+        if tie == UNTIED:
+            return Volume(name, None, "", claim.one_node, claim.trouble)
+        if tie not in self._allowed:
+            self._allowed[tie] = frozenset(node.name for node in self.nodes.values() if tie.allows(node))
+        return Volume(name, self._allowed[tie], str(tie), claim.one_node, claim.trouble)
 
 
-def _nodes_for(raw: Mapping[str, Any], nodes: tuple[Node, ...]) -> tuple[frozenset[str] | None, str]:
-    """The names of the nodes that a PersistentVolume allows, and what ties it in words; None where nothing does."""
-    terms = tables(table(table(table(raw, "spec"), "nodeAffinity"), "required"), "nodeSelectorTerms")
-    zones = {key: value.split("__") for key, value in table(table(raw, "metadata"), "labels").items()
+def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
+    """The record of a PersistentVolumeClaim object; never raises for what is inside."""
+    metadata, spec = table(raw, "metadata"), table(raw, "spec")
+    modes = spec.get("accessModes")
+    words = [mode for mode in modes if isinstance(mode, str)] if isinstance(modes, list) else []
+    trouble = ""
+    if metadata.get("deletionTimestamp"):
+        trouble = "is being deleted"
+    elif table(raw, "status").get("phase") == "Lost":
+        trouble = "has lost its PersistentVolume"
+    volume = spec.get("volumeName")
+    one_node = bool(words) and all(mode in OF_ONE_NODE for mode in words)
+    return VolumeClaim(volume if isinstance(volume, str) else "", one_node, trouble)
+
+
+def read_tie(raw: Mapping[str, Any]) -> Tie:
+    """What a PersistentVolume object asks of nodes; never raises for what is inside."""
+    required = table(table(table(raw, "spec"), "nodeAffinity"), "required")
+    zones = {key: value for key, value in table(table(raw, "metadata"), "labels").items()
              if key in ZONES and isinstance(value, str)}  # fmt: skip
-    if not terms and not zones:
-        return None, ""
-    allowed = frozenset(
-        node.name
-        for node in nodes
-        if all(node.labels.get(key) in values for key, values in zones.items())
-        and (not terms or any(_matches(term, node) for term in terms))
-    )
-    rules = [rule for term in terms for rule in (*tables(term, "matchExpressions"), *tables(term, "matchFields"))]
-    words = [" ".join(map(str, (rule.get("key"), rule.get("operator"), *_values(rule)))) for rule in rules]
-    words += [f"{key} In {' '.join(values)}" for key, values in zones.items()]
-    return allowed, one_line(", ".join(words)[:120])
-
-
-def _matches(term: Mapping[str, Any], node: Node) -> bool:
-    """Whether a node meets one term; an empty one matches nothing, as Kubernetes says."""
-    labels, fields = tables(term, "matchExpressions"), tables(term, "matchFields")
-    if not labels and not fields:
-        return False
-    return all(_holds(rule, node.labels) for rule in labels) and all(
-        _holds(rule, {"metadata.name": node.name}) for rule in fields
+    return Tie(
+        tuple(
+            (*_expressions(term, "matchExpressions", of_name=False), *_expressions(term, "matchFields", of_name=True))
+            for term in tables(required, "nodeSelectorTerms")
+        ),
+        tuple((key, tuple(value.split("__"))) for key, value in zones.items()),
     )
 
 
-def _holds(rule: Mapping[str, Any], labels: Labels) -> bool:
-    value, values, operator = labels.get(str(rule.get("key"))), _values(rule), rule.get("operator")
+NO_VOLUMES: Final = Volumes()
+"""Nothing is known of any claim."""
+
+
+def volumes_of(
+    claims: Mapping[Key, Any], volumes: Mapping[Key, Any], nodes: Iterable[Node], *, complete: bool
+) -> Volumes:
+    """The claims and PersistentVolumes of a cluster description, as it writes them, held against its nodes."""
+    if not claims and not complete:
+        return NO_VOLUMES
+    return Volumes(
+        {(namespace or "default", name): read_volume_claim(raw) for (namespace, name), raw in claims.items()},
+        {key: read_tie(raw) for key, raw in volumes.items()},
+        {node.name: node for node in nodes},
+        complete,
+    )
+
+
+def _expressions(term: Mapping[str, Any], field_name: str, *, of_name: bool) -> Iterable[Expression]:
+    for rule in tables(term, field_name):
+        values = rule.get("values")
+        texts = tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
+        yield Expression(str(rule.get("key")), str(rule.get("operator")), texts, of_name)
+
+
+def _holds(rule: Expression, node: Node) -> bool:
+    labels: Labels = {"metadata.name": node.name} if rule.of_name else node.labels
+    value, values, operator = labels.get(rule.key), rule.values, rule.operator
     if operator == "In":
         return value in values
     if operator == "NotIn":
@@ -96,8 +183,3 @@ def _holds(rule: Mapping[str, Any], labels: Labels) -> bool:
         if mine is not None and theirs is not None:
             return mine > theirs if operator == "Gt" else mine < theirs
     return False
-
-
-def _values(rule: Mapping[str, Any]) -> list[str]:
-    values = rule.get("values")
-    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []

@@ -44,6 +44,7 @@ MISCONFIGURING: Final = frozenset(
         Reason.INVALID_SPEC,
         Reason.MODEL_UNKNOWN,
         Reason.VOLUME_MISSING,
+        Reason.PRIORITY_CLASS_UNKNOWN,
         Reason.NO_POOL,
     }
 )
@@ -137,6 +138,7 @@ class _Sized:
         "_price",
         "_room",
         "_speed",
+        "_unknown",
     )
 
     def __init__(
@@ -150,6 +152,7 @@ class _Sized:
         size: int | None,
     ) -> None:
         self._demand, self._pool, self._catalog, self._speed = demand, pool, catalog, speed
+        self._unknown = _unknown_to_the_fleet(demand, fleet)
         self._room = room = find_room(demand, pool, size)
         self._price = ranking.job_price(demand, pool, room)
         over, forever = _over_quota(demand, pool, room, fleet)
@@ -170,7 +173,7 @@ class _Sized:
         about = (id(doubts), image.facts is None)
         unsure = self._doubts.get(about)
         if unsure is None:
-            every = tuple(_doubts(self._demand, self._pool, image, self._room, doubts))
+            every = (*_doubts(self._demand, self._pool, image, self._room, doubts), *self._unknown)
             unsure = self._doubts[about] = (doubts, every, image_rules.count(every))
         candidate = Candidate(
             self._pool, image.choice, self._demand.gang, found[1], found[2], unsure[1],
@@ -214,6 +217,14 @@ def _over_quota(demand: Demand, pool: Pool, room: Room, fleet: Fleet) -> tuple[F
     if finding is None:
         return (), ()
     return ((), (finding,)) if never else ((finding,), ())
+
+
+def _unknown_to_the_fleet(demand: Demand, fleet: Fleet) -> Findings:
+    """What the job names and nothing here tells of."""
+    if demand.priority_class is None or fleet.priorities:
+        return ()
+    sentence = "nothing is known of PriorityClasses here, {} is unchecked and the job's priority taken as 0"
+    return (Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class,)),)
 
 
 def _doubts(demand: Demand, pool: Pool, image: Image, room: Room, of_image: Findings) -> Iterator[Finding]:

@@ -118,6 +118,7 @@ class Demand:
     """The job's HSA_OVERRIDE_GFX_VERSION; empty where only the pod will know it."""
     image_volumes: bool = False
     """Whether its pods mount OCI images."""
+    priority_class: str | None = None
     claims: tuple[str, ...] = ()
     """PersistentVolumeClaims that its pods mount."""
     mountable: frozenset[str] | None = None
@@ -128,6 +129,8 @@ class Demand:
     """The claims that one node at a time can mount."""
     lost: tuple[str, ...] = ()
     """The claims that are not there."""
+    troubled: tuple[tuple[str, str], ...] = ()
+    """The claims with which no pod starts, and why."""
     namespace: str = ""
     """The job's namespace where it matters; empty elsewhere, so that equal jobs of many namespaces are one demand."""
     wait_seconds: int = 0
@@ -229,6 +232,7 @@ def demand_of(job: GPUJob) -> Demand:
         precision=Precision(spec.model.precision) if spec.model and spec.model.precision else None,
         gfx_override=_gfx_override(spec),
         image_volumes=bool(spec.code and spec.code.image) or any(volume.image for volume in spec.volumes),
+        priority_class=spec.priority_class_name,
         claims=_claims(spec),
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )

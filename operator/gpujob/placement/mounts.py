@@ -12,10 +12,10 @@ from gpujob.vocabulary import Reason
 
 def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     """The demand with what its claims allow; unchanged where nothing is known of the namespace's claims."""
-    known = fleet.volumes.get(namespace)
-    if known is None or not demand.claims:
+    if not demand.claims or not fleet.volumes.knows(namespace):
         return demand
-    found = [known[claim] for claim in demand.claims if claim in known]
+    named = {claim: fleet.volumes.volume(namespace, claim) for claim in demand.claims}
+    found = [volume for volume in named.values() if volume is not None]
     tied = [volume for volume in found if volume.nodes is not None]
     left: frozenset[str] | None = None
     for volume in tied:
@@ -25,7 +25,8 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
         mountable=left,
         ties=tuple(f"{volume.claim} ({volume.tie})" for volume in tied),
         single=tuple(volume.claim for volume in found if volume.one_node),
-        lost=tuple(claim for claim in demand.claims if claim not in known),
+        lost=tuple(claim for claim, volume in named.items() if volume is None),
+        troubled=tuple((volume.claim, volume.trouble) for volume in found if volume.trouble),
     )
 
 

@@ -268,6 +268,13 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     for claim in demand.lost:
         sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or take it off the job"
         yield Finding(Reason.VOLUME_MISSING, sentence, (claim,))
+    for claim, trouble in demand.troubled:
+        sentence = "PersistentVolumeClaim {} {}, so that no pod with it starts; create it anew or take it off the job"
+        yield Finding(Reason.VOLUME_MISSING, sentence, (claim, trouble))
+    if demand.priority_class is not None and fleet.priorities and demand.priority_class not in fleet.priorities:
+        sentence = "priorityClassName: there is no PriorityClass {}{}; create it or name another"
+        near = nearest(identity.nearest(demand.priority_class, fleet.priorities))
+        yield Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class, near))
     names = {runtime.name for runtime in catalog.runtimes}
     for own in demand.own_images:
         if own.runtime is not None and own.runtime not in names:

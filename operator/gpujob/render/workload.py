@@ -77,6 +77,7 @@ def _pod(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
     grace = spec.termination_grace_period_seconds
     pod: Manifest = {
         "restartPolicy": "Never",
+        "priorityClassName": spec.priority_class_name,
         "runtimeClassName": nvidia.runtime_class(attempt, runtime_classes),
         # Together with the hostname that an Indexed Job sets, it makes the pods' names in DNS.
         "subdomain": attempt.name if attempt.gang else None,

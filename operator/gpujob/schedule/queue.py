@@ -1,4 +1,4 @@
-"""Places all waiting jobs against one snapshot, oldest first; a blocked job takes nothing and blocks nobody.
+"""Places all waiting jobs against one snapshot, by priority and then by age; a blocked job takes and blocks nothing.
 
 Within a round free capacity only shrinks, so equal demands that found no room share one answer. What became of the other
 candidates is worked out and worded only when somebody asks for the decision.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
+from gpujob.fleet.priorities import priority_of
 from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Choice, Decision
@@ -80,13 +81,18 @@ def place_all(
     catalog: Catalog,
     failed: Callable[[Waiting, Exception], None] | None = None,
 ) -> Iterator[Placing]:
-    """Decisions for all waiting jobs, oldest first (then by uid), each on what the earlier ones left.
+    """Decisions for all waiting jobs, each on what the earlier ones left: by priority, then the oldest first, then by uid.
 
     A job that cannot be decided about is told to `failed` and left out; without it the error is raised.
     """
     without_room: dict[Demand, Answer] = {}
     choosy = fleet.asks_namespaces
-    for job in sorted(jobs, key=lambda job: (job.created, job.uid)):
+    priorities = fleet.priorities
+
+    def turn(job: Waiting) -> tuple[int, str, str]:
+        return -priority_of(job.demand.priority_class, priorities), job.created, job.uid
+
+    for job in sorted(jobs, key=turn):
         # Nothing else tells namespaces apart, so that equal jobs of many of them are one demand.
         apart = choosy or job.namespace in fleet.quotas or job.demand.as_root
         demand = replace(job.demand, namespace=job.namespace) if apart else job.demand

@@ -23,6 +23,7 @@ def raw_cluster() -> list[dict[str, Any]]:
         item["metadata"].setdefault("labels", {})["team.example/owner"] = SECRET
         if item["kind"] == "Node":
             item["metadata"]["labels"]["team.example/reserved"] = "yes"
+            item["metadata"]["labels"]["team.example/rack"] = "r1"
             item["status"] |= {
                 "addresses": [{"address": SECRET}],
                 "nodeInfo": {"machineID": SECRET},
@@ -54,6 +55,37 @@ def raw_cluster() -> list[dict[str, Any]]:
             },
         }
     )
+    zone = [{"matchExpressions": [{"key": "team.example/rack", "operator": "Exists"}]}]
+    objects.append(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "pv", **noise},
+            "spec": {
+                "nodeAffinity": {"required": {"nodeSelectorTerms": zone}},
+                "csi": {"volumeHandle": SECRET, "driver": "d"},
+                "claimRef": {"name": SECRET},
+            },
+        }
+    )
+    objects.append(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "default", **noise},
+            "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "pv", "storageClassName": SECRET},
+            "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
+        }
+    )
+    objects.append(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high", **noise},
+            "value": 7,
+            "description": SECRET,
+        }
+    )
     return objects
 
 
@@ -66,7 +98,16 @@ def raw(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("suffix", ["yaml", "json"])
 @pytest.mark.parametrize(
-    "spec", [{}, {"gpusPerNode": 8}, {"nodes": 2, "gpusPerNode": 8}, {"gpuMemory": "500G"}, {"requires": ["BF16"]}]
+    "spec",
+    [
+        {},
+        {"gpusPerNode": 8},
+        {"nodes": 2, "gpusPerNode": 8},
+        {"gpuMemory": "500G"},
+        {"requires": ["BF16"]},
+        {"priorityClassName": "high", "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+        {"priorityClassName": "hihg"},
+    ],
 )
 def test_a_capture_plans_as_the_cluster_does(
     gpujob: Command, raw: Path, tmp_path: Path, spec: dict[str, Any], suffix: str
@@ -79,6 +120,7 @@ def test_a_capture_plans_as_the_cluster_does(
     )
     assert (before.code, before.out) == (after.code, after.out)
     assert "reserved" in after.out
+    assert "ZoneConflict" not in after.out
     before, after = (gpujob("pools", "--cluster", file, "-o", "json") for file in (raw, captured))
     assert before.out == after.out
 

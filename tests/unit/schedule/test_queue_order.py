@@ -101,3 +101,51 @@ def test_published_pools_without_node_names_are_not_promised_twice_either() -> N
     found = placings([{**spec, "placement": {"vendors": ["NVIDIA"]}} for spec in jobs], *published)
     assert [placing.decision.verdict for placing in found] == [Verdict.PLACED] * 3 + [Verdict.WAITING] * 2
     assert placings([{"gpusPerNode": 8}], *published)[0].decision.verdict is Verdict.PLACED
+
+
+HIGH: Object = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "high"},
+    "value": 100,
+}
+USUAL: Object = HIGH | {"metadata": {"name": "usual"}, "value": 50, "globalDefault": True}
+
+
+def test_the_job_of_higher_priority_is_first_whenever_it_came() -> None:
+    lo, hi = demand(gpusPerNode=8), demand(gpusPerNode=8, priorityClassName="high")
+    jobs = [Waiting("a-lo", "2026-01-01", lo), Waiting("b-hi", "2026-01-02", hi), Waiting("c-hi", "2026-01-03", hi)]
+    found = place_all(jobs, fleet(node("n", H100), HIGH, catalog=ANY_IMAGES), ANY_IMAGES)
+    assert [(placing.job.uid, placing.verdict) for placing in found] == [
+        ("b-hi", Verdict.PLACED), ("c-hi", Verdict.WAITING), ("a-lo", Verdict.WAITING),
+    ]  # fmt: skip
+
+
+def test_the_default_class_counts_where_a_job_names_none() -> None:
+    low: Object = HIGH | {"metadata": {"name": "low"}, "value": -1}
+    jobs = [Waiting("a", "1", demand(priorityClassName="low")), Waiting("b", "2", demand())]
+    for classes, order in (((low,), "ba"), ((HIGH, low, USUAL), "ba"), ((), "ab")):
+        found = place_all(jobs, fleet(node("n", H100), *classes, catalog=ANY_IMAGES), ANY_IMAGES)
+        assert "".join(placing.job.uid for placing in found) == order
+
+
+@pytest.mark.parametrize("value", [None, "many", True, 1.5, [], 10**30, "9" * 40])
+def test_a_class_whose_value_is_no_number_counts_as_none(value: object) -> None:
+    jobs = [Waiting("a", "1", demand(priorityClassName="high")), Waiting("b", "2", demand())]
+    found = place_all(jobs, fleet(node("n", H100), HIGH | {"value": value}, catalog=ANY_IMAGES), ANY_IMAGES)
+    assert [placing.job.uid for placing in found] == ["a", "b"]
+
+
+def test_a_class_that_is_not_there_is_to_be_mended_and_an_unknown_one_is_a_doubt() -> None:
+    (unknown,) = placings([{"priorityClassName": "hihg"}], node("n", H100), HIGH)
+    assert (unknown.verdict, unknown.decision.verdict) == (Verdict.MISCONFIGURED, Verdict.MISCONFIGURED)
+    assert [problem.message for problem in unknown.decision.problems] == [
+        "priorityClassName: there is no PriorityClass hihg; the nearest is high; create it or name another"
+    ]
+    (unchecked,) = placings([{"priorityClassName": "high"}], node("n", H100))
+    doubts = [
+        doubt for doubt in unchecked.decision.candidates[0].doubts if doubt.reason is Reason.PRIORITY_CLASS_UNKNOWN
+    ]
+    assert [doubt.message for doubt in doubts] == [
+        "nothing is known of PriorityClasses here, high is unchecked and the job's priority taken as 0"
+    ]

@@ -1,0 +1,41 @@
+"""The cluster's PriorityClasses: which of the waiting jobs is placed first, and which names a job may write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpujob.untrusted import table, whole_number
+
+HIGHEST: Final = 2_000_001_000
+"""The value of system-node-critical, the highest that Kubernetes knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A PriorityClass: its value, the higher the sooner, and whether pods without a class have it."""
+
+    name: str
+    value: int = 0
+    default: bool = False
+
+
+Priorities = Mapping[str, PriorityClass]
+"""All PriorityClasses by name. Each cluster has two of its own, so that none at all means that nothing is known of them."""
+
+
+def read_priority(raw: Mapping[str, Any]) -> PriorityClass:
+    """The record of a PriorityClass object; a value that is no number is none, as of a pod without a class."""
+    value = raw.get("value")
+    number = value if isinstance(value, int) and not isinstance(value, bool) else whole_number(value)
+    value = number if number is not None and -HIGHEST <= number <= HIGHEST else 0
+    return PriorityClass(str(table(raw, "metadata").get("name"))[:253], value, raw.get("globalDefault") is True)
+
+
+def priority_of(name: str | None, known: Priorities) -> int:
+    """The value of a class, of the cluster's default where a job names none; 0 where there is neither."""
+    if name is not None:
+        return known[name].value if name in known else 0
+    # Of several defaults Kubernetes takes the lowest.
+    return min((each.value for each in known.values() if each.default), default=0)

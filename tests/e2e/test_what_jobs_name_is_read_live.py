@@ -1,0 +1,106 @@
+"""What a job names by name is read of the living cluster: PersistentVolumeClaims tie it to nodes, PriorityClasses order it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.api_server import CLAIMS, NODES, VOLUMES, ApiServer
+from tests.e2e.cluster import eventually
+from tests.e2e.conftest import Fleet
+from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.team import Team, pinned_nodes
+
+pytestmark = pytest.mark.e2e
+
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+DATA: dict[str, Any] = {
+    "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+    "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+}
+
+
+@pytest.fixture
+def volume(api: ApiServer, team: Team) -> Iterator[str]:
+    """The name of a PersistentVolume that goes with the test."""
+    name = f"{team.namespace}-data"
+    yield name
+    api.delete(VOLUMES, name)
+
+
+def bind(api: ApiServer, team: Team, volume: str, zone: str) -> None:
+    """Makes a volume that lies in a zone, and the claim that is bound to it."""
+    rule = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
+    held = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    spec = held | {
+        "hostPath": {"path": "/data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}},
+    }
+    api.create(VOLUMES, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume}, "spec": spec})
+    wish = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": volume}
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    claims = CLAIMS.format(team.namespace)
+    api.create(claims, body | {"spec": wish | {"resources": {"requests": {"storage": "1Gi"}}}})
+    eventually(lambda: api.get(claims, "data").get("status", {}).get("phase") == "Bound", 30, what="a bound claim")
+
+
+def test_a_job_goes_where_its_volume_is(
+    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team, volume: str
+) -> None:
+    first, second = fleet(h100=2)
+    for name, zone in ((first, "zone-a"), (second, "zone-b")):
+        api.patch(NODES, name, {"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}})
+    uid = team.submit("reader", **DATA)
+    # The claim is not there yet.
+    assert team.until("reader", "Misconfigured", "Running", "Placed")["state"] == "Misconfigured"
+    assert team.condition("reader", "Placed")["reason"] == "VolumeMissing"
+    bind(api, team, volume, "zone-b")
+    team.until("reader", "Running")
+    (child,) = team.jobs(uid)
+    assert pinned_nodes(child["spec"]["template"]["spec"]) == [second]
+
+
+def test_a_job_whose_volume_is_elsewhere_says_so(
+    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team, volume: str
+) -> None:
+    (only,) = fleet(h100=1)
+    api.patch(NODES, only, {"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-a"}}})
+    bind(api, team, volume, "zone-b")
+    uid = team.submit("reader", **DATA)
+    team.until("reader", "Impossible")
+    reasons = {each["reason"]: each["message"] for each in team.status("reader")["candidates"]}
+    where = "PersistentVolumeClaim data (topology.kubernetes.io/zone In zone-b) can be mounted on none of its 1 nodes; "
+    assert reasons == {"ZoneConflict": where + "use a volume of the pool's zone"}
+    assert team.jobs(uid) == []
+    api.patch(NODES, only, {"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-b"}}})
+    team.until("reader", "Running")
+
+
+def test_the_job_of_higher_priority_gets_the_node_that_comes_free(
+    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=1)
+    name = f"{team.namespace}-high"
+    api.create(
+        PRIORITY_CLASSES,
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 100},
+    )
+    try:
+        team.submit("first", gpusPerNode=8)
+        team.until("first", "Running")
+        team.submit("lo", gpusPerNode=8)
+        team.until("lo", "Queued")
+        uid = team.submit("hi", gpusPerNode=8, priorityClassName=name)
+        team.submit("typo", priorityClassName=f"{name}-er")
+        team.until("hi", "Queued")
+        assert team.until("typo", "Misconfigured")
+        assert f"the nearest is {name}" in team.condition("typo", "Placed")["message"]
+        team.delete("first")
+        team.until("hi", "Running")
+        assert team.state("lo") == "Queued"
+        (pod,) = team.pods(uid)
+        assert (pod["spec"]["priorityClassName"], pod["spec"]["priority"]) == (name, 100)
+    finally:
+        api.delete(PRIORITY_CLASSES, name)

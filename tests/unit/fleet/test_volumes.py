@@ -1,0 +1,92 @@
+"""Volumes against nodes: the terms are Kubernetes' own, and whatever a claim or a volume holds, nothing raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import H100, node
+
+from gpujob.fleet.objects import Node, read_node
+from gpujob.fleet.volumes import Tie, VolumeClaim, Volumes, read_tie, read_volume_claim
+
+NODES: dict[tuple[str, str], Node] = {
+    ("", name): read_node(node(name, H100, labels={"zone": zone, "size": size}))
+    for name, zone, size in (("a", "east", "8"), ("b", "west", "16"), ("c", "west", "none"))
+}
+
+
+def tie(*terms: dict[str, Any], labels: dict[str, str] | None = None) -> Tie:
+    affinity = {"required": {"nodeSelectorTerms": list(terms)}}
+    return read_tie({"metadata": {"name": "pv", "labels": labels or {}}, "spec": {"nodeAffinity": affinity}})
+
+
+def expression(key: str, operator: str, *values: str, of: str = "matchExpressions") -> dict[str, Any]:
+    return {of: [{"key": key, "operator": operator, **({"values": list(values)} if values else {})}]}
+
+
+def mountable(found: Tie) -> str:
+    volumes = Volumes({("x", "data"): VolumeClaim("pv")}, {("", "pv"): found}, NODES, complete=True)
+    volume = volumes.volume("x", "data")
+    assert volume is not None
+    return "any" if volume.nodes is None else "".join(sorted(volume.nodes))
+
+
+@pytest.mark.parametrize(
+    ("term", "nodes"),
+    [
+        (expression("zone", "In", "east", "north"), "a"),
+        (expression("zone", "NotIn", "east"), "bc"),
+        (expression("size", "Exists"), "abc"),
+        (expression("rack", "DoesNotExist"), "abc"),
+        (expression("rack", "Exists"), ""),
+        (expression("size", "Gt", "8"), "b"),
+        (expression("size", "Lt", "9"), "a"),
+        (expression("metadata.name", "In", "c", of="matchFields"), "c"),
+        ({**expression("zone", "In", "west"), **expression("metadata.name", "NotIn", "c", of="matchFields")}, "b"),
+        ({}, ""),
+        (expression("zone", "Resembles", "east"), ""),
+    ],
+)
+def test_a_term_allows_what_kubernetes_allows(term: dict[str, Any], nodes: str) -> None:
+    assert mountable(tie(term)) == nodes
+
+
+def test_terms_are_alternatives_and_zone_labels_are_not() -> None:
+    assert mountable(tie(expression("zone", "In", "east"), expression("size", "In", "16"))) == "ab"
+    zoned = tie(expression("size", "Exists"), labels={"topology.kubernetes.io/zone": "z1__z2"})
+    assert (mountable(zoned), str(zoned)) == ("", "size Exists, topology.kubernetes.io/zone In z1 z2")
+
+
+def test_a_volume_without_ties_and_a_claim_without_a_volume_go_anywhere() -> None:
+    assert mountable(tie()) == "any"
+    unbound = Volumes({("x", "data"): VolumeClaim()}, {}, NODES, complete=True).volume("x", "data")
+    assert unbound is not None
+    assert (unbound.nodes, unbound.one_node) == (None, False)
+
+
+def test_what_is_not_described_is_missing_only_where_all_claims_are_known() -> None:
+    claims = {("x", "data"): VolumeClaim()}
+    assert [Volumes(claims, complete=True).knows(name) for name in ("x", "y")] == [True, True]
+    assert [Volumes(claims).knows(name) for name in ("x", "y")] == [True, False]
+
+
+@pytest.mark.parametrize("odd", [None, 7, "text", [], [None], {"a": {}}, {"required": 1}, [{"key": 1}], True])
+def test_odd_objects_are_read_as_if_they_said_nothing(odd: Any) -> None:
+    assert read_volume_claim({"metadata": odd, "spec": odd, "status": odd}) == VolumeClaim()
+    assert read_volume_claim({"spec": {"accessModes": odd, "volumeName": odd}}).one_node is False
+    assert mountable(read_tie({"metadata": {"labels": odd}, "spec": {"nodeAffinity": odd}})) == "any"
+    mountable(tie({"matchExpressions": odd, "matchFields": odd}))
+
+
+@pytest.mark.parametrize(
+    ("modes", "one_node"),
+    [(["ReadWriteOnce"], True), (["ReadWriteOncePod"], True), (["ReadWriteOnce", "ReadWriteMany"], False), ([], False)],
+)
+def test_a_claim_that_one_node_can_mount(modes: list[str], one_node: bool) -> None:
+    assert read_volume_claim({"spec": {"accessModes": modes}}).one_node is one_node
+
+
+def test_claims_with_which_no_pod_starts() -> None:
+    assert read_volume_claim({"status": {"phase": "Lost"}}).trouble == "has lost its PersistentVolume"
+    assert read_volume_claim({"metadata": {"deletionTimestamp": "x"}}).trouble == "is being deleted"
