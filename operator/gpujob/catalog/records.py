@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from gpujob.catalog import consistency, identity, pricelist
@@ -148,9 +149,10 @@ class Price:
     """The day the price was published, or read where the publisher gives no day."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelShape:
-    """A transformer's published sizes, as far as memory depends on them; widths are in elements."""
+    """A transformer's published sizes, as far as memory depends on them; widths are in elements. Products of them are
+    asked for in every formula, so they are kept."""
 
     name: str
     parameters: int
@@ -174,32 +176,32 @@ class ModelShape:
     source: str = ""
     checked_on: str = ""
 
-    @property
+    @cached_property
     def query_width(self) -> int:
         """Width of all heads together."""
         return self.heads * self.head_dim
 
-    @property
+    @cached_property
     def key_width(self) -> int:
         """Width of the keys, and of the values, that a token leaves in the cache of one layer."""
         return self.kv_heads * self.head_dim
 
-    @property
+    @cached_property
     def active_ffn(self) -> int:
         """Width of the MLP that one token passes."""
         return self.ffn * self.active_experts
 
-    @property
+    @cached_property
     def embedding_parameters(self) -> int:
         """Parameters of the embedding."""
         return min(self.vocabulary * self.hidden, self.parameters)
 
-    @property
+    @cached_property
     def root_parameters(self) -> int:
         """Parameters outside the layers: the embedding, and the head unless it is tied."""
         return min(self.embedding_parameters * (1 if self.tied else 2), self.parameters)
 
-    @property
+    @cached_property
     def layer_parameters(self) -> int:
         """Parameters of one layer."""
         return (self.parameters - self.root_parameters) // self.layers

@@ -64,6 +64,7 @@ class FleetIndex:
         self._changed: set[Home] = set()
         self._awaited: dict[str, dict[int, int]] = {}
         self._ordered: tuple[Pool, ...] = ()
+        self._answers: dict[object, tuple[object, object]] = {}
 
     # What changes
 
@@ -172,7 +173,7 @@ class FleetIndex:
                 self._pools[home] = with_awaited(self._base[home], self._usage)
             self._changed.clear()
             self._ordered = tuple(sorted(self._pools.values(), key=lambda pool: pool.name))
-        return Fleet(self._ordered, frozenset(runtime_classes), self._overlaps)
+        return Fleet(self._ordered, frozenset(runtime_classes), self._overlaps, answers=self._answers)
 
     def _count(self) -> None:
         """Brings the usage of touched nodes up to date."""

@@ -220,6 +220,14 @@ class Fleet:
     """Where PersistentVolumeClaims can be mounted."""
     priorities: Priorities = field(default_factory=dict)
     """The PriorityClasses; none where nothing is known of them."""
+    answers: dict[object, tuple[object, object]] = field(default_factory=dict, compare=False, repr=False)
+    """Room for what placement worked out from the facts of all pools, first of each what it was worked out from; a fleet
+    and those that follow it share it."""
+
+    @cached_property
+    def facts(self) -> tuple[object, ...]:
+        """What stands for the facts of each pool: the same objects as long as the facts are the same."""
+        return tuple(pool.answers for pool in self.pools)
 
     @cached_property
     def asks_namespaces(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
@@ -27,19 +27,31 @@ class Estimate:
     """What a device must have usable: the peak, what the allocator holds besides, and the driver's context."""
     components: Components
     """The parts of `expected`: those of the moment that is the peak."""
-    most: Components
-    """The most that each part takes at any moment; a part that is none at the peak may be some at another."""
+    moments: tuple[Components, ...]
+    """All moments that can be the peak."""
+
+    @property
+    def most(self) -> Components:
+        """The most that each part takes at any moment; a part that is none at the peak may be some at another."""
+        return reduce(Components.most, self.moments)
 
 
 def estimate(work: Workload) -> Estimate:
     """The estimate; the components are those of the moment that is the peak."""
     moments = _moments(work)
     peak = max(moments, key=lambda moment: moment.total)
-    least = max(moment.total for moment in _moments(replace(work, chunked_loss=True)))
+    least = max(moment.total - _unchunked(work, moment) for moment in moments)
     expected = peak.total
     doubt = expected * WIDER[0] // WIDER[1] if work.inferred else 0
     high = expected + reserve.beyond_peak(work, moments) + doubt
-    return Estimate(min(least, expected) - doubt, expected, high, peak, reduce(Components.most, moments))
+    return Estimate(min(least, expected) - doubt, expected, high, peak, moments)
+
+
+def _unchunked(work: Workload, moment: Components) -> int:
+    """Bytes of the logits that a loss in pieces would not hold."""
+    if work.chunked_loss or work.method is Method.INFERENCE:
+        return 0
+    return moment.logits - moment.logits // training.CHUNKS
 
 
 def _moments(work: Workload) -> tuple[Components, ...]:

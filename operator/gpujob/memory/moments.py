@@ -28,7 +28,9 @@ class Components:
     @property
     def total(self) -> int:
         """All together."""
-        return sum(getattr(self, item.name) for item in fields(self))
+        # Written out: every pool and shape of a job that names no GPUs asks for it.
+        held = self.weights + self.gradients + self.optimizer + self.activations
+        return held + self.logits + self.kv_cache + self.adapters + self.overhead
 
     def most(self, other: Components) -> Components:
         """The larger of each part."""

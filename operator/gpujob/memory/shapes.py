@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from gpujob.catalog.records import ModelShape
@@ -18,6 +19,7 @@ TIED_BELOW: Final = 4 * 10**9
 """Models of fewer parameters usually share the head's weights with the embedding."""
 
 
+@lru_cache(maxsize=256)
 def usual_shape(parameters: int) -> ModelShape:
     """A decoder of the Llama kind with so many parameters, as such models are usually cut."""
     tied = parameters < TIED_BELOW

@@ -6,6 +6,7 @@ Parameter Models" (arXiv 1910.02054, section 3.1), for PyTorch's own precision s
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gpujob.catalog.records import ModelShape
@@ -115,19 +116,20 @@ def adapter_copy(work: Workload) -> int:
 
 def adapter_parameters(shape: ModelShape, rank: int, targets: tuple[str, ...]) -> int:
     """Parameters of two low-rank factors (rank × in, out × rank) on each target of each layer."""
-    per_layer = sum(rank * (_widths(shape, name)[0] + _widths(shape, name)[1]) for name in targets)
-    return per_layer * shape.layers
+    widths = _widths(shape)
+    return rank * sum(sum(widths[name]) for name in targets) * shape.layers
 
 
-def input_width(shape: ModelShape, target: str) -> int:
-    """Width of what a module reads."""
-    return _widths(shape, target)[0]
+def input_widths(shape: ModelShape, targets: Iterable[str]) -> Iterator[int]:
+    """Width of what each of the modules reads."""
+    widths = _widths(shape)
+    return (widths[name][0] for name in targets)
 
 
-def _widths(shape: ModelShape, target: str) -> tuple[int, int]:
-    """Input and output width of a linear module by its usual name; a plain MLP has no gate."""
+def _widths(shape: ModelShape) -> dict[str, tuple[int, int]]:
+    """Input and output width of the linear modules by their usual names; a plain MLP has no gate."""
     hidden, query, key, ffn = shape.hidden, shape.query_width, shape.key_width, shape.ffn * shape.experts
-    known = {
+    return {
         "q_proj": (hidden, query),
         "k_proj": (hidden, key),
         "v_proj": (hidden, key),
@@ -136,7 +138,6 @@ def _widths(shape: ModelShape, target: str) -> tuple[int, int]:
         "up_proj": (hidden, ffn),
         "down_proj": (ffn, hidden),
     }
-    return known[target]
 
 
 def _state_bytes(kind: Optimizer, stored: int) -> int:

@@ -8,6 +8,7 @@ embedding, and the optimizer (fused, so without a copy of its own).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from gpujob.memory import activations, deepspeed, states
@@ -25,14 +26,15 @@ CHUNKS: Final = 8
 
 def moments(work: Workload) -> Iterator[Components]:
     """Every moment that can be the peak."""
-    yield _at_loss(work)
+    always = _always(work)
+    yield _at_loss(work, always)
     if work.autocasts:
-        yield _at_forward_end(work)
-    yield _at_first_layer_back(work)
-    yield _at_last_layer_back(work)
-    yield _at_step(work)
+        yield _at_forward_end(work, always)
+    yield _at_first_layer_back(work, always)
+    yield _at_last_layer_back(work, always)
+    yield _at_step(work, always)
     if work.method is Method.FULL:
-        yield _at_embedding(work)
+        yield _at_embedding(work, always)
 
 
 def logits(work: Workload, each: int) -> int:
@@ -55,29 +57,57 @@ def gathered(work: Workload, layers: int) -> int:
     return work.compute_bytes * work.shape.root_parameters + int(layers * work.shape.layer_parameters * each)
 
 
-def _moment(
-    work: Workload, *, gradients: int = 0, kept: int = 0, logit_bytes: int = 0, overhead: int = 0
-) -> Components:
-    """A moment: what always stays, and what is there just now; DDP keeps gradients and buckets of their size."""
-    trained = states.gradients(work, work.shape.parameters) if work.method is Method.FULL else 0
-    buckets = trained if work.replicates else 0
-    return Components(
+@dataclass(frozen=True, slots=True)
+class _Always:
+    """What several moments share: the states that stay, and what a layer keeps and takes."""
+
+    weights: int
+    optimizer: int
+    buckets: int
+    """DDP keeps gradients, and buckets of their size."""
+    learning: int
+    """Adapters with their gradients, and `resting` without."""
+    resting: int
+    overhead: int
+    kept: int
+    """What all layers keep of the forward pass."""
+    at_work: int
+    """The layer that is computed backward."""
+
+
+def _always(work: Workload) -> _Always:
+    buckets = 0
+    if work.replicates and work.method is Method.FULL:
+        buckets = states.gradients(work, work.shape.parameters)
+    each = activations.kept_by_layer(work) * work.shape.layers + activations.last_norm(work)
+    return _Always(
         weights=states.weights(work),
-        gradients=max(gradients, buckets),
         optimizer=states.optimizer(work),
-        activations=kept,
-        logits=logit_bytes,
-        adapters=states.adapters(work, learning=logit_bytes == 0 or work.replicates),
-        overhead=overhead + buckets + states.dequantised(work) + 2 * WORKSPACE,
+        buckets=buckets,
+        learning=states.adapters(work),
+        resting=states.adapters(work, learning=work.replicates),
+        overhead=buckets + states.dequantised(work) + 2 * WORKSPACE,
+        kept=each * work.tokens,
+        at_work=activations.at_work(work) * work.tokens,
     )
 
 
-def _kept(work: Workload) -> int:
-    each = activations.kept_by_layer(work) * work.shape.layers + activations.last_norm(work)
-    return each * work.tokens
+def _moment(
+    always: _Always, *, gradients: int = 0, kept: int = 0, logit_bytes: int = 0, overhead: int = 0
+) -> Components:
+    """A moment: what always stays, and what is there just now."""
+    return Components(
+        weights=always.weights,
+        gradients=max(gradients, always.buckets),
+        optimizer=always.optimizer,
+        activations=kept,
+        logits=logit_bytes,
+        adapters=always.resting if logit_bytes else always.learning,
+        overhead=overhead + always.overhead,
+    )
 
 
-def _at_loss(work: Workload) -> Components:
+def _at_loss(work: Workload, always: _Always) -> Components:
     """The turn from forward to backward. Autocast keeps 16-bit copies of all weights that it used in layers that are
     not checkpointed, else of the head alone.
     """
@@ -86,24 +116,25 @@ def _at_loss(work: Workload) -> Components:
         whole = work.checkpointing is Checkpointing.NONE
         copies = work.compute_bytes * (work.shape.parameters if whole else work.shape.embedding_parameters)
     return _moment(
-        work, kept=_kept(work), logit_bytes=logits(work, LOSS_BYTES), overhead=copies + gathered(work, layers=1)
+        always, kept=always.kept, logit_bytes=logits(work, LOSS_BYTES), overhead=copies + gathered(work, layers=1)
     )
 
 
-def _at_forward_end(work: Workload) -> Components:
+def _at_forward_end(work: Workload, always: _Always) -> Components:
     """The loss inside torch.autocast, whose cache holds a 16-bit copy of every weight until it ends."""
     copies = work.compute_bytes * work.shape.parameters
-    return _moment(work, kept=_kept(work), logit_bytes=logits(work, FORWARD_LOSS_BYTES), overhead=copies)
+    return _moment(always, kept=always.kept, logit_bytes=logits(work, FORWARD_LOSS_BYTES), overhead=copies)
 
 
-def _at_first_layer_back(work: Workload) -> Components:
+def _at_first_layer_back(work: Workload, always: _Always) -> Components:
     """The last layer is recomputed while every checkpoint still waits; the head has its gradient."""
     head = states.gradients(work, work.shape.embedding_parameters) if work.method is Method.FULL else 0
-    kept = _kept(work) + _recomputed(work)
-    return _moment(work, gradients=head, kept=kept, overhead=gathered(work, layers=2) + _buckets(work))
+    again = 0 if work.checkpointing is Checkpointing.NONE else always.at_work
+    kept = always.kept + again
+    return _moment(always, gradients=head, kept=kept, overhead=gathered(work, layers=2) + _buckets(work))
 
 
-def _at_last_layer_back(work: Workload) -> Components:
+def _at_last_layer_back(work: Workload, always: _Always) -> Components:
     """The first layer is computed backward: every gradient is there but its own and the embedding's; where the head is
     tied to the embedding, its part of that gradient is there.
     """
@@ -113,9 +144,9 @@ def _at_last_layer_back(work: Workload) -> Components:
     full = work.method is Method.FULL
     head = work.compute_bytes * shape.embedding_parameters if work.gathers and full else _buckets(work)
     return _moment(
-        work,
+        always,
         gradients=states.gradients(work, others) if full else 0,
-        kept=activations.at_work(work) * work.tokens,
+        kept=always.at_work,
         overhead=head + gathered(work, layers=2) + (reduced(work, shape.layer_parameters) if full else 0),
     )
 
@@ -127,21 +158,15 @@ def _buckets(work: Workload) -> int:
     return 0 if work.method is Method.FULL and work.sharding is Sharding.ZERO3 else deepspeed.buckets(work)
 
 
-def _at_step(work: Workload) -> Components:
+def _at_step(work: Workload, always: _Always) -> Components:
     """The optimizer's step, when every gradient is there; DeepSpeed has freed those that other GPUs step by then."""
     trained = work.shape.parameters if work.method is Method.FULL else 0
     own = trained // work.gpus if work.masters and not work.gathers else trained
     passing = deepspeed.stepped(work) + states.updates(work)
-    return _moment(work, gradients=states.gradients(work, own), overhead=passing)
+    return _moment(always, gradients=states.gradients(work, own), overhead=passing)
 
 
-def _recomputed(work: Workload) -> int:
-    if work.checkpointing is Checkpointing.NONE:
-        return 0
-    return activations.at_work(work) * work.tokens
-
-
-def _at_embedding(work: Workload) -> Components:
+def _at_embedding(work: Workload, always: _Always) -> Components:
     """The embedding's gradient, as large as the embedding. Where the head is tied to it, the two gradients are added
     into a third, except in 32 bits under autocast, where the head's is added to in place.
     """
@@ -149,9 +174,9 @@ def _at_embedding(work: Workload) -> Components:
     tied = shape.embedding_parameters if shape.tied else 0
     if not work.gathers:
         extra = states.gradient_bytes(work) * tied * (1 if work.autocasts else 2)
-        return _moment(work, gradients=states.gradients(work, shape.parameters), overhead=extra)
+        return _moment(always, gradients=states.gradients(work, shape.parameters), overhead=extra)
     inner = max(shape.parameters - shape.root_parameters, 0)
-    return _moment(work, gradients=states.gradients(work, inner), overhead=_root_gradients(work))
+    return _moment(always, gradients=states.gradients(work, inner), overhead=_root_gradients(work))
 
 
 def _root_gradients(work: Workload) -> int:

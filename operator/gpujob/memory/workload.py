@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from gpujob.catalog.records import ModelShape
@@ -14,9 +15,9 @@ MLP_TARGETS: Final = ("gate_proj", "up_proj", "down_proj")
 LINEAR_TARGETS: Final = ("q_proj", "k_proj", "v_proj", "o_proj", *MLP_TARGETS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Workload:
-    """One model under one method; sizes are for each GPU."""
+    """One model under one method; sizes are for each GPU. What follows from them is asked many times, so it is kept."""
 
     shape: ModelShape
     method: Method = Method.FULL
@@ -53,28 +54,28 @@ class Workload:
         """Tokens that one GPU handles at once; activations depend on nothing else of batch and sequence."""
         return self.batch * self.sequence
 
-    @property
+    @cached_property
     def adapts(self) -> bool:
         """Whether the model is frozen and only adapters learn."""
         return self.method in (Method.LORA, Method.QLORA)
 
-    @property
+    @cached_property
     def quantised(self) -> bool:
         """Whether the layers' weights have 4 bits."""
         return self.four_bit or self.method is Method.QLORA
 
-    @property
+    @cached_property
     def gathers(self) -> bool:
         """Whether each GPU keeps a part of the weights and gathers the rest when it computes."""
         spread = (Sharding.ZERO3, Sharding.FSDP) if self.deepspeed else (Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP)
         return self.gpus > 1 and self.sharding in spread
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """Into how many parts tensor parallelism cuts every matrix and the KV heads."""
         return self.gpus if self.tensor_parallel and self.method is Method.INFERENCE else 1
 
-    @property
+    @cached_property
     def deepspeed(self) -> bool:
         """Whether DeepSpeed trains, with the buffers that it keeps on any number of GPUs.
 
@@ -86,38 +87,38 @@ class Workload:
             return False
         return self.adapts or (self.mixes and (self.sharding is not Sharding.ZERO2 or self.gpus == 1))
 
-    @property
+    @cached_property
     def narrow(self) -> bool:
         """Whether weights, gradients and states have 16 bits."""
         return self.precision in (Precision.BF16, Precision.FP16)
 
-    @property
+    @cached_property
     def mixes(self) -> bool:
         """Whether 32-bit weights learn from narrower products."""
         return self.method is Method.FULL and self.precision in (Precision.MIXED, Precision.FP8)
 
-    @property
+    @cached_property
     def masters(self) -> bool:
         """Whether the weights have 16 bits, beside 32-bit copies that the optimizer keeps with its states (DeepSpeed)."""
         return self.mixes and self.deepspeed
 
-    @property
+    @cached_property
     def replicates(self) -> bool:
         """Whether every GPU holds the whole model and PyTorch's DistributedDataParallel exchanges the gradients."""
         spread = self.sharding is Sharding.ZERO1 and self.method is Method.FULL and not self.deepspeed
         return self.gpus > 1 and (self.sharding is Sharding.NONE or spread)
 
-    @property
+    @cached_property
     def autocasts(self) -> bool:
         """Whether 32-bit weights are cast to 16 bits for each product (torch.autocast), not once when gathered."""
         return self.mixes and not self.deepspeed and (self.gpus == 1 or self.sharding is Sharding.NONE)
 
-    @property
+    @cached_property
     def shards(self) -> int:
         """GPUs over which the optimizer's states are spread."""
         return self.gpus if self.sharding is not Sharding.NONE else 1
 
-    @property
+    @cached_property
     def compute_bytes(self) -> int:
         """Bytes of one element of the products' inputs and outputs."""
         return 4 if self.precision is Precision.FP32 else 2

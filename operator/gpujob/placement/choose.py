@@ -1,29 +1,30 @@
 """choose(demand, fleet, catalog): the choice and the verdict of `decide`, without a word about the other candidates.
 
-Looks at places (a pool and a gang) in the order of what they could be at best, asks the rules of each until one refuses,
-and ends at the first place that fits and that no later one can beat. What a rule says of a pool's facts and an image
-alone is kept with the pool. A place that may win is tried by the same code as in `decide`.
+Looks at places (a pool and a gang) in the order of what they could be at best (`standing`), asks the rules of each until
+one refuses, and ends at the first place that fits and that no later one can beat. What a rule says of a pool's facts and
+an image alone is kept with the pool. A place that may win is tried by the same code as in `decide`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
-from typing import cast
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import islice
 
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
 from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import capacity, image_rules, ranking, rules
-from gpujob.placement.decide import MISCONFIGURING, choice_of, speed_of, try_pool
+from gpujob.placement.decide import MISCONFIGURING, choice_of, try_pool
 from gpujob.placement.decision import Choice
 from gpujob.placement.demand import Demand
-from gpujob.placement.images import Image, Refusals, images_for
-from gpujob.placement.memory import memory_too_small
+from gpujob.placement.images import Image, Refusals, images_for, largest_size
+from gpujob.placement.memory import lacks, memory_too_small, needed
 from gpujob.placement.ranking import Rank, Trial
 from gpujob.placement.sizing import estimated
+from gpujob.placement.standing import Standing, standings
 from gpujob.vocabulary import Objective, Outcome, Verdict
 
 
@@ -41,75 +42,131 @@ def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     if rules.job_problems(demand, fleet, catalog):
         return Pick(Verdict.MISCONFIGURED)
     refusals = Refusals(catalog)
-    places = [
-        _Place(wanted, pool)
-        for wanted in (_Wanted(demand.only(gang), fleet, catalog, refusals) for gang in demand.gangs)
-        for pool in fleet.pools
-        if only in (None, pool.name)
-        and wanted.gang.is_for(pool.name)
-        and wanted.gang.accelerator in (None, pool.accelerator_id)
-    ]
-    best = _best(places, _objective(places, demand.objective), demand)
+    asked = [_Wanted(demand.only(gang), fleet, catalog, refusals, only) for gang in demand.gangs]
+    objective = _objective(asked, demand.objective)
+    best = _best(asked, objective, demand)
     if best is None:
-        return Pick(_without_room(places))
-    if demand.wait_seconds and _better_is_busy(best, places, demand.objective):
+        return Pick(_without_room(asked, objective))
+    if demand.wait_seconds and _better_is_busy(best, asked, objective):
         return Pick(Verdict.WAITING)
     return Pick(Verdict.PLACED, choice_of(best, demand))
 
 
-def _objective(places: Sequence[_Place], objective: Objective) -> Objective:
+def _objective(asked: Sequence[_Wanted], objective: Objective) -> Objective:
     """`ranking.objective_used` for the places with room: Cost, where one has a price and no known speed."""
     if objective is not Objective.VALUE:
         return objective
-    return Objective.COST if any(place.fitting() for place in places if place.without_speed) else objective
+    unknown = (place for wanted in asked for place in wanted.without_speed())
+    return Objective.COST if any(place.fitting() for place in unknown) else objective
 
 
-def _best(places: Sequence[_Place], objective: Objective, demand: Demand) -> Trial | None:
-    """The best trial that fits. A place waits under the best that it could be, and, once tried, under what it is."""
-    waiting: list[tuple[Rank, int, Trial | None]] = []
-    waiting += ((place.bound(objective), index, None) for index, place in enumerate(places))
+def _best(asked: Sequence[_Wanted], objective: Objective, demand: Demand) -> Trial | None:
+    """The best trial that fits. Of each gang the next place waits under the best that it could be; a place that was tried
+    waits under what it is."""
+    streams = [wanted.places(objective) for wanted in asked]
+    waiting: list[tuple[Rank, int, _Place | Trial]] = []
+    for number, stream in enumerate(streams):
+        waiting += ((place.bound(objective), number, place) for place in islice(stream, 1))
     heapify(waiting)
     while waiting:
-        bound, index, trial = heappop(waiting)
-        if trial is not None:
-            return trial
-        trial = places[index].fitting()
+        bound, number, found = waiting[0]
+        if isinstance(found, Trial):
+            return found
+        following = next(streams[number], None)
+        if following is None:
+            heappop(waiting)
+        else:
+            heapreplace(waiting, (following.bound(objective), number, following))
+        trial = found.fitting()
         if trial is not None:
             rank = ranking.rank_of(trial.candidate, objective, demand)
             if rank == bound:
                 return trial
-            heappush(waiting, (rank, index, trial))
+            heappush(waiting, (rank, number, trial))
     return None
 
 
-def _without_room(places: Sequence[_Place]) -> Verdict:
+def _without_room(asked: Sequence[_Wanted], objective: Objective) -> Verdict:
+    places = [place for wanted in asked for place in wanted.places(objective)]
     if any(place.is_busy() for place in places):
         return Verdict.WAITING
     return Verdict.MISCONFIGURED if any(place.is_misconfigured() for place in places) else Verdict.IMPOSSIBLE
 
 
-def _better_is_busy(best: Trial, places: Sequence[_Place], objective: Objective) -> bool:
+def _better_is_busy(best: Trial, asked: Sequence[_Wanted], objective: Objective) -> bool:
     """Whether `ranking.worth_waiting_for` finds a candidate, asked of those places only that could be one."""
     candidate = best.candidate
     if objective is Objective.VALUE:
         unknown = candidate.price_per_hour is not None and not candidate.speed_of_job
-        if unknown or any(place.may_become_free() for place in places if place.without_speed):
+        if unknown or any(place.may_become_free() for wanted in asked for place in wanted.without_speed()):
             objective = Objective.COST
     limit = ranking.wish(candidate, objective)
-    return any(place.wish(objective) < limit and place.is_wished_for(objective, limit) for place in places)
+    better = (place for wanted in asked for place in wanted.places(objective, limit))
+    return any(place.is_wished_for(objective, limit) for place in better)
 
 
 class _Wanted:
     """A gang, and what is equal for all its places."""
 
-    __slots__ = ("_allowed", "catalog", "demand", "fleet", "gang", "refusals", "rules", "work")
+    __slots__ = (
+        "_allowed",
+        "_known",
+        "_least",
+        "_only",
+        "_pools",
+        "catalog",
+        "demand",
+        "fleet",
+        "gang",
+        "refusals",
+        "rules",
+    )
 
-    def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog, refusals: Refusals) -> None:
+    def __init__(
+        self, demand: Demand, fleet: Fleet, catalog: Catalog, refusals: Refusals, only: str | None = None
+    ) -> None:
         self.demand, self.gang, self.fleet, self.catalog, self.refusals = demand, demand.gang, fleet, catalog, refusals
-        # One refusal is enough here, and memory refuses most.
-        self.rules = sorted(rules.rules_of(demand), key=lambda rule: rule is not memory_too_small)
-        self.work = (demand.work.kind.value, demand.work.precision.value)
+        self._only, self._pools, self._least = only, demand.gang.pools, needed(demand)
+        self.rules = [rule for rule in rules.rules_of(demand) if rule is not memory_too_small]
         self._allowed: dict[str, tuple[Finding | None, bool]] = {}
+        self._known: dict[int, _Place | None] = {}
+
+    def places(self, objective: Objective, limit: tuple[int, ...] | None = None) -> Iterator[_Place]:
+        """The pools that are not refused for good, best first; those only that may be wished for more than a limit."""
+        for each in standings(self.demand, objective, self.fleet, self.catalog).ordered:
+            if not self._is_for(each):
+                continue
+            if limit is not None and each.wish(self.gang.gpus, objective) >= limit:
+                if self.demand.trying is None:
+                    return
+                continue
+            place = self._place(each)
+            if place is not None:
+                yield place
+
+    def without_speed(self) -> Iterator[_Place]:
+        """Of these places those of which nobody knows the value although they have a price."""
+        unknown = standings(self.demand, Objective.VALUE, self.fleet, self.catalog).without_speed
+        return filter(None, (self._place(each) for each in unknown if self._is_for(each)))
+
+    def _is_for(self, standing: Standing) -> bool:
+        return (self._pools is None or standing.pool in self._pools) and self._only in (None, standing.pool)
+
+    def _place(self, standing: Standing) -> _Place | None:
+        """The place; None where the gang is for other pools or is refused for good."""
+        index = standing.index
+        if index not in self._known:
+            self._known[index] = self._asked(standing, self.fleet.pools[index])
+        return self._known[index]
+
+    def _asked(self, standing: Standing, pool: Pool) -> _Place | None:
+        gang = self.gang
+        if gang.accelerator not in (None, pool.accelerator_id) or lacks(pool, self._least):
+            return None
+        refusal = self.first_refusal(pool)
+        if refusal is not None and refusal.reason not in MISCONFIGURING:
+            return None
+        return _Place(self, pool, standing, refusal)
 
     def over_quota(self, pool: Pool) -> tuple[Finding | None, bool]:
         """What the namespace's quotas say of the gang's GPUs alone, and whether they never allow them."""
@@ -137,49 +194,30 @@ class _Wanted:
 class _Place:
     """A pool for one gang: asked no more than is needed, and nothing twice."""
 
-    __slots__ = (
-        "_doubts",
-        "_fit",
-        "_mendable",
-        "_pool",
-        "_price",
-        "_refusal",
-        "_rooms",
-        "_speed",
-        "_tried",
-        "_wanted",
-    )
+    __slots__ = ("_fit", "_mendable", "_pool", "_refusal", "_rooms", "_standing", "_tried", "_wanted")
 
-    def __init__(self, wanted: _Wanted, pool: Pool) -> None:
-        self._wanted, self._pool = wanted, pool
-        gpus = wanted.gang.gpus
-        speed, self._doubts = _worth(wanted, pool)
-        self._price = pool.price.per_gpu_hour * gpus if pool.price else None
-        self._speed = None if speed is None else speed * gpus
+    def __init__(self, wanted: _Wanted, pool: Pool, standing: Standing, refusal: Finding | None) -> None:
+        self._wanted, self._pool, self._standing = wanted, pool, standing
+        self._refusal = refusal
         self._tried, self._mendable = False, False
         self._fit: Trial | None = None
-        self._refusal: Finding | None = None
         self._rooms: Sequence[tuple[Image, bool]] = ()
-
-    @property
-    def without_speed(self) -> bool:
-        """Whether nobody knows its value although it has a price."""
-        return self._price is not None and not self._speed
 
     def wish(self, objective: Objective) -> tuple[int, ...]:
         """The least that `ranking.wish` can be of it."""
-        return ranking.wish_of(self._price, self._speed, objective)
+        return self._standing.wish(self._wanted.gang.gpus, objective)
 
     def bound(self, objective: Objective) -> Rank:
         """The least that its rank can be: nodes that are there, no doubt but those about the pool."""
-        wish = ranking.wish_of(self._price, self._speed, objective)
-        other = ranking.is_late(self._wanted.demand, self._pool, self._wanted.gang)
-        return (False, other, *wish, False, *ranking.ties_of(self._pool, self._wanted.gang, self._doubts))
+        gang = self._wanted.gang
+        other = ranking.is_late(self._wanted.demand, self._pool, gang)
+        ties = ranking.ties_of(self._pool, gang, self._standing.doubts)
+        return (False, other, *self.wish(objective), False, *ties)
 
     def fitting(self) -> Trial | None:
         """The trial of its best image that fits now."""
         if not self._tried:
-            self._tried, self._refusal = True, self._wanted.first_refusal(self._pool)
+            self._tried = True
             if self._refusal is not None:
                 return None
             self._rooms = list(self._by_room())
@@ -210,8 +248,8 @@ class _Place:
 
     def is_misconfigured(self) -> bool:
         """Whether it has a candidate that somebody can mend; asked after `is_busy`."""
-        if self._mendable or (self._refusal is not None and self._refusal.reason not in MISCONFIGURING):
-            return self._mendable
+        if self._mendable:
+            return True
         wanted, demand, pool = self._wanted, self._wanted.demand, self._pool
         if self._refusal is None and not wanted.refusals.may_say(MISCONFIGURING, demand, pool):
             return False
@@ -244,21 +282,11 @@ class _Place:
         """The images that nothing refuses, best first, of those with equal room the first; and whether there is room."""
         demand, pool = self._wanted.demand, self._pool
         seen, untold = set(), capacity.untold_size(demand, pool)
+        one_size = largest_size(demand, pool, self._wanted.catalog) <= untold
         for image in self._wanted.refusals.acceptable(demand, pool):
             size = capacity.telling_size(image.size, untold)
             if size not in seen:
                 seen.add(size)
                 yield image, capacity.has_room(demand, pool, size)
-
-
-def _worth(wanted: _Wanted, pool: Pool) -> tuple[int | None, int]:
-    """Millionths of a B200 that a device is worth, and how many doubts there are about the pool; kept with it."""
-    if wanted.demand.learned is not None:
-        measured = speed_of(wanted.demand, pool, wanted.catalog)
-        return None if measured is None else measured.millionths, ranking.telling(pool.doubts)
-    kept = pool.answers.get(wanted.work)
-    if kept is None or kept[0] is not wanted.catalog:
-        speed = speed_of(wanted.demand, pool, wanted.catalog)
-        worth = (None if speed is None else speed.millionths, ranking.telling(pool.doubts))
-        kept = pool.answers[wanted.work] = (wanted.catalog, worth)
-    return cast("tuple[int | None, int]", kept[1])
+            if one_size:
+                return

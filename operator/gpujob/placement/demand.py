@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.architecture import OVERRIDE
 from gpujob.catalog.throughput import TRAINING, Work
@@ -76,7 +76,7 @@ class Gang:
         return f"spec.{name}" if self.entry is None else f"spec.shapes[{self.entry}].{name}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Demand:
     """What a job needs; sizes in bytes, CPU in millicores, money in micro-dollars; None where nothing is asked.
 
@@ -181,15 +181,22 @@ class Demand:
 
     def only(self, gang: Gang) -> Demand:
         """The same demand for one gang alone."""
-        return self if self.gangs == (gang,) and self.gang is gang else replace(self, gangs=(gang,))
+        return self if len(self.gangs) == 1 and self.gang is gang else self.but(gangs=(gang,))
+
+    def but(self, **changes: Any) -> Demand:
+        """`dataclasses.replace` at a tenth of its time: a decision asks for every gang, a fix for hundreds of changes."""
+        other = object.__new__(Demand)
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(changes)
+        return other
 
     def with_model(self, model: ModelDemand) -> Demand:
         """The same demand with another model, and the work that it makes."""
-        return replace(self, model=model, work=Work(_WORK[model.method], model.precision))
+        return self.but(model=model, work=Work(_WORK[model.method], model.precision))
 
     def changed(self, before: Gang, after: Gang) -> Demand:
         """The same demand with one of its gangs changed."""
-        return replace(self, gangs=tuple(after if gang == before else gang for gang in self.gangs))
+        return self.but(gangs=tuple(after if gang == before else gang for gang in self.gangs))
 
 
 def demand_of(job: GPUJob) -> Demand:

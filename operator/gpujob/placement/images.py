@@ -59,11 +59,15 @@ class Image:
 
 def images_for(demand: Demand, pool: Pool, catalog: Catalog) -> tuple[Image, ...]:
     """The images to try on a pool: the job's own, else every runtime of the vendor's stack, best first."""
-    backend = Backend.CUDA if pool.vendor is Vendor.NVIDIA else Backend.ROCM
+    backend = _backend(pool)
     if demand.own_images:
         own = next((own for own in demand.own_images if own.backend is backend), demand.own_images[0])
         return (_own_image(own, catalog),)
     return _shipped_images(catalog, backend)
+
+
+def _backend(pool: Pool) -> Backend:
+    return Backend.CUDA if pool.vendor is Vendor.NVIDIA else Backend.ROCM
 
 
 @lru_cache(maxsize=4)
@@ -74,6 +78,18 @@ def _shipped_images(catalog: Catalog, backend: Backend) -> tuple[Image, ...]:
         Image(ImageChoice(runtime.name, runtime.image, backend), runtime, rank) for rank, runtime in enumerate(ordered)
     )
     return tuple(images) or (Image(ImageChoice(NO_IMAGE, "", backend), None),)
+
+
+def largest_size(demand: Demand, pool: Pool, catalog: Catalog) -> int:
+    """Bytes of the largest of the images to try on a pool, of those whose size is known; 0 where none is."""
+    if demand.own_images:
+        return max(image.size or 0 for image in images_for(demand, pool, catalog))
+    return _largest_shipped(catalog, _backend(pool))
+
+
+@lru_cache(maxsize=4)
+def _largest_shipped(catalog: Catalog, backend: Backend) -> int:
+    return max(image.size or 0 for image in _shipped_images(catalog, backend))
 
 
 def _own_image(own: OwnRuntime, catalog: Catalog) -> Image:

@@ -58,7 +58,7 @@ def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Ite
     if demand.sized_by_model or gang.entry is not None:
         return
     if not (model.sharding_said and model.sharding is Sharding.NONE):
-        free = replace(demand, sized_by_model=True, gangs=(Gang(gang.nodes if demand.nodes_said else 1, 1),))
+        free = demand.but(sized_by_model=True, gangs=(Gang(gang.nodes if demand.nodes_said else 1, 1),))
         yield proposed(0.35, "spec.gpusPerNode", gang.gpus_per_node, None, free)
     if shards:
         more = gang.gpus_per_node * 2

@@ -15,7 +15,7 @@ from gpujob.vocabulary import Reason
 def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A device has less usable memory than gpuMemory, or than the peak that is expected of the model."""
     least = needed(demand)
-    if least is None or pool.memory is None or pool.memory >= least:
+    if least is None or pool.memory is None or not lacks(pool, least):
         return None
     has = (pool.device, Size(pool.memory), Size(least - pool.memory))
     if demand.gang.memory is not None:
@@ -23,6 +23,11 @@ def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None
         return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), Need(demand.gang.memory.high), *has))
     sentence = "needs {} usable per GPU, {} has {} (short by {})" + _unit_hint(least, pool.memory)
     return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), *has))
+
+
+def lacks(pool: Pool, least: int | None) -> bool:
+    """Whether a device of the pool is known to have less memory than what is needed."""
+    return least is not None and pool.memory is not None and pool.memory < least
 
 
 def needed(demand: Demand) -> int | None:

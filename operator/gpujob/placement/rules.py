@@ -247,23 +247,23 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             near = nearest(catalog.nearest_feature(word))
             yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
     yield from _unknown_framework(demand, catalog)
-    seen = {pool.accelerator_id for pool in fleet.pools}
     for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
-        if catalog.accelerator(word) is None and word not in seen:
+        if not _is_accelerator(word, fleet, catalog):
             near = nearest(fleet.nearest_accelerator(word, catalog))
             sentence = "placement.accelerators: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
     for gang in demand.gangs:
-        if gang.accelerator and catalog.accelerator(gang.accelerator) is None and gang.accelerator not in seen:
+        if gang.accelerator and not _is_accelerator(gang.accelerator, fleet, catalog):
             near = nearest(fleet.nearest_accelerator(gang.accelerator, catalog))
             sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
-    pools = {pool.name for pool in fleet.pools}
     for word in (*demand.pools_allowed, *demand.pools_denied):
-        if word not in pools and not any(pool.is_called(word) for pool in fleet.pools):
+        if not any(pool.is_called(word) for pool in fleet.pools):
             sentence = "placement.pools: there is no pool {}{}; known pools are {}"
             near = nearest(fleet.nearest_pool(word))
-            yield Finding(Reason.POOL_UNKNOWN, sentence, (word, near, listed(sorted(pools))))
+            yield Finding(
+                Reason.POOL_UNKNOWN, sentence, (word, near, listed(sorted({pool.name for pool in fleet.pools})))
+            )
     yield from unknown_model(demand, catalog)
     for claim in demand.lost:
         sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or take it off the job"
@@ -281,6 +281,11 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             sentence = "images.{}.runtime: there is no GPURuntime {}{}; create it or leave the field out"
             near = nearest(identity.nearest(own.runtime, names))
             yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (own.backend.lower(), own.runtime, near))
+
+
+def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
+    """Whether the catalog or a pool has an accelerator of this name."""
+    return catalog.accelerator(word) is not None or any(pool.accelerator_id == word for pool in fleet.pools)
 
 
 def _unknown_framework(demand: Demand, catalog: Catalog) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
     wanted, usable = demand.gpu_memory, candidate.pool.memory
     if wanted and usable and usable < wanted:
         fits = same_number_that_fits(wanted, usable) or most_bytes(wanted, usable)
-        changed = replace(demand, gpu_memory=fits)
+        changed = demand.but(gpu_memory=fits)
         yield proposed(1 - fits / wanted, "spec.gpuMemory", shortest_quantity(wanted), shortest_quantity(fits), changed)
 
 
@@ -99,7 +99,7 @@ def smaller_disk(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 def asking(demand: Demand, **amounts: int | None) -> Demand:
     """The demand with other amounts of what a pod asks for."""
     changes: dict[str, Any] = amounts
-    return replace(demand, **changes)
+    return demand.but(**changes)
 
 
 @dataclass(frozen=True, slots=True)

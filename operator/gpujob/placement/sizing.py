@@ -6,8 +6,9 @@ GPU hold a model only if it is sharded over them, which is assumed (and said) wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cache, partial
 from typing import Final
 
 from gpujob.catalog.records import Catalog
@@ -25,35 +26,43 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
     if demand.model is None:
         return demand
     if not demand.sized_by_model:
-        return replace(demand, gangs=tuple(_with_memory(demand, demand.gangs, catalog)))
+        return demand.but(gangs=tuple(_with_memory(demand, catalog, gang) for gang in demand.gangs))
     # Many pools have devices and nodes of one size.
     sizes: dict[tuple[int | None, int], list[str]] = {}
     for pool in fleet.pools:
         sizes.setdefault((pool.memory, _largest(pool)), []).append(pool.name)
-    gangs = {most: tuple(_with_memory(demand, _shapes(demand, most), catalog)) for most in {most for _, most in sizes}}
+    with_memory = cache(partial(_with_memory, demand, catalog))
+    shapes = {most: tuple(_shapes(demand, most)) for most in {most for _, most in sizes}}
     pools: dict[Gang, list[str]] = {}
     for (memory, largest), names in sizes.items():
-        pools.setdefault(_fewest(gangs[largest], memory), []).extend(names)
+        pools.setdefault(_fewest(shapes[largest], memory, with_memory), []).extend(names)
     if not pools:
-        return replace(demand, gangs=tuple(_with_memory(demand, demand.gangs, catalog)))
+        return demand.but(gangs=tuple(_with_memory(demand, catalog, gang) for gang in demand.gangs))
     ordered = sorted(pools, key=lambda gang: (gang.gpus, gang.nodes))
-    return replace(demand, gangs=tuple(replace(gang, pools=frozenset(pools[gang])) for gang in ordered))
+    return demand.but(gangs=tuple(replace(gang, pools=frozenset(pools[gang])) for gang in ordered))
 
 
 def _largest(pool: Pool) -> int:
     """The devices of a pool's largest node, be it there or to be added, at least 1."""
-    templates = [pool.growth.template] if pool.growth else []
+    if pool.growth is None:
+        return pool.largest or 1
     # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
-    return max(1, pool.largest, *(node.total or node.healthy for node in templates))
+    coming = pool.growth.template
+    return max(1, pool.largest, coming.total or coming.healthy)
 
 
-def _fewest(gangs: Sequence[Gang], memory: int | None) -> Gang:
-    """The smallest gang whose devices, of so much memory, hold the model, else that nearly does, else the largest."""
-    for end in ("high", "expected"):
-        for gang in gangs:
-            if memory is None or gang.memory is None or getattr(gang.memory, end) <= memory:
-                return gang
-    return gangs[-1]
+def _fewest(shapes: Iterable[Gang], memory: int | None, with_memory: Callable[[Gang], Gang]) -> Gang:
+    """The smallest gang whose devices, of so much memory, hold the model, else that nearly does, else the largest.
+
+    No larger one is estimated than is needed.
+    """
+    gang, nearly = Gang(), None
+    for gang in map(with_memory, shapes):
+        if memory is None or gang.memory is None or gang.memory.high <= memory:
+            return gang
+        if nearly is None and gang.memory.expected <= memory:
+            nearly = gang
+    return nearly or gang
 
 
 def _shapes(demand: Demand, largest: int) -> Iterator[Gang]:
@@ -72,11 +81,11 @@ def _shapes(demand: Demand, largest: int) -> Iterator[Gang]:
         more *= 2
 
 
-def _with_memory(demand: Demand, gangs: Iterable[Gang], catalog: Catalog) -> Iterator[Gang]:
-    for gang in gangs:
-        assert demand.model is not None
-        model = _spread(demand.model) if demand.spreads(gang) else demand.model
-        yield replace(gang, memory=estimate_of(model, gang.gpus, catalog))
+def _with_memory(demand: Demand, catalog: Catalog, gang: Gang) -> Gang:
+    """The gang with what the demand's model needs of each of its GPUs."""
+    assert demand.model is not None
+    model = _spread(demand.model) if demand.spreads(gang) else demand.model
+    return replace(gang, memory=estimate_of(model, gang.gpus, catalog))
 
 
 def _spread(model: ModelDemand) -> ModelDemand:

@@ -46,7 +46,7 @@ def _names(demand: Demand, catalog: Catalog) -> Iterator[Proposal]:
     """The framework, the model, and the runtimes of the job's own images."""
     word = demand.framework
     if word != DEFAULT_FRAMEWORK and word not in catalog.frameworks and (meant := catalog.nearest_framework(word)):
-        yield proposed(0.1, "spec.framework.name", word, meant, replace(demand, framework=meant))
+        yield proposed(0.1, "spec.framework.name", word, meant, demand.but(framework=meant))
     model = demand.model
     if model is not None and model.name is not None and catalog.model(model.name) is None:
         for place, name in enumerate(catalog.nearest_models(model.name)):
@@ -58,7 +58,7 @@ def _names(demand: Demand, catalog: Catalog) -> Iterator[Proposal]:
             field = f"spec.images.{own.backend.lower()}.runtime"
             for place, other in enumerate((identity.nearest(own.runtime, names), None)):
                 images = tuple(replace(each, runtime=other) if each is own else each for each in demand.own_images)
-                yield proposed(0.1 + place / 10, field, own.runtime, other, replace(demand, own_images=images))
+                yield proposed(0.1 + place / 10, field, own.runtime, other, demand.but(own_images=images))
 
 
 def _listed(
@@ -72,4 +72,4 @@ def _listed(
     without = tuple(word for word in words if known(word))
     for distance, others in ((0.1, tuple(filter(None, meant))), (0.6, without)):
         changes: dict[str, Any] = {attribute: others}
-        yield proposed(distance, field, list(words), list(others) or None, replace(demand, **changes))
+        yield proposed(distance, field, list(words), list(others) or None, demand.but(**changes))

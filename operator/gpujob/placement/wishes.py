@@ -23,7 +23,7 @@ def more_vendors(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     vendor = candidate.pool.vendor
     if vendor not in demand.vendors:
         wider = demand.vendors | {vendor}
-        changed = replace(demand, vendors=wider)
+        changed = demand.but(vendors=wider)
         yield proposed(0.3, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), changed)
     elif demand.own_images and not any(own.backend.vendor is vendor for own in demand.own_images):
         yield from catalog_images(demand, candidate, fleet, catalog)
@@ -33,7 +33,7 @@ def catalog_images(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: 
     """The catalog's images in place of the job's own."""
     if demand.own_images:
         before = {own.backend.lower(): _image(own) for own in demand.own_images}
-        yield proposed(0.9, "spec.images", before, None, replace(demand, own_images=()))
+        yield proposed(0.9, "spec.images", before, None, demand.but(own_images=()))
 
 
 def _image(own: OwnRuntime) -> dict[str, str]:
@@ -59,7 +59,7 @@ def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
     called = {word for word in demand.pools_denied if pool.is_called(word)}
     if called:
         before, fewer = list(demand.pools_denied), tuple(word for word in demand.pools_denied if word not in called)
-        changed = replace(demand, pools_denied=fewer)
+        changed = demand.but(pools_denied=fewer)
         yield proposed(0.4, "spec.placement.pools.deny", before, list(fewer) or None, changed)
 
 
@@ -69,18 +69,18 @@ def _listed_name(
     """The name added to the list of allowed ones, or taken off the list of denied ones."""
     if allowed and name not in allowed:
         wider = (*allowed, name)
-        changed = replace(demand, **{f"{kind}_allowed": wider})  # type: ignore[arg-type]
+        changed = demand.but(**{f"{kind}_allowed": wider})
         yield proposed(0.3, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
     if name in denied:
         fewer = tuple(word for word in denied if word != name)
-        changed = replace(demand, **{f"{kind}_denied": fewer})  # type: ignore[arg-type]
+        changed = demand.but(**{f"{kind}_denied": fewer})
         yield proposed(0.4, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed)
 
 
 def more_capacity_types(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """The pool's capacity type beside those that the job accepts."""
     wider = tuple(sorted({*demand.capacity_types, candidate.pool.capacity_type}))
-    changed = replace(demand, capacity_types=wider)
+    changed = demand.but(capacity_types=wider)
     yield proposed(0.25, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider), changed)
 
 
@@ -90,7 +90,7 @@ def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     if kind not in demand.devices:
         wider = tuple(sorted((*demand.devices, kind)))
         before = None if demand.devices == DEFAULT_DEVICES else list(demand.devices)
-        yield proposed(0.4, "spec.placement.devices", before, list(wider), replace(demand, devices=wider))
+        yield proposed(0.4, "spec.placement.devices", before, list(wider), demand.but(devices=wider))
     if gang.gpus_per_node > 1:
         single = demand.changed(gang, replace(gang, gpus_per_node=1))
         yield proposed(0.9, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
@@ -105,17 +105,17 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         return
     field, before, price = "spec.placement.maxPricePerHour", exact_dollars(demand.max_price), candidate.price_per_hour
     if price is None or price > MAX_PRICE:
-        yield proposed(0.5, field, before, None, replace(demand, max_price=None))
+        yield proposed(0.5, field, before, None, demand.but(max_price=None))
         return
     distance = min(0.9, price / max(demand.max_price, 1) - 1)
-    yield proposed(distance, field, before, exact_dollars(price), replace(demand, max_price=price))
+    yield proposed(distance, field, before, exact_dollars(price), demand.but(max_price=price))
 
 
 def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """One feature less."""
     for word in demand.requires:
         fewer = tuple(other for other in demand.requires if other != word)
-        changed = replace(demand, requires=fewer)
+        changed = demand.but(requires=fewer)
         yield proposed(0.6, "spec.requires", list(demand.requires), list(fewer) or None, changed)
 
 
@@ -136,12 +136,12 @@ def other_versions(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: 
     asked = demand.framework_version
     if asked:
         field = "spec.framework.version"
-        yield proposed(0.59, field, asked, None, replace(demand, framework_version=None))
+        yield proposed(0.59, field, asked, None, demand.but(framework_version=None))
         if image is not None and image.framework == demand.framework:
             yield from _that_version(demand, field, asked, image, image.framework_version)
     if demand.python:
         field = "spec.framework.python"
-        yield proposed(0.59, field, demand.python, None, replace(demand, python=None))
+        yield proposed(0.59, field, demand.python, None, demand.but(python=None))
         if image is not None and image.python is not None:
             yield from _that_version(demand, field, demand.python, image, image.python)
 
@@ -153,9 +153,9 @@ def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: s
         return
     exactly = "==" + ".".join(map(str, numbers))
     changed = (
-        replace(demand, framework_version=exactly)
+        demand.but(framework_version=exactly)
         if field.endswith(".version")
-        else replace(demand, python=exactly)
+        else demand.but(python=exactly)
     )  # fmt: skip
     yield proposed(0.5 + _apart(numbers, release(asked.lstrip("=<>!~ "))), field, asked, exactly, changed)
 
@@ -169,4 +169,4 @@ def _apart(one: Release, other: Release) -> float:
 def as_root(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Root for the container, which the image needs."""
     if not demand.as_root:
-        yield proposed(0.5, "spec.securityContext.runAsUser", None, 0, replace(demand, as_root=True))
+        yield proposed(0.5, "spec.securityContext.runAsUser", None, 0, demand.but(as_root=True))

@@ -1,0 +1,93 @@
+"""What each pool is worth for a kind of work, whatever the job's size, and the pools in the order of an objective.
+
+Price and speed of a gang are those of a GPU times its GPUs, so that the order of the pools is the same for every gang. It
+follows from facts and is kept with the fleet: a decision looks at the pools from the best on, not at all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import TypeVar, cast
+
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.pools import Fleet
+from gpujob.placement import ranking
+from gpujob.placement.decide import speed_of
+from gpujob.placement.demand import Demand
+from gpujob.vocabulary import Objective
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One pool: its name, its index in the fleet, and what one GPU is worth."""
+
+    pool: str
+    index: int
+    price: int | None
+    """Micro-dollars an hour."""
+    speed: int | None
+    """Millionths of a B200."""
+    doubts: int
+    """Doubts about the pool that rank it lower."""
+
+    @property
+    def without_speed(self) -> bool:
+        """Whether nobody knows its value although it has a price."""
+        return self.price is not None and not self.speed
+
+    def wish(self, gpus: int, objective: Objective) -> tuple[int, ...]:
+        """The least that `ranking.wish` can be of so many of its GPUs."""
+        price = None if self.price is None else self.price * gpus
+        return ranking.wish_of(price, None if self.speed is None else self.speed * gpus, objective)
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """All pools of a fleet in the order of one objective, best first, and those of which nobody knows the value."""
+
+    ordered: Sequence[Standing]
+    without_speed: Sequence[Standing]
+
+
+def standings(demand: Demand, objective: Objective, fleet: Fleet, catalog: Catalog) -> Standings:
+    """The pools for a demand of one gang, in the order of the least that their ranks can be."""
+    gang = demand.gang
+
+    def work_out() -> Standings:
+        ordered = sorted(
+            _each(demand, fleet, catalog),
+            key=lambda each: (each.wish(1, objective), ranking.ties_of(fleet.pools[each.index], gang, each.doubts)),
+        )
+        return Standings(ordered, [each for each in ordered if each.without_speed])
+
+    # What earlier runs measured is the job's own, and told by shape.
+    found = work_out() if demand.learned is not None else _kept(fleet, (objective, demand.work), catalog, work_out)
+    if demand.trying is None:
+        return found
+    first = sorted(found.ordered, key=lambda each: ranking.is_late(demand, fleet.pools[each.index], gang))
+    return Standings(first, found.without_speed)
+
+
+def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
+    found = []
+    for index, pool in enumerate(fleet.pools):
+        speed, price = speed_of(demand, pool, catalog), pool.price
+        worth = (price.per_gpu_hour if price else None, speed.millionths if speed else None)
+        found.append(Standing(pool.name, index, *worth, ranking.telling(pool.doubts)))
+    return found
+
+
+def _kept(fleet: Fleet, what: object, catalog: Catalog, work_out: Callable[[], T]) -> T:
+    """What was worked out from the facts of the same pools and the same catalog, once."""
+    kept = fleet.answers.get(what)
+    if kept is not None:
+        of_catalog, facts = cast("tuple[Catalog, tuple[object, ...]]", kept[0])
+        if of_catalog is catalog and len(facts) == len(fleet.facts) and all(map(is_, facts, fleet.facts)):
+            return cast("T", kept[1])
+    found = work_out()
+    fleet.answers[what] = ((catalog, fleet.facts), found)
+    return found
