@@ -160,8 +160,7 @@ class _Wanted:
         return self._known[index]
 
     def _asked(self, standing: Standing, pool: Pool) -> _Place | None:
-        gang = self.gang
-        if gang.accelerator not in (None, pool.accelerator_id) or lacks(pool, self._least):
+        if lacks(pool, self._least):
             return None
         refusal = self.first_refusal(pool)
         if refusal is not None and refusal.reason not in MISCONFIGURING:
