@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FILES = ("--cluster", str(ROOT / "examples" / "clusters" / "mixed.yaml"))
-JOB = ("-f", str(ROOT / "examples" / "hello-gpu.yaml"))
+JOB = ("-f", str(ROOT / "examples" / "01-hello-gpu.yaml"))
 COMMANDS = {
     "--version": ("--version",),
     "--help": ("--help",),

@@ -58,7 +58,7 @@ def plan_without_a_cluster() -> None:
     """The planner alone, on a captured cluster: the same code that the operator runs."""
     say("1. Where would a job go? The plan needs no cluster, only a description of one.")
     gpujob = str(Path(sys.executable).parent / "kubectl-gpujob")
-    run([gpujob, "plan", "-f", "examples/hello-gpu.yaml", "--cluster", "examples/clusters/mixed.yaml"])
+    run([gpujob, "plan", "-f", "examples/01-hello-gpu.yaml", "--cluster", "examples/clusters/mixed.yaml"])
 
 
 def start_cluster() -> Cluster:

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.e2e
 
 HERE = Path(__file__).parent
 CRDS = HERE.parent.parent / "crds"
+EXAMPLES = HERE.parent.parent / "examples"
 READERS = {"GPUJob": read_gpujob, "GPUPool": read_gpupool, "GPURuntime": read_gpuruntime}
 
 
@@ -68,6 +69,12 @@ def test_the_api_server_and_the_command_line_accept(cluster: Cluster, row: dict[
     document = manifest(row)
     READERS[document["kind"]](document)
     answer = kubectl(cluster, "apply", "--dry-run=server", "-f", "-", stdin=json.dumps(document))
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_is_accepted_strictly(cluster: Cluster, example: Path) -> None:
+    answer = kubectl(cluster, "apply", "--dry-run=server", "--validate=strict", "-f", str(example))
     assert answer.returncode == 0, answer.stderr
 
 

@@ -28,7 +28,7 @@ def test_every_module_says_why_it_exists() -> None:
 
 
 def test_the_readme_shows_the_real_plan() -> None:
-    command = [str(Path(sys.executable).parent / "kubectl-gpujob"), "plan", "-f", "examples/hello-gpu.yaml"]
+    command = [str(Path(sys.executable).parent / "kubectl-gpujob"), "plan", "-f", "examples/01-hello-gpu.yaml"]
     done = subprocess.run(
         [*command, "--cluster", "examples/clusters/mixed.yaml"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -37,7 +37,7 @@ def test_the_readme_shows_the_real_plan() -> None:
 
 
 def test_the_readme_shows_the_example_that_is_there() -> None:
-    lines = (ROOT / "examples" / "hello-gpu.yaml").read_text().splitlines()
+    lines = (ROOT / "examples" / "01-hello-gpu.yaml").read_text().splitlines()
     assert "\n".join(line for line in lines if not line.startswith("#")) in README
 
 

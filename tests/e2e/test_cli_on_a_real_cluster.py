@@ -176,7 +176,7 @@ def test_render_makes_objects_that_the_api_server_takes(cluster: Cluster) -> Non
 
 
 def test_the_smallest_example_is_accepted_and_placed(cluster: Cluster) -> None:
-    example = ROOT / "examples" / "hello-gpu.yaml"
+    example = ROOT / "examples" / "01-hello-gpu.yaml"
     kubectl(cluster, "create", "--dry-run=server", "-f", str(example))
     assert gpujob(cluster, "plan", "-f", example).returncode == 0
 

@@ -100,8 +100,8 @@ BAD_OPTIONS = {
         "error: --catalog /dev/null: the catalog is empty; write one of the sections accelerators, features, "
         "instanceTypes, runtimes, stacks, prices, throughputs, models, or GPURuntime objects"
     ),
-    ("pools", "--cluster", str(ROOT / "examples" / "hello-gpu.yaml")): (
-        f"error: --cluster {ROOT}/examples/hello-gpu.yaml: describes no cluster: it holds GPUJob, no Node; "
+    ("pools", "--cluster", str(ROOT / "examples" / "01-hello-gpu.yaml")): (
+        f"error: --cluster {ROOT}/examples/01-hello-gpu.yaml: describes no cluster: it holds GPUJob, no Node; "
         "`kubectl gpujob capture` writes one"
     ),
     ("capture", "--cluster", str(MIXED), "-o", "/nowhere/x.yaml"): (

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from cli_room import MIXED, ROOT, Command, check_golden, manifest
 
-HELLO = ROOT / "examples" / "hello-gpu.yaml"
+HELLO = ROOT / "examples" / "01-hello-gpu.yaml"
 CHOSEN = {
     "pool", "vendor", "accelerator", "nodes", "gpusPerNode", "nodeNames", "image", "runtime", "pricePerHour",
     "priceSource",

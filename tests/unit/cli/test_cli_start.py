@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_room import CATALOG, MIXED, ROOT
 
-HELLO = ROOT / "examples" / "hello-gpu.yaml"
+HELLO = ROOT / "examples" / "01-hello-gpu.yaml"
 CLUSTER_CLIENTS = {"kopf", "kubernetes", "aiohttp", "prometheus_client", "structlog", "urllib3", "asyncio"}
 IMPORTED = """
 import sys
