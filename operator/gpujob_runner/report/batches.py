@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpujob_runner.report import guard
+
 DEEPEST = 4
 MOST_DATA_SETS = 256
 
@@ -75,6 +77,27 @@ class Ledger:
         self._pending: dict[int, list[float]] = {}
         self._trained: set[int] = set()
         self._last: int | None = None
+        self._unseen: tuple[int, Any, float] | None = None
+
+    def yielded(self, data_set: int, batch: Any, waited: float) -> None:
+        """A DataLoader yielded a batch; it is looked at with the next batch or step, and let go of.
+
+        Between a batch and the first kernel of its step the device is idle, so that each microsecond here would be
+        one of the step; after an optimizer's step the device has work for a while.
+        """
+        if self._unseen is not None:
+            self.look()
+        self._unseen = (data_set, batch, waited)
+
+    def look(self) -> None:
+        """Looks at the batch that was yielded last."""
+        unseen, self._unseen = self._unseen, None
+        if unseen is not None:
+            try:
+                samples, tokens = size_of(unseen[1])
+                self.fetched(unseen[0], samples, tokens, unseen[2])
+            except Exception as error:
+                guard.failed("batches", error)
 
     def fetched(self, data_set: int, samples: int, tokens: int, waited: float) -> None:
         """A batch of `data_set` (any identity of it) came after `waited` seconds."""
@@ -88,11 +111,14 @@ class Ledger:
 
     def ended(self, data_set: int) -> None:
         """`data_set` was read to its end; if that was without a step, while another is trained on, it was evaluation."""
+        self.look()
         if self._last == data_set and self._trained and data_set not in self._trained:
             self._last = None
 
     def take(self) -> tuple[float, float, float]:
         """(samples, tokens, seconds waited) of the step taken now; what was not trained on is forgotten."""
+        if self._unseen is not None:
+            self.look()
         pending = self._pending
         if not pending:
             return NOTHING

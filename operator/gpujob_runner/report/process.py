@@ -13,13 +13,13 @@ import time
 from typing import Any
 
 from gpujob_runner.report import guard, settings, torch_state
-from gpujob_runner.report.batches import Ledger, size_of
+from gpujob_runner.report.batches import Ledger
 from gpujob_runner.report.exposition import exposed
 from gpujob_runner.report.rank import Rank
 from gpujob_runner.report.server import Server
 from gpujob_runner.report.shared import Shared
 
-__all__ = ["Process", "begin", "current", "ledger", "size_of"]
+__all__ = ["Process", "begin", "current", "ledger"]
 
 SECONDS_BETWEEN_BEATS = 2.0
 SECONDS_BETWEEN_BINDS = 15.0

@@ -114,10 +114,8 @@ def watch_batches(module: Any) -> None:
 
 def _fetched(iterator: Any, batch: Any, waited: float, gradients: Any) -> None:
     try:
-        if guard.is_off("batches") or not gradients():
-            return
-        samples, tokens = process.size_of(batch)
-        process.ledger().fetched(id(iterator._dataset), samples, tokens, waited)
+        if gradients() and not guard.is_off("batches"):
+            process.ledger().yielded(id(iterator._dataset), batch, waited)
     except Exception as error:
         guard.failed("batches", error)
 
