@@ -48,7 +48,7 @@ PATIENCE: Final = 4
 """Intervals of failure until it is said: a program needs a while until it imports torch, a network until it is there."""
 
 SELDOM: Final = 20
-"""Intervals between two readings of a job that has failed for so long: waiting for many would delay the others."""
+"""Intervals between two readings of a job that was silent for so long: waiting for many would delay the others."""
 
 
 class Unreached(Exception):
@@ -155,7 +155,8 @@ class Scraper:
         if now - memory.failing_since >= PATIENCE * self._every:
             held = self._desk.telemetry.get(job.uid, telemetry.SILENT)
             self._note(job, Telemetry(held.measured, (claim,)))
-            memory.next_at = now + SELDOM * self._every
+            # That nobody listens is told at once, and often lasts until the first step; only silence takes its time.
+            memory.next_at = now + (SELDOM if reason is Reason.TELEMETRY_BLOCKED else 1) * self._every
 
     def _note(self, job: JobRecord, seen: Telemetry) -> None:
         """Keeps what was read; the job is looked at only if that may be worth a write."""

@@ -94,8 +94,8 @@ def wall() -> Iterator[Any]:
 
     def build(address: str, port: int) -> None:
         rules = (
-            f"table ip {table} {{ chain output {{ type filter hook output priority 0; "
-            f"ip daddr {address} tcp dport {port} drop; }} }}"
+            f"table ip {table} {{\n chain output {{\n  type filter hook output priority 0;\n"
+            f"  ip daddr {address} tcp dport {port} drop\n }}\n}}\n"
         )
         subprocess.run(["nft", "-f", "-"], input=rules, text=True, check=True)
 
