@@ -152,8 +152,10 @@ class Scraper:
         memory, now = self._memory.setdefault(job.uid, _Memory()), self._desk.clock()
         if memory.failing_since is None:
             memory.failing_since = now
-        if now - memory.failing_since >= PATIENCE * self._every:
-            held = self._desk.telemetry.get(job.uid, telemetry.SILENT)
+        held = self._desk.telemetry.get(job.uid, telemetry.SILENT)
+        # A program that has reported and does not any more has ended its training, or is about to end.
+        ended = reason is Reason.NO_REPORTER and held.measured is not None
+        if now - memory.failing_since >= PATIENCE * self._every and not ended:
             self._note(job, Telemetry(held.measured, (claim,)))
             # That nobody listens is told at once, and often lasts until the first step; only silence takes its time.
             memory.next_at = now + (SELDOM if reason is Reason.TELEMETRY_BLOCKED else 1) * self._every
