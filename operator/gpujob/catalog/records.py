@@ -231,6 +231,8 @@ class Runtime:
     preference: int = 0
     source: str = ""
     checked_on: str = ""
+    unreadable: str = ""
+    """What is wrong with the GPURuntime: then nothing is known of the image, and it is never used."""
     stack: Stack | None = field(default=None, compare=False)
     """What the catalog knows of its release of CUDA or ROCm; set by the catalog."""
 
@@ -351,7 +353,7 @@ class Catalog:
     @property
     def frameworks(self) -> frozenset[str]:
         """The frameworks that images have."""
-        return frozenset(runtime.framework for runtime in self.runtimes)
+        return frozenset(runtime.framework for runtime in self.runtimes if not runtime.unreadable)
 
     def nearest_framework(self, word: str) -> str | None:
         """The framework that a mistyped word most likely means, be it written PyTorch or torch."""
@@ -366,9 +368,10 @@ class Catalog:
         return identity.nearest_models(name, self.models)
 
     def with_runtimes(self, extra: Iterable[Runtime]) -> Catalog:
-        """This catalog and an admin's runtimes; one of the same name replaces the row."""
-        by_name = {row.name: row for row in self.runtimes} | {row.name: row for row in extra}
-        return replace(self, runtimes=tuple(by_name.values()))
+        """This catalog and an admin's runtimes; one of the same name replaces the row, be it readable or not."""
+        theirs = tuple(extra)
+        names = {row.name for row in theirs}
+        return replace(self, runtimes=(*(row for row in self.runtimes if row.name not in names), *theirs))
 
     def price_of(self, cloud: str | None, instance_type: str, region: str, capacity_type: CapacityType) -> Price | None:
         """The list price of an instance type: of this region, else of the region of that cloud whose name is nearest.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.placement import explain
 from gpujob.placement.demand import Demand, demand_of
-from gpujob.placement.learned import Measurement, learned_of, read_profile
+from gpujob.placement.learned import Profile, learned_of, profile_of
 from gpujob.placement.why_not import best_losers
 from gpujob.schedule.queue import Answer, Waiting, place_all
 from gpujob.untrusted import table
@@ -43,14 +43,14 @@ class Plan:
         return self.job.metadata.name
 
 
-Profiles = Mapping[tuple[str, str], tuple[Measurement, ...]]
+Profiles = Mapping[tuple[str, str], Profile]
 """What the jobs of each profile measured, by its namespace and name."""
 
 
 def profiles_of(objects: ClusterObjects) -> Profiles:
     """The GPUJobProfiles of a cluster."""
     found = (item for item in objects.others if item.get("kind") == "GPUJobProfile")
-    return {_key(table(item, "metadata")): read_profile(item) for item in found}
+    return {_key(table(item, "metadata")): profile_of(item) for item in found}
 
 
 def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
@@ -60,9 +60,9 @@ def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
 def informed(job: GPUJob, profiles: Profiles) -> Demand:
     """What a job asks for, with what earlier runs of its profile measured."""
     demand, profile = demand_of(job), job.spec.profile or ""
-    measurements = profiles.get((job.metadata.namespace or "default", profile), ())
-    learned = learned_of(profile, measurements, demand.work.precision.value)
-    return demand if learned is None else replace(demand, learned=learned)
+    held = profiles.get((job.metadata.namespace or "default", profile), Profile())
+    learned = learned_of(profile, held.measurements, demand.work.precision.value)
+    return demand if not held.unread and learned is None else replace(demand, learned=learned, unread=held.unread)
 
 
 def plan_jobs(jobs: Iterable[GPUJob], fleet: Fleet, catalog: Catalog, profiles: Profiles) -> list[Plan]:

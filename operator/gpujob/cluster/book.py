@@ -133,8 +133,8 @@ class Book:
         """Brings the index of the fleet up to what the mirror holds."""
         moved = self.mirror.take_moved()
         if "gpuruntimes" in moved:
-            runtimes = cast("Mapping[Key, Runtime]", self.mirror.objects("gpuruntimes"))
-            self.catalog = self._shipped.with_runtimes(runtimes.values())
+            runtimes = cast("Mapping[Key, tuple[Runtime, ...]]", self.mirror.objects("gpuruntimes"))
+            self.catalog = self._shipped.with_runtimes(row for rows in runtimes.values() for row in rows)
             # What labels mean is in the catalog, so that all nodes are read again.
             self._index, self._under_way = FleetIndex(self.catalog, self._inventory.of_pod), set()
             again = {kind: set(self.mirror.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
@@ -161,7 +161,10 @@ class Book:
     def _follow_claims(self, moved: Mapping[str, Iterable[Key]]) -> None:
         """Brings the inventory of DRA up to what the mirror holds; nodes that it concerns are read again."""
         for key in moved.get("resourceslices", ()):
-            self._inventory.put_slice(key, cast("Slice | None", self.mirror.objects("resourceslices").get(key)))
+            found = cast("Slice | None", self.mirror.objects("resourceslices").get(key))
+            if found is not None and found.unread:
+                log.warning("ResourceSlice is not read whole", name=key[1], error=found.unread)
+            self._inventory.put_slice(key, found)
         for key in moved.get("resourceclaims", ()):
             self._inventory.put_claim(key, cast("Claim | None", self.mirror.objects("resourceclaims").get(key)))
         for key in moved.get("deviceclasses", ()):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gpujob.api.manifest import read_gpupool, read_gpuruntime
+from gpujob.catalog.held import held_runtimes
 from gpujob.catalog.records import Runtime, runtime_of
 from gpujob.cluster.mirror import Kind
 from gpujob.cluster.resources import Resource
@@ -19,8 +20,7 @@ from gpujob.fleet.priorities import read_priority
 from gpujob.fleet.quota import read_quota
 from gpujob.fleet.slices import read_claim, read_class, read_slice
 from gpujob.fleet.volumes import read_tie, read_volume_claim
-from gpujob.placement import learned
-from gpujob.placement.learned import Measurement
+from gpujob.placement.learned import profile_of
 from gpujob.render.runner import digest_of
 from gpujob.status.records import read_child, read_job, read_pod_record, read_service
 from gpujob.vocabulary import GROUP, VERSION, Label
@@ -85,10 +85,13 @@ def _admin_pool(raw: Mapping[str, Any]) -> AdminPool:
         return held_pool(raw, str(error))
 
 
-def read_runtime(raw: Mapping[str, Any]) -> Runtime:
-    """An admin's GPURuntime as the catalog holds it."""
-    runtime = read_gpuruntime(raw)
-    return runtime_of(runtime.metadata.name, runtime.spec, source="GPURuntime", checked_on="")
+def read_runtimes(raw: Mapping[str, Any]) -> tuple[Runtime, ...]:
+    """An admin's GPURuntime as rows of the catalog: one, or what is left of an object that cannot be read."""
+    try:
+        runtime = read_gpuruntime(raw)
+        return (runtime_of(runtime.metadata.name, runtime.spec, source="GPURuntime", checked_on=""),)
+    except BadInput as error:
+        return held_runtimes(raw, str(error))
 
 
 class RunnerMap:
@@ -107,17 +110,6 @@ class RunnerMap:
         return isinstance(other, RunnerMap) and mine == (other.uid, other.digest, other.ready)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-class ProfileRecord(NamedTuple):
-    """A GPUJobProfile: what its jobs measured."""
-
-    measurements: tuple[Measurement, ...]
-
-
-def read_profile(raw: Mapping[str, Any]) -> ProfileRecord:
-    """The record of a GPUJobProfile object, which anybody in its namespace may have written."""
-    return ProfileRecord(learned.read_profile(raw))
 
 
 def _name_of(raw: Mapping[str, Any]) -> Any:
@@ -142,8 +134,8 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
         Kind("services", SERVICES, {"labelSelector": Label.JOB_UID}, _any(read_service)),
         Kind("gpujobs", GPUJOBS, {}, _any(read_job)),
         Kind("gpupools", GPUPOOLS, {}, _any(PoolRecord)),
-        Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtime)),
-        Kind("gpujobprofiles", PROFILES, {}, _any(read_profile)),
+        Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtimes)),
+        Kind("gpujobprofiles", PROFILES, {}, _any(profile_of)),
         Kind("runtimeclasses", RUNTIME_CLASSES, {}, _name_of),
         Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),

@@ -9,10 +9,9 @@ import structlog
 
 from gpujob.cluster.api_errors import ApiError
 from gpujob.cluster.desk import Desk
-from gpujob.cluster.kinds import ProfileRecord
 from gpujob.cluster.writer import Writer
 from gpujob.placement.demand import Demand
-from gpujob.placement.learned import Measurement, learned_of
+from gpujob.placement.learned import Profile, learned_of
 from gpujob.status import cost, probing
 from gpujob.status.profile import Ran, after_run
 from gpujob.status.records import ChildRecord, JobRecord
@@ -33,15 +32,20 @@ class Learning:
         if not own and not profile and not job.status.get("probes"):
             return demand
         held = self._held(job.namespace, profile)
-        known = {measurement.key for measurement in held}
-        measurements = (*held, *(each for each in own if each.key not in known))
+        known = {measurement.key for measurement in held.measurements}
+        measurements = (*held.measurements, *(each for each in own if each.key not in known))
         learned = learned_of(profile, measurements, demand.work.precision.value)
-        return replace(demand, learned=learned, probes_failed=tuple(sorted(probing.failed(job.status))))
+        failed = tuple(sorted(probing.failed(job.status)))
+        return replace(demand, learned=learned, probes_failed=failed, unread=held.unread)
 
     async def remember(self, job: JobRecord, child: ChildRecord) -> None:
         """Writes what a run measured into its profile, where it has one and measured enough."""
         ran, profile = self._ran(job, child), _profile(job)
-        body = after_run(job.namespace, profile, self._held(job.namespace, profile), ran) if ran and profile else None
+        body = (
+            after_run(job.namespace, profile, self._held(job.namespace, profile).measurements, ran)
+            if ran and profile
+            else None
+        )
         if body is None:
             return
         try:
@@ -69,9 +73,9 @@ class Learning:
             ended=self._desk.wall(),
         )
 
-    def _held(self, namespace: str, profile: str) -> tuple[Measurement, ...]:
+    def _held(self, namespace: str, profile: str) -> Profile:
         record = self._desk.book.mirror.get("gpujobprofiles", namespace, profile) if profile else None
-        return cast("ProfileRecord", record).measurements if record is not None else ()
+        return cast("Profile", record) if record is not None else Profile()
 
 
 def _profile(job: JobRecord) -> str:

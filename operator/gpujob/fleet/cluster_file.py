@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from gpujob.catalog.held import held_runtimes
 from gpujob.catalog.records import Catalog, Runtime, runtime_of
 from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet import published, slices
@@ -178,6 +179,7 @@ class _Reading:
         self.all_claims = False
         """Whether the claims are those of all namespaces."""
         self._held: list[AdminPool] = []
+        self._held_runtimes: list[Runtime] = []
         self._found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {kind: {} for kind in GROUPS}
 
     def take(self, item: Mapping[str, Any]) -> None:
@@ -208,6 +210,8 @@ class _Reading:
         self.unread += [f"Node {node.name}: {problem}" for node in nodes for problem in node.unread]
         pods = tuple(self._read("Pod", read_pod))
         self.unread += [f"Pod {pod.namespace}/{pod.name}: {problem}" for pod in pods for problem in pod.unread]
+        found = ((name, slices.read_slice(item)) for (_, name), item in self._found["ResourceSlice"].items())
+        self.unread += [f"ResourceSlice {name}: {one.unread}" for name, one in found if one.unread]
         pools = tuple(self._read("GPUPool", _gpupool))
         return ClusterObjects(
             nodes=nodes,
@@ -215,7 +219,7 @@ class _Reading:
             admin_pools=tuple(pool for pool in pools if not _is_discovered(pool)),
             held_pools=tuple(self._held),
             discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
-            runtimes=tuple(self._read("GPURuntime", _runtime)),
+            runtimes=(*self._read("GPURuntime", _runtime), *self._held_runtimes),
             runtime_classes=frozenset(name for _, name in self._found["RuntimeClass"]),
             namespaces={name: read_namespace(item) for (_, name), item in self._found["Namespace"].items()},
             others=tuple(item for kind in ("GPUJobProfile", *slices.KINDS) for item in self._found[kind].values()),
@@ -243,7 +247,12 @@ class _Reading:
                     self._held.append(held_pool(item, str(error)))
                     self.unread.append(f"{problem_of(self._held[-1]).message}")
                     continue
-                self.unread.append(f"{kind} {name} is left out: {'; '.join(str(error).splitlines())}")
+                said = "; ".join(str(error).splitlines())
+                if kind == "GPURuntime":
+                    self._held_runtimes += held_runtimes(item, str(error))
+                    self.unread.append(f"GPURuntime {name} cannot be read, so it is not used: {said}")
+                    continue
+                self.unread.append(f"{kind} {name} is left out: {said}")
             except (TypeError, ValueError, KeyError, AttributeError) as error:
                 where = f"{namespace}/{name}" if namespace else name
                 self.unread.append(f"{kind} {where} is left out: it is malformed ({error})"[:300])

@@ -14,7 +14,7 @@ from gpujob.errors import BadQuantity
 from gpujob.finding import Cores, Finding, Size
 from gpujob.fleet.objects import Resources
 from gpujob.quantity import parse_bytes, parse_millicores
-from gpujob.untrusted import table
+from gpujob.untrusted import one_line, table
 from gpujob.vocabulary import Reason
 
 SCOPES: Final = frozenset({"NotTerminating", "NotBestEffort"})
@@ -31,6 +31,8 @@ class Quota:
     name: str
     hard: Mapping[str, int] = field(hash=False)
     left: Mapping[str, int] = field(hash=False)
+    unread: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Resources whose figures are no quantities, with what is written there: what they allow, nobody knows."""
 
     def after(self, needs: Mapping[str, int]) -> Quota:
         """The quota after somebody took this much."""
@@ -43,12 +45,14 @@ def read_quota(raw: Mapping[str, Any]) -> Quota:
     scopes = spec.get("scopes")
     if spec.get("scopeSelector") or (isinstance(scopes, list) and not {str(scope) for scope in scopes} <= SCOPES):
         return Quota(str(table(raw, "metadata").get("name", "")), {}, {})
-    hard = _amounts(table(status, "hard") or table(spec, "hard"))
-    used = _amounts(table(status, "used"))
+    unread: dict[str, str] = {}
+    hard = _amounts(table(status, "hard") or table(spec, "hard"), unread)
+    used = _amounts(table(status, "used"), unread)
     return Quota(
         str(table(raw, "metadata").get("name", "")),
         hard,
         {name: amount - used.get(name, 0) for name, amount in hard.items()},
+        unread,
     )
 
 
@@ -56,7 +60,7 @@ def quotas_of(found: Iterable[tuple[str, Quota]]) -> Quotas:
     """Quotas by namespace, in the order of their names."""
     by_namespace: dict[str, list[Quota]] = {}
     for namespace, quota in found:
-        if quota.hard:
+        if quota.hard or quota.unread:
             by_namespace.setdefault(namespace, []).append(quota)
     return {name: tuple(sorted(quotas, key=lambda quota: quota.name)) for name, quotas in by_namespace.items()}
 
@@ -86,7 +90,16 @@ def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int]) -> Qu
 
 
 def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding | None, bool]:
-    """The first quota that does not allow it, and whether it never will (more is needed than is allowed at all)."""
+    """The first quota that does not allow it, and whether it never will (more is needed than is allowed at all).
+
+    A quota that cannot be read allows nothing until it is mended.
+    """
+    quotas = tuple(quotas)
+    for quota in quotas:
+        for name in sorted(quota.unread):
+            if needs.get(name, 0) > 0:
+                sentence = "ResourceQuota {}: {} is {}, which is no quantity; mend the quota"
+                return Finding(Reason.INVALID_SPEC, sentence, (quota.name, name, quota.unread[name])), True
     short = [
         (needs[name] <= quota.hard[name], quota, name)
         for quota in quotas
@@ -108,13 +121,13 @@ def _shown(name: str) -> Any:
     return Size if name.endswith(("memory", "ephemeral-storage")) else str
 
 
-def _amounts(found: Mapping[str, Any]) -> dict[str, int]:
-    """The figures of the resources that jobs take; what cannot be read is no limit that we could hold."""
+def _amounts(found: Mapping[str, Any], unread: dict[str, str]) -> dict[str, int]:
+    """The figures by resource; those that cannot be read go to `unread`."""
     amounts = {}
     for name, text in found.items():
         parse = parse_millicores if name.endswith("cpu") else parse_bytes
         try:
             amounts[name] = int(parse(str(text)))
         except (BadQuantity, ValueError, OverflowError):
-            continue
+            unread[str(name)[:253]] = one_line(str(text)[:24])
     return amounts

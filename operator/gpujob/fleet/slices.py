@@ -71,6 +71,8 @@ class Slice:
     devices: tuple[SliceDevice, ...] = ()
     limits: tuple[tuple[tuple[str, str], int], ...] = ()
     """Amounts of shared counters, by set and counter."""
+    unread: str = ""
+    """What of it cannot be read, in words: nothing is placed on such devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +106,16 @@ def read_slice(raw: Table) -> Slice:
     """The record of a ResourceSlice object; one that names no driver or pool offers nothing."""
     spec = table(raw, "spec")
     pool = table(spec, "pool")
+    devices = tuple(_devices(spec))
     return Slice(
         driver=str(spec.get("driver")),
         pool=str(pool.get("name")),
         generation=_count(pool.get("generation")) or 0,
         of=_count(pool.get("resourceSliceCount")) or 1,
         version=str(raw.get("apiVersion", ""))[:64],
-        devices=tuple(_devices(spec)),
+        devices=devices,
         limits=tuple(_limits(spec)),
+        unread=_unread(spec, len(devices)),
     )
 
 
@@ -158,6 +162,21 @@ def _devices(spec: Table) -> Iterator[SliceDevice]:
             (driver, pool, name), node, _attributes(body, driver), _memory(body, driver), not sick,
             tuple(_counters(body)),
         )  # fmt: skip
+
+
+def _unread(spec: Table, read: int) -> str:
+    """What is wrong with a slice whose devices are not all read. Devices of no single node are no GPUs that pods share."""
+    named = isinstance(spec.get("driver"), str) and isinstance(table(spec, "pool").get("name"), str)
+    if not named:
+        return "it names no driver or no pool"
+    listed = spec.get("devices")
+    there = len(listed) if isinstance(listed, list) else 0
+    if listed and not isinstance(listed, list):
+        return "its devices are no list"
+    missed = there - read
+    if missed <= 0 or spec.get("allNodes") or spec.get("nodeSelector"):
+        return ""
+    return f"{missed} of its {there} devices have no name or no node, or are beyond the first {MOST}"
 
 
 def _attributes(body: Table, driver: str) -> dict[str, str]:

@@ -221,10 +221,13 @@ def _over_quota(demand: Demand, pool: Pool, room: Room, fleet: Fleet) -> tuple[F
 
 def _unknown_to_the_fleet(demand: Demand, fleet: Fleet) -> Findings:
     """What the job names and nothing here tells of."""
-    if demand.priority_class is None or fleet.priorities:
-        return ()
-    sentence = "nothing is known of PriorityClasses here, {} is unchecked and the job's priority taken as 0"
-    return (Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class,)),)
+    found: Findings = ()
+    if demand.priority_class is not None and not fleet.priorities:
+        sentence = "nothing is known of PriorityClasses here, {} is unchecked and the job's priority taken as 0"
+        found += (Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class,)),)
+    if demand.unread:
+        found += (Finding(Reason.INVALID_SPEC, "{}", (demand.unread,)),)
+    return found
 
 
 def _doubts(demand: Demand, pool: Pool, image: Image, room: Room, of_image: Findings) -> Iterator[Finding]:

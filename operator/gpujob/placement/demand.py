@@ -119,6 +119,8 @@ class Demand:
     image_volumes: bool = False
     """Whether its pods mount OCI images."""
     priority_class: str | None = None
+    unread: str = ""
+    """What of the objects that the job names cannot be read, in a sentence."""
     claims: tuple[str, ...] = ()
     """PersistentVolumeClaims that its pods mount."""
     mountable: frozenset[str] | None = None

@@ -32,6 +32,14 @@ DOUBTS: Final = frozenset(
 """Doubts about an image on a pool: a runtime without them is taken before a newer one that has some."""
 
 
+def unreadable(runtime: Runtime) -> Finding | None:
+    """The GPURuntime cannot be read: nothing else can be said of its image."""
+    if not runtime.unreadable:
+        return None
+    sentence = "GPURuntime {} cannot be read, so it is not used: {}"
+    return Finding(Reason.INVALID_SPEC, sentence, (runtime.name, runtime.unreadable))
+
+
 def arch_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
     """The image has no code for the device's architecture."""
     device = pool.accelerator

@@ -134,7 +134,9 @@ class Refusals:
         known = self._known(demand, pool)
         for image in images:
             facts, found, on_pool = image.facts, self._of_stack(demand, image), _looked_up(known, demand, pool, image)
-            if facts is not None:
+            if facts is not None and facts.unreadable:
+                found += on_pool.refusals
+            elif facts is not None:
                 found += on_pool.refusals + self._asked(demand, facts)
                 if demand.requires:
                     found += tuple(image_rules.features_missing_in_image(demand, pool, facts, self._catalog))
@@ -242,5 +244,7 @@ def _looked_up(known: dict[str, OnPool] | None, demand: Demand, pool: Pool, imag
 
 def _on_pool(demand: Demand, pool: Pool, image: Image) -> OnPool:
     facts = image.facts
+    if facts is not None and (held := image_rules.unreadable(facts)):
+        return OnPool((held,), ())
     refusals = tuple(filter(None, (rule(demand, pool, facts) for rule in OF_FACTS))) if facts else ()
     return OnPool(refusals, tuple(image_rules.doubts(demand, pool, facts)))

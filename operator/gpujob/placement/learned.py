@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpujob.catalog.throughput import MILLION, Speed
 from gpujob.errors import BadQuantity
 from gpujob.quantity import MICRO, parse_dollars
-from gpujob.untrusted import table, tables, whole_number
+from gpujob.untrusted import one_line, table, tables, whole_number
 
 HALF_LIFE: Final = 30 * 86400.0
 """Seconds after which a run counts half as much as the newest."""
@@ -143,9 +143,35 @@ def learned_of(profile: str, measurements: Iterable[Measurement], precision: str
     return Learned(profile, tuple(sorted((m for m in of_work if m.unit == unit), key=lambda m: m.key)))
 
 
+class Profile(NamedTuple):
+    """A GPUJobProfile: what its jobs measured, and what of it cannot be read, in a sentence (empty where all can)."""
+
+    measurements: tuple[Measurement, ...] = ()
+    unread: str = ""
+
+
+def profile_of(raw: Mapping[str, Any]) -> Profile:
+    """The profile of a GPUJobProfile object, which anybody in its namespace may have written."""
+    return Profile(read_profile(raw), _unread(raw))
+
+
 def read_profile(raw: Mapping[str, Any]) -> tuple[Measurement, ...]:
     """The measurements of a GPUJobProfile object."""
     return read_measurements(table(raw, "status"))
+
+
+def _unread(raw: Mapping[str, Any]) -> str:
+    """What of a GPUJobProfile object does not count."""
+    name, listed = one_line(str(table(raw, "metadata").get("name"))[:253]), table(raw, "status").get("measurements")
+    if listed is None:
+        return ""
+    if not isinstance(listed, list):
+        return f"GPUJobProfile {name} cannot be read, so it does not count: its measurements are no list"
+    missed = len(listed) - len(read_profile(raw))
+    if not missed:
+        return ""
+    verb = "cannot be read and does not count" if missed == 1 else "cannot be read and do not count"
+    return f"of the {len(listed)} measurements of GPUJobProfile {name}, {missed} {verb}"
 
 
 def read_measurements(raw: Mapping[str, Any]) -> tuple[Measurement, ...]:

@@ -39,14 +39,19 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
         if word and not is_accelerator(word) and (meant := nearest_accelerator(word)):
             changed = demand.changed(gang, replace(gang, accelerator=meant))
             yield proposed(0.1, gang.field("accelerator"), word, meant, changed)
-    yield from _names(demand, catalog)
+    yield from _names(demand, fleet, catalog)
 
 
-def _names(demand: Demand, catalog: Catalog) -> Iterator[Proposal]:
-    """The framework, the model, and the runtimes of the job's own images."""
+def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The framework, the PriorityClass, the model, and the runtimes of the job's own images."""
     word = demand.framework
     if word != DEFAULT_FRAMEWORK and word not in catalog.frameworks and (meant := catalog.nearest_framework(word)):
         yield proposed(0.1, "spec.framework.name", word, meant, demand.but(framework=meant))
+    known = fleet.priorities
+    if demand.priority_class is not None and known and demand.priority_class not in known:
+        for place, name in enumerate((identity.nearest(demand.priority_class, known), None)):
+            changed = demand.but(priority_class=name)
+            yield proposed(0.1 + place / 10, "spec.priorityClassName", demand.priority_class, name, changed)
     model = demand.model
     if model is not None and model.name is not None and catalog.model(model.name) is None:
         for place, name in enumerate(catalog.nearest_models(model.name)):

@@ -37,7 +37,11 @@ def said(*raws: dict[str, Any]) -> tuple[str, bool]:
         ({"pods": "2"}, {"pods": "1"}, "ResourceQuota q: pods needs 2, 1 left of 2", False),
         ({"requests.nvidia.com/gpu": "0"}, {}, "", False),
         ({"persistentvolumeclaims": "0", "configmaps": "1"}, {"configmaps": "1"}, "", False),
-        ({"pods": "many", "requests.amd.com/gpu": ["16"], "cpu": "-1"}, {}, "", False),
+        ({"persistentvolumeclaims": "many", "requests.nvidia.com/gpu": "many"}, {}, "", False),
+        ({"pods": "many", "cpu": "400"}, {}, "ResourceQuota q: pods is many, which is no quantity; mend the quota", True),
+        ({"requests.amd.com/gpu": ["16"]}, {},
+         "ResourceQuota q: requests.amd.com/gpu is ['16'], which is no quantity; mend the quota", True),
+        ({"cpu": "400"}, {"cpu": "some"}, "ResourceQuota q: cpu is some, which is no quantity; mend the quota", True),
     ],
 )  # fmt: skip
 def test_what_a_quota_says(hard: dict[str, Any], used: dict[str, Any], sentence: str, never: bool) -> None:
@@ -65,7 +69,7 @@ def test_only_quotas_that_count_the_pods_of_jobs_are_read(spec: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
-    "raw", [{}, {"spec": []}, {"spec": {"hard": 7}}, {"metadata": None, "status": {"hard": {"pods": {}}}}]
+    "raw", [{}, {"spec": []}, {"spec": {"hard": 7}}, {"metadata": None, "status": {"hard": {"widgets": {}}}}]
 )
 def test_a_malformed_quota_limits_nothing(raw: dict[str, Any]) -> None:
     assert refusal([read_quota(raw)], NEEDS) == (None, False)
