@@ -130,6 +130,8 @@ class InstanceType:
     devices: int
     source: str = ""
     checked_on: str = ""
+    parts: int = 1
+    """Into how many equal parts each of its devices is cut, of which the machine has one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast, get_args
 
@@ -165,6 +166,9 @@ def stack(raw: Any, sources: Sources) -> Stack:
     )
 
 
+_PART: Final = re.compile(r"1/([2-9])")
+
+
 def instance_types(raw: Any, sources: Sources) -> Iterator[InstanceType]:
     """The rows of one group: instance types of a cloud with the same accelerator, each with its devices."""
     row = Row(f"instance types of {_name_in(raw, 'cloud')} {_name_in(raw, 'accelerator')}", raw)
@@ -173,7 +177,10 @@ def instance_types(raw: Any, sources: Sources) -> Iterator[InstanceType]:
     cloud, accelerator_id = row.text("cloud"), row.text("accelerator")
     counts = Row(row.label, row.table("devices"))
     for name in row.table("devices"):
-        yield InstanceType(name, cloud, accelerator_id, counts.whole(name) or 0, source, checked_on)
+        # A sixth of a device is written 1/6.
+        part = _PART.fullmatch(counts.text(name))
+        count, parts = (1, int(part[1])) if part else (counts.whole(name) or 0, 1)
+        yield InstanceType(name, cloud, accelerator_id, count, source, checked_on, parts)
 
 
 def list_prices(raw: Any, known: Mapping[str, InstanceType], sources: Sources) -> Iterator[Price]:

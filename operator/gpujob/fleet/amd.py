@@ -15,7 +15,16 @@ from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding, Size, listed
 from gpujob.fleet.amd_labels import PREFIXES, AmdLabels
 from gpujob.fleet.cloud import machine_maker
-from gpujob.fleet.facts import GIB, LEAST_OF_WHOLE, PARTS, DeviceFacts, devices_of_machine, identified, readable
+from gpujob.fleet.facts import (
+    GIB,
+    LEAST_OF_WHOLE,
+    PARTS,
+    DeviceFacts,
+    devices_of_machine,
+    identified,
+    part_of_machine,
+    readable,
+)
 from gpujob.fleet.objects import Labels, Node
 from gpujob.fleet.portion import Portion
 from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor, undersized
@@ -46,6 +55,7 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     accelerator = _worst(models) or (witnesses[0].accelerator if witnesses else None)
     portion, doubts, wrong = _portion(node, labels, resource, instance_type, accelerator, catalog)
     reported = _reported(labels, resource, portion, accelerator)
+    portion = part_of_machine(portion, reported, instance_type, catalog)
     doubts += _sizes_differ(labels) if resource == PLAIN else ()
     if accelerator is None and _in_processor(labels, reported):
         portion = Portion(DeviceKind.INTEGRATED)

@@ -100,13 +100,23 @@ def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -
     if accelerator.integrated:
         return replace(portion, kind=DeviceKind.INTEGRATED)
     whole = accelerator.card_bytes
-    if accelerator.whole_bytes and not reported:
+    if accelerator.whole_bytes and not reported and not portion.stated:
         return replace(portion, kind=DeviceKind.PARTITION, pieces=None)
     if portion.stated or not reported or not whole or reported >= whole * LEAST_OF_WHOLE[0] // LEAST_OF_WHOLE[1]:
         return portion
     pieces = (2 * whole + reported) // (2 * reported)
     even = pieces in PARTS and abs(pieces * reported - whole) <= whole * TOLERANCE
     return replace(portion, kind=DeviceKind.PARTITION, pieces=pieces if even else None)
+
+
+def part_of_machine(portion: Portion, reported: int | None, instance_type: str, catalog: Catalog) -> Portion:
+    """The portion with what the cloud's machine says of it, where no label tells a part or a size."""
+    machine = catalog.instance_types.get(instance_type)
+    if machine is None or reported is not None or portion != WHOLE:
+        return portion
+    if machine.parts > 1:
+        return Portion(DeviceKind.PARTITION, pieces=machine.parts)
+    return replace(portion, stated=True)
 
 
 def devices_of_machine(labels: Labels, instance_type: str, catalog: Catalog) -> int | None:

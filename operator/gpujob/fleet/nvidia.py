@@ -15,7 +15,7 @@ from typing import Final
 from gpujob.catalog.records import Accelerator, Architecture, Catalog
 from gpujob.finding import Finding
 from gpujob.fleet.cloud import ACCELERATOR_LABELS, machine_device, machine_maker
-from gpujob.fleet.facts import GIB, MIB, DeviceFacts, devices_of_machine, identified, readable
+from gpujob.fleet.facts import GIB, MIB, DeviceFacts, devices_of_machine, identified, part_of_machine, readable
 from gpujob.fleet.objects import Labels, Node
 from gpujob.fleet.portion import Portion
 from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor, undersized
@@ -47,6 +47,7 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     portion = Portion(DeviceKind.PARTITION, part, None) if part else Portion()
     if problem is None and plain != PLAIN and not profile:
         problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
+    portion = part_of_machine(portion, facts.reported, instance_type, catalog)
     portion, doubts, unclear = _shared(portion, labels, resource, offered, instance_type, catalog)
     facts = replace(facts, portion=portion, doubts=doubts, problem=problem or unclear, declarable=problem is None)
     if facts.problem:

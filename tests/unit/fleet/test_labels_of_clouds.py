@@ -47,8 +47,8 @@ TYPE = "node.kubernetes.io/instance-type"
         ({TYPE: "BM.GPU.MI355X.8"}, AMD, "MI355X"),
         ({"feature.node.kubernetes.io/amd-gpu-mi355x": "true"}, AMD, "MI355X"),
         ({"karpenter.azure.com/sku-gpu-name": "A100"}, NVIDIA, "A100-40GB"),
-        # Not a word of these: a fraction of an A10, a100 of two sizes in a name, a name of somebody's own.
-        ({TYPE: "Standard_NV6ads_A10_v5"}, NVIDIA, "unknown"),
+        ({TYPE: "Standard_NV6ads_A10_v5"}, NVIDIA, "A10"),
+        # Not a word of these: a100 of two sizes in a name, a name of somebody's own.
         ({TYPE: "gpu_8x_a100"}, NVIDIA, "unknown"),
         ({TYPE: "worker-l4"}, NVIDIA, "unknown"),
         ({"nebius.com/gpu-name": "RTX6000"}, NVIDIA, "unknown"),
@@ -249,3 +249,34 @@ def test_every_label_of_a_cloud_reaches_the_readers() -> None:
     keys = [key for form in FORMS for key in (*form.names, form.memory, form.count, form.maker) if key]
     keys += [*ACCELERATOR_LABELS, *MACHINE_COUNTS, *NFD_DEVICES, f"{NFD_MODEL}mi300x"]
     assert [key for key in keys if not key.startswith(TELLING)] == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "kind", "pieces", "share"),
+    [
+        ("Standard_NV4ads_V710_v5", "Partition", 6, (1, 6)),
+        ("Standard_NV8ads_V710_v5", "Partition", 3, (1, 3)),
+        ("Standard_NV12ads_V710_v5", "Partition", 2, (1, 2)),
+        ("Standard_NV24ads_V710_v5", "Whole", 1, (1, 1)),
+        ("Standard_NV28adms_V710_v5", "Whole", 1, (1, 1)),
+    ],
+)
+def test_a_machine_with_a_part_of_a_device_says_so_without_a_labeller(
+    machine: str, kind: str, pieces: int, share: tuple[int, int]
+) -> None:
+    labels = {"node.kubernetes.io/instance-type": machine}
+    pool = pool_of(fleet(node("a", None, devices={"amd.com/gpu": "1"}, labels=labels)), "a")
+    assert (pool.accelerator_id, pool.kind, pool.portion.pieces) == ("Radeon-PRO-V710-MxGPU", kind, pieces)
+    assert (pool.share, pool.memory) == (share, None)
+
+
+def test_a_part_of_a_known_device_has_its_part_of_the_memory_whatever_other_labels_name() -> None:
+    labels = {"node.kubernetes.io/instance-type": "Standard_NV6ads_A10_v5", "karpenter.azure.com/sku-gpu-name": "A10",
+              "karpenter.azure.com/sku-gpu-count": "1"}  # fmt: skip
+    sixth = pool_of(fleet(node("a", None, devices={"nvidia.com/gpu": "1"}, labels=labels)), "a")
+    whole = labels | {"node.kubernetes.io/instance-type": "Standard_NV36ads_A10_v5"}
+    all_of_it = pool_of(fleet(node("a", None, devices={"nvidia.com/gpu": "1"}, labels=whole)), "a")
+    assert (sixth.kind, sixth.share, all_of_it.kind) == ("Partition", (1, 6), "Whole")
+    assert sixth.memory is not None
+    assert all_of_it.memory is not None
+    assert abs(sixth.memory * 6 - all_of_it.memory) < 6
