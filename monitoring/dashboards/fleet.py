@@ -102,7 +102,7 @@ COST: Final = Row(
             "The ten jobs that cost most an hour, and what their dollars buy.",
             ["namespace", "job"],
             [
-                Column("$ per hour", f"topk(10, gpujob:job_cost:dollars_per_hour{{{TEAMS}}})", "currencyUSD"),
+                Column("$ per hour", f"topk(10, gpujob:job_cost:dollars_per_hour{{{TEAMS}}} > 0)", "currencyUSD"),
                 Column("tokens per $", f"gpujob:job_tokens_per_dollar:ratio{{{TEAMS}}}", "short"),
             ],
             width=8,
@@ -118,19 +118,21 @@ QUEUE: Final = Row(
             "All GPUJobs that exist.",
             [Query("sum by (state) (gpujob_jobs)", "{{state}}")],
             "short",
+            width=6,
             stacked=True,
         ),
         graph(
             "Time in the queue",
-            "From a job's creation until its child exists: the median and the slowest twentieth of those placed lately.",
+            "From creation until the child exists: median and slowest twentieth, over a time as long as the chosen range.",
             [
                 Query(
-                    f"histogram_quantile({q}, sum by (le) (rate(gpujob_queue_wait_seconds_bucket[$__rate_interval])))",
+                    f"histogram_quantile({q}, sum by (le) (increase(gpujob_queue_wait_seconds_bucket[$__range])))",
                     f"quantile {q}",
                 )
                 for q in (0.5, 0.95)
             ],
             "s",
+            width=6,
         ),
         graph(
             "Decisions",
@@ -142,6 +144,7 @@ QUEUE: Final = Row(
                 )
             ],
             "short",
+            width=6,
         ),
         graph(
             "Failed preflights",
@@ -151,6 +154,7 @@ QUEUE: Final = Row(
                 Query("sum(gpujob_jobs_preflight_failed) or vector(0)", "all"),
             ],
             "short",
+            width=6,
         ),
     ],
 )

@@ -7,7 +7,8 @@ from typing import Final
 from monitoring.dashboards.panels import Column, Query, Row, dashboard, graph, stat, table, variable
 
 THIS: Final = 'namespace=~"$namespace", job=~"$job"'
-BY_DEVICE: Final = "{{pod}} device {{device}}"
+PLACES: Final = f"max by (namespace, job, state, pool, vendor, accelerator, profile) (gpujob_job_info{{{THIS}}})"
+BY_DEVICE: Final = "{{node}} device {{device}}"
 
 STANDING: Final = Row(
     "How far",
@@ -41,13 +42,13 @@ STANDING: Final = Row(
         ),
         table(
             "Where it runs",
-            "Pool, device and state; 1 under `on GPU` if it trains on its GPUs, 0 if on the CPU.",
+            "Pool, device and state. A job that has ended holds no GPU; `on GPU` is No where it trains on the CPU.",
             ["namespace", "job", "state", "pool", "vendor", "accelerator", "profile"],
             [
                 Column(
                     "GPUs",
-                    f"max by (namespace, job, state, pool, vendor, accelerator, profile) (gpujob_job_info{{{THIS}}})"
-                    f" * on (namespace, job) group_left () max by (namespace, job) (gpujob_job_gpus{{{THIS}}})",
+                    f"{PLACES} * on (namespace, job) group_left () max by (namespace, job) (gpujob_job_gpus{{{THIS}}})"
+                    f" or {PLACES} * 0",
                     "short",
                 ),
                 Column("on GPU", f"max by (namespace, job) (gpujob_job_on_device{{{THIS}}})", "bool_yes_no"),
@@ -55,6 +56,7 @@ STANDING: Final = Row(
                     "$ per hour", f"sum by (namespace, job) (gpujob:job_cost:dollars_per_hour{{{THIS}}})", "currencyUSD"
                 ),
             ],
+            height=5,
         ),
     ],
 )

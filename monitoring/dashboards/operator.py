@@ -17,8 +17,9 @@ def _rate(counter: str, by: str = "") -> str:
 
 
 def _quantiles(histogram: str) -> list[Query]:
-    rate = _rate(f"{histogram}_bucket", "le")
-    return [Query(f"histogram_quantile({q}, {rate})", f"quantile {q}") for q in (0.5, 0.95, 0.99)]
+    """Over the chosen time: children are made too seldom for less."""
+    buckets = f"sum by (le) (increase({histogram}_bucket{{{THIS}}}[$__range]))"
+    return [Query(f"histogram_quantile({q}, {buckets})", f"quantile {q}") for q in (0.5, 0.95, 0.99)]
 
 
 OPERATOR: Final = dashboard(
@@ -103,7 +104,7 @@ OPERATOR: Final = dashboard(
                 ),
                 graph(
                     "From decision to child",
-                    "Until the child exists and the status says so: the operator's own time.",
+                    "The operator's own time until the child exists and the status says so, over a time as long as the chosen range.",
                     _quantiles("gpujob_placement_seconds"),
                     "s",
                 ),

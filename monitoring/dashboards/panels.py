@@ -63,9 +63,13 @@ class Column:
     unit: str
 
 
-def table(title: str, description: str, keys: Sequence[str], columns: Sequence[Column], width: int = 24) -> Json:
+def table(
+    title: str, description: str, keys: Sequence[str], columns: Sequence[Column], width: int = 24, height: int = 8
+) -> Json:
     """One line for each combination of labels, with several numbers; `keys` are the labels shown."""
-    panel = _panel("table", title, description, [Query(column.expr) for column in columns], "short", (width, 8), {})
+    panel = _panel(
+        "table", title, description, [Query(column.expr) for column in columns], "short", (width, height), {}
+    )
     letters = [target["refId"] for target in panel["targets"]]
     for target in panel["targets"]:
         target |= {"format": "table", "instant": True, "range": False}

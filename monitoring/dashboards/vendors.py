@@ -69,6 +69,7 @@ VENDORS: Final = dashboard(
                         Column("samples/s per GPU", f"{SAMPLES} / {GPUS}", "short"),
                         Column("joules per token", ENERGY, "joule"),
                     ],
+                    height=6,
                 ),
             ],
         ),

@@ -50,6 +50,7 @@ class Trial:
     """Series, and what shall come of them at some minute."""
 
     series: Series = field(default_factory=dict)
+    name: str = ""
     queries: list[dict[str, Any]] = field(default_factory=list)
     alerts: list[dict[str, Any]] = field(default_factory=list)
 
@@ -70,18 +71,27 @@ class Trial:
         self.alerts.append({"alertname": alert, "eval_time": f"{at}m", "exp_alerts": []})
         return self
 
-    def run(self, folder: Path, rules: Path = RULES) -> None:
+    def run(self, folder: Path) -> None:
         """Fails with what promtool says."""
+        run(folder, [self])
+
+    def as_test(self) -> dict[str, Any]:
+        """As in a file of tests."""
         assert self.queries or self.alerts, "nothing is asked"
-        test = {
+        return {
+            "name": self.name,
             "interval": "1m",
             "input_series": [{"series": series, "values": values} for series, values in self.series.items()],
             "promql_expr_test": self.queries,
             "alert_rule_test": self.alerts,
         }
-        path = folder / "test.yaml"
-        path.write_text(yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]}))
-        done = subprocess.run(
-            [program("promtool"), "test", "rules", str(path)], capture_output=True, text=True, check=False, timeout=60
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run(folder: Path, trials: Sequence[Trial]) -> None:
+    """All trials in one run of promtool, each on a fresh store; fails with what it says."""
+    path = folder / "test.yaml"
+    tests = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [trial.as_test() for trial in trials]}
+    path.write_text(yaml.safe_dump(tests))
+    command = [program("promtool"), "test", "rules", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr

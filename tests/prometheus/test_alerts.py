@@ -10,7 +10,7 @@ import pytest
 
 from monitoring.rules.alerts import ALERTS
 from monitoring.rules.rule import RUNBOOKS, Alert
-from tests.prometheus.promtool import ROOT, Series, Trial, selector
+from tests.prometheus.promtool import ROOT, Series, Trial, run, selector
 
 PAGES = ROOT / "docs" / "runbooks"
 ALL = {rule.alert: rule for rule in ALERTS.rules if isinstance(rule, Alert)}
@@ -244,22 +244,20 @@ def test_every_alert_is_seen_to_fire_and_not_to() -> None:
 
 
 @pytest.mark.parametrize("alert", ALL)
-def test_it_fires(alert: str, tmp_path: Path) -> None:
-    for number, case in enumerate(FIRES[alert]):
-        annotations = {
-            "summary": case.summary,
-            "description": case.description,
-            "runbook_url": f"{RUNBOOKS}/{ALL[alert].page}.md",
-        }
-        labels = {**case.labels, "severity": ALL[alert].severity}
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        Trial(case.series).fires(alert, at=case.at, labels=labels, annotations=annotations).run(folder)
+def test_it_fires_on_what_it_is_for_and_on_nothing_alike(alert: str, tmp_path: Path) -> None:
+    trials = [firing(alert, case) for case in FIRES[alert]]
+    trials += [Trial(series, because).is_silent(alert, at=at) for name, because, series, at in SILENT if name == alert]
+    run(tmp_path, trials)
 
 
-@pytest.mark.parametrize(("alert", "because", "series", "at"), SILENT, ids=[f"{a}-{b}" for a, b, *_ in SILENT])
-def test_it_is_silent(alert: str, because: str, series: Series, at: int, tmp_path: Path) -> None:
-    Trial(series).is_silent(alert, at=at).run(tmp_path)
+def firing(alert: str, case: Fires) -> Trial:
+    annotations = {
+        "summary": case.summary,
+        "description": case.description,
+        "runbook_url": f"{RUNBOOKS}/{ALL[alert].page}.md",
+    }
+    labels = {**case.labels, "severity": ALL[alert].severity}
+    return Trial(case.series).fires(alert, at=case.at, labels=labels, annotations=annotations)
 
 
 @pytest.mark.parametrize("alert", ALL)

@@ -189,8 +189,14 @@ def test_the_charts_dashboards_are_those_that_are_generated() -> None:
     assert all(board["uid"] == uid for uid, board in BOARDS.items())
 
 
-def test_a_series_in_a_panel_or_alert_is_one_that_is_told_or_recorded(target: Target) -> None:
+def test_a_series_in_a_panel_is_one_that_is_told_or_recorded(target: Target) -> None:
     assert {name for name, _ in selectors(target.expr)} <= known()
+
+
+def test_a_series_in_an_alert_or_a_record_of_jobs_is_one_that_is_told_or_recorded() -> None:
+    groups = {group["name"]: group["rules"] for group in yaml.safe_load(RULES.read_text())["groups"]}
+    exprs = [rule["expr"] for name in ("gpujob-jobs", "gpujob-alerts") for rule in groups[name]]
+    assert {name for expr in exprs for name, _ in selectors(expr)} - known() == set()
 
 
 def test_panels_lie_side_by_side_and_never_on_each_other(board: Json) -> None:
