@@ -131,7 +131,7 @@ class AllowDenyAccelerators(Shape):
     allow: Annotated[tuple[Word, ...], a_set(items=64)] = ()
     """Only these; all when empty."""
     deny: Annotated[tuple[Word, ...], a_set(items=64)] = ()
-    """None of these."""
+    """None of these; nothing is left out when empty."""
 
 
 class AllowDenyPools(Shape):
@@ -140,7 +140,7 @@ class AllowDenyPools(Shape):
     allow: Annotated[tuple[DnsName, ...], a_set(items=64)] = ()
     """Only these; all when empty."""
     deny: Annotated[tuple[DnsName, ...], a_set(items=64)] = ()
-    """None of these."""
+    """None of these; nothing is left out when empty."""
 
 
 class Probe(Shape):
@@ -190,7 +190,7 @@ class ShapeChoice(Shape):
     env: Annotated[tuple[EnvironmentVariable, ...], list_map("name", items=32)] = ()
     """Variables of this shape; they win over the job's own."""
     args: Annotated[tuple[Argument, ...], a_list(items=64)] = ()
-    """The program's arguments in this shape, instead of the job's."""
+    """The program's arguments in this shape, instead of the job's; the job's when empty."""
 
 
 class Telemetry(Shape):
@@ -228,7 +228,7 @@ class GPUJobSpec(Shape):
     framework: Framework | None = None
     """The framework and the versions that the code needs."""
     requires: Annotated[tuple[Word, ...], a_set(items=32)] = ()
-    """Features that device and image must have, for example BF16, FP8OCP, FlashAttention."""
+    """Features that device and image must have, for example BF16, FP8OCP, FlashAttention; none when empty."""
     images: Images | None = None
     """The user's own images instead of the catalog's."""
     nodes: Nodes | None = None
@@ -236,7 +236,8 @@ class GPUJobSpec(Shape):
     gpus_per_node: GPUsPerNode | None = None
     """GPUs of each pod; 1 when absent."""
     shapes: Annotated[tuple[ShapeChoice, ...], a_list(items=16)] = ()
-    """Whole-gang alternatives instead of nodes and gpusPerNode: the job runs as exactly one of them, on one vendor."""
+    """Whole-gang alternatives instead of nodes and gpusPerNode: the job runs as exactly one of them, on one vendor.
+    An empty list says nothing."""
     gpu_memory: Memory | None = None
     """Usable memory that each GPU must have, as the framework sees it: 80G fits an "80 GB" card, 80Gi does not."""
     model: Model | None = None

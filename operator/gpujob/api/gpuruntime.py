@@ -54,7 +54,7 @@ class GPURuntimeSpec(Shape):
     driver_window: DriverWindow | None = None
     """The amdgpu modules that a ROCm image runs on, as amd.com/gpu.driver-version says them (6.16.13); CUDA: minDriver."""
     cpu_architectures: Annotated[tuple[Literal["amd64", "arm64"], ...], a_set(items=4)] = ("amd64",)
-    """CPU architectures that the image exists for."""
+    """CPU architectures that the image exists for; amd64 when empty."""
     features: Annotated[tuple[Word, ...], a_set(items=64)] = ()
     """Features of the image, words of the catalog such as FlashAttention."""
     runs_as_non_root: Literal["True", "False", "Unknown"] = "Unknown"

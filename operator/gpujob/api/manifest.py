@@ -158,7 +158,7 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             what = "characters" if "string" in problem["type"] else "entries"
             number = bounds["min_length" if least else "max_length"]
             return (
-                "must not be empty"
+                "must not be empty; fill it in or take it out"
                 if least and number == 1
                 else f"must have at {'least' if least else 'most'} {number} {what}"
             )

@@ -160,7 +160,7 @@ class ClaimSpec(Shape):
     """The claim that is made for each pod."""
 
     access_modes: Annotated[tuple[AccessMode, ...], a_set(items=4)] = ()
-    """For example ReadWriteOnce."""
+    """At least one, for example ReadWriteOnce."""
     storage_class_name: ObjectName | None = None
     """The storage class; the cluster's default when absent."""
     resources: ClaimResources

@@ -40,6 +40,7 @@ from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.api.model import Model
 from gpujob.api.pods import (
     ClaimResources,
+    ClaimSpec,
     EnvironmentFrom,
     EnvironmentSource,
     EnvironmentVariable,
@@ -234,6 +235,15 @@ RULES: Final[tuple[Rule, ...]] = (
         lambda value: set(value.requests) == {"storage"},
     ),
     Rule(
+        ClaimSpec, "accessModes", "accessModes is empty, and no claim is made without one; write for example [ReadWriteOnce]",
+        "has(self.accessModes) && size(self.accessModes) > 0", lambda value: bool(value.access_modes),
+    ),
+    Rule(
+        GPUJobSpec, "command", "command begins with an empty word; write the program, or remove command to run the image's own",
+        "!has(self.command) || size(self.command) == 0 || self.command[0] != ''",
+        lambda value: not value.command or value.command[0] != "",
+    ),
+    Rule(
         Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",
         "!has(self.sharedMemory) || !has(self.memory) || !isQuantity(string(self.sharedMemory)) || "
         "!isQuantity(string(self.memory)) || "
@@ -294,7 +304,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         GPUJobSpec, "shapes", "shapes say nodes and gpusPerNode themselves; remove spec.nodes and spec.gpusPerNode, or shapes",
-        "!has(self.shapes) || (!has(self.nodes) && !has(self.gpusPerNode))",
+        "!has(self.shapes) || size(self.shapes) == 0 || (!has(self.nodes) && !has(self.gpusPerNode))",
         lambda value: not value.shapes or (value.nodes is None and value.gpus_per_node is None),
     ),
     Rule(

@@ -64,7 +64,7 @@ def test_a_word_of_another_kind_is_not_taken_for_one_of_a_job() -> None:
 
 
 def test_what_is_empty_must_not_be() -> None:
-    assert refusal({"workingDir": ""}) == "spec.workingDir: must not be empty"
+    assert refusal({"workingDir": ""}) == "spec.workingDir: must not be empty; fill it in or take it out"
 
 
 LINES = {

@@ -147,3 +147,10 @@ def test_devices_of_a_slice_that_cannot_be_read_are_said(change: Object, said: s
     spec = {"driver": "gpu.example.com", "pool": {"name": "p"}, "nodeName": "a", "devices": [{"name": "a"}]} | change
     raw = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}
     assert read_cluster([node("a", H100), raw]).unread == ((f"ResourceSlice s: {said}",) if said else ())
+
+
+def test_a_runtime_without_a_word_of_hosts_is_for_amd64() -> None:
+    framework = {"name": "pytorch", "version": "2.12.0"}
+    spec = {"image": "i", "backend": "CUDA", "backendVersion": "13.0", "framework": framework, "architectures": ["9.0"]}
+    (row,) = read_runtimes(runtime("mine", **spec, cpuArchitectures=[]))
+    assert (row.cpu_architectures, row.unreadable) == (("amd64",), "")
