@@ -14,6 +14,19 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "-"
 
 
+def place(candidate: Candidate) -> list[str]:
+    """Pool, accelerator, shape, free and all GPUs, memory of a device, price of the job."""
+    pool = candidate.pool
+    return [
+        pool.name,
+        pool.accelerator_id,
+        candidate.gang.shape,
+        f"{pool.free}/{pool.total}",
+        size(pool.memory),
+        money(candidate.price_per_hour),
+    ]
+
+
 def outcome(candidate: Candidate) -> str:
     """What became of a candidate, the chosen one ticked."""
     return f"✔ {candidate.outcome}" if candidate.outcome is Outcome.CHOSEN else candidate.outcome.value

@@ -82,14 +82,8 @@ def _plan(plan: Plan) -> Iterator[str]:
 
 
 def _row(candidate: Candidate) -> tuple[str, ...]:
-    pool = candidate.pool
     return (
-        pool.name,
-        pool.accelerator_id,
-        candidate.gang.shape,
-        f"{pool.free}/{pool.total}",
-        cells.size(pool.memory),
-        cells.money(candidate.price_per_hour),
+        *cells.place(candidate),
         cells.speed(candidate),
         cells.money(candidate.price_of_work),
         cells.outcome(candidate),

@@ -215,15 +215,9 @@ def _component(amount: int, most: int) -> str:
 
 
 def _candidate_row(candidate: Candidate, general: frozenset[Finding]) -> list[str]:
-    pool = candidate.pool
     reasons = [finding for finding in candidate.reasons if finding not in general]
     return [
-        pool.name,
-        pool.accelerator_id,
-        candidate.gang.shape,
-        f"{pool.free}/{pool.total}",
-        cells.size(pool.memory),
-        cells.money(candidate.price_per_hour),
+        *cells.place(candidate),
         cells.short(candidate.runtime.image),
         cells.outcome(candidate),
         reasons[0].message if reasons else "",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -68,3 +72,37 @@ def check_golden(name: str, text: str) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8"), f"{name} changed; UPDATE_GOLDEN=1 writes what is right now"
+
+
+def kubeconfig_of(address: str, **user: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": address}}],
+        "users": [{"name": "u", "user": user or {"token": "secret-token"}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+    }
+
+
+@contextmanager
+def served(answer: Callable[[str, str], tuple[int, Any]], folder: Path) -> Iterator[Path]:
+    """A kubeconfig of a server whose answers (status, body as bytes or JSON) are made from the URL and the token."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answer(self.path, self.headers.get("authorization", ""))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=listening.serve_forever, daemon=True).start()
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(kubeconfig_of(f"http://127.0.0.1:{listening.server_address[1]}")))
+    yield path
+    listening.shutdown()
+    listening.server_close()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 import yaml
-from cli_room import CATALOG, MIXED, Command, manifest
+from cli_room import CATALOG, MIXED, Command, kubeconfig_of, manifest, served
 from test_published_pools import published
 
 REMEDY = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
@@ -76,35 +73,8 @@ def server() -> Server:
 
 @pytest.fixture
 def kubeconfig(server: Server, tmp_path: Path) -> Iterator[Path]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = server.answer(self.path, self.headers.get("authorization", ""))
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=listening.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{listening.server_address[1]}"
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(kubeconfig_of(address)))
-    yield path
-    listening.shutdown()
-    listening.server_close()
-
-
-def kubeconfig_of(address: str, **user: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": address}}],
-        "users": [{"name": "u", "user": user or {"token": "secret-token"}}],
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-    }
+    with served(lambda url, token: server.answer(url, token), tmp_path) as path:
+        yield path
 
 
 @pytest.fixture

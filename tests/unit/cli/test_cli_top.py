@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
-import yaml
-from cli_room import Command
-from test_cli_live import kubeconfig_of
+from cli_room import Command, served
 
 from gpujob.cli.top import Trace, sparkline
 from gpujob.metrics.exposition import read_report
@@ -61,23 +56,11 @@ def answers() -> dict[str, tuple[int, Any]]:
 
 @pytest.fixture
 def kubeconfig(answers: dict[str, tuple[int, Any]], tmp_path: Path) -> Iterator[Path]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = answers.get(self.path.partition("?")[0], (404, {"message": "nothing here"}))
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+    def answer(url: str, token: str) -> tuple[int, Any]:
+        return answers.get(url.partition("?")[0], (404, {"message": "nothing here"}))
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=listening.serve_forever, daemon=True).start()
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(kubeconfig_of(f"http://127.0.0.1:{listening.server_address[1]}")))
-    yield path
-    listening.shutdown()
-    listening.server_close()
+    with served(answer, tmp_path) as path:
+        yield path
 
 
 def cells(out: str) -> list[list[str]]:
