@@ -39,7 +39,7 @@ total = sum(parameter.sum() for parameter in model.parameters()).detach()
 alike = [torch.zeros_like(total) for _ in range(world)]
 dist.all_gather(alike, total)
 print(json.dumps({"rank": rank, "world": world, "local": int(os.environ["LOCAL_RANK"]), "first": losses[0],
-                  "last": losses[-1], "alike": all(torch.equal(each, total) for each in alike)}), flush=True)
+                  "last": losses[-1], "alike": all(torch.equal(each, total) for each in alike)}) + "\\n", end="")
 dist.destroy_process_group()
 """
 

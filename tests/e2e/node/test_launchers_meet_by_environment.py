@@ -29,7 +29,7 @@ dist.init_process_group("gloo")
 total = torch.tensor([float(dist.get_rank())])
 dist.all_reduce(total)
 print(json.dumps({"rank": dist.get_rank(), "world": dist.get_world_size(), "local": int(os.environ["LOCAL_RANK"]),
-                  "sum": total.item()}), flush=True)
+                  "sum": total.item()}) + "\\n", end="")
 dist.destroy_process_group()
 """
 ACCELERATE = """
@@ -40,7 +40,7 @@ accelerator = Accelerator(cpu=True)
 model = accelerator.prepare(torch.nn.Linear(4, 1))
 total = accelerator.reduce(torch.tensor([float(accelerator.process_index)]), reduction="sum")
 print(json.dumps({"rank": accelerator.process_index, "world": accelerator.num_processes,
-                  "local": accelerator.local_process_index, "sum": total.item()}), flush=True)
+                  "local": accelerator.local_process_index, "sum": total.item()}) + "\\n", end="")
 accelerator.end_training()
 """
 BOTH = [[{"rank": rank, "world": 2, "local": 0, "sum": 1.0}] for rank in (0, 1)]

@@ -26,7 +26,11 @@ def raw_cluster() -> list[dict[str, Any]]:
             item["metadata"]["labels"]["team.example/rack"] = "r1"
             item["status"] |= {
                 "addresses": [{"address": SECRET}],
-                "nodeInfo": {"machineID": SECRET},
+                "nodeInfo": {
+                    "machineID": SECRET,
+                    "kubeletVersion": "v1.37.1",
+                    "containerRuntimeVersion": "cri-o://1.30.1",
+                },
                 "images": [SECRET],
             }
             item.setdefault("spec", {})["podCIDR"] = SECRET
@@ -107,6 +111,7 @@ def raw(tmp_path: Path) -> Path:
         {"requires": ["BF16"]},
         {"priorityClassName": "high", "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
         {"priorityClassName": "hihg"},
+        {"code": {"image": {"reference": "team.example/code:1"}}},
     ],
 )
 def test_a_capture_plans_as_the_cluster_does(
