@@ -376,7 +376,7 @@ class GPUJobStatus(Shape):
     """What the job has cost."""
     checkpoint: SavedCheckpoint | None = None
     """The last checkpoint that the program reported as safe."""
-    probes: Annotated[tuple[Trial, ...], list_map("pool", items=16)] = ()
+    probes: Annotated[tuple[Trial, ...], list_map("pool", "shape", items=16)] = ()
     """What the job's trials measured."""
     display: Display | None = None
     """Texts for kubectl get."""

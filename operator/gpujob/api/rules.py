@@ -430,7 +430,9 @@ def _repeated(entries: tuple[Any, ...], info: FieldInfo, path: str) -> Iterator[
         return
     seen: set[Any] = set()
     for index, entry in enumerate(entries):
-        word = getattr(entry, _attribute(type(entry), str(keys[0]))) if isinstance(keys, list) else entry
+        word = entry
+        if isinstance(keys, list):
+            word = " ".join(str(getattr(entry, _attribute(type(entry), str(key)))) for key in keys)
         if word in seen:
             yield f"{path}[{index}]", f"{word} is given twice; remove one"
         seen.add(word)

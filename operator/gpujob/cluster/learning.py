@@ -35,8 +35,8 @@ class Learning:
         known = {measurement.key for measurement in held.measurements}
         measurements = (*held.measurements, *(each for each in own if each.key not in known))
         learned = learned_of(profile, measurements, demand.work.precision.value)
-        failed = tuple(sorted(probing.failed(job.status)))
-        return replace(demand, learned=learned, probes_failed=failed, unread=held.unread)
+        failed, probed = tuple(sorted(probing.failed(job.status))), tuple(sorted(probing.tried(job.status)))
+        return replace(demand, learned=learned, probes_failed=failed, probed=probed, unread=held.unread)
 
     async def remember(self, job: JobRecord, child: ChildRecord) -> None:
         """Writes what a run measured into its profile, where it has one and measured enough."""

@@ -148,6 +148,8 @@ class Demand:
     """Steps of a trial on each device with room before the job is placed; None: no trials."""
     probes_failed: tuple[tuple[str, str], ...] = ()
     """Pools on which a trial failed, and what it said."""
+    probed: tuple[tuple[str, str], ...] = ()
+    """Devices and shapes of the job's own trials so far, whatever came of them."""
     trying: Trying | None = None
     """The pool that comes first whatever the objective says."""
 

@@ -24,6 +24,9 @@ HALF_LIFE: Final = 30 * 86400.0
 UNITS: Final = ("tokens", "samples", "steps")
 """What jobs count, the most telling first: a step of another shape may be other work."""
 
+LEAST: Final = 1e-6
+"""The slowest rate that is believed: one unit in eleven days. What is less divides to nothing."""
+
 MOST: Final = 1e18
 MOST_DOLLARS: Final = 10**9 * MICRO
 
@@ -199,7 +202,7 @@ def _run(entry: Mapping[str, Any]) -> Run | None:
         dollars = parse_dollars(str(entry["dollars"]), MOST_DOLLARS) if "dollars" in entry else None
     except (ValueError, BadQuantity, OverflowError):
         return None
-    if not math.isfinite(per_second) or not 0 < per_second <= MOST:
+    if not LEAST <= per_second <= MOST:
         return None
     return Run(per_second, ended, str(entry.get("job"))[:63], whole_number(entry.get("seconds")) or 0, dollars)
 

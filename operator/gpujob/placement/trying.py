@@ -28,6 +28,9 @@ rows is off by that much (catalog.throughput)."""
 ENOUGH: Final = 3
 """Runs after which a device counts as known: the middle of three is right though one of them was slow."""
 
+MOST_TRIALS: Final = 16
+"""Trials of one job, of which its status remembers every one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trying:
@@ -50,9 +53,12 @@ def with_trial(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
 
 
 def _probe(demand: Demand, fitting: Iterable[Candidate]) -> Trying | None:
-    """The cheapest place whose device and shape were not measured yet; nothing once all with room were."""
-    left = [candidate for candidate in _one_for_each_device(fitting) if not is_measured(demand, candidate)]
-    if not left:
+    """The cheapest place whose device and shape were not measured yet; nothing once all with room were.
+
+    A trial is made once: one that counted another unit than the others compares with nothing, and would again.
+    """
+    left = [c for c in _one_for_each_device(fitting) if not is_measured(demand, c) and not _was_probed(demand, c)]
+    if not left or len(demand.probed) >= MOST_TRIALS:
         return None
     first = min(left, key=lambda c: (c.price_per_hour is None, c.price_per_hour or 0, c.pool.name, c.gang.shape))
     why = f"probed for {counted(demand.probe_steps or 0, 'step')}, {counted(len(left) - 1, 'more pool')} to probe"
@@ -99,6 +105,10 @@ def _dollars_of_a_run(demand: Demand, candidate: Candidate) -> int | None:
 def is_measured(demand: Demand, candidate: Candidate) -> bool:
     """Whether an earlier run measured exactly this device in this shape."""
     return runs_on(demand, candidate) > 0
+
+
+def _was_probed(demand: Demand, candidate: Candidate) -> bool:
+    return (candidate.pool.device, candidate.gang.shape) in demand.probed
 
 
 def runs_on(demand: Demand, candidate: Candidate) -> int:

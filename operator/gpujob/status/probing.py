@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from gpujob.placement.learned import UNITS, Measurement, figure, read_measurements
+from gpujob.placement.learned import LEAST, UNITS, Measurement, figure, read_measurements
+from gpujob.placement.trying import MOST_TRIALS
 from gpujob.status.patience import read_time, write_time
 from gpujob.status.progress import Measured
 from gpujob.status.records import ChildRecord, JobRecord
@@ -15,9 +16,6 @@ from gpujob.untrusted import table, tables, whole_number
 
 LONGEST: Final = 900.0
 """Seconds after which a trial that does not reach its steps is ended."""
-
-REMEMBERED: Final = 16
-"""Trials that a status remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +41,14 @@ def steps_of(child: ChildRecord) -> int | None:
 
 
 def result(job: JobRecord, child: ChildRecord, measured: Measured | None, now: datetime) -> Result | None:
-    """The result of a trial that runs, once it is over; None while it goes on."""
+    """The result of a trial that runs, once it is over; None while it goes on, and where its program has ended by itself."""
     steps, pool = steps_of(child), str(child.hint.placement.get("pool", ""))
     begun = read_time(job.status.get("startTime"))
-    if steps is None or begun is None:
+    if steps is None or begun is None or child.ended:
         return None
     over = (now - begun).total_seconds() >= LONGEST
     rates = measured.rates if measured else {}
-    unit = next((word for word in UNITS if rates.get(word, 0.0) > 0), None)
+    unit = next((word for word in UNITS if rates.get(word, 0.0) >= LEAST), None)
     done = measured is not None and measured.counters.get("steps", 0.0) >= steps
     if unit is not None and (done or over):
         return Result(pool, unit, rates[unit])
@@ -81,8 +79,9 @@ def with_result(
         if result.failed
         else {"unit": result.unit, "perSecond": f"{result.per_second:.6g}"}
     )
-    others = [dict(each) for each in tables(status, "probes") if each.get("pool") != result.pool]
-    return [*others, entry][-REMEMBERED:]
+    place = entry["pool"], entry["shape"]
+    others = [dict(each) for each in tables(status, "probes") if (each.get("pool"), each.get("shape")) != place]
+    return [*others, entry][-MOST_TRIALS:]
 
 
 def measurements(status: Mapping[str, Any]) -> tuple[Measurement, ...]:
@@ -101,6 +100,14 @@ def failed(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         pool, said = entry.get("pool"), entry.get("failed")
         if isinstance(pool, str) and isinstance(said, str) and said:
             yield pool, said[:256]
+
+
+def tried(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The devices and shapes of the job's trials so far."""
+    for entry in tables(status, "probes")[:MOST_TRIALS]:
+        device, shape = entry.get("device"), entry.get("shape")
+        if isinstance(device, str) and isinstance(shape, str):
+            yield device, shape
 
 
 def is_trial(status: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpujob.placement.learned import UNITS, Measurement, Run, figure
+from gpujob.placement.learned import LEAST, UNITS, Measurement, Run, figure
 from gpujob.quantity import exact_dollars
 from gpujob.status.patience import write_time
 from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, Label
@@ -42,14 +42,19 @@ class Ran:
 
 def after_run(namespace: str, name: str, measurements: Sequence[Measurement], ran: Ran) -> dict[str, Any] | None:
     """The GPUJobProfile object with the run in it; None where that adds nothing (too short, nothing counted, known)."""
-    unit = next((word for word in UNITS if ran.rates.get(word, 0.0) > 0), None)
+    unit = next((word for word in UNITS if ran.rates.get(word, 0.0) >= LEAST), None)
     if unit is None or ran.seconds < LEAST_SECONDS:
         return None
     if any(run.job == ran.job for measurement in measurements for run in measurement.runs):
         return None
     run = Run(ran.rates[unit], ran.ended.timestamp(), ran.job, ran.seconds, ran.dollars)
     one = Measurement(ran.device, ran.accelerator, ran.shape, ran.precision, unit, (run,), 1)
-    return _object(namespace, name, _added(measurements, one))
+    return _object(namespace, name, _added([_by_now(m, one.runs[0].ended) for m in measurements], one))
+
+
+def _by_now(measurement: Measurement, now: float) -> Measurement:
+    """A measurement without times to come: a clock that was once ahead would else make its runs the newest for years."""
+    return replace(measurement, runs=tuple(replace(run, ended=min(run.ended, now)) for run in measurement.runs))
 
 
 def _added(measurements: Sequence[Measurement], one: Measurement) -> list[Measurement]:

@@ -16,6 +16,7 @@ from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.learned import Learned, Measurement, Run, learned_of, read_measurements, weighted_median
+from gpujob.placement.trying import MOST_TRIALS
 from gpujob.schedule.queue import Answer
 from gpujob.vocabulary import Verdict
 
@@ -137,6 +138,21 @@ def test_a_probe_visits_each_device_with_room_and_then_takes_the_best() -> None:
     assert last.choice.candidate.pool.accelerator_id == "H100-SXM"
 
 
+def test_a_trial_that_counted_another_unit_is_not_made_again() -> None:
+    wish = replace(demand(), probe_steps=50)
+    mixed = [measured("MI300X", 500), measured("H100-SXM", 2, unit="steps")]
+    told = replace(wish, learned=learned_of("", mixed, "Mixed"), probed=(("H100-SXM", "1x1"), ("MI300X", "1x1")))
+    decision = placed(told)
+    assert decision.demand.trying is None
+    assert decision.choice is not None
+
+
+def test_trials_are_bounded_in_number() -> None:
+    many = tuple((f"device-{number}", "1x1") for number in range(MOST_TRIALS))
+    assert placed(replace(demand(), probe_steps=50, probed=many[:-1])).demand.trying is not None
+    assert placed(replace(demand(), probe_steps=50, probed=many)).demand.trying is None
+
+
 def test_a_pool_where_the_trial_failed_is_not_taken() -> None:
     names = {pool.accelerator_id: pool.name for pool in TWO.pools}
     wish = replace(demand(), probe_steps=50, probes_failed=((names["MI300X"], "pod x failed with exit code 1"),))
@@ -187,6 +203,7 @@ GOOD = {
         {"runs": [{"perSecond": "-1", "time": "2026-01-01T00:00:00Z"}]},
         {"runs": [{"perSecond": "nan", "time": "2026-01-01T00:00:00Z"}]},
         {"runs": [{"perSecond": "1", "time": "yesterday"}]},
+        {"runs": [{"perSecond": "5e-324", "time": "2026-01-01T00:00:00Z"}]},
         {"runs": [{"perSecond": "1", "time": "2026-01-01T00:00:00Z", "dollars": "much"}]},
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -77,6 +78,14 @@ def test_a_profile_stays_small() -> None:
     assert len(orjson.dumps(found)) < 100_000
 
 
+def test_a_run_of_a_clock_that_was_ahead_does_not_stay_the_newest() -> None:
+    ahead = replace(ran(0, tokens=9.0), ended=NOW + timedelta(days=30_000))
+    found = after(ahead, *(ran(number) for number in range(1, 12)))
+    (measurement,) = found["status"]["measurements"]
+    assert measurement["perSecond"] == "2553"
+    assert "job-0" not in {run["job"] for run in measurement["runs"]}
+
+
 def trial(ended: str = "", **placement: Any) -> ChildRecord:
     hint = {
         "pool": "mi300x", "vendor": "AMD", "accelerator": "MI300X", "nodes": 2, "gpusPerNode": 8, "image": "i",
@@ -100,6 +109,7 @@ def job(**status: Any) -> JobRecord:
         (49, 2553.0, 5, None),
         (50, 2553.0, 5, "the trial on pool mi300x measured 2,553 tokens/s"),
         (50, 0.0, 5, None),
+        (50, 1e-320, 5, None),
         (3, 12.0, 15, "the trial on pool mi300x measured 12 tokens/s"),
         (0, 0.0, 15, "the trial on pool mi300x failed: no step was measured within 900 seconds"),
     ],
@@ -115,6 +125,20 @@ def test_a_trial_is_over_after_its_steps_or_its_time(
 def test_the_real_run_and_one_that_did_not_start_are_no_trials() -> None:
     assert probing.result(job(), trial(probe=None), None, NOW + timedelta(days=1)) is None
     assert probing.result(job(startTime=None), trial(), None, NOW + timedelta(days=1)) is None
+
+
+def test_a_trial_whose_program_has_ended_was_the_whole_job() -> None:
+    measured = Measured(at=NOW, counters={"steps": 60.0}, rates={"tokens": 2553.0})
+    assert probing.result(job(), trial(ended="Complete"), measured, NOW + timedelta(minutes=5)) is None
+    assert probing.result(job(), trial(ended="Complete"), None, NOW + timedelta(days=1)) is None
+
+
+def test_trials_of_one_pool_in_two_shapes_are_both_remembered() -> None:
+    first, second = trial(nodes=1), trial(nodes=2)
+    result, probes = probing.Result("mi300x", "tokens", 10.0), []
+    for child in (first, second, first):
+        probes = probing.with_result({"probes": probes}, child, result, "Mixed", NOW)
+    assert sorted(probing.tried({"probes": probes})) == [("MI300X", "1x8"), ("MI300X", "2x8")]
 
 
 def test_a_job_after_a_trial_waits_for_the_next_and_keeps_what_was_measured_and_paid() -> None:
@@ -143,3 +167,4 @@ def test_a_job_after_a_trial_waits_for_the_next_and_keeps_what_was_measured_and_
 def test_trials_that_somebody_forged_are_none(probes: Any) -> None:
     assert probing.measurements({"probes": probes}) == ()
     assert list(probing.failed({"probes": probes})) == []
+    assert list(probing.tried({"probes": probes})) == []
