@@ -18,7 +18,7 @@ from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Change, Decision, Fix
 from gpujob.placement.demand import Demand
-from gpujob.placement.lighter import lighter_model
+from gpujob.placement.lighter import fewer_for_model, lighter_model
 from gpujob.placement.quota_repairs import within_quota
 from gpujob.placement.sizes import less_memory, smaller_disk, smaller_gang, smaller_pods, whole_nodes
 from gpujob.placement.typos import meant_words
@@ -58,14 +58,14 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.DEVICE_EXCLUDED: (more_devices,),
     Reason.SHARED_DEVICE: (more_devices,),
     Reason.CAPACITY_TYPE_EXCLUDED: (more_capacity_types,),
-    Reason.PRICE_CAP: (higher_price,),
+    Reason.PRICE_CAP: (higher_price, fewer_for_model),
     Reason.PRICE_UNKNOWN: (higher_price,),
-    Reason.POOL_TOO_SMALL: (smaller_gang,),
+    Reason.POOL_TOO_SMALL: (smaller_gang, fewer_for_model),
     Reason.WHOLE_NODES_ONLY: (whole_nodes,),
-    Reason.TAINT_NOT_TOLERATED: (smaller_gang,),
-    Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang),
+    Reason.TAINT_NOT_TOLERATED: (smaller_gang, fewer_for_model),
+    Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang, fewer_for_model),
     Reason.DISK_TOO_SMALL: (smaller_disk, smaller_gang),
-    Reason.QUOTA_EXCEEDED: (within_quota,),
+    Reason.QUOTA_EXCEEDED: (within_quota, fewer_for_model),
     Reason.PRECISION_UNSUPPORTED: (fewer_features, other_precision),
     Reason.FRAMEWORK_UNSUPPORTED: (fewer_features, other_versions, catalog_images),
     Reason.ARCH_UNSUPPORTED: (catalog_images,),

@@ -47,6 +47,12 @@ def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
             yield proposed(0.7 + place / 20, "spec.model.method", model.method.value, method.value, changed)
 
 
+def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """What lets fewer devices hold a model, where their number follows from it."""
+    if demand.sized_by_model and candidate.gang.gpus > 1:
+        yield from lighter_model(demand, candidate, fleet, catalog)
+
+
 def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Iterator[Proposal]:
     """The model sharded over the GPUs that the job has, over as many as it takes, or over more."""
     gang = candidate.gang
