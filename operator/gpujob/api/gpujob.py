@@ -1,4 +1,4 @@
-"""GPUJob: what a user asks for, and what became of it. No word of a vendor is needed.
+"""GPUJob: what a user asks for; what became of it is in `gpujob_status`. No word of a vendor is needed.
 
 Only fields that act are here; the docstring under a field is what `kubectl explain` prints.
 """
@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpujob.api.conditions import Condition
-from gpujob.api.measured import Cost, Progress, SavedCheckpoint, Throughput, Trial
+from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.model import Model
 from gpujob.api.pods import (
     EnvironmentFrom,
@@ -267,119 +266,6 @@ class GPUJobSpec(Shape):
     """How the job's speed is measured."""
     termination_grace_period_seconds: Annotated[int, Field(ge=0, le=3600)] | None = None
     """Seconds between SIGTERM and SIGKILL; 30 when absent."""
-
-
-class PlacementStatus(Shape):
-    """The choice that was made."""
-
-    pool: Annotated[str, Field(max_length=253)]
-    """The pool."""
-    vendor: Annotated[str, Field(max_length=16)]
-    """AMD or NVIDIA."""
-    accelerator: Annotated[str, Field(max_length=63)]
-    """The accelerator's catalog id."""
-    device: Annotated[str, Field(max_length=128)] | None = None
-    """The device where it is a part of the accelerator, for example MI300X cpx_nps4."""
-    probe: int | None = None
-    """Steps after which this run ends, since it is a trial; absent for the real run."""
-    nodes: int
-    """Number of nodes."""
-    gpus_per_node: int
-    """GPUs of each pod."""
-    node_names: Annotated[tuple[DnsName, ...], a_list(items=1024)] = ()
-    """The nodes that the pods are pinned to."""
-    provision: bool | None = None
-    """True: nodes must be added by an autoscaler first; the pods wait for any nodes of the pool."""
-    image: Annotated[str, Field(max_length=512)]
-    """The container image."""
-    runtime: Annotated[str, Field(max_length=253)]
-    """The GPURuntime behind the image, or `own`."""
-    price_per_hour: Annotated[str, Field(max_length=24)] | None = None
-    """US dollars an hour for the whole job; absent when no price is known."""
-    price_source: Annotated[str, Field(max_length=256)] | None = None
-    """Where the price comes from, with its date."""
-    message: Annotated[str, Field(max_length=256)] | None = None
-    """Why this pool, in one sentence."""
-    digest: Annotated[str, Field(max_length=64)] | None = None
-    """A digest of the decision."""
-
-
-class CandidateStatus(Shape):
-    """What became of one candidate (pool × runtime × shape)."""
-
-    pool: Annotated[str, Field(max_length=253)]
-    """The pool."""
-    runtime: Annotated[str, Field(max_length=253)]
-    """The GPURuntime, or `own`."""
-    shape: Annotated[str, Field(max_length=16)]
-    """Nodes x GPUs per node."""
-    outcome: Annotated[str, Field(max_length=16)]
-    """Chosen, Fits, Busy, Misconfigured or Rejected."""
-    reason: Annotated[str, Field(max_length=64)] | None = None
-    """The first reason, one word."""
-    message: Annotated[str, Field(max_length=512)] | None = None
-    """The first reason with its numbers."""
-
-
-class ExcludedPool(Shape):
-    """A pool that is not waited for, since its nodes did not come."""
-
-    name: DnsName
-    """The pool."""
-    until: Annotated[str, Field(max_length=32)]
-    """When it is tried again."""
-
-
-class Display(Shape):
-    """Texts for `kubectl get`, which cannot compute."""
-
-    accelerator: Annotated[str, Field(max_length=80)] | None = None
-    """For example 2×8 MI300X."""
-    progress: Annotated[str, Field(max_length=32)] | None = None
-    """For example 42 %, or step 1200 where the program does not say how long it is."""
-    throughput: Annotated[str, Field(max_length=32)] | None = None
-    """For example 2553 tok/s."""
-    cost: Annotated[str, Field(max_length=32)] | None = None
-    """For example $1.23."""
-    reason: Annotated[str, Field(max_length=64)] | None = None
-    """The reason of the condition that explains the state."""
-
-
-class GPUJobStatus(Shape):
-    """What became of the job; written by the operator only."""
-
-    state: Annotated[str, Field(max_length=16)] | None = None
-    """Queued, Placed, Starting, Running, Suspended, Succeeded, Failed, Misconfigured or Impossible."""
-    conditions: Annotated[tuple[Condition, ...], list_map("type", items=16)] = ()
-    """Placed, PreflightPassed, Running, Complete, Failed, Suspended: each with a reason and one sentence."""
-    placement: PlacementStatus | None = None
-    """The choice that was made."""
-    candidates: Annotated[tuple[CandidateStatus, ...], a_list(items=8)] = ()
-    """The choice and the next best candidates; all of them: kubectl gpujob plan."""
-    observed_generation: int | None = None
-    """The generation of the spec that this status is about."""
-    start_time: Annotated[str, Field(max_length=32)] | None = None
-    """When all pods first ran."""
-    completion_time: Annotated[str, Field(max_length=32)] | None = None
-    """When the job ended."""
-    job_name: Annotated[str, Field(max_length=63)] | None = None
-    """The child Job of the current attempt."""
-    attempt: int | None = None
-    """The number of the current attempt, from 1."""
-    excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
-    """Pools whose nodes did not come, and when they are tried again."""
-    progress: Progress | None = None
-    """How far the job is, written on every 5 percent or every 5 minutes."""
-    throughput: Throughput | None = None
-    """How fast the job is."""
-    cost: Cost | None = None
-    """What the job has cost."""
-    checkpoint: SavedCheckpoint | None = None
-    """The last checkpoint that the program reported as safe."""
-    probes: Annotated[tuple[Trial, ...], list_map("pool", "shape", items=16)] = ()
-    """What the job's trials measured."""
-    display: Display | None = None
-    """Texts for kubectl get."""
 
 
 class GPUJob(Shape):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpujob.api.gpujob import GPUJobStatus
+from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.fleet.objects import MOST_DEVICES, Pod, Resources, read_pod
 from gpujob.fleet.usage import Promise, promises_of
 from gpujob.status.preflight import Check, read_check

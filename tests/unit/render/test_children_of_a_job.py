@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from samples import H100, MI300X, UID, choice_of, job_of
 
-from gpujob.api.gpujob import GPUJob, PlacementStatus
+from gpujob.api.gpujob import GPUJob
+from gpujob.api.gpujob_status import PlacementStatus
 from gpujob.fleet.objects import Resources, read_pod
 from gpujob.placement.decision import Choice
 from gpujob.quantity import GI, MI

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gpujob.api.gpujob import GPUJobStatus
+from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.gpujobprofile import GPUJobProfile
 from gpujob.placement.learned import read_profile
 from gpujob.status import probing, report

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gpujob.api.gpujob import GPUJobStatus
+from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.status import cost, progress, report, telemetry
 from gpujob.status.observe import Observation
 from gpujob.status.progress import Measured

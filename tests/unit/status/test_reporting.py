@@ -8,7 +8,7 @@ import orjson
 import pytest
 from builders import ANY_IMAGES, H100, MI300X, decision, demand, fleet, gpupool, node
 
-from gpujob.api.gpujob import GPUJobStatus
+from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.gpupool import GPUPoolStatus
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
