@@ -53,6 +53,7 @@ from gpujob.api.pods import (
     VolumeMount,
 )
 from gpujob.quantity import parse_bytes
+from gpujob.vocabulary import REPORT_OPTIMIZER
 
 Holds = Callable[[Any], bool]
 
@@ -89,7 +90,7 @@ def _attribute(model: type[BaseModel], alias: str) -> str:
 
 
 def _reserved(value: EnvironmentVariable) -> bool:
-    return not value.name.startswith(("GPUJOB_", "PET_"))
+    return value.name == REPORT_OPTIMIZER or not value.name.startswith(("GPUJOB_", "PET_"))
 
 
 DEVICE_LISTS: Final = ("NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES")
@@ -211,7 +212,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         EnvironmentVariable, "name", "GPUJOB_* and PET_* are set by the operator; use another name",
-        "!self.name.startsWith('GPUJOB_') && !self.name.startsWith('PET_')", _reserved,
+        f"self.name == '{REPORT_OPTIMIZER}' || !self.name.startsWith('GPUJOB_') && !self.name.startsWith('PET_')", _reserved,
     ),
     Rule(
         EnvironmentVariable, "name", "NVIDIA_VISIBLE_DEVICES and AMD_VISIBLE_DEVICES are set by the device plugin, which gives the "

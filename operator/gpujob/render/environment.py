@@ -10,7 +10,7 @@ from gpujob.api.shapes import Shape
 from gpujob.catalog.architecture import OVERRIDE
 from gpujob.render import amd, folders, host, nvidia, torchrun
 from gpujob.render.attempt import Attempt, Manifest
-from gpujob.vocabulary import Backend, Reason
+from gpujob.vocabulary import REPORT_OPTIMIZER, Backend, Reason
 
 RESERVED_PREFIXES: Final = ("GPUJOB_", "PET_")
 
@@ -79,7 +79,8 @@ def _overridden(attempt: Attempt) -> bool:
 
 def _reserved(name: str) -> bool:
     """Whether nobody else may set it: a user's NVIDIA_VISIBLE_DEVICES could name devices of another pod."""
-    return name.startswith(RESERVED_PREFIXES) or name == nvidia.VISIBLE_DEVICES
+    ours = name.startswith(RESERVED_PREFIXES) and name != REPORT_OPTIMIZER
+    return ours or name == nvidia.VISIBLE_DEVICES
 
 
 def _merged(entries: Iterable[Manifest]) -> list[Manifest]:

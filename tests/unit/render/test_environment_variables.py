@@ -42,6 +42,11 @@ def test_the_user_wins_over_defaults(name: str) -> None:
     assert variables(job, choice_of(MI300X, "n"))[name] == "7"
 
 
+def test_a_job_may_keep_the_reporter_out_of_its_optimizer() -> None:
+    job = job_of(env=[{"name": "GPUJOB_REPORT_OPTIMIZER", "value": "Off"}])
+    assert variables(job, choice_of(H100, "n"))["GPUJOB_REPORT_OPTIMIZER"] == "Off"
+
+
 @pytest.mark.parametrize("name", ["PET_NNODES", "GPUJOB_NAME"])
 def test_nobody_overrides_what_the_operator_says(name: str) -> None:
     # The API refuses it from users; a pool's variables are an admin's and are not looked at there.
