@@ -73,7 +73,7 @@ class Trial(Shape):
     unit: Annotated[str, Field(max_length=16)] | None = None
     """What was counted: tokens, samples or steps."""
     per_second: Amount | None = None
-    """Units a second of the whole job; absent when the trial failed."""
+    """Units a second of the whole job; absent when the trial failed or told of no step."""
     failed: Annotated[str, Field(max_length=256)] | None = None
     """Why it failed."""
     time: Time

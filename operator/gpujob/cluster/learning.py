@@ -28,14 +28,15 @@ class Learning:
 
     def informed(self, job: JobRecord, demand: Demand) -> Demand:
         """The demand with what earlier runs and the job's own trials measured, and the pools on which trials failed."""
-        own, profile = probing.measurements(job.status), _profile(job)
-        if not own and not profile and not job.status.get("probes"):
+        status = {"probes": probing.kept(job)}
+        own, profile = probing.measurements(status), _profile(job)
+        if not own and not profile and not status["probes"]:
             return demand
         held = self._held(job.namespace, profile)
         known = {measurement.key for measurement in held.measurements}
         measurements = (*held.measurements, *(each for each in own if each.key not in known))
         learned = learned_of(profile, measurements, demand.work.precision.value)
-        failed, probed = tuple(sorted(probing.failed(job.status))), tuple(sorted(probing.tried(job.status)))
+        failed, probed = tuple(sorted(probing.failed(status))), tuple(sorted(probing.tried(status)))
         return replace(demand, learned=learned, probes_failed=failed, probed=probed, unread=held.unread)
 
     async def remember(self, job: JobRecord, child: ChildRecord) -> None:

@@ -81,6 +81,8 @@ class Steps:
         seen = Observation(State.PLACED, Reason.PLACED, f"child Job {child.name} is created")
         status = report.placed(job, child, seen, decision if created else None, self._desk.now())
         self._desk.queue.discard(job.uid)
+        # What the attempt before reported says nothing of this one.
+        self._desk.telemetry.pop(job.uid, None)
         await self.write(job, status)
         if created:
             self._desk.tally.placing.observe(self._desk.clock() - began)
@@ -113,7 +115,7 @@ class Steps:
         precision = wish.demand.work.precision.value if wish.demand else ""
         if not result.failed:
             await self._learning.remember(job, child)
-        probes = probing.with_result(job.status, child, result, precision, now)
+        probes = probing.with_result({"probes": probing.kept(job)}, child, result, precision, now)
         self._desk.telemetry.pop(job.uid, None)
         await self.write(job, report.probed(job, child, result.sentence, probes, now))
 

@@ -20,7 +20,7 @@ LONGEST: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one trial: a rate in a unit, or what went wrong."""
+    """What became of one trial: a rate in a unit, what went wrong, or neither, where nothing could be measured."""
 
     pool: str
     unit: str = ""
@@ -32,6 +32,10 @@ class Result:
         """For the Placed condition."""
         if self.failed:
             return f"the trial on pool {self.pool} failed: {self.failed}"
+        if not self.unit:
+            return (
+                f"the trial on pool {self.pool} told of no step within {LONGEST:g} seconds; its program needs to report"
+            )
         return f"the trial on pool {self.pool} measured {figure(self.per_second)} {self.unit}/s"
 
 
@@ -52,7 +56,8 @@ def result(job: JobRecord, child: ChildRecord, measured: Measured | None, now: d
     done = measured is not None and measured.counters.get("steps", 0.0) >= steps
     if unit is not None and (done or over):
         return Result(pool, unit, rates[unit])
-    return Result(pool, failed=f"no step was measured within {LONGEST:g} seconds") if over else None
+    # No fault of the pool: a program that does not report, or one that cannot be reached, tells of a step nowhere.
+    return Result(pool) if over else None
 
 
 def seconds_left(job: JobRecord, now: datetime) -> float:
@@ -74,14 +79,19 @@ def with_result(
         "precision": precision,
         "time": write_time(now),
     }
-    entry |= (
-        {"failed": result.failed[:256]}
-        if result.failed
-        else {"unit": result.unit, "perSecond": f"{result.per_second:.6g}"}
-    )
+    if result.failed:
+        entry["failed"] = result.failed[:256]
+    elif result.unit:
+        entry |= {"unit": result.unit, "perSecond": f"{result.per_second:.6g}"}
     place = entry["pool"], entry["shape"]
     others = [dict(each) for each in tables(status, "probes") if (each.get("pool"), each.get("shape")) != place]
     return [*others, entry][-MOST_TRIALS:]
+
+
+def kept(job: JobRecord) -> list[dict[str, Any]]:
+    """status.probes without trials that failed before the job was edited: the edit may have mended why."""
+    edited = job.status.get("observedGeneration") != job.generation
+    return [dict(each) for each in tables(job.status, "probes") if not (edited and each.get("failed"))]
 
 
 def measurements(status: Mapping[str, Any]) -> tuple[Measurement, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gpujob.placement import explain
 from gpujob.placement.decision import Candidate, Decision
-from gpujob.status import conditions, cost, progress
+from gpujob.status import conditions, cost, probing, progress
 from gpujob.status.conditions import Claim
 from gpujob.status.observe import Observation
 from gpujob.status.patience import read_time, with_pool_away, write_time
@@ -217,7 +217,7 @@ def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reaso
         "excludedPools": list(job.status.get("excludedPools") or []),
         "cost": dict(table(job.status, "cost")),
         "checkpoint": dict(table(job.status, "checkpoint")),
-        "probes": [dict(each) for each in tables(job.status, "probes")],
+        "probes": probing.kept(job),
         "display": {"reason": reason.value, **progress.display({"cost": table(job.status, "cost")})},
     }
 

@@ -97,10 +97,9 @@ def trial(ended: str = "", **placement: Any) -> ChildRecord:
     return read_child({"metadata": metadata, "spec": {}, "status": status})
 
 
-def job(**status: Any) -> JobRecord:
-    return read_job(
-        {"metadata": {"name": "j", "uid": "u"}, "spec": {}, "status": {"startTime": "2026-01-01T12:00:00Z", **status}}
-    )
+def job(generation: int = 1, **status: Any) -> JobRecord:
+    metadata = {"name": "j", "uid": "u", "generation": generation}
+    return read_job({"metadata": metadata, "spec": {}, "status": {"startTime": "2026-01-01T12:00:00Z", **status}})
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ def job(**status: Any) -> JobRecord:
         (50, 0.0, 5, None),
         (50, 1e-320, 5, None),
         (3, 12.0, 15, "the trial on pool mi300x measured 12 tokens/s"),
-        (0, 0.0, 15, "the trial on pool mi300x failed: no step was measured within 900 seconds"),
+        (0, 0.0, 15, "the trial on pool mi300x told of no step within 900 seconds; its program needs to report"),
     ],
 )
 def test_a_trial_is_over_after_its_steps_or_its_time(
@@ -131,6 +130,22 @@ def test_a_trial_whose_program_has_ended_was_the_whole_job() -> None:
     measured = Measured(at=NOW, counters={"steps": 60.0}, rates={"tokens": 2553.0})
     assert probing.result(job(), trial(ended="Complete"), measured, NOW + timedelta(minutes=5)) is None
     assert probing.result(job(), trial(ended="Complete"), None, NOW + timedelta(days=1)) is None
+
+
+def test_a_trial_that_told_of_no_step_is_over_and_excludes_no_pool() -> None:
+    result = probing.result(job(), trial(), None, NOW + timedelta(minutes=15))
+    assert result is not None
+    status = {"probes": probing.with_result({}, trial(), result, "Mixed", NOW)}
+    GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
+    assert (list(probing.failed(status)), probing.measurements(status)) == ([], ())
+    assert list(probing.tried(status)) == [("MI300X", "2x8")]
+
+
+def test_an_edit_of_the_job_forgets_trials_that_failed_and_keeps_what_was_measured() -> None:
+    probes = [{"pool": "a", "perSecond": "1"}, {"pool": "b", "failed": "no such file"}]
+    held = {"probes": probes, "observedGeneration": 1}
+    assert probing.kept(job(1, **held)) == probes
+    assert probing.kept(job(2, **held)) == probes[:1]
 
 
 def test_trials_of_one_pool_in_two_shapes_are_both_remembered() -> None:
