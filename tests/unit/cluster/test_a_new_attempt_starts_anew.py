@@ -1,0 +1,53 @@
+"""What one attempt reported is not told of the next one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from builders import MI300X, fleet, node
+
+from gpujob.catalog.load import load_catalog
+from gpujob.cluster.book import Book
+from gpujob.cluster.delivery import Delivery
+from gpujob.cluster.desk import Desk
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.learning import Learning
+from gpujob.cluster.mirror import Mirror
+from gpujob.cluster.steps import Steps
+from gpujob.cluster.writer import Writer
+from gpujob.render.runner import Runner
+from gpujob.schedule.queue import Answer
+from gpujob.status.progress import Measured
+from gpujob.status.records import read_job
+from gpujob.status.telemetry import Telemetry
+
+RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
+
+
+class Server:
+    """Takes what is written, and keeps the status."""
+
+    status: Any = None
+
+    async def create(self, path: str, body: Any) -> Any:
+        return {**body, "metadata": {**body["metadata"], "uid": "c", "resourceVersion": "7"}}
+
+    async def patch(self, path: str, body: Any, kind: str = "", *, params: Any = None) -> Any:
+        self.status = body.get("status")
+        return {**body, "metadata": {"name": "j", "namespace": "team", "uid": "u", "resourceVersion": "8"}}
+
+
+async def test_what_the_last_attempt_reported_is_forgotten_when_the_next_one_is_made() -> None:
+    server, mirror = Server(), Mirror(mirrored(RUNNER.name))
+    desk = Desk(Book(mirror, load_catalog()))
+    writer = Writer(server, mirror, lambda: True, "here")  # type: ignore[arg-type]
+    steps = Steps(desk, writer, Delivery(desk, writer, RUNNER), Learning(desk, writer))
+    metadata = {"name": "j", "namespace": "team", "uid": "u", "resourceVersion": "5"}
+    job = read_job({"metadata": metadata, "spec": {"preflight": "Disabled"}, "status": {"attempt": 1}})
+    desk.telemetry["u"] = Telemetry(Measured(at=datetime(2026, 1, 1, tzinfo=UTC), counters={"steps": 700.0}))
+    wish, there = desk.wish(job).demand, fleet(node("a", MI300X))
+    assert wish is not None
+    await steps.place(job, Answer(wish, there, load_catalog()).decision, there)
+    assert (server.status["attempt"], "progress" in server.status) == (2, False)
+    assert "u" not in desk.telemetry
