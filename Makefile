@@ -69,13 +69,15 @@ format: .venv/ready ## Formats the code.
 	.venv/bin/ruff format .
 
 .PHONY: generate
-generate: .venv/ready ## Writes the CRDs from the models, and the runner's name, rules and dashboards into the chart.
+generate: .venv/ready ## Writes the catalog's JSON from its YAML, the CRDs from the models, and the runner's name, rules and dashboards into the chart.
+	$(RUN) -m gpujob.catalog.shipped
 	$(RUN) -m gpujob.api.crd crds $(CHART)/files/crds
 	$(RUN) -m gpujob.runner_files $(CHART)/files/runner-name
 	$(RUN) -m monitoring $(CHART)/files/monitoring
 
 .PHONY: verify
 verify: .venv/ready ## Fails when a generated file differs from its source.
+	$(RUN) -m gpujob.catalog.shipped --check
 	$(RUN) -m gpujob.api.crd --check crds $(CHART)/files/crds
 	$(RUN) -m gpujob.runner_files --check $(CHART)/files/runner-name
 	$(RUN) -m monitoring --check $(CHART)/files/monitoring

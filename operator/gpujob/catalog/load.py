@@ -1,4 +1,4 @@
-"""Catalogs from files: the shipped one (data/*.yaml), and one given by `--catalog`.
+"""Catalogs from files: the shipped one (data/*.yaml by way of data/catalog.json), and one given by `--catalog`.
 
 A row that is wrong is refused alone and listed in `Catalog.refused`; the others stay. Only a file that cannot be read
 at all raises BadInput.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Final
 
+import orjson
 import yaml
 
 from gpujob.catalog import identity, rows, runtimes
@@ -25,6 +26,8 @@ from gpujob.errors import BadInput, CatalogInvalid
 SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "stacks", "prices", "throughputs", "models")
 SUPPORTING: Final = ("sources", "architectures", "shared")
 """Sections that the rows of others refer to; `shared` holds YAML anchors."""
+GENERATED: Final = "catalog.json"
+"""What `catalog.shipped` makes of the shipped files, and what is read of them."""
 SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "stacks", "prices", "throughputs", "models")
 
 _SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -47,9 +50,8 @@ class _TextLoader(_SafeLoader):  # type: ignore[misc]
 def load_catalog() -> Catalog:
     """The shipped catalog, read once."""
     draft = _Draft()
-    for name in SHIPPED:
-        for document in _documents(_shipped_text(name)):
-            draft.take(document, runtimes.shipped)
+    for document in _shipped().values():
+        draft.take(document, runtimes.shipped)
     return draft.catalog(Catalog())
 
 
@@ -60,7 +62,7 @@ def read_catalog(text: str) -> Catalog:
     shipped one; or GPURuntime objects, several documents or a List; or a plain list of runtime rows. The latter two replace the
     shipped runtimes.
     """
-    documents = [document for document in _documents(text) if document is not None]
+    documents = [document for document in read_documents(text) if document is not None]
     if not documents:
         raise BadInput(f"the catalog is empty; write one of the sections {', '.join(SECTIONS)}, or GPURuntime objects")
     draft = _Draft()
@@ -156,20 +158,25 @@ def _name_of(raw: Any) -> str:
     return str(raw.get("name") or raw.get("id") or (metadata.get("name") if isinstance(metadata, dict) else "") or "")
 
 
-def _shipped_text(name: str) -> str:
+def _shipped() -> Mapping[str, Any]:
+    """The documents of the shipped catalog by file."""
     # importlib.resources would cost as much as half of all the reading.
-    data = pkgutil.get_data("gpujob.catalog", f"data/{name}.yaml")
+    try:
+        data = pkgutil.get_data("gpujob.catalog", f"data/{GENERATED}")
+    except OSError:
+        data = None
     if data is None:
-        raise BadInput(f"the catalog's own file data/{name}.yaml is missing; install gpujob-operator again")
-    return data.decode()
+        raise BadInput(f"the catalog's own file data/{GENERATED} is missing; install gpujob-operator again")
+    found: Mapping[str, Any] = orjson.loads(data)
+    return found
 
 
 def _shipped_architectures() -> Any:
     """What devices of an architecture have in common, for a file that has accelerators but not this."""
-    return _documents(_shipped_text("accelerators"))[0]["architectures"]
+    return _shipped()["accelerators"]["architectures"]
 
 
-def _documents(text: str) -> list[Any]:
+def read_documents(text: str) -> list[Any]:
     """The documents of a YAML or JSON text, every number as text; raises BadInput."""
     try:
         if re.match(r"\s*[\[{]", text):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.architecture import OVERRIDE
 from gpujob.catalog.throughput import TRAINING, Work
-from gpujob.memory.estimate import Estimate
 from gpujob.placement.learned import Learned
 from gpujob.placement.needs import ModelDemand, model_demand
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
@@ -26,6 +25,7 @@ from gpujob.vocabulary import (
 if TYPE_CHECKING:  # the models would be half of the start of commands that read no job
     from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
     from gpujob.api.model import Model
+    from gpujob.memory.estimate import Estimate
     from gpujob.placement.trying import Trying
 
 DEFAULT_FRAMEWORK = "pytorch"

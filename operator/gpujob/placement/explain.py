@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.throughput import MILLION, REFERENCE
 from gpujob.finding import Dollars, Finding, Size, listed
-from gpujob.memory.estimate import Estimate
 from gpujob.placement.decision import Candidate, Change, Decision, Fix
 from gpujob.placement.demand import Gang
 from gpujob.placement.ranking import objective_used, without_speed
 from gpujob.quantity import format_dollars
 from gpujob.vocabulary import Objective, Outcome, Reason, Verdict
+
+if TYPE_CHECKING:
+    from gpujob.memory.estimate import Estimate
 
 SENTENCE_LENGTH = 160
 """The most characters of status.placement.message."""

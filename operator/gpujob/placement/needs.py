@@ -7,14 +7,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpujob.catalog.records import Catalog, ModelShape
-from gpujob.memory.estimate import Estimate, estimate
-from gpujob.memory.shapes import usual_shape
 from gpujob.memory.workload import ATTENTION_TARGETS, Workload
 from gpujob.quantity import parse_parameters
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 if TYPE_CHECKING:
     from gpujob.api.model import Model
+    from gpujob.memory.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,8 @@ def _overrides(model: Model) -> tuple[tuple[str, int | bool], ...]:
 
 def shape_of(model: ModelDemand, catalog: Catalog) -> ModelShape | None:
     """The model's shape; None for a name that the catalog does not have."""
+    from gpujob.memory.shapes import usual_shape  # as below: jobs without a model do without the formulas
+
     known = usual_shape(model.parameters) if model.parameters else catalog.model(model.name or "")
     return None if known is None else _overridden(known, dict(model.overrides))
 
@@ -104,8 +105,12 @@ def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | N
     )
 
 
-# Every pool and every pass of the queue asks for the same few workloads.
-_estimated = lru_cache(maxsize=4096)(estimate)
+@lru_cache(maxsize=4096)
+def _estimated(work: Workload) -> Estimate:
+    """`estimate`, kept: every pool and every pass of the queue asks for the same few workloads."""
+    from gpujob.memory.estimate import estimate
+
+    return estimate(work)
 
 
 def _overridden(shape: ModelShape, said: dict[str, int | bool]) -> ModelShape:
