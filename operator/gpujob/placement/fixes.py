@@ -189,22 +189,27 @@ def _steps(
     if problems:
         for proposal in meant_words(step.demand, fleet, catalog):
             yield _with(step, proposal, step.pool, 0)
-    seen = set()
+    seen: set[object] = set()
     for candidate in candidates:
         if candidate.outcome is not Outcome.REJECTED:
             continue
         reasons = frozenset(finding.reason for finding in candidate.reasons)
-        # Of images with the same reasons only their versions and sizes differ.
-        own = candidate.runtime.name if reasons & _OF_IMAGES else ""
-        if (key := (candidate.pool.name, candidate.gang, reasons, own)) in seen:
+        place = (candidate.pool.name, candidate.gang, reasons)
+        # Of images with the same reasons only their versions and sizes differ; the first has the fewest findings.
+        known, own = place in seen, (*place, candidate.runtime.name)
+        if own in seen or (known and not reasons & _OF_IMAGES):
             continue
-        seen.add(key)
+        seen.update((place, own))
         for repair in dict.fromkeys(repair for reason in sorted(reasons) for repair in REPAIRS.get(reason, ())):
+            if known and repair not in _BY_IMAGE:
+                continue
             for proposal in repair(step.demand, candidate, fleet, catalog):
                 yield _with(step, proposal, candidate.pool.name, len(candidate.reasons) - 1)
 
 
 _OF_IMAGES: Final = frozenset({Reason.FRAMEWORK_UNSUPPORTED, Reason.DISK_TOO_SMALL})
+_BY_IMAGE: Final = frozenset({other_versions, smaller_disk})
+"""Repairs whose proposals depend on the candidate's image."""
 
 
 def _with(step: _Step, proposal: Proposal, pool: str, others: int) -> _Step:
