@@ -22,6 +22,7 @@ from typing import Final
 import orjson
 
 from bench.placement import world
+from gpujob.cluster.__main__ import GARBAGE
 from gpujob.cluster.book import Book
 from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.mirror import Mirror
@@ -140,6 +141,7 @@ def told(name: str, seconds: Sequence[float], loop: float) -> None:
 
 def main(decisions: int) -> None:
     """Prints the table."""
+    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     loop, of_nodes, cluster = plain_loop(), Cluster().list_all(("nodes",)), Cluster()
     cold = cluster.list_all()
     fleet: Fleet = cluster.book.fleet()
