@@ -50,11 +50,13 @@ def node(
     ready: bool = True,
     cordoned: bool = False,
     price: str | None = None,
+    handlers: Iterable[str] | None = None,
 ) -> Object:
     """A Node with `count` devices of `gpu` and 128 cores, 1 Ti of memory, 1 Ti of disk.
 
     `labels` are added to those of the device (None removes one); `devices` replaces its resource; `allocatable` and
-    `capacity` are added to what the node offers and has. A taint is written key[=value]:effect.
+    `capacity` are added to what the node offers and has. A taint is written key[=value]:effect. `handlers` are the names
+    that its container runtime reports, None where it reports none.
     """
     machine = {"cpu": "128", "memory": "1024Gi", "ephemeral-storage": "1000Gi", "pods": "110"}
     offered = devices if devices is not None else ({gpu.resource: str(count)} if gpu else {})
@@ -75,8 +77,14 @@ def node(
             "capacity": {**machine, **offered, **(capacity or {})},
             "allocatable": {**machine, **offered, **(allocatable or {})},
             "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+            **({"runtimeHandlers": [{"name": each} for each in handlers]} if handlers is not None else {}),
         },
     }
+
+
+def runtime_class(name: str, handler: Any) -> Object:
+    """A RuntimeClass, and what it asks of a node."""
+    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": handler}
 
 
 def _taint(text: str) -> Object:

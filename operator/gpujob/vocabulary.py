@@ -294,6 +294,7 @@ class Reason(StrEnum):
     NAMESPACE_UNKNOWN = "NamespaceUnknown"
     POD_SECURITY_BLOCKED = "PodSecurityBlocked"
     RUNTIME_CLASS_MISSING = "RuntimeClassMissing"
+    RUNTIME_HANDLER_MISSING = "RuntimeHandlerMissing"
     RUNTIME_UNKNOWN = "RuntimeUnknown"
     POOL_UNKNOWN = "PoolUnknown"
     ACCELERATOR_UNKNOWN = "AcceleratorUnknown"

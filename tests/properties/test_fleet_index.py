@@ -121,6 +121,7 @@ class Fleets(RuleBasedStateMachine):
         self.nodes: dict[str, Node] = {}
         self.pods: dict[Any, Pod] = {}
         self.admins: list[AdminPool] = []
+        self.handler = "nvidia"
         self.promises: dict[int, tuple[Promise, ...]] = {}
 
     @rule(raw=nodes)
@@ -177,6 +178,10 @@ class Fleets(RuleBasedStateMachine):
         self.admins = [admin_pool(read_gpupool(raw)) for raw in found]
         self.index.put_admin_pools(self.admins)
 
+    @rule(handler=st.sampled_from(["", "nvidia", "nvidia-cdi"]))
+    def put_class(self, handler: str) -> None:
+        self.handler = handler
+
     @rule(source=st.integers(0, 2), found=promises())
     def promise(self, source: int, found: tuple[Promise, ...]) -> None:
         self.promises[source] = found
@@ -186,9 +191,10 @@ class Fleets(RuleBasedStateMachine):
     def both_fleets_are_equal(self) -> None:
         told = {each.key: each for source in sorted(self.promises) for each in self.promises[source]}
         assert {each.key: each for each in self.index.promised.all()} == told
-        kept = self.index.fleet(["nvidia"])
+        classes = {"nvidia": self.handler}
+        kept = self.index.fleet(classes)
         read = read_fleet(
-            self.nodes.values(), self.pods.values(), CATALOG, self.admins, ["nvidia"], told.values(),
+            self.nodes.values(), self.pods.values(), CATALOG, self.admins, classes, told.values(),
             inventory=read_inventory(self.dra.values()),
         )  # fmt: skip
         assert kept == read

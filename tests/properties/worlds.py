@@ -8,7 +8,7 @@ import re
 from typing import Any, Final
 
 import orjson
-from builders import A100, H100, L4, MI210, MI250X, MI300X, T4, Object, gpupool, manifest, node, pod
+from builders import A100, H100, L4, MI210, MI250X, MI300X, T4, Object, gpupool, manifest, node, pod, runtime_class
 from hypothesis import strategies as st
 
 from gpujob.placement import explain
@@ -76,6 +76,7 @@ device_labels = st.sampled_from(
 taints = st.sampled_from(
     ["nvidia.com/gpu=present:NoSchedule", "team=x:NoSchedule", "team=x:PreferNoSchedule", "amd-dcm=up:NoExecute"]
 )
+handlers = st.sampled_from([None, None, None, ("", "runc"), ("", "nvidia"), ("nvidia", "nvidia-cdi")])
 prices = st.one_of(st.none(), st.sampled_from(["1", "2.5", "0", "free", "-1", "0.1/h"]))
 
 
@@ -88,6 +89,7 @@ def good_nodes(draw: st.DrawFn, name: str) -> Object:
     memory = draw(st.sampled_from(["16Gi", "256Gi", "1024Gi"]))
     return node(
         name, gpu, count, allocatable={gpu.resource: str(healthy), "memory": memory}, capacity={"memory": memory},
+        handlers=draw(handlers),
         taints=draw(st.lists(taints, max_size=2, unique=True)), ready=draw(st.sampled_from([True, True, True, False])),
         cordoned=draw(st.sampled_from([False, False, False, True])), price=draw(prices),
         labels={"pool": draw(st.sampled_from(["a", "b", "c"]))},
@@ -134,7 +136,7 @@ def odd_nodes(draw: st.DrawFn, name: str) -> Object:
 
 @st.composite
 def clusters(draw: st.DrawFn, odd: bool = True, admin: bool = True, most: int = 5) -> list[Object]:
-    """Nodes, pods on them, and sometimes GPUPools that claim some."""
+    """Nodes, pods on them, sometimes GPUPools that claim some, and a RuntimeClass whose handler not all of them have."""
     names = [f"n{number}" for number in range(draw(st.integers(1, most)))]
     kinds = [good_nodes, cut_nodes, odd_nodes] if odd else [good_nodes, cut_nodes]
     nodes = [draw(draw(st.sampled_from(kinds))(name)) for name in names]
@@ -148,7 +150,8 @@ def clusters(draw: st.DrawFn, odd: bool = True, admin: bool = True, most: int = 
         for number in range(draw(st.integers(0, 4)))
     ]  # fmt: skip
     pools = draw(st.lists(admin_pools(), max_size=2, unique_by=lambda pool: pool["metadata"]["name"])) if admin else []
-    return [*nodes, *pods, *pools]
+    classes = draw(st.sampled_from([[], [], [runtime_class("nvidia", "nvidia")], [runtime_class("nvidia", ["runc"])]]))
+    return [*nodes, *pods, *pools, *classes]
 
 
 @st.composite

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gpujob.cli.printing import as_yaml, say
 from gpujob.errors import BadClusterFile, BadInput
+from gpujob.fleet.handlers import read_handlers
 from gpujob.fleet.namespaces import ENFORCE
 from gpujob.fleet.objects import DEVICE_FILES, TERMINAL_PHASES
 from gpujob.fleet.slices import EXTENDED_CLAIM, KINDS
@@ -113,6 +114,7 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
             allocatable=_amounts(table(status, "allocatable")),
             conditions=[_present(condition, "type", "status") for condition in conditions],
             nodeInfo=_present(table(status, "nodeInfo"), "containerRuntimeVersion", "kubeletVersion"),
+            runtimeHandlers=[{"name": name} for name in sorted(read_handlers(status, []) or ())],
         ),
     )
 

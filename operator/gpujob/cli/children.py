@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.printing import say
@@ -16,7 +16,7 @@ UID: Final = "00000000-0000-4000-8000-000000000000"
 FIRST_ATTEMPT: Final = 1
 
 
-def children_of(plan: Plan, runtime_classes: frozenset[str]) -> list[Mapping[str, Any]]:
+def children_of(plan: Plan, runtime_classes: Container[str]) -> list[Mapping[str, Any]]:
     """The objects for a placed job; none for another, whose sentence goes to stderr."""
     from gpujob.render.children import render
     from gpujob.runner_files import load_runner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
@@ -206,7 +206,7 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 
 
-def _plans(request: Request) -> tuple[list[Plan], frozenset[str]]:
+def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
     """The plans of a manifest's jobs, and the RuntimeClasses of the cluster."""
     from gpujob.cli import planning, sources
     from gpujob.fleet.cluster_file import fleet_of

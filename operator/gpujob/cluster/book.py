@@ -118,7 +118,8 @@ class Book:
             if node is not None:
                 self._index.put_node(node, self._recalled(name, self._read_groups(node)))
         self._unread.clear()
-        fleet = self._index.fleet(name for _, name in self.mirror.objects("runtimeclasses"))
+        classes = cast("Mapping[Key, str]", self.mirror.objects("runtimeclasses"))
+        fleet = self._index.fleet({name: handler for (_, name), handler in classes.items()})
         namespaces = cast("Mapping[Key, Namespace]", self.mirror.objects("namespaces"))
         priorities = cast("Mapping[Key, PriorityClass]", self.mirror.objects("priorityclasses"))
         return replace(

@@ -13,6 +13,7 @@ from gpujob.cluster.mirror import Kind
 from gpujob.cluster.resources import Resource
 from gpujob.errors import BadInput
 from gpujob.fleet.claims import AdminPool, admin_pool
+from gpujob.fleet.handlers import read_handler
 from gpujob.fleet.held import held_pool
 from gpujob.fleet.namespaces import read_namespace
 from gpujob.fleet.objects import read_node
@@ -112,10 +113,6 @@ class RunnerMap:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _name_of(raw: Mapping[str, Any]) -> Any:
-    return {"name": raw["metadata"]["name"]}
-
-
 _IMAGES: Final = re.compile(rb'"images":\[(?:\{"names":\[[^]]*+\],"sizeBytes":[0-9]++\},?)*+\]')
 """A Node's status.images as the API server writes it. Nothing else matches, since quotes inside a text are escaped."""
 
@@ -136,7 +133,7 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
         Kind("gpupools", GPUPOOLS, {}, _any(PoolRecord)),
         Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtimes)),
         Kind("gpujobprofiles", PROFILES, {}, _any(profile_of)),
-        Kind("runtimeclasses", RUNTIME_CLASSES, {}, _name_of),
+        Kind("runtimeclasses", RUNTIME_CLASSES, {}, _any(read_handler)),
         Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),
         Kind("persistentvolumeclaims", VOLUME_CLAIMS, {}, _any(read_volume_claim)),

@@ -18,6 +18,7 @@ from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet import published, slices
 from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.documents import read_documents
+from gpujob.fleet.handlers import HandlerOf, read_handler
 from gpujob.fleet.held import held_pool, problem_of
 from gpujob.fleet.inventory import read_inventory
 from gpujob.fleet.namespaces import Namespace, read_namespace
@@ -73,7 +74,7 @@ class ClusterObjects:
     discovered_pools: tuple[GPUPool, ...] = ()
     """GPUPools that the operator published: they count only where no node is known."""
     runtimes: tuple[Runtime, ...] = ()
-    runtime_classes: frozenset[str] = frozenset()
+    runtime_classes: HandlerOf = field(default_factory=dict, hash=False)
     quotas: Quotas = field(default_factory=dict, hash=False)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict, hash=False)
     volumes: Volumes = field(default=NO_VOLUMES, hash=False)
@@ -220,7 +221,7 @@ class _Reading:
             held_pools=tuple(self._held),
             discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
             runtimes=(*self._read("GPURuntime", _runtime), *self._held_runtimes),
-            runtime_classes=frozenset(name for _, name in self._found["RuntimeClass"]),
+            runtime_classes={name: read_handler(item) for (_, name), item in self._found["RuntimeClass"].items()},
             namespaces={name: read_namespace(item) for (_, name), item in self._found["Namespace"].items()},
             others=tuple(item for kind in ("GPUJobProfile", *slices.KINDS) for item in self._found[kind].values()),
             quotas=quotas_of(

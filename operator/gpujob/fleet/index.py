@@ -16,6 +16,7 @@ from gpujob.finding import Finding
 from gpujob.fleet.claimed import claimed_pool
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup
+from gpujob.fleet.handlers import NO_CLASSES, HandlerOf, with_handler
 from gpujob.fleet.held import doubts_of_unclaimed
 from gpujob.fleet.hosted import hosted_groups
 from gpujob.fleet.naming import Naming, identity_of, names_of
@@ -64,6 +65,7 @@ class FleetIndex:
         self._changed: set[Home] = set()
         self._awaited: dict[str, dict[int, int]] = {}
         self._ordered: tuple[Pool, ...] = ()
+        self._classes = NO_CLASSES
         self._answers: dict[object, tuple[object, object]] = {}
 
     # What changes
@@ -157,8 +159,9 @@ class FleetIndex:
 
     # What it makes
 
-    def fleet(self, runtime_classes: Iterable[str] = ()) -> Fleet:
+    def fleet(self, runtime_classes: HandlerOf = NO_CLASSES) -> Fleet:
         """The fleet now: what `read_fleet` says of the same objects. Pools that nothing touched are the same values."""
+        self._classify(runtime_classes)
         self._count()
         self._name()
         for home in [*self._stale]:
@@ -173,7 +176,13 @@ class FleetIndex:
                 self._pools[home] = with_awaited(self._base[home], self._usage)
             self._changed.clear()
             self._ordered = tuple(sorted(self._pools.values(), key=lambda pool: pool.name))
-        return Fleet(self._ordered, frozenset(runtime_classes), self._overlaps, answers=self._answers)
+        return Fleet(self._ordered, runtime_classes, self._overlaps, answers=self._answers)
+
+    def _classify(self, classes: HandlerOf) -> None:
+        """Has the pools made anew whose pods ask another handler of their nodes than before."""
+        if classes != self._classes:
+            self._classes = classes
+            self._stale |= {home for home, pool in self._base.items() if with_handler(pool, classes) is not pool}
 
     def _count(self) -> None:
         """Brings the usage of touched nodes up to date."""
@@ -214,12 +223,13 @@ class FleetIndex:
         nodes = self._homes.get(home, {})
         groups = [group for name in sorted(nodes) for group in nodes[name]]
         if isinstance(home, str):
-            self._base[home] = claimed_pool(self._admins[home], groups, self._catalog, self._usage)
+            pool = claimed_pool(self._admins[home], groups, self._catalog, self._usage)
         elif groups:
-            self._base[home] = discovered_pool(self._names[home], groups, self._catalog, self._usage, self._doubtful)
+            pool = discovered_pool(self._names[home], groups, self._catalog, self._usage, self._doubtful)
         else:
             self._forget(home)
             return
+        self._base[home] = with_handler(pool, self._classes)
         self._changed.add(home)
 
     def _forget(self, home: Home) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gpujob import quantity
 from gpujob.errors import BadQuantity
+from gpujob.fleet.handlers import read_handlers
 from gpujob.fleet.image_mounts import UNTOLD, ImageMounts, image_mounts
 from gpujob.untrusted import one_line, table, tables, whole_number
 from gpujob.vocabulary import GROUP, Annotation, Label, Vendor
@@ -113,6 +114,8 @@ class Node:
     others: Mapping[str, int] = field(default_factory=dict)
     """Allocatable devices that are no GPUs, by resource."""
     image_mounts: ImageMounts = UNTOLD
+    handlers: frozenset[str] | None = None
+    """Names of the handlers that RuntimeClasses can ask for; None where the node does not say."""
     unread: tuple[str, ...] = ()
 
 
@@ -171,6 +174,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         capacity=_devices(table(status, "capacity"), unread),
         others=_others(allocatable),
         image_mounts=image_mounts(status),
+        handlers=read_handlers(status, unread),
         unread=tuple(unread),
     )
 

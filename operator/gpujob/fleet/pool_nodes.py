@@ -35,6 +35,7 @@ def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None) -> PoolN
         links=fabric.room(node, usage.devices) if fabric else None,
         domain=fabric.domain(node) if fabric else "",
         image_mounts=node.image_mounts,
+        handlers=node.handlers,
         silicon=group.silicon,
     )
 

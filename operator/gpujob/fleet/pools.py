@@ -13,6 +13,7 @@ from gpujob.catalog.identity import nearest
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding
 from gpujob.fleet.fabric import Fabric
+from gpujob.fleet.handlers import Handler, HandlerOf
 from gpujob.fleet.image_mounts import UNTOLD, ImageMounts
 from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Resources, Selector, Taint
@@ -55,6 +56,8 @@ class PoolNode:
     """Its place in the pool's fabric; empty where no label says it."""
     image_mounts: ImageMounts = UNTOLD
     """Whether it can mount an OCI image as a volume."""
+    handlers: frozenset[str] | None = None
+    """Names of the handlers that RuntimeClasses can ask for; None where nobody says."""
     silicon: Silicon | None = None
     """Where other resources of the node offer the same cards."""
 
@@ -98,6 +101,8 @@ class Pool:
     """Taints that the admin's GPUPool tolerates: key, value (None: any), effect (None: any)."""
     supplemental_groups: tuple[int, ...] = ()
     runtime_class: str | None = None
+    handler: Handler | None = None
+    """What its pods' RuntimeClass asks of their nodes; None where they have no class or its handler is not known."""
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     selector: Selector = ()
     """How a pod finds the nodes of an admin's pool that are not there yet."""
@@ -206,10 +211,11 @@ class Pool:
 
 @dataclass(frozen=True)
 class Fleet:
-    """All pools, and the RuntimeClasses that exist."""
+    """All pools, and what the cluster has besides."""
 
     pools: tuple[Pool, ...] = ()
-    runtime_classes: frozenset[str] = frozenset()
+    runtime_classes: HandlerOf = field(default_factory=dict)
+    """The RuntimeClasses that exist, with their handlers."""
     overlaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Admin pools that lost nodes to an older one: name -> (older pool, node)."""
     quotas: Quotas = field(default_factory=dict)

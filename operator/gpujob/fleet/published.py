@@ -14,6 +14,7 @@ from gpujob.errors import BadQuantity
 from gpujob.finding import Finding
 from gpujob.fleet.claims import admin_pool
 from gpujob.fleet.growth import UNCOUNTED, growth_of
+from gpujob.fleet.handlers import UNKNOWN, HandlerOf
 from gpujob.fleet.naming import plain_names_in
 from gpujob.fleet.objects import vendor_of
 from gpujob.fleet.pools import Fleet, Pool, PoolNode
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from gpujob.api.gpupool import GPUPool, GPUPoolStatus
 
 
-def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Iterable[str]) -> Fleet:
+def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: HandlerOf) -> Fleet:
     """The fleet as the operator published it; pools without a status are left out."""
     read = [_pool(pool, pool.status, catalog) for pool in pools if pool.status and pool.status.gpus]
     # Whoever may not read nodes may not read RuntimeClasses either; the operator checked those that GPUPools name.
-    named = {pool.runtime_class for pool in read if pool.runtime_class}
-    return Fleet(tuple(sorted(read, key=lambda pool: pool.name)), frozenset(runtime_classes) | named)
+    named = {pool.runtime_class: UNKNOWN for pool in read if pool.runtime_class}
+    return Fleet(tuple(sorted(read, key=lambda pool: pool.name)), {**named, **runtime_classes})
 
 
 def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:

@@ -17,6 +17,7 @@ from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.growth import node_pool_of
+from gpujob.fleet.handlers import NO_CLASSES, HandlerOf, with_handler
 from gpujob.fleet.held import doubts_of_unclaimed
 from gpujob.fleet.hosted import hosted_groups
 from gpujob.fleet.inventory import Inventory
@@ -32,7 +33,7 @@ def read_fleet(
     pods: Iterable[Pod],
     catalog: Catalog,
     admin_pools: Sequence[AdminPool] = (),
-    runtime_classes: Iterable[str] = (),
+    runtime_classes: HandlerOf = NO_CLASSES,
     promises: Iterable[Promise] = (),
     known: Mapping[str, tuple[DeviceGroup, ...]] | None = None,
     inventory: Inventory | None = None,
@@ -63,8 +64,9 @@ def read_fleet(
     pools = [claimed_pool(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
     names = names_of(discovered, {pool.name for pool in admin_pools})
     pools += [discovered_pool(names[key], groups, catalog, usage, doubtful) for key, groups in discovered.items()]
-    ordered = tuple(sorted((with_awaited(pool, usage) for pool in pools), key=lambda pool: pool.name))
-    return Fleet(ordered, frozenset(runtime_classes), claims.overlaps)
+    pools = [with_handler(with_awaited(pool, usage), runtime_classes) for pool in pools]
+    ordered = tuple(sorted(pools, key=lambda pool: pool.name))
+    return Fleet(ordered, runtime_classes, claims.overlaps)
 
 
 def with_awaited(pool: Pool, usage: Usage) -> Pool:

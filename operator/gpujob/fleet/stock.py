@@ -29,6 +29,7 @@ class Stock:
     __slots__ = (
         "_nodes",
         "_places",
+        "handlers",
         "least",
         "least_devices",
         "least_disk",
@@ -54,6 +55,9 @@ class Stock:
         """The least disk of those that report it; `of_all`: of the nodes that are not open, too."""
         disks = (node.allocatable.storage for node in nodes)
         self.least_disk_of_all = min((disk for disk in disks if disk is not None), default=UNLIMITED)
+        told = {node.handlers for _, node in opened if node.handlers is not None}
+        self.handlers = frozenset.intersection(*told) if told else None
+        """The handlers that each of those has that say theirs; None where none does."""
         ready = sorted(((_place(node, index), node) for index, node in opened if node.unready is None), key=_by_place)
         self._places, self._nodes = [place for place, _ in ready], [node for _, node in ready]
 
@@ -72,7 +76,7 @@ class Stock:
         new = copy(self)
         new._places, new._nodes = list(self._places), list(self._nodes)
         for index, before, after in changes:
-            if (before.total, before.allocatable, before.taints) != (after.total, after.allocatable, after.taints):
+            if _fixed(before) != _fixed(after):
                 return None
             new._take_out(_place(before, index))
             if after.unready is None and all(map(tolerates, after.taints)):
@@ -88,6 +92,11 @@ class Stock:
         at = bisect_left(self._places, place)
         self._places.insert(at, place)
         self._nodes.insert(at, node)
+
+
+def _fixed(node: PoolNode) -> tuple[object, ...]:
+    """What of a node the figures of all are made of."""
+    return (node.total, node.allocatable, node.taints, node.handlers)
 
 
 def _place(node: PoolNode, index: int) -> Place:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from gpujob.finding import Finding, counted
+from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool, PoolNode
 from gpujob.placement.demand import Demand
@@ -102,6 +103,7 @@ def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     return (
         demand.mountable is None
         and not demand.image_volumes
+        and not lacks(stock.handlers, pool.handler)
         and stock.least_devices >= demand.gpus_per_node
         and stock.least.covers(asked_of(demand))
         and (image_size is None or stock.least_disk >= disk_needed(demand, image_size))
@@ -128,12 +130,15 @@ def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:
 
 
 def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
-    """Whether it is plain that a pool never has room: too few of its nodes can take such pods, and it does not grow."""
+    """Whether it is plain that a pool never has room: too few of its nodes can take such pods, and it does not grow.
+
+    Not where the handlers of some must be looked at: somebody can install them.
+    """
     if pool.growth is not None or pool.node_pool or not pool.nodes:
         return False
     if pool.stock.open < demand.nodes or pool.stock.most_devices < demand.gpus_per_node:
         return True
-    return len(_able(demand, pool, image_size)) < demand.nodes
+    return not lacks(pool.stock.handlers, pool.handler) and len(_able(demand, pool, image_size)) < demand.nodes
 
 
 def with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:

@@ -36,6 +36,7 @@ MISCONFIGURING: Final = frozenset(
         Reason.NAMESPACE_UNKNOWN,
         Reason.POD_SECURITY_BLOCKED,
         Reason.RUNTIME_CLASS_MISSING,
+        Reason.RUNTIME_HANDLER_MISSING,
         Reason.RUNTIME_UNKNOWN,
         Reason.POOL_UNKNOWN,
         Reason.ACCELERATOR_UNKNOWN,
@@ -210,7 +211,7 @@ def speed_of(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
 
 def _over_quota(demand: Demand, pool: Pool, room: Room, fleet: Fleet) -> tuple[Findings, Findings]:
     """What the namespace's quotas do not leave now, and what they never allow."""
-    if demand.namespace not in fleet.quotas or room.never:
+    if demand.namespace not in fleet.quotas or any(finding.reason not in MISCONFIGURING for finding in room.never):
         return (), ()
     needs = quota.taken_by(pool.counted_as, demand.gpus_per_node, room.needs, demand.nodes)
     finding, never = quota.refusal(fleet.quotas[demand.namespace], needs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool, PoolNode
 from gpujob.placement.demand import Demand
@@ -29,6 +30,8 @@ def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None)
         found.append(Reason.ZONE_CONFLICT)
     if demand.image_volumes and node.image_mounts.able is False:
         found.append(Reason.IMAGE_VOLUME_UNSUPPORTED)
+    if lacks(node.handlers, pool.handler):
+        found.append(Reason.RUNTIME_HANDLER_MISSING)
     return tuple(found)
 
 

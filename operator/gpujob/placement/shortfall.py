@@ -17,6 +17,12 @@ from gpujob.vocabulary import Reason
 def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
     """Why these nodes, those to be added included, can never take the whole gang."""
     reasons = [refusals(demand, pool, node, image_size) for node in nodes]
+    lacking = [node for node, r in zip(nodes, reasons, strict=True) if Reason.RUNTIME_HANDLER_MISSING in r]
+    if lacking:
+        yield from _without_handler(pool, lacking, len(nodes))
+        # With it there would be nodes enough, whatever the others lack.
+        if sum(not r or r == (Reason.RUNTIME_HANDLER_MISSING,) for r in reasons) >= demand.nodes:
+            return
     if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
         yield _pool_too_small(demand, pool)
     yield from _tainted(pool, nodes)
@@ -51,6 +57,18 @@ def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) ->
         )
         numbers = (some, unable[0].name, unable[0].image_mounts.told)
         yield Finding(Reason.IMAGE_VOLUME_UNSUPPORTED, sentence, numbers)
+
+
+def _without_handler(pool: Pool, lacking: Sequence[PoolNode], every: int) -> Iterator[Finding]:
+    """The nodes, at least one, that lack the handler which the pool's pods ask for."""
+    if pool.handler is None:
+        return
+    sentence = (
+        "{} no handler {}, which RuntimeClass {} asks for (node {}); install it there, as the NVIDIA container toolkit "
+        "does, or set spec.runtimeClassName in a GPUPool for such nodes"
+    )
+    numbers = (_have(len(lacking), every), pool.handler.name, pool.handler.runtime_class, lacking[0].name)
+    yield Finding(Reason.RUNTIME_HANDLER_MISSING, sentence, numbers)
 
 
 def _tainted(pool: Pool, nodes: tuple[PoolNode, ...]) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ Pure and deterministic: equal inputs give equal objects, so that the same POST c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ def render(
     job: GPUJob,
     choice: Choice,
     attempt: int,
-    runtime_classes: Set[str] = frozenset(),
+    runtime_classes: Container[str] = frozenset(),
     digest: str = "",
     hint: Mapping[str, Any] | None = None,
     runner: Runner | None = None,

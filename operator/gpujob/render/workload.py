@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Container
 from typing import Final
 
 from gpujob.api.pods import PodMetadata
-from gpujob.render import host, nvidia, reporting
+from gpujob.fleet.handlers import runtime_class_of
+from gpujob.render import host, reporting
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.claims import pod_claims, told
 from gpujob.render.code import copy_container, source_volume
@@ -32,7 +33,7 @@ ISTIO: Final = "sidecar.istio.io/inject"
 LINKERD: Final = "linkerd.io/inject"
 
 
-def workload(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
+def workload(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
     """The Job. By backoffLimit 0 no pod is replaced: a gang ends with its first failure; a new attempt is a new Job."""
     notes = {Annotation.DIGEST: attempt.digest, Annotation.CLAIMS: told(attempt)}
     said = {key: text for key, text in notes.items() if text}
@@ -72,13 +73,13 @@ def _pod_metadata(attempt: Attempt) -> Manifest:
     }
 
 
-def _pod(attempt: Attempt, runtime_classes: Set[str]) -> Manifest:
+def _pod(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
     spec = attempt.spec
     grace = spec.termination_grace_period_seconds
     pod: Manifest = {
         "restartPolicy": "Never",
         "priorityClassName": spec.priority_class_name,
-        "runtimeClassName": nvidia.runtime_class(attempt, runtime_classes),
+        "runtimeClassName": runtime_class_of(attempt.pool, runtime_classes),
         # Together with the hostname that an Indexed Job sets, it makes the pods' names in DNS.
         "subdomain": attempt.name if attempt.gang else None,
         "affinity": affinity(attempt),
