@@ -13,7 +13,7 @@ from gpujob.placement.demand import Demand
 from gpujob.placement.links import has_links, in_one_place, largest_place, place_of
 from gpujob.placement.node_rules import asked_of, disk_needed, largest_image, refusals
 from gpujob.placement.shares import node_needs, smallest
-from gpujob.placement.shortfall import why_busy, why_never
+from gpujob.placement.shortfall import why_busy, why_never, without_handler
 from gpujob.vocabulary import Reason
 
 
@@ -41,7 +41,8 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
         return Room(tuple(sorted((node for node, _ in chosen), key=_name)), smallest([needs for _, needs in chosen]))
     able = _able(demand, pool, image_size)
     if len(able) >= demand.nodes:
-        return Room(busy=tuple(why_busy(demand, pool, able, len(chosen))))
+        # Free devices that nobody can use are told beside those that are waited for.
+        return Room(busy=(*why_busy(demand, pool, able, len(chosen)), *without_handler(pool, pool.nodes)))
     late = _did_not_come(demand, pool)
     if late:
         return Room(busy=(late,))

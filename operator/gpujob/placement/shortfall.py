@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpujob.finding import Cores, Finding, Need, Size, counted, listed
+from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Taint
 from gpujob.fleet.pools import Pool, PoolNode
 from gpujob.placement.demand import Demand
@@ -17,16 +18,17 @@ from gpujob.vocabulary import Reason
 def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
     """Why these nodes, those to be added included, can never take the whole gang."""
     reasons = [refusals(demand, pool, node, image_size) for node in nodes]
-    lacking = [node for node, r in zip(nodes, reasons, strict=True) if Reason.RUNTIME_HANDLER_MISSING in r]
-    if lacking:
-        yield from _without_handler(pool, lacking, len(nodes))
-        # With it there would be nodes enough, whatever the others lack.
-        if sum(not r or r == (Reason.RUNTIME_HANDLER_MISSING,) for r in reasons) >= demand.nodes:
-            return
+    unhandled = tuple(without_handler(pool, nodes))
+    yield from unhandled
+    mended = [node for node, r in zip(nodes, reasons, strict=True) if not set(r) - {Reason.RUNTIME_HANDLER_MISSING}]
+    scattered = tuple(too_scattered(demand, pool, mended))
+    if unhandled and len(mended) >= demand.nodes and not scattered:
+        # With the handler there would be nodes enough, whatever the others lack.
+        return
     if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
         yield _pool_too_small(demand, pool)
     yield from _tainted(pool, nodes)
-    yield from too_scattered(demand, pool, [node for node, r in zip(nodes, reasons, strict=True) if not r])
+    yield from scattered
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):
         yield from _nodes_too_small(demand, nodes)
     if any(Reason.ZONE_CONFLICT in r for r in reasons):
@@ -59,15 +61,16 @@ def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) ->
         yield Finding(Reason.IMAGE_VOLUME_UNSUPPORTED, sentence, numbers)
 
 
-def _without_handler(pool: Pool, lacking: Sequence[PoolNode], every: int) -> Iterator[Finding]:
-    """The nodes, at least one, that lack the handler which the pool's pods ask for."""
-    if pool.handler is None:
+def without_handler(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+    """Which of these nodes lack the handler that the pool's pods ask for, if any do."""
+    lacking = [node for node in nodes if lacks(node.handlers, pool.handler)]
+    if pool.handler is None or not lacking:
         return
     sentence = (
         "{} no handler {}, which RuntimeClass {} asks for (node {}); install it there, as the NVIDIA container toolkit "
         "does, or set spec.runtimeClassName in a GPUPool for such nodes"
     )
-    numbers = (_have(len(lacking), every), pool.handler.name, pool.handler.runtime_class, lacking[0].name)
+    numbers = (_have(len(lacking), len(nodes)), pool.handler.name, pool.handler.runtime_class, lacking[0].name)
     yield Finding(Reason.RUNTIME_HANDLER_MISSING, sentence, numbers)
 
 

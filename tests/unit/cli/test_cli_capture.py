@@ -32,6 +32,7 @@ def raw_cluster() -> list[dict[str, Any]]:
                     "containerRuntimeVersion": "cri-o://1.30.1",
                 },
                 "images": [SECRET],
+                "runtimeHandlers": [{"name": "nvidia", "features": {SECRET: True}}, {"name": ""}],
             }
             item.setdefault("spec", {})["podCIDR"] = SECRET
             if "providerID" in item["spec"]:
@@ -152,3 +153,12 @@ def test_without_nodes_there_is_nothing_to_capture(gpujob: Command, tmp_path: Pa
     answer = gpujob("capture", "--cluster", path)
     assert answer.code == 2
     assert answer.err == "error: there is no node to capture; use an account that may list nodes and pods\n"
+
+
+def test_the_handlers_of_nodes_are_kept_by_name(gpujob: Command, raw: Path) -> None:
+    answer = gpujob("capture", "--cluster", raw)
+    nodes = [
+        each for each in yaml.safe_load_all(answer.out) for each in each.get("items", [each]) if each["kind"] == "Node"
+    ]
+    told = {json.dumps(node["status"]["runtimeHandlers"]) for node in nodes}
+    assert told == {'[{"name": ""}, {"name": "nvidia"}]'}

@@ -8,6 +8,7 @@ import pytest
 from builders import ANY_IMAGES, H100, Object, decision, demand, fleet, gpupool, node, runtime_class
 
 from gpujob.placement.choose import choose
+from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
@@ -45,6 +46,10 @@ def test_a_gang_that_the_nodes_with_it_cannot_hold_is_misconfigured() -> None:
 def test_what_needs_only_time_is_not_misconfigured() -> None:
     found = decided(NVIDIA, h100("bare"), h100("good", "nvidia", cordoned=True))
     assert found.verdict is Verdict.WAITING
+    assert [reason.message for reason in found.candidates[0].reasons] == [
+        "node good is cordoned",
+        f"1 of 2 nodes has no handler nvidia, which RuntimeClass nvidia asks for (node bare); {REMEDY}",
+    ]
 
 
 @pytest.mark.parametrize("more", [{"taints": ["team=x:NoSchedule"]}, {"allocatable": {"memory": "1Gi"}}])
@@ -68,3 +73,11 @@ def test_a_gpupool_with_another_class_is_a_way_out() -> None:
 
 def test_without_the_class_no_handler_is_asked_for() -> None:
     assert decided(h100("bare")).verdict is Verdict.PLACED
+
+
+def test_a_quota_that_never_allows_the_gpus_outweighs_what_could_be_mended() -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "team"},
+             "status": {"hard": {"requests.nvidia.com/gpu": "0"}, "used": {"requests.nvidia.com/gpu": "0"}}}  # fmt: skip
+    found, asked = fleet(NVIDIA, h100("bare"), quota, catalog=ANY_IMAGES), demand().but(namespace="team")
+    assert decide(asked, found, ANY_IMAGES).verdict is Verdict.IMPOSSIBLE
+    assert choose(asked, found, ANY_IMAGES).verdict is Verdict.IMPOSSIBLE
