@@ -2,8 +2,8 @@
 
 A RuntimeClass is an object of the whole cluster; its handler is configured on each node, and a pod on a node without it
 stays in ContainerCreating. Sources: kubernetes.io/docs/concepts/containers/runtime-class and the API reference of Node
-(status.runtimeHandlers, from Kubernetes 1.30, filled where the container runtime tells: containerd 2.0, CRI-O 1.30).
-Read on 2026-11-28.
+(status.runtimeHandlers, from Kubernetes 1.30, filled where the container runtime tells: containerd 2.0, CRI-O 1.30, as the
+documentation of recursive read-only mounts has them).
 """
 
 from __future__ import annotations
