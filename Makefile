@@ -13,6 +13,7 @@ TORCH_WITHOUT := cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia
 	nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx setuptools triton
 
 BEGAN := $(shell date +%s)
+ROUNDS ?= 1
 
 export PYTHONPATH := $(CURDIR)
 
@@ -51,6 +52,10 @@ test: verify lint binaries node-images ## Checks everything: generated files, st
 .PHONY: test-fast
 test-fast: .venv/ready ## Runs the tests that need no cluster.
 	$(PYTEST) -m "not e2e"
+
+.PHONY: search
+search: .venv/ready ## Tries the properties on other random examples than the tests do; ROUNDS=20 looks longer.
+	@for round in $$(seq $(ROUNDS)); do $(PYTEST) -m "not e2e" --hypothesis-profile search -q tests/properties || exit 1; done
 
 .PHONY: test-e2e
 test-e2e: binaries node-images ## Runs the tests on a real control plane.

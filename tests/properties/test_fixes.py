@@ -175,9 +175,10 @@ def test_only_what_lies_in_the_cluster_is_hopeless(objects: list[Object], spec: 
         return
     for candidate in decision.candidates:
         assert candidate.outcome in (Outcome.REJECTED, Outcome.MISCONFIGURED)
-        reasons = {finding.reason for finding in candidate.reasons}
         if "changes of the job would be needed" in decision.hopeless or NOT_FOUND in decision.hopeless:
             continue
+        # A quota is told of the shape that the pool's nodes can hold; of another shape of the pool it would be said twice.
+        reasons = reasons_of(candidate.pool.name, decision)
         no_gpus_allowed = Reason.QUOTA_EXCEEDED in reasons
         # What the changes leave may be what is told: an image of the other stack hides that the driver is too old.
         left = any(word in decision.hopeless.partition(" still ")[2] for word in WORDS_OF_THE_CLUSTER)
@@ -185,6 +186,12 @@ def test_only_what_lies_in_the_cluster_is_hopeless(objects: list[Object], spec: 
             decision.hopeless,
             [finding.message for finding in candidate.reasons],
         )
+
+
+def reasons_of(pool: str, decision: Decision) -> set[Reason]:
+    """Why a pool is rejected, by any of the job's shapes."""
+    of_pool = (candidate for candidate in decision.candidates if candidate.pool.name == pool)
+    return {finding.reason for candidate in of_pool for finding in candidate.reasons}
 
 
 @settings(max_examples=60)
