@@ -23,7 +23,7 @@ def tables(holder: Table, key: str) -> list[Table]:
 def whole_number(value: Any) -> int | None:
     """A number of at least 0 that may be written as text (labels are); None for anything else or for ten digits."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return value if value >= 0 else None
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else None
 
 
