@@ -378,6 +378,8 @@ class Reason(StrEnum):
     NO_REPORTER = "NoReporter"
     TELEMETRY_BLOCKED = "TelemetryBlocked"
     REPORT_UNREADABLE = "ReportUnreadable"
+    HOST_NETWORK = "HostNetwork"
+    NOT_READ = "NotRead"
     OVERLAPS = "Overlaps"
     NO_OVERLAP = "NoOverlap"
     SPEC_NOT_READ = "SpecNotRead"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -12,6 +13,13 @@ from tests.e2e.cluster import eventually
 from tests.e2e.team import Team
 
 PROFILES = "/apis/gpujob.dev/v1alpha1/namespaces/{}/gpujobprofiles"
+
+
+def own_address() -> str:
+    """An address of this machine that a pod could have, for the operator asks no loopback; nothing is sent to learn it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
 
 
 class Reporter:
@@ -30,7 +38,7 @@ class Reporter:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer((own_address(), 0), Handler)
         Thread(target=self.server.serve_forever, daemon=True).start()
 
     @property
@@ -58,5 +66,5 @@ def reach(team: Team, uid: str) -> None:
         return [pod for pod in team.pods(uid) if pod["status"].get("podIP") and pod["status"]["phase"] == "Running"]
 
     (pod,) = eventually(pods, what="a pod that runs")
-    address = {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+    address = {"podIP": own_address(), "podIPs": [{"ip": own_address()}]}
     team.api.patch(PODS.format(team.namespace), f"{pod['metadata']['name']}/status", {"status": address})

@@ -22,6 +22,7 @@ from tests.e2e.api_server import PODS
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import CHART, NAMESPACE, RELEASE, Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.reporter import own_address
 from tests.e2e.team import Team
 from tests.prometheus.boards import BOARDS, Target, sent, targets
 from tests.prometheus.programs import program
@@ -39,7 +40,7 @@ class Training(Page):
     """A reporter, as docs/telemetry.md has it, of a program on two GPUs that trains so many tokens a second."""
 
     def __init__(self, tokens_per_second: float) -> None:
-        super().__init__()
+        super().__init__(address="")
         self.tokens_per_second, self.began = tokens_per_second, time.time()
 
     def body(self) -> str:
@@ -136,10 +137,10 @@ def monitors(cluster: Cluster) -> tuple[Json, Json]:
 
 
 def pod_of(team: Team, name: str, uid: str) -> Json:
-    """The running pod of a job, which is made to have the loopback's address."""
+    """The running pod of a job, which is made to have an address of this machine."""
     team.until(name, "Running")
     (pod,) = eventually(lambda: [p for p in team.pods(uid) if p["status"].get("podIP")], what="a pod with an address")
-    address = {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+    address = {"podIP": own_address(), "podIPs": [{"ip": own_address()}]}
     team.api.patch(PODS.format(team.namespace), f"{pod['metadata']['name']}/status", {"status": address})
     return pod
 

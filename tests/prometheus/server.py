@@ -25,9 +25,9 @@ Json = dict[str, Any]
 
 
 class Page:
-    """Serves the text that `text` holds, on a port of the loopback."""
+    """Serves the text that `text` holds, on a port of the loopback, or of every address (an empty one)."""
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", address: str = "127.0.0.1") -> None:
         page = self
         self.text = text
 
@@ -42,7 +42,7 @@ class Page:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer((address, 0), Handler)
         Thread(target=self._server.serve_forever, daemon=True).start()
 
     def body(self) -> str:

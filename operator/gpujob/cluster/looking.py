@@ -8,7 +8,7 @@ from typing import Any, Final
 from gpujob.cluster.desk import Desk, is_final, last_attempt
 from gpujob.cluster.progress_pace import EVERY
 from gpujob.cluster.steps import Steps
-from gpujob.status import patience, probing, progress, report
+from gpujob.status import patience, probing, progress, report, telemetry
 from gpujob.status.observe import Observation, observe
 from gpujob.status.probing import Result
 from gpujob.status.records import ChildRecord, JobRecord
@@ -164,8 +164,8 @@ class Looking:
     def _report_child(self, job: JobRecord, child: ChildRecord) -> None:
         seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
         seen = self._patiently(job, seen)
-        telemetry = self._desk.telemetry.get(job.uid, SILENT)
-        status = report.placed(job, child, seen, None, self._desk.now(), telemetry)
+        said = self._desk.telemetry.get(job.uid, SILENT)
+        status = report.placed(job, child, seen, None, self._desk.now(), said)
         if seen.state.final and not is_final(job) and report.patch(job.status, status) is not None:
             self._steps.start(job, self._steps.finish(job, child, status))
             return
@@ -173,11 +173,12 @@ class Looking:
         self._steps.report(job, status, moved=moved)
 
     def _moved(self, job: JobRecord, status: Mapping[str, Any]) -> bool:
-        """Whether progress, speed and cost are to be written now; the job is looked at again when they will be."""
-        if not progress.differs(job.status, status):
+        """Whether progress, speed, cost and reading are to be written now; the job is looked at again when they will be."""
+        if not progress.differs(job.status, status) and not telemetry.differs(job.status, status):
             self._desk.look_again(job.uid, EVERY)
             return False
-        wait = self._desk.progress.wait(job.uid, soon=progress.is_worth_a_write(job.status, status))
+        soon = progress.is_worth_a_write(job.status, status) or telemetry.is_news(job.status, status)
+        wait = self._desk.progress.wait(job.uid, soon=soon)
         if wait > 0:
             self._desk.look_again(job.uid, wait)
         return wait <= 0

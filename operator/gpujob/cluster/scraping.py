@@ -23,6 +23,7 @@ from yarl import URL
 from gpujob.cluster.desk import Desk
 from gpujob.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
 from gpujob.metrics.window import Window
+from gpujob.render.names import label_value
 from gpujob.status import probing, progress, telemetry
 from gpujob.status.conditions import Claim
 from gpujob.status.progress import Measured
@@ -49,6 +50,12 @@ PATIENCE: Final = 4
 
 SELDOM: Final = 20
 """Intervals between two readings of a job that was silent for so long: waiting for many would delay the others."""
+
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+OF_CLOUDS: Final = frozenset(map(ipaddress.ip_address, ("168.63.129.16", "100.100.100.200", "fd00:ec2::254")))
+"""What Azure, Alibaba and AWS tell each machine of itself, where the address is not link-local as elsewhere."""
 
 
 class Unreached(Exception):
@@ -112,13 +119,13 @@ class Scraper:
     async def _read_one(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> None:
         try:
             async with self._slots:
-                body = await fetch(session, pod.address, pod.port or 0)
+                body = await fetch(session, pod_address(pod.address), pod.port or 0)
             self._take(job, pod, read_report(body))
             self.results["Read"] += 1
         except Refused:
             self._fail(job, Reason.NO_REPORTER, telemetry.nobody_listens(pod.name, pod.port or 0))
         except Unreached as error:
-            claim = telemetry.blocked(pod.name, pod.port or 0, job.name, self._namespace, str(error))
+            claim = telemetry.blocked(pod.name, pod.port or 0, label_value(job.name), self._namespace, str(error))
             self._fail(job, Reason.TELEMETRY_BLOCKED, claim)
         except UnreadableReport as error:
             self._fail(job, Reason.REPORT_UNREADABLE, telemetry.unreadable(pod.name, pod.port or 0, str(error)))
@@ -183,17 +190,31 @@ def reading_session() -> aiohttp.ClientSession:
     )
 
 
-async def fetch(session: aiohttp.ClientSession, address: str, port: int) -> bytes:
+def pod_address(text: str) -> Address:
+    """The address that a pod's status names; raises Unreached for what no pod has.
+
+    Whoever may write the status of a pod could else send the operator to itself, or to what its node tells of the cloud.
+    """
+    try:
+        host = ipaddress.ip_address(text)
+    except ValueError:
+        raise Unreached("its address is none") from None
+    # IPv6 that has an IPv4 address inside is of the reserved or the tunnels' ranges.
+    tunnel = isinstance(host, ipaddress.IPv6Address) and (host.sixtofour or host.teredo or host.scope_id)
+    here = host.is_loopback or host.is_unspecified or host.is_link_local
+    if here or host.is_multicast or host.is_reserved or tunnel or host in OF_CLOUDS:
+        raise Unreached(f"no pod has the address {host}")
+    return host
+
+
+async def fetch(session: aiohttp.ClientSession, host: Address, port: int) -> bytes:
     """The body that a reporter serves, of at most MOST_BYTES and one byte; raises Refused or Unreached."""
     try:
-        host = ipaddress.ip_address(address)
         url = URL.build(scheme="http", host=str(host), port=port, path="/metrics")
         async with session.get(url, allow_redirects=False, headers={"Accept-Encoding": "identity"}) as answer:
             if answer.status != 200:
                 raise Unreached(f"HTTP status {answer.status}")
             return await _at_most(answer.content, MOST_BYTES + 1)
-    except ValueError:
-        raise Unreached("its address is none") from None
     except aiohttp.ClientConnectorError as error:
         if error.os_error.errno == errno.ECONNREFUSED:
             raise Refused from error

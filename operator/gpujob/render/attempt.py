@@ -178,6 +178,11 @@ class Attempt(Numbered):
         """Whether the runner measures the program; without a preflight only where the job asks for it."""
         return self.checks or (self.runner is not None and self.spec.telemetry is not None)
 
+    @property
+    def serves(self) -> bool:
+        """Whether it serves what it measures: on the host's network the port would be the host's, and anybody's."""
+        return self.reports and not self.on_host_network
+
     def hint_text(self) -> str:
         """What was chosen, as compact JSON in the words of status.placement: it outlives a crash before the status."""
         record = dict(self._chosen() if self.hint is None else self.hint)

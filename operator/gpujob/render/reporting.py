@@ -31,8 +31,11 @@ def mounts(attempt: Attempt) -> list[Manifest]:
 
 
 def ports(attempt: Attempt) -> list[Manifest]:
-    """The port that the reporter serves on, by the name under which monitors and the operator find it."""
-    return [{"name": TELEMETRY_PORT, "containerPort": _port(attempt), "protocol": "TCP"}] if attempt.reports else []
+    """The port that the reporter serves on, by the name under which monitors and the operator find it.
+
+    None on the host's network: a declared port is taken of the node, and one that is not may be another program's.
+    """
+    return [{"name": TELEMETRY_PORT, "containerPort": _port(attempt), "protocol": "TCP"}] if attempt.serves else []
 
 
 def with_reporter(attempt: Attempt, variables: list[Manifest]) -> list[Manifest]:
@@ -52,7 +55,8 @@ def with_reporter(attempt: Attempt, variables: list[Manifest]) -> list[Manifest]
 def _settings(attempt: Attempt) -> list[Manifest]:
     telemetry = attempt.spec.telemetry
     numbers = {
-        "GPUJOB_REPORT_PORT": _port(attempt),
+        # Without it there is no reporter, and the lines of gpujob_report do nothing.
+        "GPUJOB_REPORT_PORT": _port(attempt) if attempt.serves else None,
         "GPUJOB_SAMPLES_PER_STEP": telemetry and telemetry.samples_per_step,
         "GPUJOB_TOKENS_PER_STEP": telemetry and telemetry.tokens_per_step,
     }

@@ -110,8 +110,7 @@ def _train(attempt: Attempt) -> Manifest:
         "name": TRAIN,
         "command": list(attempt.spec.command),
         "args": arguments(attempt),
-        # On the host's network a declared port is taken of the node, and the next pod would find none.
-        "ports": [] if attempt.on_host_network else reporting.ports(attempt),
+        "ports": reporting.ports(attempt),
         **on_devices(attempt, reporting.with_reporter(attempt, environment(attempt))),
     }
     return _without_blanks(container)

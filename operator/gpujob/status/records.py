@@ -78,6 +78,8 @@ class ChildRecord:
     """The ConfigMap that brings the runner into its pods; empty where they run without."""
     preflight: bool = False
     """Whether its pods begin with a preflight."""
+    on_host_network: bool = False
+    """Whether its pods share the network of their nodes, so that nothing is read of them."""
 
     def promises(self) -> tuple[Promise, ...]:
         """What its pods will take of their nodes; nothing once it has ended."""
@@ -182,6 +184,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         message=str(end.get("message", ""))[:1024],
         runner=next(_runners(pod), ""),
         preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
+        on_host_network=pod.get("hostNetwork") is True,
     )
 
 
@@ -244,6 +247,9 @@ def _last_words(text: str) -> str:
 
 
 def _telemetry_port(spec: Mapping[str, Any]) -> int | None:
+    if spec.get("hostNetwork") is True:
+        # Who answers there may be another job, or the node itself.
+        return None
     train = next((c for c in tables(spec, "containers") if c.get("name") == TRAIN), {})
     ports = (p.get("containerPort") for p in tables(train, "ports") if p.get("name") == TELEMETRY_PORT)
     return next((port for port in ports if isinstance(port, int) and 0 < port < 65536), None)

@@ -13,11 +13,12 @@ from typing import Any, Final
 from gpujob.placement import explain
 from gpujob.placement.decision import Candidate, Decision
 from gpujob.status import conditions, cost, probing, progress
+from gpujob.status import telemetry as reading
 from gpujob.status.conditions import Claim
 from gpujob.status.observe import Observation
 from gpujob.status.patience import read_time, with_pool_away, write_time
 from gpujob.status.records import ChildRecord, JobRecord
-from gpujob.status.telemetry import SILENT, Telemetry, is_worth_no_write
+from gpujob.status.telemetry import SILENT, Telemetry
 from gpujob.untrusted import table, tables
 from gpujob.vocabulary import ConditionType, PreflightMode, Reason, State, Verdict
 
@@ -48,7 +49,7 @@ def placed(
         disabled=job.spec.get("preflight") == PreflightMode.DISABLED,
         first=job.status.get("jobName") != child.name,
     )
-    claims = (*conditions.of_child(seen, sentence), *preflight, *telemetry.claims)
+    claims = (*conditions.of_child(seen, sentence), *preflight, *_of_reading(job, child, placement, telemetry))
     status = _status(job, seen.state, claims, seen.reason, now)
     started = job.status.get("startTime") or seen.started
     until = read_time(seen.ended) or read_time(now)
@@ -67,6 +68,15 @@ def placed(
     return _without_blanks(status)
 
 
+def _of_reading(
+    job: JobRecord, child: ChildRecord, placement: Mapping[str, Any], telemetry: Telemetry
+) -> tuple[Claim, ...]:
+    if child.on_host_network and child.runner:
+        return (reading.on_host_network(str(placement.get("pool", "?"))),)
+    begun = job.status.get("jobName") == child.name
+    return telemetry.claims or (() if begun else reading.anew(job.status))
+
+
 def _chosen(
     job: JobRecord, child: ChildRecord, decision: Decision | None
 ) -> tuple[dict[str, Any], Sequence[Mapping[str, Any]]]:
@@ -82,13 +92,13 @@ def refused(job: JobRecord, decision: Decision, now: str, state: State | None = 
     """The status of a job that is not placed; `state` overrides the verdict's own (Impossible is said late)."""
     reason = explain.reason(decision)
     claims = conditions.of_refusal(reason, explain.summary(decision))
-    status = _status(job, state or STATE_OF[decision.verdict], claims, reason, now)
+    status = _without_child(job, state or STATE_OF[decision.verdict], claims, reason, now)
     return _without_blanks(status | {"candidates": _candidates(decision), "attempt": job.status.get("attempt")})
 
 
 def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
     """The status of a suspended job: where it would go, and nothing created."""
-    status = _status(job, State.SUSPENDED, conditions.of_plan(explain.summary(decision)), Reason.PLAN_ONLY, now)
+    status = _without_child(job, State.SUSPENDED, conditions.of_plan(explain.summary(decision)), Reason.PLAN_ONLY, now)
     placement = _placement(decision) if decision.choice else None
     status |= {"candidates": _candidates(decision), "placement": placement, "attempt": job.status.get("attempt")}
     if placement:
@@ -102,7 +112,7 @@ def suspending(job: JobRecord, child: ChildRecord, now: str) -> dict[str, Any]:
     It no longer names the child, which says that its end is no loss; a plan follows when the child is gone.
     """
     claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free")
-    status = _status(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
+    status = _without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
     end = read_time(now)
     status["cost"] = cost.ended(job.status, end) if end else status["cost"]
     status["display"] |= progress.display(status)
@@ -111,7 +121,7 @@ def suspending(job: JobRecord, child: ChildRecord, now: str) -> dict[str, Any]:
 
 def rechecked(job: JobRecord, child: ChildRecord, message: str, now: str) -> dict[str, Any]:
     """The status of a job whose image cannot run the preflight: written before the child is deleted, which it no longer names."""
-    status = _status(job, State.QUEUED, conditions.of_recheck(message), Reason.NO_INTERPRETER, now)
+    status = _without_child(job, State.QUEUED, conditions.of_recheck(message), Reason.NO_INTERPRETER, now)
     return _without_blanks(status | {"attempt": child.attempt})
 
 
@@ -127,7 +137,7 @@ def gave_up(job: JobRecord, child: ChildRecord, seconds: float, now: datetime) -
     away = with_pool_away(job.status, pool, now, seconds)
     sentence = f"no nodes came to pool {pool} within {seconds:g} seconds; other pools are tried, this one at {away[-1]['until']}"
     reason = Reason.NODES_DID_NOT_COME
-    status = _status(job, State.QUEUED, conditions.of_refusal(reason, sentence), reason, write_time(now))
+    status = _without_child(job, State.QUEUED, conditions.of_refusal(reason, sentence), reason, write_time(now))
     return _without_blanks(status | {"attempt": child.attempt, "excludedPools": away})
 
 
@@ -136,14 +146,14 @@ def probed(
 ) -> dict[str, Any]:
     """The status of a job after a trial: written before the child is deleted, which it no longer names."""
     claims = conditions.of_refusal(Reason.PROBED, sentence)
-    status = _status(job, State.QUEUED, claims, Reason.PROBED, write_time(now))
+    status = _without_child(job, State.QUEUED, claims, Reason.PROBED, write_time(now))
     status["cost"] = cost.ended(job.status, now)
     return _without_blanks(status | {"attempt": child.attempt, "probes": probes})
 
 
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
     """The status of a job that must be mended before anything can be decided or created."""
-    status = _status(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
+    status = _without_child(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
     return _without_blanks(status | {"attempt": job.status.get("attempt")})
 
 
@@ -196,7 +206,7 @@ def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
     claims = tuple(
         (c.get("type"), c.get("status"), c.get("reason"), c.get("observedGeneration"))
         for c in status.get("conditions") or ()
-        if not is_worth_no_write(c)
+        if not reading.is_one(c)
     )
     nearest = (status.get("candidates") or [{}])[0]
     placement = status.get("placement") or {}
@@ -206,6 +216,11 @@ def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
     chosen = tuple(placement.get(key) for key in ("pool", "image")), nodes
     shown = (status.get("display") or {}).get("reason")
     return (*(status.get(key) for key in kept), claims, chosen, nearest.get("pool"), nearest.get("reason"), shown)
+
+
+def _without_child(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
+    """What the status of a job has of which nothing runs, or is to end: what was read of the last attempt is over."""
+    return _status(job, state, (*claims, *reading.anew(job.status)), reason, now)
 
 
 def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpujob.status.conditions import Claim
 from gpujob.status.progress import Measured
+from gpujob.untrusted import tables
 from gpujob.vocabulary import ConditionType, Label, Reason
 
 
@@ -19,8 +21,14 @@ class Telemetry:
     claims: tuple[Claim, ...] = ()
 
 
+_PLAIN: Final = re.compile(r"(?!(?i:true|false|yes|no|on|off|null|y|n)$)[A-Za-z][A-Za-z0-9._-]*")
+
+
 SILENT: Final = Telemetry()
 """Nothing was read, and nothing is to be said about that."""
+
+TO_MEND: Final = frozenset({Reason.TELEMETRY_BLOCKED.value, Reason.REPORT_UNREADABLE.value})
+"""What somebody must mend."""
 
 
 def read(pod: str) -> Claim:
@@ -38,13 +46,19 @@ def nobody_listens(pod: str, port: int) -> Claim:
 
 
 def blocked(pod: str, port: int, job: str, operator: str, why: str) -> Claim:
-    """The pod cannot be reached; `operator` is the operator's namespace, `why` what the network said."""
+    """The pod cannot be reached: `job` is the value of its job label, `operator` the operator's namespace, `why` what the
+    network said."""
     message = (
         f"port {port} of pod {pod} cannot be reached from namespace {operator} ({why}); if a NetworkPolicy or a mesh "
-        f"keeps it apart, add a NetworkPolicy with podSelector {{{Label.JOB}: {job}}} and ingress from "
+        f"keeps it apart, add a NetworkPolicy with podSelector {{{Label.JOB}: {_quoted(job)}}} and ingress from "
         f"namespaceSelector {{kubernetes.io/metadata.name: {operator}}} to TCP port {port}"
     )
     return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
+
+
+def _quoted(label: str) -> str:
+    """A label's value as YAML takes it for text: 123 and on would be none."""
+    return label if _PLAIN.fullmatch(label) else f'"{label}"'
 
 
 def unreadable(pod: str, port: int, why: str) -> Claim:
@@ -56,7 +70,41 @@ def unreadable(pod: str, port: int, why: str) -> Claim:
     return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_UNREADABLE, message)
 
 
-def is_worth_no_write(condition: Mapping[str, Any]) -> bool:
-    """Whether a condition rides on the next write: only what somebody must mend is worth one of its own."""
-    told = condition.get("reason") in (Reason.TELEMETRY_BLOCKED, Reason.REPORT_UNREADABLE)
-    return condition.get("type") == ConditionType.TELEMETRY_REACHABLE and not told
+def on_host_network(pool: str) -> Claim:
+    """Nothing is read, and that will not change while the attempt lasts."""
+    message = (
+        f"the pods share the network of the nodes of pool {pool}, where a port may be another program's: progress and "
+        "throughput are not read; spec.fabric.hostNetwork of the GPUPool decides that"
+    )
+    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.HOST_NETWORK, message)
+
+
+def anew(status: Mapping[str, Any]) -> tuple[Claim, ...]:
+    """What becomes of the last attempt's condition when there is another attempt, or none: nothing is known of it."""
+    if _held(status) is None:
+        return ()
+    message = "nothing was read of the current attempt so far"
+    return (Claim(ConditionType.TELEMETRY_REACHABLE, None, Reason.NOT_READ, message),)
+
+
+def is_one(condition: Mapping[str, Any]) -> bool:
+    """Whether a condition tells of the reading: it rides on other writes, or waits for its turn as progress does."""
+    return condition.get("type") == ConditionType.TELEMETRY_REACHABLE
+
+
+def differs(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether somebody must mend something, or no longer must: both are worth a write when the job's turn comes."""
+    before, after = _held(held), _held(wanted)
+    return before != after and not {before, after}.isdisjoint(TO_MEND)
+
+
+def is_news(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether it is the first word of this attempt that something must be mended, which waits for no turn of time.
+
+    A port that answers now so and now so is told of at the pace of progress.
+    """
+    return _held(held) in (None, Reason.NOT_READ) and _held(wanted) in TO_MEND
+
+
+def _held(status: Mapping[str, Any]) -> str | None:
+    return next((str(c.get("reason")) for c in tables(status, "conditions") if is_one(c)), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ipaddress
 import socket
 from collections.abc import AsyncIterator
 
@@ -13,8 +14,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpujob.cluster import scraping
-from gpujob.cluster.scraping import Refused, Unreached, fetch
+from gpujob.cluster.scraping import Refused, Unreached, fetch, pod_address
 from gpujob.metrics.exposition import MOST_BYTES
+
+HERE = ipaddress.ip_address("127.0.0.1")
 
 asked: list[str] = []
 
@@ -56,7 +59,7 @@ async def served(handler: object, session: aiohttp.ClientSession) -> bytes:
     app.router.add_get("/metrics", handler)  # type: ignore[arg-type]
     app.router.add_get("/elsewhere", report)
     async with TestServer(app) as server:
-        return await fetch(session, "127.0.0.1", server.port or 0)
+        return await fetch(session, HERE, server.port or 0)
 
 
 async def test_a_report_is_read(session: aiohttp.ClientSession) -> None:
@@ -89,10 +92,28 @@ async def test_a_port_where_nobody_listens(session: aiohttp.ClientSession) -> No
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         with pytest.raises(Refused):
-            await fetch(session, "127.0.0.1", held.getsockname()[1])
+            await fetch(session, HERE, held.getsockname()[1])
 
 
 @pytest.mark.parametrize("address", ["", "evil.example", "127.0.0.1@evil", "10.0.0.0/8", "::1%eth0/x"])
-async def test_an_address_that_is_none_is_not_asked(session: aiohttp.ClientSession, address: str) -> None:
+def test_an_address_that_is_none_is_not_asked(address: str) -> None:
     with pytest.raises(Unreached, match="its address is none"):
-        await fetch(session, address, 9466)
+        pod_address(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "169.254.169.254", "fe80::1", "224.0.0.1", "ff02::1",
+        "255.255.255.255", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "64:ff9b::a9fe:a9fe",
+        "2002:7f00:1::", "2001:0:a9fe:a9fe::1", "fd00::1%eth0", "fd00:ec2::254", "168.63.129.16",
+    ],
+)  # fmt: skip
+def test_an_address_that_no_pod_has_is_not_asked(address: str) -> None:
+    with pytest.raises(Unreached, match="no pod has the address"):
+        pod_address(address)
+
+
+@pytest.mark.parametrize("address", ["10.244.1.7", "192.168.0.9", "100.64.3.4", "34.5.6.7", "fd00::7", "2600:1f16::7"])
+def test_addresses_of_pods_are_asked(address: str) -> None:
+    assert str(pod_address(address)) == address

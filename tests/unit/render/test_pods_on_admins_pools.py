@@ -9,6 +9,10 @@ import pytest
 from pod_security import violations
 from samples import H100, MI300X, SAMPLES, Sample, choice_of, job_of
 
+from gpujob.render.runner import ON_PATH
+from gpujob.status.records import read_pod_record
+from gpujob.vocabulary import Label
+
 PRIVILEGED = {"host-devices-amd", "host-devices-nvidia-gang", "fabric-gang"}
 
 
@@ -84,6 +88,27 @@ def test_a_gang_gets_the_whole_fabric_and_a_single_pod_nothing() -> None:
     plain = Sample(job_of(command=["torchrun", "train.py"]), choice_of(H100, "h100-0", gpus=8)).children().job
     single = SAMPLES["fabric-single"].children().job
     assert single["spec"] == plain["spec"]
+
+
+def test_a_gang_on_the_host_s_network_opens_no_port_for_its_figures_and_its_lines_do_nothing() -> None:
+    job = job_of(nodes=2, gpusPerNode=8, telemetry={"port": 9999})
+    pod = Sample(job, SAMPLES["fabric-gang"].choice).children().job["spec"]["template"]["spec"]
+    train = pod["containers"][0]
+    variables = {entry["name"]: entry.get("value") for entry in train["env"]}
+    assert ("ports" in train, "GPUJOB_REPORT_PORT" in variables) == (False, False)
+    # import gpujob_report works all the same.
+    assert variables["PYTHONPATH"] == ON_PATH
+    assert read_pod_record(forged_port(pod)).state.port is None  # type: ignore[union-attr]
+
+
+def forged_port(spec: dict[str, Any]) -> dict[str, Any]:
+    """The pod as if somebody had declared the port all the same."""
+    container = spec["containers"][0] | {"ports": [{"name": "telemetry", "containerPort": 9999}]}
+    return {
+        "metadata": {"name": "p", "labels": {Label.JOB_UID: "u"}},
+        "spec": {**spec, "containers": [container]},
+        "status": {"podIP": "192.168.0.1"},
+    }
 
 
 def test_gangs_on_the_host_s_network_meet_at_ports_of_their_own() -> None:

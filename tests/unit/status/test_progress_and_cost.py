@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 import pytest
+import yaml
 
 from gpujob.api.gpujob_status import GPUJobStatus
+from gpujob.cluster.progress_pace import EVERY, ProgressPace
 from gpujob.status import cost, progress, report, telemetry
 from gpujob.status.observe import Observation
 from gpujob.status.progress import Measured
@@ -102,18 +105,88 @@ def test_a_new_checkpoint_is_worth_a_write() -> None:
     assert not progress.is_worth_a_write({"checkpoint": {"step": 100}}, {"checkpoint": {"step": 100}})
 
 
+READ = Telemetry(None, (telemetry.read("j-1-0-x"),))
+STOPPED = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no reply within 3 seconds")
+GARBAGE = telemetry.unreadable("j-1-0-x", 9466, "not ASCII text")
+
+
 def test_that_a_reporter_answers_rides_on_another_write_and_that_it_is_blocked_is_worth_one() -> None:
     held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING)
-    answers = status_of(held, RUNNING, Telemetry(None, (telemetry.read("j-1-0-x"),)))
+    answers = status_of(held, RUNNING, READ)
     assert report.patch(held, answers) is None
     assert report.patch(held, answers, moved=True) is not None
-    stopped = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no reply within 3 seconds")
-    assert report.patch(held, status_of(held, RUNNING, Telemetry(None, (stopped,)))) is not None
-    assert stopped.message == (
+    assert not telemetry.differs(held, answers)
+    stopped = status_of(held, RUNNING, Telemetry(None, (STOPPED,)))
+    assert telemetry.differs(held, stopped)
+    assert telemetry.is_news(held, stopped)
+    assert STOPPED.message == (
         "port 9466 of pod j-1-0-x cannot be reached from namespace gpujob-system (no reply within 3 seconds); if a "
         "NetworkPolicy or a mesh keeps it apart, add a NetworkPolicy with podSelector {gpujob.dev/job: j} and ingress "
         "from namespaceSelector {kubernetes.io/metadata.name: gpujob-system} to TCP port 9466"
     )
+
+
+def test_a_port_that_answers_now_so_and_now_so_is_told_of_at_the_pace_of_progress() -> None:
+    now = 0.0
+    pace, writes = ProgressPace(lambda: now), 0
+    held = status_of({"jobName": "j-1", "placement": UNPRICED}, RUNNING)
+    for reading in range(240):
+        now = 15.0 * reading
+        told = Telemetry(None, (GARBAGE,)) if reading // 4 % 2 else READ
+        status = status_of(held, RUNNING, told)
+        assert report.patch(held, status) is None
+        if telemetry.differs(held, status) and pace.wait("u", soon=telemetry.is_news(held, status)) == 0:
+            held, writes = status, writes + 1
+    assert 1 < writes <= now / EVERY + 1
+
+
+@pytest.mark.parametrize(
+    ("label", "written"),
+    [("llama-7b", "llama-7b"), ("v1.2", "v1.2"), ("123", '"123"'), ("true", '"true"'), ("1e3", '"1e3"')],
+)
+def test_a_label_in_a_remedy_is_text_in_yaml_too(label: str, written: str) -> None:
+    message = telemetry.blocked("p", 9466, label, "o", "no reply").message
+    assert f"podSelector {{gpujob.dev/job: {written}}}" in message
+    assert yaml.safe_load(f"{{gpujob.dev/job: {written}}}") == {"gpujob.dev/job": label}
+
+
+def test_what_was_read_of_one_attempt_is_unknown_of_the_next() -> None:
+    held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING, Telemetry(None, (STOPPED,)))
+    job = read_job({"metadata": {"name": "j", "uid": "u", "generation": 1}, "spec": {}, "status": held})
+    child = read_child({"metadata": {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}, "spec": {}})
+    suspended = report.suspending(job, child, NOW)
+    assert reading_of(suspended) == ("Unknown", "NotRead")
+    for other in (report.unreadable(job, Reason.INVALID_SPEC, "no", NOW), report.gave_up(job, child, 9.0, AT)):
+        assert reading_of(other) == ("Unknown", "NotRead")
+    assert reading_of(status_of(held, RUNNING)) == ("False", "TelemetryBlocked")
+    assert reading_of(status_of({**held, "jobName": "j-0"}, RUNNING)) == ("Unknown", "NotRead")
+    again = status_of({**suspended, "jobName": "j-1"}, RUNNING, Telemetry(None, (STOPPED,)))
+    assert telemetry.is_news(suspended, again)
+    assert report.lost(job, NOW)["conditions"] != suspended["conditions"]
+    assert reading_of(report.lost(job, NOW)) == ("False", "TelemetryBlocked")
+
+
+def reading_of(status: dict[str, Any]) -> tuple[str, str]:
+    (found,) = (c for c in status["conditions"] if c["type"] == "TelemetryReachable")
+    return found["status"], found["reason"]
+
+
+def test_of_pods_on_the_network_of_their_nodes_it_is_told_at_once_that_nothing_is_read() -> None:
+    pod = {"hostNetwork": True, "volumes": [{"configMap": {"name": "gpujob-runner-1"}}]}
+    metadata = {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}
+    child = read_child({"metadata": metadata, "spec": {"template": {"spec": pod}}})
+    job = read_job({"metadata": {"name": "j", "uid": "u"}, "spec": {}, "status": {}})
+    seen = Observation(State.PLACED, Reason.PLACED, "created")
+    held = {**job.status, "placement": PLACEMENT, "jobName": "j-1"}
+    status = report.placed(replace(job, status=held), child, seen, None, NOW)
+    assert reading_of(status) == ("False", "HostNetwork")
+    (told,) = (c["message"] for c in status["conditions"] if c["type"] == "TelemetryReachable")
+    assert told == (
+        "the pods share the network of the nodes of pool p, where a port may be another program's: progress and "
+        "throughput are not read; spec.fabric.hostNetwork of the GPUPool decides that"
+    )
+    running = report.placed(replace(job, status=status), child, RUNNING, None, NOW)
+    assert not telemetry.differs(status, running)
 
 
 @pytest.mark.parametrize(
