@@ -148,7 +148,7 @@ class Fleets(RuleBasedStateMachine):
         put(key, None if gone else read(found))  # type: ignore[operator]
         for name in self.inventory.take_touched() & self.nodes.keys():
             self.index.put_node(self.nodes[name], self.groups(self.nodes[name]))
-        self.index.promised.take_claims()
+        self.index.put_claimed(self.inventory.take_recounted())
 
     @rule(name=names, cordoned=st.booleans(), ready=st.booleans())
     def change_state(self, name: str, cordoned: bool, ready: bool) -> None:

@@ -170,9 +170,8 @@ class Book:
             self._inventory.put_claim(key, cast("Claim | None", self.mirror.objects("resourceclaims").get(key)))
         for key in moved.get("deviceclasses", ()):
             self._inventory.put_class(key, cast("DeviceClass | None", self.mirror.objects("deviceclasses").get(key)))
-        if touched := self._inventory.take_touched():
-            self._unread |= touched
-            self._index.promised.take_claims()
+        self._unread |= self._inventory.take_touched()
+        self._index.put_claimed(self._inventory.take_recounted())
 
     def _all_volumes(self) -> Volumes:
         """The claims, held against the nodes as they are now."""

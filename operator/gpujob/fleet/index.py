@@ -37,7 +37,7 @@ Key = tuple[str, str]
 class FleetIndex:
     """Takes nodes, pods, GPUPools and promises as they change; `fleet` is what they make now.
 
-    `claimed` are the devices that ResourceClaims hold for pods, by uid; it changes under the index, `put_node` tells when.
+    `claimed` are the devices that ResourceClaims hold for pods, by uid; it changes under the index, `put_claimed` tells when.
     """
 
     def __init__(self, catalog: Catalog, claimed: Mapping[str, int] = MappingProxyType({})) -> None:
@@ -51,6 +51,7 @@ class FleetIndex:
         self._lost: dict[str, Mapping[str, tuple[str, str]]] = {}
         self._pods: dict[Key, Pod] = {}
         self._pods_on: dict[str, dict[Key, Pod]] = defaultdict(dict)
+        self._node_of: dict[str, str] = {}
         self._usage = Usage((), ())
         self._resources_on: dict[str, list[str]] = defaultdict(list)
         self.promised = Promised(claimed)
@@ -110,11 +111,19 @@ class FleetIndex:
             return
         if before is not None and before.node:
             self._pods_on[before.node].pop(key, None)
+            self._node_of.pop(before.uid, None)
             self._touched.add(before.node)
         if pod is not None and pod.node and not pod.terminal:
             self._pods_on[pod.node][key] = pod
+            self._node_of[pod.uid] = pod.node
             self._touched.add(pod.node)
         self.promised.take_pod(key, before, pod)
+
+    def put_claimed(self, uids: Set[str]) -> None:
+        """Is told for which pods, by uid, claims hold more or fewer devices than before."""
+        if uids:
+            self._touched |= {self._node_of[uid] for uid in uids & self._node_of.keys()}
+            self.promised.take_claims()
 
     def put_promises(self, source: Hashable, promises: Iterable[Promise]) -> None:
         """Takes all that one source promises now; of equal promises that of the last source in order counts."""

@@ -40,6 +40,7 @@ class Inventory:
         self._holders: dict[Key, dict[Hashable, Claim]] = defaultdict(dict)
         self._classes: dict[Hashable, DeviceClass] = {}
         self._touched: set[str] = set()
+        self._recounted: set[str] = set()
         self.classes: tuple[DeviceClass, ...] = ()
         """Every DeviceClass, in the order of their names."""
         self.of_pod: dict[str, int] = defaultdict(int)
@@ -89,8 +90,14 @@ class Inventory:
         touched, self._touched = self._touched, set()
         return touched
 
+    def take_recounted(self) -> set[str]:
+        """The uids of the pods for which claims hold more or fewer devices than at the last call."""
+        recounted, self._recounted = self._recounted, set()
+        return recounted
+
     def _count(self, claim: Claim, sign: int) -> None:
         for pod in () if claim.extended else claim.pods:
+            self._recounted.add(pod)
             self.of_pod[pod] += sign * len(claim.devices)
             if not self.of_pod[pod]:
                 del self.of_pod[pod]
