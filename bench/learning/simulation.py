@@ -20,7 +20,7 @@ from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.pools import Fleet
 from gpujob.placement.demand import Demand, demand_of
-from gpujob.placement.learned import learned_of, read_profile
+from gpujob.placement.learned import learned_of, profile_of, read_profile
 from gpujob.quantity import MICRO, format_dollars
 from gpujob.schedule.queue import Answer
 from gpujob.status.profile import Ran, after_run
@@ -164,8 +164,8 @@ def simulated(workload: Workload, catalog: Catalog, policy: Policy, jobs: int, s
     profile: dict[str, Any] = {}
     wish = _demand(workload)
     for number in range(jobs):
-        measurements = read_profile(profile)
-        learned = learned_of("p", measurements, wish.work.precision.value) if policy.learns else None
+        held = profile_of(profile)
+        learned = learned_of("p", held.measurements, wish.work.precision.value) if policy.learns else None
         answer = Answer(replace(wish, learned=learned, exploration=policy.exploration), fleet, catalog)
         assert answer.pick.choice is not None, answer.pick.verdict
         device = answer.pick.choice.candidate.pool.accelerator_id
@@ -176,7 +176,7 @@ def simulated(workload: Workload, catalog: Catalog, policy: Policy, jobs: int, s
             f"job-{number}", device, device, "1x1", wish.work.precision.value, {"samples": speed}, 600,
             workload.dollars(device), START + timedelta(hours=number),
         )  # fmt: skip
-        profile = after_run("default", "p", measurements, ran) or profile
+        profile = after_run("default", "p", held, ran) or profile
 
 
 def probed(workload: Workload, catalog: Catalog, seed: int) -> Job:
@@ -194,7 +194,7 @@ def probed(workload: Workload, catalog: Catalog, seed: int) -> Job:
         spent += round(workload.prices[device] * TRIAL_HOURS)
         rates = {"samples": workload.speeds[device] * max(0.1, chance.gauss(1, NOISE))}
         ran = Ran(device, device, device, "1x1", wish.work.precision.value, rates, 600, None, START)
-        found = after_run("default", "p", read_profile(found), ran) or found
+        found = after_run("default", "p", profile_of(found), ran) or found
 
 
 def _demand(workload: Workload) -> Demand:

@@ -76,5 +76,9 @@ class Trial(Shape):
     """Units a second of the whole job; absent when the trial failed or told of no step."""
     failed: Annotated[str, Field(max_length=256)] | None = None
     """Why it failed."""
+    unmeasured: Annotated[str, Field(max_length=256)] | None = None
+    """Why nothing was measured although nothing failed."""
+    started: bool | None = None
+    """False: its pods did not start in time, so that a place where they did is preferred."""
     time: Time
     """When it ended."""

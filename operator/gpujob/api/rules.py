@@ -181,6 +181,11 @@ def _relative(model: type[BaseModel], attribute: str, field: str, *, in_cel: boo
     )  # fmt: skip
 
 
+def _measures_its_trials(value: GPUJobSpec) -> bool:
+    tries = value.placement is not None and (value.placement.probe or value.placement.exploration) is not None
+    return not tries or value.preflight != "Disabled" or value.telemetry is not None
+
+
 def _tolerates(value: Toleration) -> bool:
     return value.value is None or value.operator == "Equal"
 
@@ -317,6 +322,12 @@ RULES: Final[tuple[Rule, ...]] = (
         GPUJobSpec, "placement", "placement.exploration compares with the runs of a profile; name one in spec.profile",
         "!has(self.placement) || !has(self.placement.exploration) || has(self.profile)",
         lambda value: value.placement is None or value.placement.exploration is None or value.profile is not None,
+    ),
+    Rule(
+        GPUJobSpec, "preflight", "placement.probe and placement.exploration need what a run measures, and nothing is measured with "
+        "preflight: Disabled alone; add telemetry: {}, or set another preflight",
+        "!has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry) || !has(self.placement) || "
+        "(!has(self.placement.probe) && !has(self.placement.exploration))", _measures_its_trials,
     ),
     Rule(
         Model, "", "model needs exactly one of name, parameters",

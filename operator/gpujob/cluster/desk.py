@@ -57,6 +57,8 @@ class Memory:
     impossible_since: float | None = None
     ended_since: float | None = None
     """Since when its status has been final while its child Job goes on."""
+    ran_since: tuple[str, float] = ("", 0.0)
+    """The child whose pods were seen to run, and since when."""
     told_at: float = -math.inf
     """When it was last told why it waits."""
     retry_at: float = 0.0

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
+from weakref import WeakValueDictionary
 
 import structlog
 
-from gpujob.cluster.api_errors import ApiError
+from gpujob.cluster.api_errors import ApiError, Forbidden, Invalid
 from gpujob.cluster.desk import Desk
 from gpujob.cluster.writer import Writer
 from gpujob.placement.demand import Demand
 from gpujob.placement.learned import Profile, learned_of
-from gpujob.status import cost, probing
-from gpujob.status.profile import Ran, after_run
+from gpujob.status import cost, patience, probing, report
+from gpujob.status.profile import LEAST_SECONDS, Ran, after_run, as_told
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT
 
 log = structlog.get_logger(__name__)
+
+GIVES_UP_AFTER: Final = 8.0
+"""The wait between two tries after which a job ends though its profile was not written."""
 
 
 class Learning:
@@ -25,9 +30,14 @@ class Learning:
 
     def __init__(self, desk: Desk, writer: Writer) -> None:
         self._desk, self._writer = desk, writer
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def informed(self, job: JobRecord, demand: Demand) -> Demand:
         """The demand with what earlier runs and the job's own trials measured, and the pools on which trials failed."""
+        tries = demand.probe_steps is not None or demand.exploration is not None
+        if tries and report.runs_unchecked(job):
+            why = "nothing is tried: its image runs no Python, so nothing is measured"
+            demand = demand.but(probe_steps=None, exploration=None, unprobed=why)
         status = {"probes": probing.kept(job)}
         own, profile = probing.measurements(status), _profile(job)
         if not own and not profile and not status["probes"]:
@@ -37,29 +47,43 @@ class Learning:
         measurements = (*held.measurements, *(each for each in own if each.key not in known))
         learned = learned_of(profile, measurements, demand.work.precision.value)
         failed, probed = tuple(sorted(probing.failed(status))), tuple(sorted(probing.tried(status)))
-        return replace(demand, learned=learned, probes_failed=failed, probed=probed, unread=held.unread)
+        return replace(
+            demand, learned=learned, probes_failed=failed, probed=probed, unread=held.unread,
+            unstarted=tuple(sorted(probing.unstarted(status))),
+        )  # fmt: skip
 
     async def remember(self, job: JobRecord, child: ChildRecord) -> None:
-        """Writes what a run measured into its profile, where it has one and measured enough."""
+        """Writes what a run measured into its profile, where it has one and measured enough.
+
+        Raises ApiError where another try soon may do; afterwards the job ends without.
+        """
         ran, profile = self._ran(job, child), _profile(job)
-        body = (
-            after_run(job.namespace, profile, self._held(job.namespace, profile).measurements, ran)
-            if ran and profile
-            else None
-        )
-        if body is None:
+        if ran is None or not profile:
             return
-        try:
-            await self._writer.apply_profile(body)
-        except ApiError as error:
-            log.warning("profile not written", job=f"{job.namespace}/{job.name}", profile=profile, error=str(error))
+        # What one job adds is read again before the next one adds to it.
+        async with self._locks.setdefault((job.namespace, profile), asyncio.Lock()):
+            body = after_run(job.namespace, profile, self._held(job.namespace, profile), ran)
+            if body is None:
+                return
+            try:
+                await self._writer.apply_profile(body)
+            except ApiError as error:
+                for_good = isinstance(error, Forbidden | Invalid)
+                if not for_good and self._desk.remember(job.uid).delay < GIVES_UP_AFTER:
+                    raise
+                log.warning("profile not written", job=f"{job.namespace}/{job.name}", profile=profile, error=str(error))
 
     def _ran(self, job: JobRecord, child: ChildRecord) -> Ran | None:
         measured, demand = self._desk.telemetry.get(job.uid, SILENT).measured, self._desk.wish(job).demand
         placement = child.hint.placement or job.status.get("placement") or {}
-        if measured is None or demand is None:
+        rates, seconds = (measured.overall, measured.seconds) if measured else ({}, 0.0)
+        if seconds < LEAST_SECONDS:
+            # This process began to read a moment ago, or when nothing answered any more: the status says it.
+            rates, seconds = as_told(job.status)
+        if demand is None or not rates:
             return None
-        spent = cost.cost(job.status, placement, str(job.status.get("startTime") or ""), self._desk.wall())
+        ended = patience.read_time(child.ended_at) or self._desk.wall()
+        spent = cost.cost(job.status, placement, str(job.status.get("startTime") or ""), ended)
         whole_run = probing.steps_of(child) is None
         return Ran(
             job=f"{job.uid}.{child.attempt}",
@@ -67,11 +91,11 @@ class Learning:
             accelerator=str(placement.get("accelerator", "")),
             shape=f"{placement.get('nodes', 1)}x{placement.get('gpusPerNode', 1)}",
             precision=demand.work.precision.value,
-            rates=measured.overall,
-            seconds=int(measured.seconds),
+            rates=rates,
+            seconds=int(seconds),
             # What a trial cost says nothing of what a run costs.
             dollars=cost.dollars(spent.get("accrued")) if whole_run else None,
-            ended=self._desk.wall(),
+            ended=ended,
         )
 
     def _held(self, namespace: str, profile: str) -> Profile:

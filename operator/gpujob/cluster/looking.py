@@ -10,7 +10,7 @@ from gpujob.cluster.progress_pace import EVERY
 from gpujob.cluster.steps import Steps
 from gpujob.status import patience, probing, progress, report, telemetry
 from gpujob.status.observe import Observation, observe
-from gpujob.status.probing import Result
+from gpujob.status.probing import Course, Result
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT
 from gpujob.vocabulary import Reason, State
@@ -130,12 +130,23 @@ class Looking:
 
     def _trial_result(self, job: JobRecord, child: ChildRecord) -> Result | None:
         """What a trial gave, once it is over; a trial whose program ends well was the whole job."""
+        seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
         if child.ended == "Failed":
-            seen = observe(child, self._desk.book.pods(child))
             return Result(str(child.hint.placement.get("pool", "")), failed=seen.message)
-        now = self._desk.wall()
-        self._desk.look_again(job.uid, probing.seconds_left(job, now))
-        return probing.result(job, child, self._desk.telemetry.get(job.uid, SILENT).measured, now)
+        if child.ended:
+            return None
+        course = self._course(job, child, seen)
+        self._desk.look_again(job.uid, course.left)
+        return probing.result(child, self._desk.telemetry.get(job.uid, SILENT).measured, course)
+
+    def _course(self, job: JobRecord, child: ChildRecord, seen: Observation) -> Course:
+        memory, now, made = self._desk.remember(job.uid), self._desk.clock(), patience.read_time(child.created)
+        age = (self._desk.wall() - made).total_seconds() if made else 0.0
+        if seen.state is not State.RUNNING:
+            return Course(age, None, seen.message)
+        if memory.ran_since[0] != child.name:
+            memory.ran_since = child.name, now
+        return Course(age, now - memory.ran_since[1], seen.message)
 
     def _waited_too_long(self, job: JobRecord, child: ChildRecord) -> bool:
         """Whether pods that wait for nodes to be added have waited for them in vain."""

@@ -129,7 +129,7 @@ class Steps:
         child = read_child(held)
         if child.ended:
             seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
-            await self.write(job, report.placed(job, child, seen, None, self._desk.now()))
+            await self.finish(job, child, report.placed(job, child, seen, None, self._desk.now()))
         self._desk.retry_later(job, "the watch does not show its child Job", job.version)
 
     async def write(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:

@@ -150,8 +150,12 @@ class Demand:
     """Pools on which a trial failed, and what it said."""
     probed: tuple[tuple[str, str], ...] = ()
     """Devices and shapes of the job's own trials so far, whatever came of them."""
+    unstarted: tuple[tuple[str, str], ...] = ()
+    """Those of them that did not start."""
     trying: Trying | None = None
     """The pool that comes first whatever the objective says."""
+    unprobed: str = ""
+    """Why no trial is made although the job asks for them, in a clause."""
 
     @property
     def gang(self) -> Gang:

@@ -63,14 +63,15 @@ def _placed(decision: Decision) -> str:
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
     trying = decision.demand.trying
+    unprobed = f"; {decision.demand.unprobed}" if decision.demand.unprobed else ""
     if trying is not None and (chosen.pool.name, chosen.gang.shape) == (trying.pool, trying.shape):
         return f"{chosen.pool.name} is {trying.why}{price}"[:SENTENCE_LENGTH]
     if len(fitting) == 1:
-        return f"{chosen.pool.name} is the only pool with room{price}{added}"[:SENTENCE_LENGTH]
+        return f"{chosen.pool.name} is the only pool with room{price}{added}{unprobed}"[:SENTENCE_LENGTH]
     rank, why = _rank(decision.demand.objective, chosen, fitting)
     if chosen.speed is not None and chosen.speed.measured:
         why = f"{why}, {chosen.speed.measured}"
-    return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}"[:SENTENCE_LENGTH]
+    return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}{unprobed}"[:SENTENCE_LENGTH]
 
 
 def _rank(asked: Objective, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:

@@ -151,11 +151,13 @@ class Profile(NamedTuple):
 
     measurements: tuple[Measurement, ...] = ()
     unread: str = ""
+    version: str = ""
+    """Its resourceVersion; empty where there is none yet."""
 
 
 def profile_of(raw: Mapping[str, Any]) -> Profile:
     """The profile of a GPUJobProfile object, which anybody in its namespace may have written."""
-    return Profile(read_profile(raw), _unread(raw))
+    return Profile(read_profile(raw), _unread(raw), str(table(raw, "metadata").get("resourceVersion") or ""))
 
 
 def read_profile(raw: Mapping[str, Any]) -> tuple[Measurement, ...]:

@@ -6,7 +6,7 @@ states what it may cost more than the best, and is not made where that is more t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -48,29 +48,66 @@ def with_trial(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
         return demand
     decision = decide(replace(demand, wait_seconds=0), fleet, catalog)
     fitting = [c for c in decision.candidates if c.outcome in (Outcome.CHOSEN, Outcome.FITS) and not c.provision]
-    trying = _probe(demand, fitting) if demand.probe_steps is not None else _exploration(demand, fitting)
+    places = _one_for_each_device(fitting)
+    if demand.probe_steps is not None and (unprobed := _why_unprobed(demand, places)):
+        return demand.but(unprobed=unprobed)
+    trying = _probe(demand, places) if demand.probe_steps is not None else _exploration(demand, places)
     return demand if trying is None else replace(demand, trying=trying, wait_seconds=0)
 
 
-def _probe(demand: Demand, fitting: Iterable[Candidate]) -> Trying | None:
-    """The cheapest place whose device and shape were not measured yet; nothing once all with room were.
+def _why_unprobed(demand: Demand, places: Sequence[Candidate]) -> str:
+    """Why trials would tell nothing, empty where they would: one measurement compares with none."""
+    measurable = {_of(c) for c in places if _can_be_measured(c)}
+    known = {place for place in demand.probed if demand.learned and demand.learned.of(*place)}
+    if len(measurable | known) > 1 or not _unknown(demand, places):
+        return ""
+    if len(places) > 1:
+        return "nothing is probed: on the network of its nodes no program is measured"
+    return "nothing is probed: no other device has room"
+
+
+def _probe(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
+    """The cheapest place whose device and shape were not measured yet; once all were, the best that started.
 
     A trial is made once: one that counted another unit than the others compares with nothing, and would again.
     """
-    left = [c for c in _one_for_each_device(fitting) if not is_measured(demand, c) and not _was_probed(demand, c)]
+    left = [c for c in _unknown(demand, places) if _can_be_measured(c)]
     if not left or len(demand.probed) >= MOST_TRIALS:
-        return None
+        return _started(demand, places)
     first = min(left, key=lambda c: (c.price_per_hour is None, c.price_per_hour or 0, c.pool.name, c.gang.shape))
     why = f"probed for {counted(demand.probe_steps or 0, 'step')}, {counted(len(left) - 1, 'more pool')} to probe"
     return Trying(first.pool.name, first.gang.shape, why, probe=True)
 
 
-def _exploration(demand: Demand, fitting: Iterable[Candidate]) -> Trying | None:
+def _started(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
+    """The best place that is not one on which the trial's pods did not start; None where that is the best of all."""
+    first = next((c for c in places if _of(c) not in demand.unstarted), None)
+    if first is None or first is places[0]:
+        return None
+    why = f"the best without {places[0].pool.name}, on which the trial did not start"
+    return Trying(first.pool.name, first.gang.shape, why)
+
+
+def _unknown(demand: Demand, places: Iterable[Candidate]) -> list[Candidate]:
+    return [c for c in places if not is_measured(demand, c) and _of(c) not in demand.probed]
+
+
+def _of(candidate: Candidate) -> tuple[str, str]:
+    """What a trial measures: a device in a shape."""
+    return candidate.pool.device, candidate.gang.shape
+
+
+def _can_be_measured(candidate: Candidate) -> bool:
+    """Whether a program tells of its steps there: not in a gang on the network of its nodes."""
+    fabric = candidate.pool.fabric if candidate.gang.nodes > 1 else None
+    return fabric is None or not fabric.host_network
+
+
+def _exploration(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
     """The little known device whose run may cost the least more than one on the best measured one, within the bound.
 
     With the same work to do, what a run costs goes as the price of work: dollars an hour divided by the speed.
     """
-    places = _one_for_each_device(fitting)
     known = [
         (c.price_of_work, dollars, c) for c in places if c.price_of_work and (dollars := _dollars_of_a_run(demand, c))
     ]
@@ -78,9 +115,10 @@ def _exploration(demand: Demand, fitting: Iterable[Candidate]) -> Trying | None:
         return None
     price, dollars, best = min(known, key=lambda found: (found[0], found[2].pool.name))
     regrets = [
-        (max(0, dollars * (_worst(runs) * c.price_of_work - price) // price), runs, c.pool.name, c)
+        # Rounded up, so that what is stated bounds it.
+        (max(0, -(dollars * (price - _worst(runs) * c.price_of_work) // price)), runs, c.pool.name, c)
         for c in places
-        if c.price_of_work and c is not best and (runs := runs_on(demand, c)) < ENOUGH
+        if c.price_of_work and c is not best and _can_be_measured(c) and (runs := runs_on(demand, c)) < ENOUGH
     ]
     if not regrets:
         return None
@@ -105,10 +143,6 @@ def _dollars_of_a_run(demand: Demand, candidate: Candidate) -> int | None:
 def is_measured(demand: Demand, candidate: Candidate) -> bool:
     """Whether an earlier run measured exactly this device in this shape."""
     return runs_on(demand, candidate) > 0
-
-
-def _was_probed(demand: Demand, candidate: Candidate) -> bool:
-    return (candidate.pool.device, candidate.gang.shape) in demand.probed
 
 
 def runs_on(demand: Demand, candidate: Candidate) -> int:

@@ -58,6 +58,18 @@ def read_time(text: Any) -> datetime | None:
         return None
 
 
+def within(time: str, after: str, before: str) -> str:
+    """A time that another clock told, taken only as far as it lies between two of ours; empty where there is none yet.
+
+    The kubelet says by its node's clock when a container started, and money is counted from there.
+    """
+    told, first, last = map(read_time, (time, after, before))
+    if not time or last is None:
+        return time
+    told = min(told or last, last)
+    return write_time(max(told, min(first, last)) if first else told)
+
+
 def write_time(time: datetime) -> str:
     """The time as Kubernetes writes it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")

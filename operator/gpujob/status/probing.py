@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpujob.placement.learned import LEAST, UNITS, Measurement, figure, read_measurements
 from gpujob.placement.trying import MOST_TRIALS
-from gpujob.status.patience import read_time, write_time
+from gpujob.status.patience import write_time
 from gpujob.status.progress import Measured
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.untrusted import table, tables, whole_number
@@ -17,25 +17,47 @@ from gpujob.untrusted import table, tables, whole_number
 LONGEST: Final = 900.0
 """Seconds after which a trial that does not reach its steps is ended."""
 
+STARTS_WITHIN: Final = 900.0
+"""Seconds from its creation after which a trial whose pods do not run is ended; most of them are for the image."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How far a trial has come, by the API server's clock and the operator's own: the clock of a node may say anything."""
+
+    age: float
+    """Seconds since its child was created."""
+    ran: float | None
+    """Seconds since its pods were first seen to run; None before."""
+    waits: str = ""
+    """What it does, or waits for, in a sentence."""
+
+    @property
+    def left(self) -> float:
+        """Seconds until it is over whatever it measured."""
+        if self.ran is None:
+            return max(0.0, STARTS_WITHIN - self.age)
+        return max(0.0, min(LONGEST - self.ran, STARTS_WITHIN + LONGEST - self.age))
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one trial: a rate in a unit, what went wrong, or neither, where nothing could be measured."""
+    """What became of one trial: a rate in a unit, what went wrong, or why nothing was measured though nothing did."""
 
     pool: str
     unit: str = ""
     per_second: float = 0.0
     failed: str = ""
+    unmeasured: str = ""
+    started: bool = True
 
     @property
     def sentence(self) -> str:
         """For the Placed condition."""
         if self.failed:
             return f"the trial on pool {self.pool} failed: {self.failed}"
-        if not self.unit:
-            return (
-                f"the trial on pool {self.pool} told of no step within {LONGEST:g} seconds; its program needs to report"
-            )
+        if self.unmeasured:
+            return f"the trial on pool {self.pool} {self.unmeasured}"
         return f"the trial on pool {self.pool} measured {figure(self.per_second)} {self.unit}/s"
 
 
@@ -44,26 +66,23 @@ def steps_of(child: ChildRecord) -> int | None:
     return whole_number(child.hint.placement.get("probe"))
 
 
-def result(job: JobRecord, child: ChildRecord, measured: Measured | None, now: datetime) -> Result | None:
-    """The result of a trial that runs, once it is over; None while it goes on, and where its program has ended by itself."""
+def result(child: ChildRecord, measured: Measured | None, course: Course) -> Result | None:
+    """The result of a trial, once it is over; None while it goes on, and where its program has ended by itself."""
     steps, pool = steps_of(child), str(child.hint.placement.get("pool", ""))
-    begun = read_time(job.status.get("startTime"))
-    if steps is None or begun is None or child.ended:
+    if steps is None or child.ended:
         return None
-    over = (now - begun).total_seconds() >= LONGEST
+    over = course.left <= 0
+    if course.ran is None:
+        why = f"did not start within {STARTS_WITHIN:g} seconds: {course.waits}"
+        return Result(pool, unmeasured=why, started=False) if over else None
     rates = measured.rates if measured else {}
     unit = next((word for word in UNITS if rates.get(word, 0.0) >= LEAST), None)
     done = measured is not None and measured.counters.get("steps", 0.0) >= steps
     if unit is not None and (done or over):
         return Result(pool, unit, rates[unit])
     # No fault of the pool: a program that does not report, or one that cannot be reached, tells of a step nowhere.
-    return Result(pool) if over else None
-
-
-def seconds_left(job: JobRecord, now: datetime) -> float:
-    """Seconds until a trial is over whatever it measured."""
-    begun = read_time(job.status.get("startTime"))
-    return LONGEST if begun is None else max(0.0, LONGEST - (now - begun).total_seconds())
+    why = f"told of no step within {LONGEST:g} seconds; its program needs to report"
+    return Result(pool, unmeasured=why) if over else None
 
 
 def with_result(
@@ -71,7 +90,7 @@ def with_result(
 ) -> list[dict[str, Any]]:
     """status.probes after one more trial."""
     placement = child.hint.placement
-    entry = {
+    entry: dict[str, Any] = {
         "pool": result.pool,
         "device": str(placement.get("device") or placement.get("accelerator", "")),
         "accelerator": str(placement.get("accelerator", "")),
@@ -81,7 +100,10 @@ def with_result(
     }
     if result.failed:
         entry["failed"] = result.failed[:256]
-    elif result.unit:
+    elif result.unmeasured:
+        entry["unmeasured"] = result.unmeasured[:256]
+        entry |= {} if result.started else {"started": False}
+    else:
         entry |= {"unit": result.unit, "perSecond": f"{result.per_second:.6g}"}
     place = entry["pool"], entry["shape"]
     others = [dict(each) for each in tables(status, "probes") if (each.get("pool"), each.get("shape")) != place]
@@ -89,9 +111,13 @@ def with_result(
 
 
 def kept(job: JobRecord) -> list[dict[str, Any]]:
-    """status.probes without trials that failed before the job was edited: the edit may have mended why."""
+    """status.probes without trials that failed or did not start before the job was edited: the edit may have mended why."""
     edited = job.status.get("observedGeneration") != job.generation
-    return [dict(each) for each in tables(job.status, "probes") if not (edited and each.get("failed"))]
+    return [dict(each) for each in tables(job.status, "probes") if not (edited and _is_in_vain(each))]
+
+
+def _is_in_vain(entry: Mapping[str, Any]) -> bool:
+    return bool(entry.get("failed")) or entry.get("started") is False
 
 
 def measurements(status: Mapping[str, Any]) -> tuple[Measurement, ...]:
@@ -114,10 +140,22 @@ def failed(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def tried(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The devices and shapes of the job's trials so far."""
+    return map(_place, _placed(status))
+
+
+def unstarted(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Those of them that did not start."""
+    return (_place(entry) for entry in _placed(status) if entry.get("started") is False)
+
+
+def _placed(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for entry in tables(status, "probes")[:MOST_TRIALS]:
-        device, shape = entry.get("device"), entry.get("shape")
-        if isinstance(device, str) and isinstance(shape, str):
-            yield device, shape
+        if isinstance(entry.get("device"), str) and isinstance(entry.get("shape"), str):
+            yield entry
+
+
+def _place(entry: Mapping[str, Any]) -> tuple[str, str]:
+    return entry["device"], entry["shape"]
 
 
 def is_trial(status: Mapping[str, Any]) -> bool:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpujob.placement.learned import LEAST, UNITS, Measurement, Run, figure
+from gpujob.placement.learned import LEAST, MOST, UNITS, Measurement, Profile, Run, figure
 from gpujob.quantity import exact_dollars
-from gpujob.status.patience import write_time
+from gpujob.status.patience import read_time, write_time
+from gpujob.untrusted import table
 from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, Label
 
 KEPT: Final = 8
@@ -40,8 +41,29 @@ class Ran:
     ended: datetime
 
 
-def after_run(namespace: str, name: str, measurements: Sequence[Measurement], ran: Ran) -> dict[str, Any] | None:
-    """The GPUJobProfile object with the run in it; None where that adds nothing (too short, nothing counted, known)."""
+def as_told(status: Mapping[str, Any]) -> tuple[dict[str, float], float]:
+    """The rates that a status tells of its current attempt, and over how many seconds: for an operator that began to read
+    too late to know them itself."""
+    begun, until = (read_time(text) for text in (status.get("startTime"), table(status, "progress").get("updated")))
+    rates = {unit: _rate(table(status, "throughput").get(f"{unit}PerSecond")) for unit in UNITS}
+    told = {unit: rate for unit, rate in rates.items() if rate is not None}
+    return told, (until - begun).total_seconds() if begun and until and told else 0.0
+
+
+def _rate(text: Any) -> float | None:
+    try:
+        rate = float(text) if isinstance(text, str) else 0.0
+    except ValueError:
+        return None
+    return rate if LEAST <= rate <= MOST else None
+
+
+def after_run(namespace: str, name: str, held: Profile, ran: Ran) -> dict[str, Any] | None:
+    """The GPUJobProfile object with the run in it; None where that adds nothing (too short, nothing counted, known).
+
+    It carries the version that it was made from, so that what somebody else wrote meanwhile is not undone.
+    """
+    measurements = held.measurements
     unit = next((word for word in UNITS if ran.rates.get(word, 0.0) >= LEAST), None)
     if unit is None or ran.seconds < LEAST_SECONDS:
         return None
@@ -49,7 +71,9 @@ def after_run(namespace: str, name: str, measurements: Sequence[Measurement], ra
         return None
     run = Run(ran.rates[unit], ran.ended.timestamp(), ran.job, ran.seconds, ran.dollars)
     one = Measurement(ran.device, ran.accelerator, ran.shape, ran.precision, unit, (run,), 1)
-    return _object(namespace, name, _added([_by_now(m, one.runs[0].ended) for m in measurements], one))
+    body = _object(namespace, name, _added([_by_now(m, one.runs[0].ended) for m in measurements], one))
+    body["metadata"] |= {"resourceVersion": held.version} if held.version else {}
+    return body
 
 
 def _by_now(measurement: Measurement, now: float) -> Measurement:

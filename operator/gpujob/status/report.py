@@ -16,7 +16,7 @@ from gpujob.status import conditions, cost, probing, progress
 from gpujob.status import telemetry as reading
 from gpujob.status.conditions import Claim
 from gpujob.status.observe import Observation
-from gpujob.status.patience import read_time, with_pool_away, write_time
+from gpujob.status.patience import read_time, with_pool_away, within, write_time
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT, Telemetry
 from gpujob.untrusted import table, tables
@@ -51,7 +51,7 @@ def placed(
     )
     claims = (*conditions.of_child(seen, sentence), *preflight, *_of_reading(job, child, placement, telemetry))
     status = _status(job, seen.state, claims, seen.reason, now)
-    started = job.status.get("startTime") or seen.started
+    started = job.status.get("startTime") or within(seen.started, child.created, seen.ended or now)
     until = read_time(seen.ended) or read_time(now)
     status |= progress.members(job.status, telemetry.measured)
     status |= {

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, MI300X, demand, fleet, node
+from builders import ANY_IMAGES, H100, MI300X, demand, fleet, gpupool, node
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.catalog.throughput import MILLION, Speed
+from gpujob.fleet.pools import Fleet
 from gpujob.placement import explain
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
@@ -136,6 +137,70 @@ def test_a_probe_visits_each_device_with_room_and_then_takes_the_best() -> None:
     assert last.demand.trying is None
     assert last.choice is not None
     assert last.choice.candidate.pool.accelerator_id == "H100-SXM"
+
+
+ALONE = fleet(node("h", H100, price="2.00"), node("i", H100, price="3.00", labels={"gpujob.dev/rack": "b"}))
+
+
+def test_with_one_device_to_choose_nothing_is_probed_and_that_is_said() -> None:
+    decision = Answer(replace(demand(), probe_steps=50), ALONE, ANY_IMAGES).decision
+    assert decision.choice is not None
+    assert decision.demand.trying is None
+    assert explain.chosen(decision).get("probe") is None  # type: ignore[union-attr]
+    assert "; nothing is probed: no other device has room" in explain.summary(decision)
+
+
+def test_of_two_devices_the_second_is_probed_though_the_first_has_no_room_again_yet() -> None:
+    ending = fleet(node("a", MI300X, price="2.00", cordoned=True), node("h", H100, price="2.00"))
+    wish = replace(
+        demand(), probe_steps=50, probed=(("MI300X", "1x1"),), learned=Learned("", (measured("MI300X", 500),))
+    )
+    trying = Answer(wish, ending, ANY_IMAGES).demand.trying
+    assert trying is not None
+    assert (trying.pool.startswith("h100"), trying.probe) == (True, True)
+
+
+def test_where_a_trial_did_not_start_the_real_run_goes_elsewhere_or_waits_as_any_job() -> None:
+    cheap = fleet(node("a", MI300X, price="0.10"), node("h", H100, price="9.00"))
+    tried = {"probe_steps": 50, "probed": (("H100-SXM", "1x1"), ("MI300X", "1x1"))}
+    wish = replace(demand(), **tried, learned=Learned("", (measured("H100-SXM", 10),)), unstarted=(("MI300X", "1x1"),))
+    decision = Answer(wish, cheap, ANY_IMAGES).decision
+    assert decision.choice is not None
+    assert decision.choice.candidate.pool.accelerator_id == "H100-SXM"
+    assert "the best without mi300x" in explain.summary(decision)
+    assert "on which the trial did not start" in explain.summary(decision)
+    assert "probe" not in (explain.chosen(decision) or {})
+    neither = replace(wish, unstarted=tried["probed"])
+    assert Answer(neither, cheap, ANY_IMAGES).demand.trying is None
+    assert Answer(neither, cheap, ANY_IMAGES).decision.choice is not None
+
+
+def rails(*on_hosts: str) -> Fleet:
+    """Two nodes of each device; those named are on the network of their hosts, which the namespace allows."""
+    nodes = [
+        node(f"{rail}{number}", device, price="2.00", labels={"rails": rail})
+        for rail, device in (("a", MI300X), ("h", H100))
+        for number in (1, 2)
+    ]
+    pools = [gpupool(f"rails-{rail}", {"rails": rail}, fabric={"hostNetwork": True}) for rail in on_hosts]
+    labels = {"pod-security.kubernetes.io/enforce": "privileged"}
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": labels}}
+    return fleet(*nodes, *pools, space, catalog=ANY_IMAGES)
+
+
+def test_what_cannot_be_measured_is_neither_probed_nor_explored() -> None:
+    two = demand(nodes=2, gpusPerNode=8).but(namespace="default")
+    both = Answer(replace(two, probe_steps=50), rails("a", "h"), ANY_IMAGES).decision
+    assert (both.verdict, both.demand.trying) == (Verdict.PLACED, None)
+    assert "nothing is probed: on the network of its nodes no program is measured" in explain.summary(both)
+    one = Answer(replace(two, probe_steps=50), rails("a"), ANY_IMAGES)
+    assert (one.demand.trying, one.pick.verdict) == (None, Verdict.PLACED)
+    single = Answer(replace(demand(), probe_steps=50), rails("a", "h"), ANY_IMAGES)
+    assert single.demand.trying is not None
+    learned = Learned("p", (measured("H100-SXM", 1000, shape="2x8", dollars=10_000_000),))
+    wish = replace(two, learned=learned, exploration=10**9)
+    assert Answer(wish, rails(), ANY_IMAGES).demand.trying is not None
+    assert Answer(wish, rails("a"), ANY_IMAGES).demand.trying is None
 
 
 def test_a_trial_that_counted_another_unit_is_not_made_again() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpujob.placement.demand import Demand
-from gpujob.status.patience import next_change, pools_away, timely, with_pool_away
+from gpujob.status.patience import next_change, pools_away, timely, with_pool_away, within
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 LATER, BEFORE = "2026-11-28T12:10:00Z", "2026-11-28T11:59:59Z"
@@ -46,3 +46,24 @@ def test_a_status_remembers_each_pool_once_and_sixteen_at_most() -> None:
     assert [entry["name"] for entry in remembered].count("p3") == 1
     assert remembered[-1] == {"name": "p3", "until": "2026-11-28T12:01:00Z"}
     assert len(with_pool_away(status, "new", NOW, 60)) == 16
+
+
+@pytest.mark.parametrize(
+    ("told", "taken"),
+    [
+        ("2026-01-01T00:05:00Z", "2026-01-01T00:05:00Z"),
+        ("2025-12-31T20:00:00Z", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T09:00:00Z", "2026-01-01T00:10:00Z"),
+        ("yesterday", "2026-01-01T00:10:00Z"),
+        ("", ""),
+    ],
+)
+def test_a_start_lies_between_the_child_s_creation_and_now_whatever_the_node_s_clock_says(
+    told: str, taken: str
+) -> None:
+    assert within(told, "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z") == taken
+
+
+def test_without_two_clocks_to_hold_it_against_a_time_is_taken_as_far_as_it_goes() -> None:
+    assert within("2025-01-01T00:00:00Z", "", "2026-01-01T00:00:00Z") == "2025-01-01T00:00:00Z"
+    assert within("2025-01-01T00:00:00Z", "", "") == "2025-01-01T00:00:00Z"

@@ -11,8 +11,9 @@ import pytest
 
 from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.gpujobprofile import GPUJobProfile
-from gpujob.placement.learned import read_profile
+from gpujob.placement.learned import profile_of
 from gpujob.status import probing, report
+from gpujob.status.probing import Course
 from gpujob.status.profile import KEPT, MEASUREMENTS, Ran, after_run
 from gpujob.status.progress import Measured
 from gpujob.status.records import ChildRecord, JobRecord, read_child, read_job
@@ -31,7 +32,7 @@ def ran(number: int = 0, device: str = "MI300X", tokens: float = 2553.0, seconds
 def after(*every: Ran) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in every:
-        found = after_run("team", "llama", read_profile(found), each) or found
+        found = after_run("team", "llama", profile_of(found), each) or found
     GPUJobProfile.model_validate(orjson.loads(orjson.dumps(found)))
     return found
 
@@ -102,6 +103,11 @@ def job(generation: int = 1, **status: Any) -> JobRecord:
     return read_job({"metadata": metadata, "spec": {}, "status": {"startTime": "2026-01-01T12:00:00Z", **status}})
 
 
+def course(minutes: float, created: float | None = None) -> Course:
+    """A trial whose pods have run so long, and whose child was created a minute before that."""
+    return Course(60 * (minutes + 1 if created is None else created), 60 * minutes)
+
+
 @pytest.mark.parametrize(
     ("steps", "rate", "minutes", "sentence"),
     [
@@ -117,32 +123,53 @@ def test_a_trial_is_over_after_its_steps_or_its_time(
     steps: int, rate: float, minutes: int, sentence: str | None
 ) -> None:
     measured = Measured(at=NOW, counters={"steps": float(steps)}, rates={"tokens": rate})
-    found = probing.result(job(), trial(), measured, NOW + timedelta(minutes=minutes))
+    found = probing.result(trial(), measured, course(minutes))
     assert (found and found.sentence) == sentence
 
 
-def test_the_real_run_and_one_that_did_not_start_are_no_trials() -> None:
-    assert probing.result(job(), trial(probe=None), None, NOW + timedelta(days=1)) is None
-    assert probing.result(job(startTime=None), trial(), None, NOW + timedelta(days=1)) is None
+def test_a_trial_whose_pods_do_not_start_is_over_and_another_place_is_preferred() -> None:
+    waits = "0 of 2 pods run; pod j-1-0-x starts on node a: ImagePullBackOff"
+    assert probing.result(trial(), None, Course(899.0, None, waits)) is None
+    result = probing.result(trial(), None, Course(900.0, None, waits))
+    assert result is not None
+    assert result.sentence == f"the trial on pool mi300x did not start within 900 seconds: {waits}"
+    status = {"probes": probing.with_result({}, trial(), result, "Mixed", NOW)}
+    GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
+    assert status["probes"][0]["unmeasured"] == f"did not start within 900 seconds: {waits}"
+    assert (list(probing.failed(status)), probing.measurements(status)) == ([], ())
+    assert list(probing.tried(status)) == list(probing.unstarted(status)) == [("MI300X", "2x8")]
+
+
+def test_a_trial_that_starts_late_has_its_time_and_none_lasts_for_ever() -> None:
+    assert Course(899.0, 0.0).left == 900.0
+    assert Course(1799.0, 0.0).left == 1.0
+    # An operator that starts again counts anew; the child's age does not.
+    assert Course(1800.0, 3.0).left == 0.0
+    assert Course(-7200.0, None).left > 0
+
+
+def test_the_real_run_is_no_trial() -> None:
+    assert probing.result(trial(probe=None), None, course(60 * 24)) is None
 
 
 def test_a_trial_whose_program_has_ended_was_the_whole_job() -> None:
     measured = Measured(at=NOW, counters={"steps": 60.0}, rates={"tokens": 2553.0})
-    assert probing.result(job(), trial(ended="Complete"), measured, NOW + timedelta(minutes=5)) is None
-    assert probing.result(job(), trial(ended="Complete"), None, NOW + timedelta(days=1)) is None
+    assert probing.result(trial(ended="Complete"), measured, course(5)) is None
+    assert probing.result(trial(ended="Complete"), None, course(60 * 24)) is None
 
 
 def test_a_trial_that_told_of_no_step_is_over_and_excludes_no_pool() -> None:
-    result = probing.result(job(), trial(), None, NOW + timedelta(minutes=15))
+    result = probing.result(trial(), None, course(15))
     assert result is not None
     status = {"probes": probing.with_result({}, trial(), result, "Mixed", NOW)}
     GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
     assert (list(probing.failed(status)), probing.measurements(status)) == ([], ())
     assert list(probing.tried(status)) == [("MI300X", "2x8")]
+    assert list(probing.unstarted(status)) == []
 
 
 def test_an_edit_of_the_job_forgets_trials_that_failed_and_keeps_what_was_measured() -> None:
-    probes = [{"pool": "a", "perSecond": "1"}, {"pool": "b", "failed": "no such file"}]
+    probes = [{"pool": "a", "perSecond": "1"}, {"pool": "b", "failed": "no such file"}, {"pool": "c", "started": False}]
     held = {"probes": probes, "observedGeneration": 1}
     assert probing.kept(job(1, **held)) == probes
     assert probing.kept(job(2, **held)) == probes[:1]
@@ -183,3 +210,4 @@ def test_trials_that_somebody_forged_are_none(probes: Any) -> None:
     assert probing.measurements({"probes": probes}) == ()
     assert list(probing.failed({"probes": probes})) == []
     assert list(probing.tried({"probes": probes})) == []
+    assert list(probing.unstarted({"probes": probes})) == []

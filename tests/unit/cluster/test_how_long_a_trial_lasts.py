@@ -1,0 +1,134 @@
+"""A trial's time is told by the operator's clock and the API server's, and a trial that nothing can measure is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from gpujob.catalog.load import load_catalog
+from gpujob.cluster.book import Book
+from gpujob.cluster.delivery import Delivery
+from gpujob.cluster.desk import Desk
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.learning import Learning
+from gpujob.cluster.looking import Looking
+from gpujob.cluster.mirror import Mirror
+from gpujob.cluster.steps import Steps
+from gpujob.cluster.writer import Writer
+from gpujob.placement.demand import Demand
+from gpujob.render.runner import Runner
+from gpujob.status.records import JobRecord, read_child, read_job
+from gpujob.vocabulary import Annotation, Label
+
+MADE = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HINT = {
+    "pool": "mi300x", "vendor": "AMD", "accelerator": "MI300X", "nodes": 1, "gpusPerNode": 1, "image": "i", "runtime": "own",
+    "probe": 50,
+}  # fmt: skip
+JOB = {"name": "j", "namespace": "team", "uid": "u"}
+
+
+class Trial:
+    """A trial as the operator sees it, so many seconds after its child was made."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        mirror = Mirror(mirrored("gpujob-runner-x"))
+        wall = lambda: MADE + timedelta(seconds=self.seconds)  # noqa: E731
+        self.desk = Desk(Book(mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
+        writer = Writer(None, mirror, lambda: True, "here")  # type: ignore[arg-type]
+        runner = Runner({"a.py": ""})
+        steps = Steps(self.desk, writer, Delivery(self.desk, writer, runner), Learning(self.desk, writer))
+        self.looking = Looking(self.desk, steps, 900.0)
+        self.child = {
+            "metadata": {
+                "name": "j-1", "namespace": "team", "uid": "c", "creationTimestamp": "2026-01-01T12:00:00Z",
+                "labels": {Label.ATTEMPT: "1", Label.JOB_UID: "u"},
+                "ownerReferences": [{"kind": "GPUJob", "name": "j", "uid": "u", "controller": True}],
+                "annotations": {Annotation.PLACEMENT: orjson.dumps(HINT).decode()},
+            },
+            "spec": {},
+        }  # fmt: skip
+
+    def pod(self, **status: Any) -> None:
+        """Its pod, as the kubelet tells of it."""
+        owner = {"kind": "Job", "name": "j-1", "uid": "c", "controller": True}
+        labels = {Label.JOB_UID: "u", Label.ATTEMPT: "1"}
+        pod = {
+            "metadata": {
+                "name": "j-1-0-x",
+                "namespace": "team",
+                "uid": "p",
+                "labels": labels,
+                "ownerReferences": [owner],
+            },
+            "spec": {"nodeName": "n", "containers": [{"name": "train"}]},
+            "status": status,
+        }
+        self.desk.book.mirror.replace("pods", [pod], "7")
+        self.desk.book.take(self.desk.book.mirror.take_changes())
+
+    def result(self) -> str | None:
+        """What came of it, now."""
+        job = read_job({"metadata": JOB, "spec": {}, "status": {"jobName": "j-1", "state": "Running"}})
+        found = self.looking._trial_result(job, read_child(self.child))
+        return found and found.sentence
+
+
+def running(since: str) -> dict[str, Any]:
+    state = {"running": {"startedAt": since}}
+    return {"phase": "Running", "containerStatuses": [{"name": "train", "state": state}]}
+
+
+@pytest.mark.parametrize("told", ["2026-01-01T05:00:00Z", "2026-01-01T12:02:00Z", "2026-01-02T12:00:00Z"])
+def test_the_clock_of_the_node_does_not_count(told: str) -> None:
+    trial = Trial()
+    trial.seconds = 120.0
+    trial.pod(**running(told))
+    assert trial.result() is None
+    trial.seconds = 120.0 + 899
+    assert trial.result() is None
+    trial.seconds = 120.0 + 900
+    assert trial.result() == (
+        "the trial on pool mi300x told of no step within 900 seconds; its program needs to report"
+    )
+
+
+def test_an_image_that_cannot_be_pulled_ends_the_trial_with_the_reason() -> None:
+    trial = Trial()
+    waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
+    trial.pod(phase="Pending", containerStatuses=[{"name": "train", "state": {"waiting": waiting}}])
+    trial.seconds = 899.0
+    assert trial.result() is None
+    assert trial.desk.due["u"] == 900.0
+    trial.seconds = 900.0
+    assert trial.result() == (
+        "the trial on pool mi300x did not start within 900 seconds: 0 of 1 pods run; pod j-1-0-x starts on node n: "
+        "ImagePullBackOff (Back-off pulling image)"
+    )
+
+
+def test_an_operator_that_starts_again_and_again_ends_a_trial_all_the_same() -> None:
+    for seconds in (1799.0, 1800.0):
+        trial = Trial()
+        trial.seconds = seconds
+        trial.pod(**running("2026-01-01T12:00:05Z"))
+        assert (trial.result() is not None) is (seconds == 1800.0)
+
+
+@pytest.mark.parametrize("reason", ["NoInterpreter", None])
+def test_in_an_image_that_nothing_measures_nothing_is_tried(reason: str | None) -> None:
+    desk = Trial().desk
+    condition = {"type": "PreflightPassed", "status": "Unknown", "reason": reason, "observedGeneration": 1}
+    job: JobRecord = read_job({"metadata": JOB, "spec": {}, "status": {"conditions": [condition]}})
+    asked = replace(Demand(), probe_steps=50, exploration=5_000_000)
+    informed = Learning(desk, None).informed(job, asked)  # type: ignore[arg-type]
+    if reason is None:
+        assert informed == asked
+    else:
+        assert (informed.probe_steps, informed.exploration) == (None, None)
+        assert informed.unprobed == "nothing is tried: its image runs no Python, so nothing is measured"
