@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from gpujob.generated import settle
 from monitoring.dashboards import DASHBOARDS
 from monitoring.dashboards.panels import as_json
 from monitoring.rules import GROUPS
@@ -26,21 +27,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file differs")
     parser.add_argument("folder", type=Path)
     asked = parser.parse_args(arguments)
-    wanted = files()
-    held = {str(path.relative_to(asked.folder)): path for path in sorted(asked.folder.rglob("*")) if path.is_file()}
-    stale = [name for name, text in wanted.items() if name not in held or held[name].read_text() != text]
-    stale += [name for name in held if name not in wanted]
-    if asked.check:
-        for name in stale:
-            print(f"{asked.folder / name} differs from monitoring/: run `make generate`", file=sys.stderr)
-        return 1 if stale else 0
-    for name in stale:
-        if name in wanted:
-            (asked.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (asked.folder / name).write_text(wanted[name])
-        else:
-            held[name].unlink()
-    return 0
+    wanted = {asked.folder / name: text.encode() for name, text in files().items()}
+    strays = [path for path in sorted(asked.folder.rglob("*")) if path.is_file() and path not in wanted]
+    return settle(wanted, "monitoring/", check=asked.check, strays=strays)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from gpujob.generated import settle
 from gpujob.render.runner import Runner
 
 PACKAGE: Final = "gpujob_runner"
@@ -24,14 +25,8 @@ def load_runner() -> Runner:
 
 def main(arguments: list[str]) -> int:
     """Writes the ConfigMap's name into a file, for the chart's roles; with --check 1 when the file says another one."""
-    check, (path, *_) = "--check" in arguments, [each for each in arguments if not each.startswith("--")]
-    file, text = Path(path), f"{load_runner().name}\n"
-    if not check:
-        file.write_text(text)
-    elif not file.exists() or file.read_text() != text:
-        print(f"{file} differs from {PACKAGE}; run make generate", file=sys.stderr)
-        return 1
-    return 0
+    path, *_ = [each for each in arguments if not each.startswith("--")]
+    return settle({Path(path): f"{load_runner().name}\n".encode()}, PACKAGE, check="--check" in arguments)
 
 
 if __name__ == "__main__":

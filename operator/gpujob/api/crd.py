@@ -24,6 +24,7 @@ from gpujob.api.gpujobprofile import GPUJobProfile
 from gpujob.api.gpupool import GPUPool
 from gpujob.api.gpuruntime import GPURuntime
 from gpujob.api.rules import RULES, immutability
+from gpujob.generated import settle
 from gpujob.vocabulary import GROUP, VERSION
 
 Schema = dict[str, Any]
@@ -283,18 +284,9 @@ def files() -> dict[str, str]:
 
 def main(arguments: list[str]) -> int:
     """Writes or checks the files of a directory; 1 when a checked file differs."""
-    check, folders = "--check" in arguments, [a for a in arguments if not a.startswith("--")]
-    differs = 0
-    for folder in folders:
-        for name, text in files().items():
-            file = Path(folder) / name
-            if not check:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text)
-            elif not file.exists() or file.read_text() != text:
-                print(f"{file} differs from the models; run make generate", file=sys.stderr)
-                differs = 1
-    return differs
+    folders = [Path(each) for each in arguments if not each.startswith("--")]
+    wanted = {folder / name: text.encode() for folder in folders for name, text in files().items()}
+    return settle(wanted, "the models", check="--check" in arguments)
 
 
 if __name__ == "__main__":

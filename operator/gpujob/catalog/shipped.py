@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 
 from gpujob.catalog.load import GENERATED, SHIPPED, read_documents
+from gpujob.generated import settle
 
 FOLDER: Final = Path(__file__).parent / "data"
 
@@ -26,13 +27,7 @@ def written() -> bytes:
 
 def main(arguments: list[str]) -> int:
     """Writes the file; with --check 1 when it says something else."""
-    file, fresh = FOLDER / GENERATED, written()
-    if "--check" not in arguments:
-        file.write_bytes(fresh)
-    elif not file.exists() or file.read_bytes() != fresh:
-        print(f"{file} differs from the catalog's YAML files; run make generate", file=sys.stderr)
-        return 1
-    return 0
+    return settle({FOLDER / GENERATED: written()}, "the catalog's YAML files", check="--check" in arguments)
 
 
 if __name__ == "__main__":

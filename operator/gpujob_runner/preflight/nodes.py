@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from gpujob_runner.preflight.refusal import Refusal, refusal
 
 AMD, NVIDIA = "AMD", "NVIDIA"
 _CARDS = {AMD: re.compile(r"dri/renderD\d+"), NVIDIA: re.compile(r"nvidia\d+|dxg")}
@@ -15,23 +16,12 @@ _OTHERS = {AMD: ("kfd",), NVIDIA: ("nvidiactl", "nvidia-uvm")}
 
 
 @dataclass(frozen=True)
-class Closed:
-    """A node that is there and does not open."""
-
-    path: str
-    owner: int
-    group: int
-    mode: int
-    error: str
-
-
-@dataclass(frozen=True)
 class Nodes:
     """What was found: nodes of devices (one each), those that refuse this user, and those that fail otherwise."""
 
     cards: tuple[str, ...] = ()
-    denied: tuple[Closed, ...] = ()
-    broken: tuple[Closed, ...] = ()
+    denied: tuple[Refusal, ...] = ()
+    broken: tuple[Refusal, ...] = ()
     lacking: tuple[str, ...] = ()
     """Nodes that no device of this vendor works without and that are not there."""
 
@@ -64,14 +54,9 @@ def _below(root: str) -> Iterator[str]:
             yield os.path.join(folder, name)
 
 
-def _try(path: str) -> Closed | None:
+def _try(path: str) -> Refusal | None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
     except OSError as error:
-        word = errno.errorcode.get(error.errno or 0, "unknown")
-        try:
-            facts = os.stat(path)
-        except OSError:
-            return Closed(path, -1, -1, 0, word)
-        return Closed(path, facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode), word)
+        return refusal(path, error)
     return None

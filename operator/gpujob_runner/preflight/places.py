@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from gpujob_runner.preflight.refusal import Refusal, refusal
 
 HOMES = ("HOME", "TMPDIR")
 """Variables whose folder every program may count on."""
@@ -28,18 +27,7 @@ CACHES = (
 """Variables whose folder may be meant for reading only: models that are there already."""
 
 
-@dataclass(frozen=True)
-class Unwritable:
-    """A folder that takes no file."""
-
-    path: str
-    owner: int
-    group: int
-    mode: int
-    error: str
-
-
-def unwritable(paths: Iterable[str]) -> list[Unwritable]:
+def unwritable(paths: Iterable[str]) -> list[Refusal]:
     """Those of the folders in which no file can be made; one that is not there yet is judged by what will hold it."""
     found = (_try(path) for path in dict.fromkeys(paths))
     return [each for each in found if each is not None]
@@ -62,7 +50,7 @@ def size_of(path: str) -> int | None:
     return facts.f_blocks * facts.f_frsize
 
 
-def _try(path: str) -> Unwritable | None:
+def _try(path: str) -> Refusal | None:
     folder = os.path.normpath(path)
     while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
@@ -74,10 +62,5 @@ def _try(path: str) -> Unwritable | None:
             os.close(handle)
             os.unlink(name)
     except OSError as error:
-        word = errno.errorcode.get(error.errno or 0, "unknown")
-        try:
-            facts = os.stat(folder)
-        except OSError:
-            return Unwritable(path, -1, -1, 0, word)
-        return Unwritable(path, facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode), word)
+        return refusal(path, error, by=folder)
     return None

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
-from gpujob_runner.preflight.nodes import Closed, Nodes
-from gpujob_runner.preflight.places import Unwritable
+from gpujob_runner.preflight.nodes import Nodes
 from gpujob_runner.preflight.probing import Seen
 from gpujob_runner.preflight.promise import Promise
+from gpujob_runner.preflight.refusal import Refusal
 
 Finding = dict[str, Any]
 
@@ -24,8 +24,6 @@ CHOSEN = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 
 UNCERTAIN = frozenset({"NoInterpreter", "PreflightTimedOut", "PreflightFault"})
 """Reasons that say nothing about the devices: the program runs."""
-
-Access = Union[Closed, Unwritable]
 
 
 def of_torch(promise: Promise, seen: Seen, nodes: Nodes, environment: dict[str, str]) -> list[Finding]:
@@ -124,7 +122,7 @@ def _too_small(promise: Promise, seen: Seen) -> list[Finding]:
     ]
 
 
-def of_places(promise: Promise, shared_memory: int | None, closed: Sequence[Unwritable]) -> list[Finding]:
+def of_places(promise: Promise, shared_memory: int | None, closed: Sequence[Refusal]) -> list[Finding]:
     """What is said of /dev/shm and of folders."""
     findings = []
     wanted = promise.shared_memory
@@ -142,7 +140,7 @@ def _denied(nodes: Nodes) -> Finding:
     return _finding("DevicePermission", **_access(nodes.denied[0]))
 
 
-def _access(place: Access) -> dict[str, Any]:
+def _access(place: Refusal) -> dict[str, Any]:
     """Whose a path is, and who asks."""
     return {
         "path": place.path, "owner": place.owner, "group": place.group, "mode": f"{place.mode:04o}",

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob_runner.preflight.nodes import Closed, Nodes, look_at_nodes
+from gpujob_runner.preflight.nodes import Nodes, look_at_nodes
 from gpujob_runner.preflight.places import unwritable
 from gpujob_runner.preflight.probing import Device, Seen
 from gpujob_runner.preflight.promise import Promise, read_promise
+from gpujob_runner.preflight.refusal import Refusal
 from gpujob_runner.preflight.result import LIMIT, Result, message_of
 from gpujob_runner.preflight.verdict import of_nodes, of_places, of_torch
 
@@ -27,7 +28,7 @@ GOOD = Seen(
     python="3.12.3", torch="2.9.1+rocm7.2", backend="ROCm", number="7.2", import_seconds=3.0, count=2, stage="ended",
     devices=[Device(i, "AMD Instinct MI300X", 190 * GI, 191 * GI, 0.2, True) for i in range(2)],
 )  # fmt: skip
-DENIED = Nodes(CARDS.cards, denied=(Closed("/dev/kfd", 0, 109, 0o660, "EACCES"),))
+DENIED = Nodes(CARDS.cards, denied=(Refusal("/dev/kfd", 0, 109, 0o660, "EACCES"),))
 
 
 def reasons(seen: Seen, promise: Promise = PROMISED, nodes: Nodes = CARDS, **environment: str) -> list[str]:
