@@ -137,10 +137,12 @@ class Scraper:
         memory = self._memory.setdefault(job.uid, _Memory())
         memory.failing_since = None
         memory.window.add(self._desk.clock(), report.counters)
+        now = self._desk.wall()
         saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
         overall, seconds = memory.window.overall()
+        # What was is not to come, whatever the clock of a node says.
         measured = Measured(
-            at=self._desk.wall(),
+            at=now,
             fraction=report.progress,
             remaining=report.remaining,
             counters=report.counters,
@@ -148,8 +150,8 @@ class Scraper:
             overall=overall,
             seconds=seconds,
             checkpoint=report.checkpoint,
-            checkpoint_at=saved,
-            last_step_at=report.last_step_at,
+            checkpoint_at=saved and min(saved, now),
+            last_step_at=None if report.last_step_at is None else min(report.last_step_at, now.timestamp()),
             on_device=report.on_device,
         )
         self._note(job, Telemetry(measured, (telemetry.read(pod.name),)))

@@ -43,7 +43,7 @@ READ: Final = frozenset(
 """Names that are read."""
 
 _NAME: Final = re.compile(r"gpujob_[a-z_]{1,64}")
-_REST: Final = re.compile(r"(?:\{[^{}]{0,1024}\})? +([-+.0-9a-zA-Z]{1,32})(?: +-?[0-9]{1,20})? *")
+_REST: Final = re.compile(r"(\{[^{}]{0,1024}\})? +([-+.0-9a-zA-Z]{1,32})(?: +-?[0-9]{1,20})? *")
 
 
 class UnreadableReport(ValueError):
@@ -73,7 +73,11 @@ class Report:
 def read_report(body: bytes) -> Report:
     """The report in a reply's body; raises UnreadableReport."""
     found: dict[str, list[float]] = defaultdict(list)
-    for name, value in _samples(body):
+    series: set[tuple[str, str]] = set()
+    for name, labels, value in _samples(body):
+        if (name, labels) in series:
+            raise UnreadableReport(f"its {name} is there twice")
+        series.add((name, labels))
         found[name].append(value)
     if not found.get("gpujob_up"):
         raise UnreadableReport("it has no gpujob_up")
@@ -100,7 +104,8 @@ def _counters(found: Mapping[str, list[float]]) -> dict[str, float]:
     return counted if steps is None else {"steps": steps, **counted}
 
 
-def _samples(body: bytes) -> Iterator[tuple[str, float]]:
+def _samples(body: bytes) -> Iterator[tuple[str, str, float]]:
+    """Name, labels as written and value of each sample that is read."""
     if len(body) > MOST_BYTES:
         raise UnreadableReport(f"more than {MOST_BYTES} bytes")
     try:
@@ -113,7 +118,7 @@ def _samples(body: bytes) -> Iterator[tuple[str, float]]:
             rest = _REST.fullmatch(line, name.end())
             if rest is None:
                 raise UnreadableReport(f"its {name[0]} is no Prometheus sample")
-            yield name[0], _number(name[0], rest[1])
+            yield name[0], rest[1] or "", _number(name[0], rest[2])
 
 
 def _number(name: str, text: str) -> float:

@@ -21,12 +21,16 @@ class Window:
     readings: deque[tuple[float, Mapping[str, float]]] = field(default_factory=deque)
     first: tuple[float, Mapping[str, float]] | None = None
     """The first reading, of which the program's start is no part."""
+    last: dict[str, float] = field(default_factory=dict)
+    """What each counter said last, also where a reading since then lacked it."""
 
     def add(self, at: float, counters: Mapping[str, float]) -> None:
         """Takes a reading; counters that went back are of a program that began anew, so what was before is let go."""
-        if self.readings and any(value < self.readings[-1][1].get(key, 0.0) for key, value in counters.items()):
+        if any(value < self.last.get(key, 0.0) for key, value in counters.items()):
             self.readings.clear()
+            self.last.clear()
             self.first = None
+        self.last |= counters
         self.first = self.first or (at, counters)
         self.readings.append((at, counters))
         # One reading older than the span stays, so that the span is covered.

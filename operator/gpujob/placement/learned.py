@@ -28,6 +28,8 @@ LEAST: Final = 1e-6
 """The slowest rate that is believed: one unit in eleven days. What is less divides to nothing."""
 
 MOST: Final = 1e18
+MOST_RUNS: Final = 10**9
+"""The most that is believed of runs and of seconds, so that their sums stay numbers of the API."""
 MOST_DOLLARS: Final = 10**9 * MICRO
 
 
@@ -193,7 +195,7 @@ def _measurement(entry: Mapping[str, Any]) -> Measurement | None:
     if not runs or not sized or not all(isinstance(word, str) and word for word in words) or words[4] not in UNITS:
         return None
     device, accelerator, shape, precision, unit = map(str, words)
-    count = max(whole_number(entry.get("count")) or 0, len(runs))
+    count = max(min(whole_number(entry.get("count")) or 0, MOST_RUNS), len(runs))
     return Measurement(device, accelerator, shape, precision, unit, runs, count)
 
 
@@ -204,9 +206,10 @@ def _run(entry: Mapping[str, Any]) -> Run | None:
         dollars = parse_dollars(str(entry["dollars"]), MOST_DOLLARS) if "dollars" in entry else None
     except (ValueError, BadQuantity, OverflowError):
         return None
-    if not LEAST <= per_second <= MOST:
+    if not LEAST <= per_second <= MOST or ended < 0:
         return None
-    return Run(per_second, ended, str(entry.get("job"))[:63], whole_number(entry.get("seconds")) or 0, dollars)
+    seconds = min(whole_number(entry.get("seconds")) or 0, MOST_RUNS)
+    return Run(per_second, ended, str(entry.get("job"))[:63], seconds, dollars)
 
 
 def weighted_median(values: Iterable[tuple[float, float]]) -> float:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gpujob.status.patience import write_time
+from gpujob.status.patience import read_time, write_time
 from gpujob.untrusted import table, whole_number
 
 WORTH_PERCENT: Final = 5
 """Percent of progress that are worth a status write."""
+
+CHECKPOINT_EVERY: Final = timedelta(seconds=60)
+"""The shortest time between two writes for the sake of a checkpoint."""
 
 LONGEST: Final = timedelta(days=3650)
 """The longest remaining time that is believed."""
@@ -85,11 +88,17 @@ _UNITS: Final = {"tokensPerSecond": "", "samplesPerSecond": " samples/s", "steps
 
 
 def is_worth_a_write(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether so much was done since the last write that it is worth one before its time."""
+    """Whether so much has changed since the last write that it is worth one before its time."""
     before = whole_number(table(held, "progress").get("percent")) or 0
     after = whole_number(table(wanted, "progress").get("percent"))
     saved = table(wanted, "checkpoint").get("step") != table(held, "checkpoint").get("step")
-    return (after is not None and after >= before + WORTH_PERCENT) or saved
+    return (after is not None and after >= before + WORTH_PERCENT) or (saved and _rested(held, wanted))
+
+
+def _rested(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the last write is so long ago that a checkpoint may be told: a program may say one after each step."""
+    last, now = (read_time(table(status, "progress").get("updated")) for status in (held, wanted))
+    return last is None or now is None or not timedelta() <= now - last < CHECKPOINT_EVERY
 
 
 def differs(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -62,6 +62,12 @@ def test_what_is_not_said_is_not_known() -> None:
         (b"gpujob_up 1\ngpujob_tokens_total 1e400", "its gpujob_tokens_total is below 0 or endless"),
         (b"gpujob_up 1\ngpujob_progress_ratio 1.5", "its gpujob_progress_ratio is above 1"),
         (b"gpujob_up 1\ngpujob_checkpoint_timestamp_seconds 1e15", "above 2.53402e+11"),
+        (
+            b'gpujob_up 1\ngpujob_tokens_total{rank="0"} 5\ngpujob_tokens_total{rank="0"} 5',
+            "its gpujob_tokens_total is there twice",
+        ),
+        (b"gpujob_up 1\ngpujob_up 1", "its gpujob_up is there twice"),
+        (b'gpujob_up 1\ngpujob_steps_total{a="x\n"} 5', "its gpujob_steps_total is no Prometheus sample"),
         (b"gpujob_up 1\ngpujob_world_size 1e9\ngpujob_tokens_total 1e17", "its counters are above 1e+18"),
     ],
 )

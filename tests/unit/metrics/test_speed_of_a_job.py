@@ -55,3 +55,16 @@ def test_durations_are_counted_below_their_bounds() -> None:
     buckets = dict(durations.buckets())
     assert (buckets["0.01"], buckets["0.25"], buckets["0.5"], buckets["86400.0"], buckets["+Inf"]) == (3, 3, 4, 4, 5)
     assert durations.total == pytest.approx(200000.315)
+
+
+def test_a_counter_that_was_away_and_comes_back_lower_is_measured_anew() -> None:
+    window = Window()
+    for at, counters in (
+        (0.0, {"steps": 10.0, "tokens": 1000.0}),
+        (10.0, {"steps": 20.0}),
+        (20.0, {"steps": 30.0, "tokens": 5.0}),
+    ):
+        window.add(at, counters)
+    assert (window.rates(), window.overall()) == ({}, ({}, 0.0))
+    window.add(30.0, {"steps": 40.0, "tokens": 15.0})
+    assert window.rates() == {"steps": 1.0, "tokens": 1.0}

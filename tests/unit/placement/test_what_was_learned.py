@@ -16,7 +16,15 @@ from gpujob.placement import explain
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand
-from gpujob.placement.learned import Learned, Measurement, Run, learned_of, read_measurements, weighted_median
+from gpujob.placement.learned import (
+    Learned,
+    Measurement,
+    Run,
+    learned_of,
+    profile_of,
+    read_measurements,
+    weighted_median,
+)
 from gpujob.placement.trying import MOST_TRIALS
 from gpujob.schedule.queue import Answer
 from gpujob.vocabulary import Verdict
@@ -268,6 +276,8 @@ GOOD = {
         {"runs": [{"perSecond": "-1", "time": "2026-01-01T00:00:00Z"}]},
         {"runs": [{"perSecond": "nan", "time": "2026-01-01T00:00:00Z"}]},
         {"runs": [{"perSecond": "1", "time": "yesterday"}]},
+        {"runs": [{"perSecond": "1", "time": "0001-01-01T00:00:00Z"}]},
+        {"runs": [{"perSecond": "1e19", "time": "2026-01-01T00:00:00Z"}]},
         {"runs": [{"perSecond": "5e-324", "time": "2026-01-01T00:00:00Z"}]},
         {"runs": [{"perSecond": "1", "time": "2026-01-01T00:00:00Z", "dollars": "much"}]},
     ],
@@ -275,6 +285,26 @@ GOOD = {
 def test_what_cannot_be_read_of_a_profile_was_not_measured(change: dict[str, Any]) -> None:
     assert len(read_measurements({"measurements": [GOOD]})) == 1
     assert read_measurements({"measurements": [{**GOOD, **change}]}) == ()
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**62, -1, -(2**63), 10**30, "-5", True])
+def test_numbers_of_runs_that_nobody_made_stay_numbers_of_the_api(number: Any) -> None:
+    every = [
+        {**GOOD, "device": f"d{index}", "count": number, "runs": [{**GOOD["runs"][0], "seconds": number}]}  # type: ignore[dict-item]
+        for index in range(64)
+    ]
+    held = profile_of({"status": {"measurements": every}, "metadata": {"name": "p"}})
+    assert held.unread == ""
+    assert 64 <= sum(measurement.count for measurement in held.measurements) < 2**62
+    assert all(0 <= run.seconds < 2**31 for measurement in held.measurements for run in measurement.runs)
+
+
+def test_of_two_measurements_of_one_thing_the_first_counts() -> None:
+    faster = {**GOOD, "runs": [{"perSecond": "99", "time": "2026-01-01T00:00:00Z"}]}
+    learned = learned_of("p", read_measurements({"measurements": [GOOD, faster]}), "Mixed")
+    found = learned and learned.of("d", "2x8")
+    assert found is not None
+    assert found.per_second == 12.5
 
 
 @given(st.lists(st.tuples(st.floats(1, 1e6), st.floats(0.01, 1)), min_size=1, max_size=9))

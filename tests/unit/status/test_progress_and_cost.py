@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -108,6 +108,14 @@ def test_a_new_checkpoint_is_worth_a_write() -> None:
 READ = Telemetry(None, (telemetry.read("j-1-0-x"),))
 STOPPED = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no reply within 3 seconds")
 GARBAGE = telemetry.unreadable("j-1-0-x", 9466, "not ASCII text")
+
+
+@pytest.mark.parametrize(("seconds", "worth"), [(15, False), (59, False), (60, True), (300, True), (-7200, True)])
+def test_a_checkpoint_after_each_step_is_told_once_a_minute(seconds: int, worth: bool) -> None:
+    later = AT + timedelta(seconds=seconds)
+    held = progress.members({}, replace(MEASURED, fraction=None))
+    wanted = progress.members(held, replace(MEASURED, fraction=None, at=later, checkpoint=1001))
+    assert progress.is_worth_a_write(held, wanted) is worth
 
 
 def test_that_a_reporter_answers_rides_on_another_write_and_that_it_is_blocked_is_worth_one() -> None:
