@@ -13,14 +13,17 @@ from worlds import clusters, prices, specs
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
+from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.quota import read_quota
-from gpujob.placement.capacity import find_room, telling_size, untold_size
+from gpujob.placement.capacity import find_room, may_have_room, room_now, telling_size, untold_size
 from gpujob.placement.choose import Pick, choose
 from gpujob.placement.decide import decide
-from gpujob.placement.demand import Demand
+from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.rules import POOL_RULES, rules_about, rules_of
 from gpujob.placement.shares import node_needs
+from gpujob.placement.sizing import estimated
 from gpujob.quantity import GI
 from tests.e2e.cluster.nodes import Nvidia
 
@@ -60,7 +63,9 @@ def wishes(draw: st.DrawFn) -> Demand:
     if draw(st.booleans()):
         spec["placement"] = {**spec.get("placement", {}), "waitSeconds": draw(st.sampled_from([0, 60]))}
     if draw(st.integers(0, 3)) == 0:
-        spec["model"] = {"parameters": draw(st.sampled_from(["1B", "8B", "70B"]))}
+        method, length = draw(st.sampled_from(["Full", "LoRA", "Inference"])), draw(st.integers(1, 16)) * 1024
+        size = draw(st.sampled_from(["1B", "8B", "70B"]))
+        spec["model"] = {"parameters": size, "method": method, "sequenceLength": length}
         spec.pop("gpuMemory", None)
     override = draw(st.sampled_from([None, None, "9.4.2", "11.0.0", "x"]))
     away = draw(st.sampled_from([(), (("x", "2026-01-01T00:00:00Z"),)]))
@@ -154,6 +159,7 @@ def plain_room(wish: Demand, pool: Pool, size: int | None) -> list[str] | None:
         for each in (*pool.nodes, *coming)
         if all(map(pool.tolerates, each.taints)) and (each.total is None or each.total >= wish.gpus_per_node)
         if each.allocatable.covers(asked) and (disk is None or (each.allocatable.storage or disk) >= disk)
+        if not lacks(each.handlers, pool.handler)
         if each.unready is None and each.free >= wish.gpus_per_node and each.left.covers(node_needs(wish, each))
     ]
     advised = [sum(taint.effect == "PreferNoSchedule" for taint in each.taints) for each in found]
@@ -170,3 +176,42 @@ def test_room_is_what_a_walk_over_all_nodes_finds(objects: list[Object], wish: D
             names = [each.name for each in room.nodes] if room.nodes else None
             assert names == plain_room(asked, pool, size)
             assert find_room(asked, pool, telling_size(size, untold_size(asked, pool))) == room
+            assert room_now(asked, pool, size) == (room if room.nodes else None)
+            assert may_have_room(asked.gang, pool) or not room.nodes
+
+
+@given(objects=worlds, gpus=st.integers(1, 9), nodes=st.integers(1, 4))
+def test_free_nodes_are_counted_as_they_are_given(objects: list[Object], gpus: int, nodes: int) -> None:
+    fleet, _ = fleet_of(read_cluster(objects), ANY_IMAGES)
+    for pool in fleet.pools:
+        assert pool.stock.has_free(gpus, nodes) == (len(list(pool.stock.with_free(gpus))) >= nodes)
+
+
+@given(objects=worlds, wish=wishes())
+def test_each_pool_gets_the_smallest_gang_that_holds_the_model(objects: list[Object], wish: Demand) -> None:
+    """Pools of one size are sized together; the same as pool by pool, over gangs that are all estimated."""
+    fleet, known = fleet_of(read_cluster(objects), ANY_IMAGES)
+    sized = estimated(wish, fleet, known)
+    for pool in fleet.pools if wish.sized_by_model else ():
+        (gang,) = sized.gangs_for(pool.name)
+        largest = max((each.total or each.healthy for each in pool.nodes), default=0)
+        if pool.growth is not None:
+            largest = max(largest, pool.growth.template.total or pool.growth.template.healthy)
+        counts = [(wish.nodes if wish.nodes_said else 1, each) for each in (1, 2, 4, 8, 16, 32, 64) if each <= largest]
+        counts = counts or [(wish.nodes if wish.nodes_said else 1, 1)]
+        counts += [] if wish.nodes_said else [(nodes, max(largest, 1)) for nodes in (2, 4, 8)]
+        several = wish.but(gangs=tuple(Gang(*count) for count in counts), sized_by_model=True)
+        needs = [estimated(several.only(each), Fleet(), known).gang.memory for each in several.gangs]
+        held = [n for n, need in enumerate(needs) if pool.memory is None or need is None or need.high <= pool.memory]
+        nearly = [n for n, need in enumerate(needs) if need is not None and need.expected <= (pool.memory or 0)]
+        first = (held or nearly or [len(counts) - 1])[0]
+        assert (gang.nodes, gang.gpus_per_node, gang.memory) == (*counts[first], needs[first])
+
+
+@given(objects=worlds, wish=wishes())
+def test_a_rule_that_is_not_asked_would_refuse_nothing(objects: list[Object], wish: Demand) -> None:
+    fleet, _ = fleet_of(read_cluster(objects), ANY_IMAGES)
+    for pool in fleet.pools:
+        for asked in map(wish.only, wish.gangs):
+            silent = set(POOL_RULES) - (set(rules_of(asked)) & rules_about(pool))
+            assert not list(filter(None, (rule(asked, pool, fleet) for rule in silent)))

@@ -71,6 +71,16 @@ class Stock:
                 yield self._nodes[index]
                 index += 1
 
+    def has_free(self, gpus: int, nodes: int) -> bool:
+        """Whether `with_free` gives so many nodes."""
+        places, index = self._places, 0
+        while index < len(places) and nodes > 0:
+            discouraged = places[index][0]
+            end = bisect_left(places, (discouraged + 1,), index)
+            nodes -= end - bisect_left(places, (discouraged, gpus), index, end)
+            index = end
+        return nodes <= 0
+
     def moved(self, changes: Iterable[tuple[int, PoolNode, PoolNode]], tolerates: Tolerates) -> Stock | None:
         """The stock after nodes changed: index, before, after. None when more changed than what is free or ready."""
         new = copy(self)

@@ -10,7 +10,6 @@ and of keys, f the MLP's width that a token passes.
 
 from __future__ import annotations
 
-from gpujob.memory.states import input_widths
 from gpujob.memory.workload import MLP_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Precision
 
@@ -55,8 +54,7 @@ def adapters_at_widest(work: Workload) -> int:
     """Bytes that adapters add to a forward pass in its widest moment, the MLP: the 32-bit cast of each input of theirs,
     and its dropout, a mask and a copy (lora_dropout, which most scripts set).
     """
-    of_mlp = [name for name in work.targets if name in MLP_TARGETS]
-    return (4 + 1 + 4) * sum(input_widths(work.shape, of_mlp))
+    return (4 + 1 + 4) * sum(work.widths[name][0] for name in work.targets if name in MLP_TARGETS)
 
 
 def last_norm(work: Workload) -> int:
@@ -104,7 +102,7 @@ def _mlp(work: Workload) -> int:
 
 def _adapter_inputs(work: Workload) -> int:
     """Each adapter casts its input to 32 bits, and keeps that and its low-rank product."""
-    return 4 * sum(width + work.rank for width in input_widths(work.shape, work.targets))
+    return 4 * sum(work.widths[name][0] + work.rank for name in work.targets)
 
 
 def _input(work: Workload) -> int:

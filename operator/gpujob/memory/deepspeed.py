@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpujob.memory import states
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Method, Sharding
 
@@ -36,9 +35,7 @@ def stepped(work: Workload) -> int:
     """
     if not work.deepspeed:
         return 0
-    trained = work.shape.parameters
-    if work.adapts:
-        trained = states.adapter_parameters(work.shape, work.rank, work.targets)
+    trained = work.adapter_parameters if work.adapts else work.shape.parameters
     part = trained // work.gpus
     return (2 + 4) * (min(SUB_GROUP, part) if work.sharding is Sharding.ZERO3 else part)
 

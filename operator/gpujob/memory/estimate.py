@@ -39,9 +39,10 @@ class Estimate:
 def estimate(work: Workload) -> Estimate:
     """The estimate; the components are those of the moment that is the peak."""
     moments = _moments(work)
-    peak = max(moments, key=lambda moment: moment.total)
-    least = max(moment.total - _unchunked(work, moment) for moment in moments)
-    expected = peak.total
+    totals = [moment.total for moment in moments]
+    expected = max(totals)
+    peak = moments[totals.index(expected)]
+    least = max(total - _unchunked(work, moment) for moment, total in zip(moments, totals, strict=True))
     doubt = expected * WIDER[0] // WIDER[1] if work.inferred else 0
     high = expected + reserve.beyond_peak(work, moments) + doubt
     return Estimate(min(least, expected) - doubt, expected, high, peak, moments)

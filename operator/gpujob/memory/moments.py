@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, NamedTuple
 
 WORKSPACE: Final = 32 * 2**20
 """Bytes of cuBLAS's workspace on data-center GPUs (CUBLAS_WORKSPACE_CONFIG's default in PyTorch), for each thread that
 multiplies: the forward pass, and the backward pass's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
+class Components(NamedTuple):
     """Bytes on one GPU by what they hold; the words of `plan` and of its JSON."""
 
     weights: int = 0
@@ -28,16 +26,14 @@ class Components:
     @property
     def total(self) -> int:
         """All together."""
-        # Written out: every pool and shape of a job that names no GPUs asks for it.
-        held = self.weights + self.gradients + self.optimizer + self.activations
-        return held + self.logits + self.kv_cache + self.adapters + self.overhead
+        return sum(self)
 
     def most(self, other: Components) -> Components:
         """The larger of each part."""
-        return Components(*(max(getattr(self, item.name), getattr(other, item.name)) for item in fields(self)))
+        return Components(*map(max, self, other))
 
     def named(self) -> Iterator[tuple[str, int]]:
         """Every component under the word that users read: kvCache for kv_cache."""
-        for item in fields(self):
-            first, *rest = item.name.split("_")
-            yield first + "".join(word.capitalize() for word in rest), getattr(self, item.name)
+        for name, held in zip(self._fields, self, strict=True):
+            first, *rest = name.split("_")
+            yield first + "".join(word.capitalize() for word in rest), held

@@ -6,10 +6,8 @@ Parameter Models" (arXiv 1910.02054, section 3.1), for PyTorch's own precision s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gpujob.catalog.records import ModelShape
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Method, Optimizer, Precision
 
@@ -100,7 +98,7 @@ def adapters(work: Workload, learning: bool = True) -> int:
     """
     if not work.adapts:
         return 0
-    count = adapter_parameters(work.shape, work.rank, work.targets)
+    count = work.adapter_parameters
     state = _state_bytes(work.optimizer, ADAPTER_BYTES)
     if work.deepspeed:
         narrow = work.compute_bytes * (2 if learning else 1)
@@ -110,34 +108,8 @@ def adapters(work: Workload, learning: bool = True) -> int:
 
 def adapter_copy(work: Workload) -> int:
     """A copy of the adapters."""
-    count = adapter_parameters(work.shape, work.rank, work.targets)
+    count = work.adapter_parameters
     return ADAPTER_BYTES * count // (work.gpus if work.gathers else 1)
-
-
-def adapter_parameters(shape: ModelShape, rank: int, targets: tuple[str, ...]) -> int:
-    """Parameters of two low-rank factors (rank × in, out × rank) on each target of each layer."""
-    widths = _widths(shape)
-    return rank * sum(sum(widths[name]) for name in targets) * shape.layers
-
-
-def input_widths(shape: ModelShape, targets: Iterable[str]) -> Iterator[int]:
-    """Width of what each of the modules reads."""
-    widths = _widths(shape)
-    return (widths[name][0] for name in targets)
-
-
-def _widths(shape: ModelShape) -> dict[str, tuple[int, int]]:
-    """Input and output width of the linear modules by their usual names; a plain MLP has no gate."""
-    hidden, query, key, ffn = shape.hidden, shape.query_width, shape.key_width, shape.ffn * shape.experts
-    return {
-        "q_proj": (hidden, query),
-        "k_proj": (hidden, key),
-        "v_proj": (hidden, key),
-        "o_proj": (query, hidden),
-        "gate_proj": (hidden, ffn) if shape.gated else (0, 0),
-        "up_proj": (hidden, ffn),
-        "down_proj": (ffn, hidden),
-    }
 
 
 def _state_bytes(kind: Optimizer, stored: int) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from gpujob.catalog.records import ModelShape
+from gpujob.derived import derived
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 ATTENTION_TARGETS: Final = ("q_proj", "v_proj")
@@ -54,28 +54,28 @@ class Workload:
         """Tokens that one GPU handles at once; activations depend on nothing else of batch and sequence."""
         return self.batch * self.sequence
 
-    @cached_property
+    @derived
     def adapts(self) -> bool:
         """Whether the model is frozen and only adapters learn."""
         return self.method in (Method.LORA, Method.QLORA)
 
-    @cached_property
+    @derived
     def quantised(self) -> bool:
         """Whether the layers' weights have 4 bits."""
         return self.four_bit or self.method is Method.QLORA
 
-    @cached_property
+    @derived
     def gathers(self) -> bool:
         """Whether each GPU keeps a part of the weights and gathers the rest when it computes."""
         spread = (Sharding.ZERO3, Sharding.FSDP) if self.deepspeed else (Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP)
         return self.gpus > 1 and self.sharding in spread
 
-    @cached_property
+    @derived
     def parts(self) -> int:
         """Into how many parts tensor parallelism cuts every matrix and the KV heads."""
         return self.gpus if self.tensor_parallel and self.method is Method.INFERENCE else 1
 
-    @cached_property
+    @derived
     def deepspeed(self) -> bool:
         """Whether DeepSpeed trains, with the buffers that it keeps on any number of GPUs.
 
@@ -87,38 +87,58 @@ class Workload:
             return False
         return self.adapts or (self.mixes and (self.sharding is not Sharding.ZERO2 or self.gpus == 1))
 
-    @cached_property
+    @derived
     def narrow(self) -> bool:
         """Whether weights, gradients and states have 16 bits."""
         return self.precision in (Precision.BF16, Precision.FP16)
 
-    @cached_property
+    @derived
     def mixes(self) -> bool:
         """Whether 32-bit weights learn from narrower products."""
         return self.method is Method.FULL and self.precision in (Precision.MIXED, Precision.FP8)
 
-    @cached_property
+    @derived
     def masters(self) -> bool:
         """Whether the weights have 16 bits, beside 32-bit copies that the optimizer keeps with its states (DeepSpeed)."""
         return self.mixes and self.deepspeed
 
-    @cached_property
+    @derived
     def replicates(self) -> bool:
         """Whether every GPU holds the whole model and PyTorch's DistributedDataParallel exchanges the gradients."""
         spread = self.sharding is Sharding.ZERO1 and self.method is Method.FULL and not self.deepspeed
         return self.gpus > 1 and (self.sharding is Sharding.NONE or spread)
 
-    @cached_property
+    @derived
     def autocasts(self) -> bool:
         """Whether 32-bit weights are cast to 16 bits for each product (torch.autocast), not once when gathered."""
         return self.mixes and not self.deepspeed and (self.gpus == 1 or self.sharding is Sharding.NONE)
 
-    @cached_property
+    @derived
     def shards(self) -> int:
         """GPUs over which the optimizer's states are spread."""
         return self.gpus if self.sharding is not Sharding.NONE else 1
 
-    @cached_property
+    @derived
     def compute_bytes(self) -> int:
         """Bytes of one element of the products' inputs and outputs."""
         return 4 if self.precision is Precision.FP32 else 2
+
+    @derived
+    def widths(self) -> dict[str, tuple[int, int]]:
+        """Input and output width of the linear modules by their usual names; a plain MLP has no gate."""
+        shape = self.shape
+        hidden, query, key, ffn = shape.hidden, shape.query_width, shape.key_width, shape.ffn * shape.experts
+        return {
+            "q_proj": (hidden, query),
+            "k_proj": (hidden, key),
+            "v_proj": (hidden, key),
+            "o_proj": (query, hidden),
+            "gate_proj": (hidden, ffn) if shape.gated else (0, 0),
+            "up_proj": (hidden, ffn),
+            "down_proj": (ffn, hidden),
+        }
+
+    @derived
+    def adapter_parameters(self) -> int:
+        """Parameters of two low-rank factors (rank × in, out × rank) on each target of each layer."""
+        return self.rank * sum(sum(self.widths[name]) for name in self.targets) * self.shape.layers

@@ -1,6 +1,7 @@
 """The decision: which pool, nodes and image run a job, and why not the others. Values in, values out.
 
-Reading order: `demand` (a job with every default explicit), `candidates` (pool × runtime × shape), `rules` (one for
-each reason), `capacity` (which nodes have room), `ranking`, `decide` (the Decision), `fixes` (the nearest change that
+Reading order: `demand` (a job with every default explicit), `sizing` (the GPUs that its model needs), `problems` (what is
+wrong in the job itself), `rules` (one for each reason), `capacity` (which nodes have room), `ranking`, `decide` (the
+Decision), `choose` (its choice alone, from the best of `places` on), `fixes` (the nearest change that
 would make an impossible job fit), `explain` (the same words for table, JSON, condition and event).
 """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpujob.finding import Finding, counted
 from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool, PoolNode
-from gpujob.placement.demand import Demand
+from gpujob.placement.demand import Demand, Gang
 from gpujob.placement.links import has_links, in_one_place, largest_place, place_of
 from gpujob.placement.node_rules import asked_of, disk_needed, largest_image, refusals
 from gpujob.placement.shares import node_needs, smallest
@@ -38,7 +39,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
         return Room()
     chosen = _with_room(demand, pool, image_size)
     if len(chosen) == demand.nodes:
-        return Room(tuple(sorted((node for node, _ in chosen), key=_name)), smallest([needs for _, needs in chosen]))
+        return _room_on(chosen)
     able = _able(demand, pool, image_size)
     if len(able) >= demand.nodes:
         # Free devices that nobody can use are told beside those that are waited for.
@@ -51,9 +52,19 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
     return Room(busy=(grown,)) if grown else Room(never=never)
 
 
-def has_room(demand: Demand, pool: Pool, image_size: int | None) -> bool:
-    """Whether `find_room` finds nodes."""
-    return len(_with_room(demand, pool, image_size)) == demand.nodes
+def room_now(demand: Demand, pool: Pool, image_size: int | None) -> Room | None:
+    """What `find_room` finds where that has nodes; nothing is said of why not."""
+    chosen = _with_room(demand, pool, image_size)
+    return _room_on(chosen) if len(chosen) == demand.nodes else None
+
+
+def _room_on(chosen: Sequence[tuple[PoolNode, Resources]]) -> Room:
+    return Room(tuple(sorted((node for node, _ in chosen), key=_name)), smallest([needs for _, needs in chosen]))
+
+
+def may_have_room(gang: Gang, pool: Pool) -> bool:
+    """Whether enough devices are free for `room_now`, or may be added; quick, and yes rather than a look at nodes."""
+    return pool.growth is not None or pool.stock.has_free(gang.gpus_per_node, gang.nodes)
 
 
 def _name(node: PoolNode) -> str:

@@ -20,6 +20,7 @@ from gpujob.placement.decision import Candidate, Choice, Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.images import Findings, Image, Refusals, images_for
 from gpujob.placement.memory import memory_tight, sharding_assumed
+from gpujob.placement.problems import job_problems
 from gpujob.placement.ranking import Trial
 from gpujob.placement.shares import shared_memory
 from gpujob.placement.sizing import estimated
@@ -58,7 +59,7 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     `only`: the candidates of this pool alone.
     """
     demand = estimated(demand, fleet, catalog)
-    problems, of_images = rules.job_problems(demand, fleet, catalog), Refusals(catalog)
+    problems, of_images = job_problems(demand, fleet, catalog), Refusals(catalog)
     trials = [
         trial
         for asked in map(demand.only, demand.gangs)
@@ -109,8 +110,12 @@ def try_pool(
     of_images: Refusals,
     problems: Findings = (),
     images: Sequence[Image] | None = None,
+    room: Room | None = None,
 ) -> Iterator[Trial]:
-    """Every image, or those given, on one pool for a demand of one gang; what is equal for several is worked out once."""
+    """Every image, or those given, on one pool for a demand of one gang; what is equal for several is worked out once.
+
+    `room`: what `find_room` finds for the images given, where that is known.
+    """
     of_pool = (*problems, *filter(None, (rule(demand, pool, fleet) for rule in rules.rules_of(demand))))
     of_pool = (*of_pool, *image_rules.features_missing_on_device(demand, pool, catalog))
     speed, untold = speed_of(demand, pool, catalog), untold_size(demand, pool)
@@ -119,7 +124,7 @@ def try_pool(
     for image, refusals, doubts in of_images.each(demand, pool, images):
         size = telling_size(image.size, untold)
         if size not in sizes:
-            sizes[size] = _Sized(demand, pool, fleet, catalog, of_pool, speed, size)
+            sizes[size] = _Sized(demand, pool, fleet, catalog, of_pool, speed, room or find_room(demand, pool, size))
         yield sizes[size].trial(image, refusals, doubts)
 
 
@@ -150,11 +155,11 @@ class _Sized:
         catalog: Catalog,
         of_pool: Findings,
         speed: Speed | None,
-        size: int | None,
+        room: Room,
     ) -> None:
         self._demand, self._pool, self._catalog, self._speed = demand, pool, catalog, speed
         self._unknown = _unknown_to_the_fleet(demand, fleet)
-        self._room = room = find_room(demand, pool, size)
+        self._room = room
         self._price = ranking.job_price(demand, pool, room)
         over, forever = _over_quota(demand, pool, room, fleet)
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)

@@ -153,7 +153,7 @@ def feature_missing(feature: Feature, pool: Pool, runtime: Runtime) -> Finding |
 
 
 def _required(demand: Demand, catalog: Catalog) -> Iterator[Feature]:
-    """The required features that the catalog knows; `rules.job_problems` tells of the others."""
+    """The required features that the catalog knows; `problems.job_problems` tells of the others."""
     return filter(None, map(catalog.features.get, demand.requires))
 
 

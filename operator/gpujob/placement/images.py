@@ -171,11 +171,11 @@ class Refusals:
 
     def acceptable(self, demand: Demand, pool: Pool) -> Iterator[Image]:
         """The images that nothing refuses, best first: fewer doubts, then the rank."""
-        lacking = [self._lacking(demand, pool, word) for word in demand.requires]
+        lacking = frozenset[str]().union(*(self._lacking(demand, pool, word) for word in demand.requires))
         for image in self._in_order(demand, pool):
             # What the pool's facts refuse is not in the order, unless they are the job's own.
             facts = image.facts
-            if facts is not None and (any(facts.name in names for names in lacking) or self._asked(demand, facts)):
+            if facts is not None and (facts.name in lacking or self._asked(demand, facts)):
                 continue
             if not self._of_stack(demand, image):
                 yield image

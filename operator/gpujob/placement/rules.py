@@ -1,22 +1,21 @@
-"""One rule for each reason: pure functions that say why a pool cannot run a job, and what is wrong in the job itself.
+"""One rule for each reason: pure functions that say why a pool cannot run a job.
 
-A rule of a pool takes (demand, pool, fleet) and gives a Finding or None; `image_rules` has those of images. Nothing here
-looks at free capacity (`capacity` does). Every rule is asked, so that no reason hides another.
+A rule of a pool takes (demand, pool, fleet) and gives a Finding or None; `image_rules` has those of images, `problems` what
+is wrong in the job itself. Nothing here looks at free capacity (`capacity` does). Every rule that may refuse is asked, so
+that no reason hides another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, cast
 
-from gpujob.catalog import identity
 from gpujob.catalog.records import Catalog
-from gpujob.finding import ExactDollars, Finding, listed, nearest
+from gpujob.finding import ExactDollars, Finding, listed
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement import gfx_override
 from gpujob.placement.access import namespace_excluded, part_of_a_node, pod_security_blocked
-from gpujob.placement.demand import DEFAULT_FRAMEWORK, Demand
-from gpujob.placement.memory import memory_too_small, memory_unknown, needed, unknown_model
+from gpujob.placement.demand import Demand
+from gpujob.placement.memory import memory_too_small, memory_unknown, needed
 from gpujob.placement.mounts import volume_of_one_node
 from gpujob.vocabulary import DeviceKind, Precision, Reason, Vendor
 
@@ -227,8 +226,20 @@ _SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
     precision_unsupported: lambda demand: demand.precision not in _FORMATS,
     price_over_cap: lambda demand: demand.max_price is None,
     price_unknown: lambda demand: demand.max_price is None,
+    volume_of_one_node: lambda demand: not demand.single or demand.nodes == 1,
 }
 """When a rule refuses no pool whatever, since the job leaves its field out."""
+
+_QUIET: Final[Mapping[PoolRule, Callable[[Pool], bool]]] = {
+    unread: lambda pool: pool.problem is None,
+    memory_unknown: lambda pool: pool.memory is not None,
+    accelerator_unsupported: lambda pool: pool.accelerator is None or pool.accelerator.support != "unsupported",
+    price_unknown: lambda pool: pool.price is not None,
+    runtime_class_missing: lambda pool: pool.runtime_class is None or pool.vendor is Vendor.AMD,
+    namespace_excluded: lambda pool: not pool.namespaces,
+    part_of_a_node: lambda pool: not pool.host_devices,
+}
+"""When a rule refuses the pool to no job whatever, by its facts."""
 
 
 def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
@@ -236,63 +247,10 @@ def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
     return tuple(rule for rule in POOL_RULES if rule not in _SILENT or not _SILENT[rule](demand))
 
 
-def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
-    """What must be mended in the job itself: words that nothing knows, runtimes that are not there."""
-    return tuple(filter(None, (*_unknown_words(demand, fleet, catalog), gfx_override.problem(demand))))
-
-
-def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Finding]:
-    for word in demand.requires:
-        if word not in catalog.features:
-            near = nearest(catalog.nearest_feature(word))
-            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
-    yield from _unknown_framework(demand, catalog)
-    for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
-        if not _is_accelerator(word, fleet, catalog):
-            near = nearest(fleet.nearest_accelerator(word, catalog))
-            sentence = "placement.accelerators: {} is no known accelerator{}"
-            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
-    for gang in demand.gangs:
-        if gang.accelerator and not _is_accelerator(gang.accelerator, fleet, catalog):
-            near = nearest(fleet.nearest_accelerator(gang.accelerator, catalog))
-            sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
-            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
-    for word in (*demand.pools_allowed, *demand.pools_denied):
-        if not any(pool.is_called(word) for pool in fleet.pools):
-            sentence = "placement.pools: there is no pool {}{}; known pools are {}"
-            near = nearest(fleet.nearest_pool(word))
-            yield Finding(
-                Reason.POOL_UNKNOWN, sentence, (word, near, listed(sorted({pool.name for pool in fleet.pools})))
-            )
-    yield from unknown_model(demand, catalog)
-    for claim in demand.lost:
-        sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or take it off the job"
-        yield Finding(Reason.VOLUME_MISSING, sentence, (claim,))
-    for claim, trouble in demand.troubled:
-        sentence = "PersistentVolumeClaim {} {}, so that no pod with it starts; create it anew or take it off the job"
-        yield Finding(Reason.VOLUME_MISSING, sentence, (claim, trouble))
-    if demand.priority_class is not None and fleet.priorities and demand.priority_class not in fleet.priorities:
-        sentence = "priorityClassName: there is no PriorityClass {}{}; create it or name another"
-        near = nearest(identity.nearest(demand.priority_class, fleet.priorities))
-        yield Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class, near))
-    names = {runtime.name for runtime in catalog.runtimes}
-    for own in demand.own_images:
-        if own.runtime is not None and own.runtime not in names:
-            sentence = "images.{}.runtime: there is no GPURuntime {}{}; create it or leave the field out"
-            near = nearest(identity.nearest(own.runtime, names))
-            yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (own.backend.lower(), own.runtime, near))
-
-
-def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
-    """Whether the catalog or a pool has an accelerator of this name."""
-    return catalog.accelerator(word) is not None or any(pool.accelerator_id == word for pool in fleet.pools)
-
-
-def _unknown_framework(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
-    """A framework that no image has; images of the user's own, of which nothing is known, may have any."""
-    if demand.framework == DEFAULT_FRAMEWORK or demand.framework in catalog.frameworks:
-        return
-    if any(own.runtime is None for own in demand.own_images):
-        return
-    near = nearest(catalog.nearest_framework(demand.framework)) or f"; images have {listed(sorted(catalog.frameworks))}"
-    yield Finding(Reason.FRAMEWORK_UNKNOWN, "framework.name: {} is no known framework{}", (demand.framework, near))
+def rules_about(pool: Pool) -> frozenset[PoolRule]:
+    """The rules that may refuse the pool to some job; follows from its facts, and is kept with them."""
+    kept = pool.answers.get(rules_about)
+    if kept is None:
+        asked = frozenset(rule for rule in POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
+        kept = pool.answers[rules_about] = (None, asked)
+    return cast("frozenset[PoolRule]", kept[1])

@@ -6,16 +6,19 @@ GPU hold a model only if it is sharded over them, which is assumed (and said) wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from functools import cache, partial
-from typing import Final
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand, Gang
 from gpujob.placement.needs import ModelDemand, estimate_of
 from gpujob.vocabulary import Method, Sharding
+
+if TYPE_CHECKING:
+    from gpujob.memory.estimate import Estimate
 
 MOST_NODES: Final = 8
 """The largest gang that is tried unasked; larger ones are the user's to ask for."""
@@ -25,21 +28,27 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
     """The demand with what its model needs of each GPU, in the gangs that it names or in those that hold the model."""
     if demand.model is None:
         return demand
-    if not demand.sized_by_model:
-        return demand.but(gangs=tuple(_with_memory(demand, catalog, gang) for gang in demand.gangs))
-    # Many pools have devices and nodes of one size.
-    sizes: dict[tuple[int | None, int], list[str]] = {}
-    for pool in fleet.pools:
-        sizes.setdefault((pool.memory, _largest(pool)), []).append(pool.name)
-    with_memory = cache(partial(_with_memory, demand, catalog))
-    shapes = {most: tuple(_shapes(demand, most)) for most in {most for _, most in sizes}}
+    needs = _Needs(demand, demand.model, catalog)
+    if not demand.sized_by_model or not fleet.pools:
+        return demand.but(gangs=tuple(replace(gang, memory=needs.of(gang)) for gang in demand.gangs))
     pools: dict[Gang, list[str]] = {}
-    for (memory, largest), names in sizes.items():
-        pools.setdefault(_fewest(shapes[largest], memory, with_memory), []).extend(names)
-    if not pools:
-        return demand.but(gangs=tuple(_with_memory(demand, catalog, gang) for gang in demand.gangs))
+    for largest, named in _sizes(fleet).items():
+        for memory, gang in _fewest(_shapes(demand, largest), named, needs).items():
+            pools.setdefault(gang, []).extend(named[memory])
     ordered = sorted(pools, key=lambda gang: (gang.gpus, gang.nodes))
-    return demand.but(gangs=tuple(replace(gang, pools=frozenset(pools[gang])) for gang in ordered))
+    return demand.but(
+        gangs=tuple(replace(gang, pools=frozenset(pools[gang]), memory=needs.of(gang)) for gang in ordered)
+    )
+
+
+def _sizes(fleet: Fleet) -> dict[int, dict[float, list[str]]]:
+    """The names of the pools by the devices of their largest node and the bytes of a device, endless where nobody knows
+    them: many pools are of one size."""
+    found: dict[int, dict[float, list[str]]] = {}
+    for pool in fleet.pools:
+        memory = inf if pool.memory is None else pool.memory
+        found.setdefault(_largest(pool), {}).setdefault(memory, []).append(pool.name)
+    return found
 
 
 def _largest(pool: Pool) -> int:
@@ -51,18 +60,39 @@ def _largest(pool: Pool) -> int:
     return max(1, pool.largest, coming.total or coming.healthy)
 
 
-def _fewest(shapes: Iterable[Gang], memory: int | None, with_memory: Callable[[Gang], Gang]) -> Gang:
-    """The smallest gang whose devices, of so much memory, hold the model, else that nearly does, else the largest.
+class _Needs:
+    """What a demand's model needs of each GPU in gangs of any size, worked out where it is asked and once."""
 
-    No larger one is estimated than is needed.
+    __slots__ = ("_catalog", "_demand", "_known", "_spread", "_whole")
+
+    def __init__(self, demand: Demand, model: ModelDemand, catalog: Catalog) -> None:
+        self._demand, self._catalog = demand, catalog
+        self._whole, self._spread = model, _spread(model)
+        self._known: dict[Gang, Estimate | None] = {}
+
+    def of(self, gang: Gang) -> Estimate | None:
+        """The estimate; None for a model that the catalog does not have."""
+        if gang not in self._known:
+            model = self._spread if self._demand.spreads(gang) else self._whole
+            self._known[gang] = estimate_of(model, gang.gpus, self._catalog)
+        return self._known[gang]
+
+
+def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: _Needs) -> dict[float, Gang]:
+    """For devices of each memory the smallest gang that holds the model, else that nearly does, else the largest.
+
+    No larger gang is estimated than is needed.
     """
-    gang, nearly = Gang(), None
-    for gang in map(with_memory, shapes):
-        if memory is None or gang.memory is None or gang.memory.high <= memory:
-            return gang
-        if nearly is None and gang.memory.expected <= memory:
-            nearly = gang
-    return nearly or gang
+    left, gang = sorted(memories), Gang()
+    found, nearly = dict[float, Gang](), dict[float, Gang]()
+    for gang in shapes:
+        need = needs.of(gang)
+        while left and (need is None or need.high <= left[-1]):
+            found[left.pop()] = gang
+        if not left or need is None:
+            return found
+        nearly |= {memory: gang for memory in left if need.expected <= memory and memory not in nearly}
+    return found | {memory: nearly.get(memory, gang) for memory in left}
 
 
 def _shapes(demand: Demand, largest: int) -> Iterator[Gang]:
@@ -79,13 +109,6 @@ def _shapes(demand: Demand, largest: int) -> Iterator[Gang]:
     while not demand.nodes_said and more <= MOST_NODES:
         yield Gang(more, largest)
         more *= 2
-
-
-def _with_memory(demand: Demand, catalog: Catalog, gang: Gang) -> Gang:
-    """The gang with what the demand's model needs of each of its GPUs."""
-    assert demand.model is not None
-    model = _spread(demand.model) if demand.spreads(gang) else demand.model
-    return replace(gang, memory=estimate_of(model, gang.gpus, catalog))
 
 
 def _spread(model: ModelDemand) -> ModelDemand:

@@ -86,8 +86,12 @@ def _kept(fleet: Fleet, what: object, catalog: Catalog, work_out: Callable[[], T
     kept = fleet.answers.get(what)
     if kept is not None:
         of_catalog, facts = cast("tuple[Catalog, tuple[object, ...]]", kept[0])
-        if of_catalog is catalog and len(facts) == len(fleet.facts) and all(map(is_, facts, fleet.facts)):
+        if of_catalog is catalog and facts is fleet.facts:
             return cast("T", kept[1])
+        if of_catalog is catalog and len(facts) == len(fleet.facts) and all(map(is_, facts, fleet.facts)):
+            found = cast("T", kept[1])
+            fleet.answers[what] = ((catalog, fleet.facts), found)  # held against this fleet, and quickly told next time
+            return found
     found = work_out()
     fleet.answers[what] = ((catalog, fleet.facts), found)
     return found

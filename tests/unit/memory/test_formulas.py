@@ -159,7 +159,7 @@ def test_deepspeed_reduces_adapters_in_buckets_of_half_a_billion(sharding: Shard
 
 def test_deepspeed_spreads_the_states_of_adapters_and_zero3_the_adapters() -> None:
     work = Workload(LLAMA, Method.LORA, sharding=Sharding.ZERO2, gpus=4)
-    count = states.adapter_parameters(LLAMA, work.rank, work.targets)
+    count = work.adapter_parameters
     assert states.adapters(work) == 4 * count + 12 * count // 4
     assert states.adapters(replace(work, sharding=Sharding.ZERO3)) == 16 * count // 4
     assert states.adapters(replace(work, sharding=Sharding.FSDP)) == 16 * count // 4
@@ -169,7 +169,7 @@ def test_deepspeed_spreads_the_states_of_adapters_and_zero3_the_adapters() -> No
 def test_wide_adapters_need_room_for_gradients_and_two_copies_beside_the_loss() -> None:
     work = Workload(LLAMA, Method.LORA, checkpointing=Checkpointing.LAYERS, targets=LINEAR_TARGETS)
     narrow, wide = (estimate(replace(work, rank=rank)) for rank in (8, 64))
-    more = states.adapter_parameters(LLAMA, 64 - 8, LINEAR_TARGETS)
+    more = Workload(LLAMA, rank=64 - 8, targets=LINEAR_TARGETS).adapter_parameters
     assert wide.high - narrow.high == pytest.approx(22 * more, rel=1e-3)
 
 

@@ -1,0 +1,254 @@
+"""Places: a pool for a gang, asked no more than the quick choice needs.
+
+The rules are asked until one refuses, and of pools that plainly have no room not at all. What a rule says of a pool's facts
+and an image alone is kept with the pool. A place that may win is tried by the same code as in `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpujob.catalog.records import Catalog
+from gpujob.finding import Finding
+from gpujob.fleet import quota
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement import capacity, image_rules, ranking, rules
+from gpujob.placement.capacity import Room
+from gpujob.placement.decide import MISCONFIGURING, try_pool
+from gpujob.placement.demand import Demand
+from gpujob.placement.images import Image, Refusals, images_for, largest_size
+from gpujob.placement.memory import is_tight, lacks, memory_too_small, needed
+from gpujob.placement.ranking import Rank, Trial
+from gpujob.placement.rules import PoolRule
+from gpujob.placement.standing import Standing, standings
+from gpujob.vocabulary import Objective, Outcome
+
+
+class Wanted:
+    """A gang, and what is equal for all its places."""
+
+    __slots__ = (
+        "_allowed",
+        "_known",
+        "_least",
+        "_only",
+        "_pools",
+        "_rules",
+        "_rules_about",
+        "catalog",
+        "demand",
+        "fleet",
+        "gang",
+        "refusals",
+    )
+
+    def __init__(
+        self, demand: Demand, fleet: Fleet, catalog: Catalog, refusals: Refusals, only: str | None = None
+    ) -> None:
+        self.demand, self.gang, self.fleet, self.catalog, self.refusals = demand, demand.gang, fleet, catalog, refusals
+        self._only, self._pools, self._least = only, demand.gang.pools, needed(demand)
+        self._rules = [rule for rule in rules.rules_of(demand) if rule is not memory_too_small]
+        self._rules_about: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
+        self._allowed: dict[str, tuple[Finding | None, bool]] = {}
+        self._known: dict[int, Place | None] = {}
+
+    def places(self, objective: Objective, limit: tuple[int, ...] | None = None) -> Iterator[Place]:
+        """The pools that are not refused for good, best first; those only that may be wished for more than a limit."""
+        for each in self._standings(objective):
+            if limit is not None and each.wish(self.gang.gpus, objective) >= limit:
+                if self.demand.trying is None:
+                    return
+                continue
+            place = self._place(each)
+            if place is not None:
+                yield place
+
+    def with_room(self, objective: Objective) -> Iterator[Place]:
+        """The same, but for those that plainly have no room now: of them no rule is asked."""
+        for each in self._standings(objective):
+            pool = self.fleet.pools[each.index]
+            if lacks(pool, self._least) or not capacity.may_have_room(self.gang, pool):
+                continue
+            place = self._place(each)
+            if place is not None:
+                yield place
+
+    def _standings(self, objective: Objective) -> Iterator[Standing]:
+        """The pools that the gang is for, best first."""
+        ordered = standings(self.demand, objective, self.fleet, self.catalog).ordered
+        return iter(ordered) if self._pools is None and self._only is None else filter(self._is_for, ordered)
+
+    def without_speed(self) -> Iterator[Place]:
+        """Of these places those of which nobody knows the value although they have a price."""
+        unknown = standings(self.demand, Objective.VALUE, self.fleet, self.catalog).without_speed
+        return filter(None, (self._place(each) for each in unknown if self._is_for(each)))
+
+    def _is_for(self, standing: Standing) -> bool:
+        return (self._pools is None or standing.pool in self._pools) and self._only in (None, standing.pool)
+
+    def _place(self, standing: Standing) -> Place | None:
+        """The place; None where the gang is for other pools or is refused for good."""
+        index = standing.index
+        if index not in self._known:
+            self._known[index] = self._asked(standing, self.fleet.pools[index])
+        return self._known[index]
+
+    def _asked(self, standing: Standing, pool: Pool) -> Place | None:
+        if lacks(pool, self._least):
+            return None
+        refusal = self.first_refusal(pool)
+        if refusal is not None and refusal.reason not in MISCONFIGURING:
+            return None
+        return Place(self, pool, standing, refusal)
+
+    def over_quota(self, pool: Pool) -> tuple[Finding | None, bool]:
+        """What the namespace's quotas say of the gang's GPUs alone, and whether they never allow them."""
+        if self.demand.namespace not in self.fleet.quotas:
+            return None, False
+        if pool.counted_as not in self._allowed:
+            gpus = {pool.counted_as: self.gang.gpus}
+            self._allowed[pool.counted_as] = quota.refusal(self.fleet.quotas[self.demand.namespace], gpus)
+        return self._allowed[pool.counted_as]
+
+    def first_refusal(self, pool: Pool) -> Finding | None:
+        """What refuses a pool whatever the image."""
+        over, forever = self.over_quota(pool)
+        if over is not None and forever:
+            return over
+        for rule in self._rules_for(pool):
+            found = rule(self.demand, pool, self.fleet)
+            if found is not None:
+                return found
+        if not self.demand.requires:
+            return None
+        return next(image_rules.features_missing_on_device(self.demand, pool, self.catalog), None)
+
+    def _rules_for(self, pool: Pool) -> Sequence[PoolRule]:
+        """The rules that may refuse the pool to the gang: those that the job needs asked and the pool's facts too."""
+        about = rules.rules_about(pool)
+        if about not in self._rules_about:
+            self._rules_about[about] = [rule for rule in self._rules if rule in about]
+        return self._rules_about[about]
+
+
+class Place:
+    """A pool for one gang: asked no more than is needed, and nothing twice."""
+
+    __slots__ = (
+        "_by_size",
+        "_fit",
+        "_mendable",
+        "_pool",
+        "_refusal",
+        "_standing",
+        "_tried",
+        "_wanted",
+        "is_next",
+        "is_tight",
+    )
+
+    def __init__(self, wanted: Wanted, pool: Pool, standing: Standing, refusal: Finding | None) -> None:
+        self._wanted, self._pool, self._standing = wanted, pool, standing
+        self._refusal = refusal
+        self.is_tight = is_tight(wanted.demand, pool)
+        self.is_next, self._tried, self._mendable = True, False, False
+        self._fit: Trial | None = None
+        self._by_size: Sequence[tuple[Image, Room | None]] | None = None
+
+    def wish(self, objective: Objective) -> tuple[int, ...]:
+        """The least that `ranking.wish` can be of it."""
+        return self._standing.wish(self._wanted.gang.gpus, objective)
+
+    def floor(self, objective: Objective) -> Rank:
+        """The least that its rank can be, and the ranks of those after it in their order: nodes that are there, no doubt
+        but those about the pool."""
+        return self._least(objective, self._standing.doubts)
+
+    def bound(self, objective: Objective) -> Rank:
+        """The least that its rank can be."""
+        return self._least(objective, self._standing.doubts + self.is_tight)
+
+    def _least(self, objective: Objective, doubts: int) -> Rank:
+        gang = self._wanted.gang
+        other = ranking.is_late(self._wanted.demand, self._pool, gang)
+        return (False, other, *self.wish(objective), False, *ranking.ties_of(self._pool, gang, doubts))
+
+    def fitting(self) -> Trial | None:
+        """The trial of its best image that fits now."""
+        if not self._tried:
+            self._tried = True
+            if self._refusal is not None or self._wanted.over_quota(self._pool)[0] is not None:
+                return None
+            trials = (self._try(image, room) for image, room in self._rooms() if room is not None)
+            self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
+        return self._fit
+
+    def is_busy(self) -> bool:
+        """Whether it has a candidate that is busy."""
+        return any(True for _ in self._busy())
+
+    def may_become_free(self) -> bool:
+        """Whether it has a busy candidate that does not wait in vain."""
+        return any(trial is None or not ranking.in_vain(trial.candidate) for trial in self._busy())
+
+    def is_wished_for(self, objective: Objective, limit: tuple[int, ...]) -> bool:
+        """Whether it has a busy candidate, not in vain, that the objective prefers to a wish."""
+        for trial in self._busy():
+            if trial is None:
+                if self.wish(objective) < limit:
+                    return True
+            elif not ranking.in_vain(trial.candidate) and ranking.wish(trial.candidate, objective) < limit:
+                return True
+        return False
+
+    def is_misconfigured(self) -> bool:
+        """Whether it has a candidate that somebody can mend; asked after `is_busy`."""
+        if self._mendable:
+            return True
+        wanted, demand, pool = self._wanted, self._wanted.demand, self._pool
+        if self._refusal is None and not wanted.refusals.may_say(MISCONFIGURING, demand, pool):
+            return False
+        images = []
+        for image, found, _ in wanted.refusals.each(demand, pool, images_for(demand, pool, wanted.catalog)):
+            if all(finding.reason in MISCONFIGURING for finding in found) and (found or self._refusal is not None):
+                images.append(image)
+        trials = try_pool(demand, pool, wanted.fleet, wanted.catalog, wanted.refusals, (), images)
+        return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
+
+    def _busy(self) -> Iterator[Trial | None]:
+        """Its busy candidates, one for each room; None where it is plain that pods have what there is."""
+        demand, pool = self._wanted.demand, self._pool
+        has_quota = demand.namespace in self._wanted.fleet.quotas
+        for image, room in self._rooms():
+            if room is None and not has_quota and capacity.is_full(demand, pool, image.size):
+                yield None
+            elif room is not None or not capacity.is_too_small(demand, pool, image.size):
+                trial = self._try(image, room)
+                self._mendable |= trial.candidate.outcome is Outcome.MISCONFIGURED
+                if trial.candidate.outcome is Outcome.BUSY:
+                    yield trial
+
+    def _try(self, image: Image, room: Room | None) -> Trial:
+        wanted = self._wanted
+        return next(
+            try_pool(wanted.demand, self._pool, wanted.fleet, wanted.catalog, wanted.refusals, (), (image,), room)
+        )
+
+    def _rooms(self) -> Sequence[tuple[Image, Room | None]]:
+        """`_by_room`, kept; none where the pool is refused whatever the image."""
+        if self._by_size is None:
+            self._by_size = () if self._refusal is not None else tuple(self._by_room())
+        return self._by_size
+
+    def _by_room(self) -> Iterator[tuple[Image, Room | None]]:
+        """The images that nothing refuses, best first, of those with equal room the first; and the room there is now."""
+        demand, pool = self._wanted.demand, self._pool
+        seen, untold = set(), capacity.untold_size(demand, pool)
+        one_size = largest_size(demand, pool, self._wanted.catalog) <= untold
+        for image in self._wanted.refusals.acceptable(demand, pool):
+            size = capacity.telling_size(image.size, untold)
+            if size not in seen:
+                seen.add(size)
+                yield image, capacity.room_now(demand, pool, size)
+            if one_size:
+                return
