@@ -79,18 +79,19 @@ def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
 def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple[PoolNode, Resources]]:
     """Nodes with room, best fit first, and what a pod gets there: as many as the job has pods, all where they are fewer."""
     able, wanted = all_able(demand, pool, image_size), demand.nodes
+    together = in_one_place(demand, pool)
     places: dict[str, list[tuple[PoolNode, Resources]]] = defaultdict(list)
     for node in pool.stock.with_free(demand.gpus_per_node):
         needs = node_needs(demand, node)
         if not node.left.covers(needs) or not has_links(demand, node):
             continue
         if able or not refusals(demand, pool, node, image_size):
-            chosen = places[place_of(demand, pool, node)]
+            chosen = places[place_of(node) if together else ""]
             chosen.append((node, needs))
             if len(chosen) == wanted:
                 return chosen
     chosen = max(places.values(), key=len, default=[])
-    if in_one_place(demand, pool):
+    if together:
         # Where new nodes come to, nobody knows: the gang goes to them alone.
         chosen = [] if pool.growth else chosen
     coming = _coming(demand, pool)

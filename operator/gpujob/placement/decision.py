@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpujob.catalog.throughput import MILLION, Speed
 from gpujob.finding import Finding
@@ -22,9 +23,8 @@ class ImageChoice:
     backend: Backend
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One pool × runtime × shape and what became of it; `reasons` refuse, `doubts` do not."""
+class Candidate(NamedTuple):
+    """One pool × runtime × shape and what became of it; `reasons` refuse, `doubts` do not. A decision makes thousands."""
 
     pool: Pool
     runtime: ImageChoice

@@ -133,11 +133,6 @@ def features_of_other_stacks(demand: Demand, backend: Backend, catalog: Catalog)
             yield Finding(feature.reason, sentence, (feature.name, backend))
 
 
-def features_missing_in_image(demand: Demand, pool: Pool, runtime: Runtime, catalog: Catalog) -> Iterator[Finding]:
-    """Required features that the image lacks, at all or for this device, one finding each."""
-    return filter(None, (feature_missing(feature, pool, runtime) for feature in _required(demand, catalog)))
-
-
 def feature_missing(feature: Feature, pool: Pool, runtime: Runtime) -> Finding | None:
     """The image lacks a feature, at all or for this device."""
     if "runtime" not in feature.levels or runtime.backend not in feature.backends:

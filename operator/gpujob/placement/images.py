@@ -6,7 +6,7 @@ is worked out once a decision: with 100 pools and 30 images that is most of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar, cast
@@ -131,15 +131,15 @@ class Refusals:
 
     def each(self, demand: Demand, pool: Pool, images: Iterable[Image]) -> Iterator[tuple[Image, Findings, Findings]]:
         """Images with every refusal on a pool, and with what is unknown or unusual about them there."""
-        known = self._known(demand, pool)
+        known, missing = self._known(demand, pool), [self._missing(demand, pool, word) for word in demand.requires]
         for image in images:
             facts, found, on_pool = image.facts, self._of_stack(demand, image), _looked_up(known, demand, pool, image)
             if facts is not None and facts.unreadable:
                 found += on_pool.refusals
             elif facts is not None:
                 found += on_pool.refusals + self._asked(demand, facts)
-                if demand.requires:
-                    found += tuple(image_rules.features_missing_in_image(demand, pool, facts, self._catalog))
+                if missing:
+                    found += tuple(lacking[facts.name] for lacking in missing if facts.name in lacking)
             yield image, found, on_pool.doubts
 
     def _of_stack(self, demand: Demand, image: Image) -> Findings:
@@ -171,7 +171,7 @@ class Refusals:
 
     def acceptable(self, demand: Demand, pool: Pool) -> Iterator[Image]:
         """The images that nothing refuses, best first: fewer doubts, then the rank."""
-        lacking = frozenset[str]().union(*(self._lacking(demand, pool, word) for word in demand.requires))
+        lacking = frozenset[str]().union(*(self._missing(demand, pool, word) for word in demand.requires))
         for image in self._in_order(demand, pool):
             # What the pool's facts refuse is not in the order, unless they are the job's own.
             facts = image.facts
@@ -187,17 +187,13 @@ class Refusals:
         on_pool = (on_pool for _, on_pool in self._on_pool(demand, pool))
         return self._kept(pool, "reasons", lambda: frozenset(each.reason for on in on_pool for each in on.refusals))
 
-    def _lacking(self, demand: Demand, pool: Pool, word: str) -> frozenset[str]:
-        """The runtimes that lack a feature, at all or for the pool's devices."""
+    def _missing(self, demand: Demand, pool: Pool, word: str) -> Mapping[str, Finding]:
+        """The runtimes that lack a feature, at all or for the pool's devices, and how that is told."""
         feature = self._catalog.features.get(word)
         if feature is None:
-            return frozenset()
-        runtimes = self._catalog.runtimes
-        return self._kept(
-            pool,
-            ("lacking", word),
-            lambda: frozenset(each.name for each in runtimes if image_rules.feature_missing(feature, pool, each)),
-        )
+            return {}
+        told = ((each.name, image_rules.feature_missing(feature, pool, each)) for each in self._catalog.runtimes)
+        return self._kept(pool, ("missing", word), lambda: {name: found for name, found in told if found is not None})
 
     def _in_order(self, demand: Demand, pool: Pool) -> Sequence[Image]:
         if demand.own_images or demand.gfx_override is not None:

@@ -16,18 +16,17 @@ def in_one_place(demand: Demand, pool: Pool) -> bool:
     return demand.nodes > 1 and pool.fabric is not None and pool.fabric.topology_key != ""
 
 
-def place_of(demand: Demand, pool: Pool, node: PoolNode) -> str:
+def place_of(node: PoolNode) -> str:
     """Where a node is, for a gang that must be in one place; one without the label is alone."""
-    if not in_one_place(demand, pool):
-        return ""
     return node.domain or f"/{node.name}"
 
 
 def largest_place(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> list[PoolNode]:
     """Of these nodes those of the place that has the most; nodes to be added may come to one place."""
     places: dict[str, list[PoolNode]] = defaultdict(list)
+    together = in_one_place(demand, pool)
     for node in nodes:
-        places["" if node.coming else place_of(demand, pool, node)].append(node)
+        places[place_of(node) if together and not node.coming else ""].append(node)
     return max(places.values(), key=len, default=[])
 
 

@@ -13,8 +13,8 @@ from gpujob.finding import Finding
 from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import capacity, image_rules, ranking, rules
+from gpujob.placement.candidates import MISCONFIGURING, Asked
 from gpujob.placement.capacity import Room
-from gpujob.placement.decide import MISCONFIGURING, try_pool
 from gpujob.placement.demand import Demand
 from gpujob.placement.images import Image, Refusals, images_for, largest_size
 from gpujob.placement.memory import is_tight, lacks, memory_too_small, needed
@@ -35,6 +35,7 @@ class Wanted:
         "_pools",
         "_rules",
         "_rules_about",
+        "asked",
         "catalog",
         "demand",
         "fleet",
@@ -46,6 +47,7 @@ class Wanted:
         self, demand: Demand, fleet: Fleet, catalog: Catalog, refusals: Refusals, only: str | None = None
     ) -> None:
         self.demand, self.gang, self.fleet, self.catalog, self.refusals = demand, demand.gang, fleet, catalog, refusals
+        self.asked = Asked(demand, fleet, catalog, refusals)
         self._only, self._pools, self._least = only, demand.gang.pools, needed(demand)
         self._rules = [rule for rule in rules.rules_of(demand) if rule is not memory_too_small]
         self._rules_about: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
@@ -212,7 +214,7 @@ class Place:
         for image, found, _ in wanted.refusals.each(demand, pool, images_for(demand, pool, wanted.catalog)):
             if all(finding.reason in MISCONFIGURING for finding in found) and (found or self._refusal is not None):
                 images.append(image)
-        trials = try_pool(demand, pool, wanted.fleet, wanted.catalog, wanted.refusals, (), images)
+        trials = wanted.asked.trials(pool, images)
         return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
 
     def _busy(self) -> Iterator[Trial | None]:
@@ -229,10 +231,7 @@ class Place:
                     yield trial
 
     def _try(self, image: Image, room: Room | None) -> Trial:
-        wanted = self._wanted
-        return next(
-            try_pool(wanted.demand, self._pool, wanted.fleet, wanted.catalog, wanted.refusals, (), (image,), room)
-        )
+        return next(self._wanted.asked.trials(self._pool, (image,), room))
 
     def _rooms(self) -> Sequence[tuple[Image, Room | None]]:
         """`_by_room`, kept; none where the pool is refused whatever the image."""

@@ -7,9 +7,8 @@ decisions on every machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpujob.catalog.throughput import MILLION
 from gpujob.finding import Finding
@@ -37,8 +36,7 @@ _Standing = tuple[int, int, tuple[object, ...]]
 """The outcome, reasons against it and the rank of its image: what orders the trials of one place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """A candidate with what is needed to choose it; `rank` orders the images of its pool: doubts, then what is best."""
 
     candidate: Candidate
@@ -142,7 +140,7 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
     A pool that may only grow, or whose nodes did not come, is not waited for: nobody says that its GPUs become free.
     """
     busy = [each for each in candidates if each.outcome is Outcome.BUSY and not in_vain(each)]
-    objective = objective_used(demand.objective, [replace(each, outcome=Outcome.FITS) for each in (best, *busy)])
+    objective = objective_used(demand.objective, [each._replace(outcome=Outcome.FITS) for each in (best, *busy)])
     better = [each for each in busy if wish(each, objective) < wish(best, objective)]
     return min(better, key=lambda each: (*wish(each, objective), *ties(each)), default=None)
 

@@ -25,17 +25,16 @@ def node_needs(demand: Demand, node: PoolNode) -> Resources:
     gpus = demand.gpus_per_node
     total, free = max(node.total or node.healthy, gpus) + node.beside, max(node.free, gpus)
     base, left = node.share_base, node.left
-    cpu = _share(base.millicores, left.millicores, gpus, total, free)
-    memory = _share(base.memory, left.memory, gpus, total, free)
-    storage = demand.storage
+    cpu, memory, storage = demand.millicores, demand.memory, demand.storage
+    if not cpu:
+        share = _share(base.millicores, left.millicores, gpus, total, free)
+        cpu = max(1, _floor(share, 1000) or share)
+    if not memory:
+        share = _share(base.memory, left.memory, gpus, total, free)
+        memory = max(MI, _floor(share, GI) or _floor(share, MI), demand.shared_memory or 0)
     if storage is None and base.storage is not None and left.storage is not None:
         storage = min(DEFAULT_STORAGE, _floor(_share(base.storage, left.storage, gpus, total, free), MI))
-    return Resources(
-        millicores=demand.millicores or max(1, _floor(cpu, 1000) or cpu),
-        memory=demand.memory or max(MI, _floor(memory, GI) or _floor(memory, MI), demand.shared_memory or 0),
-        storage=storage,
-        pods=1,
-    )
+    return Resources(cpu, memory, storage, pods=1)
 
 
 def shared_memory(demand: Demand, needs: Resources) -> int:

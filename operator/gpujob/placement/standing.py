@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
 from gpujob.placement import ranking
-from gpujob.placement.decide import speed_of
+from gpujob.placement.candidates import speed_of
 from gpujob.placement.demand import Demand
 from gpujob.vocabulary import Objective
 
