@@ -14,6 +14,7 @@ from gpujob.fleet.usage import promises_of
 from gpujob.placement import explain
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand
+from gpujob.placement.trying import place_of
 from gpujob.schedule.queue import Placing, Waiting, place_all
 from gpujob.status import patience, report
 from gpujob.status.records import JobRecord
@@ -46,6 +47,7 @@ class Deciding:
         """Decides for the whole queue; each placed job is rendered, created and reported by a step of its own."""
         began = self._desk.clock()
         self._desk.decided_at = self._inputs()
+        self._learning.decides()
         fleet = self._desk.book.fleet(p for promises in self._desk.promised.values() for p in promises)
         for job, placing in self._decisions(fleet):
             with self._desk.alone(job):
@@ -133,6 +135,7 @@ class Deciding:
         choice = decision.choice
         if choice is not None:
             pool, gpus = choice.candidate.pool, choice.candidate.gang.gpus_per_node
+            self._learning.placing(job, place_of(choice.candidate))
             attempt = next_attempt(job)
             self._desk.promised[job.uid] = promises_of(
                 job.uid,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, cast
 from weakref import WeakValueDictionary
@@ -10,7 +12,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from gpujob.cluster.api_errors import ApiError, Forbidden, Invalid
-from gpujob.cluster.desk import Desk
+from gpujob.cluster.desk import Desk, is_final
 from gpujob.cluster.writer import Writer
 from gpujob.placement.demand import Demand
 from gpujob.placement.learned import Profile, learned_of
@@ -18,6 +20,7 @@ from gpujob.status import cost, patience, probing, report
 from gpujob.status.profile import LEAST_SECONDS, Ran, after_run, as_told
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT
+from gpujob.untrusted import table
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +33,8 @@ class Learning:
 
     def __init__(self, desk: Desk, writer: Writer) -> None:
         self._desk, self._writer = desk, writer
+        self._under_way: defaultdict[tuple[str, str], Counter[tuple[str, str]]] | None = None
+        self._placing: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def informed(self, job: JobRecord, demand: Demand) -> Demand:
@@ -38,6 +43,8 @@ class Learning:
         if tries and report.runs_unchecked(job):
             why = "nothing is tried: its image runs no Python, so nothing is measured"
             demand = demand.but(probe_steps=None, exploration=None, unprobed=why)
+        if demand.exploration is not None:
+            demand = demand.but(under_way=tuple(sorted(self._under_way_of(job).items())))
         status = {"probes": probing.kept(job)}
         own, profile = probing.measurements(status), _profile(job)
         if not own and not profile and not status["probes"]:
@@ -87,9 +94,9 @@ class Learning:
         whole_run = probing.steps_of(child) is None
         return Ran(
             job=f"{job.uid}.{child.attempt}",
-            device=str(placement.get("device") or placement.get("accelerator", "")),
+            device=probing.device_of(placement),
             accelerator=str(placement.get("accelerator", "")),
-            shape=f"{placement.get('nodes', 1)}x{placement.get('gpusPerNode', 1)}",
+            shape=probing.shape_of(placement),
             precision=demand.work.precision.value,
             rates=rates,
             seconds=int(seconds),
@@ -97,6 +104,30 @@ class Learning:
             dollars=cost.dollars(spent.get("accrued")) if whole_run else None,
             ended=ended,
         )
+
+    def decides(self) -> None:
+        """A decision about the queue begins: what is under way is counted anew."""
+        self._under_way = None
+
+    def placing(self, job: JobRecord, place: tuple[str, str]) -> None:
+        """A job of a profile is placed; until its status says so, this does."""
+        self._placing[job.uid] = (job.namespace, _profile(job)), place
+
+    def _under_way_of(self, job: JobRecord) -> Counter[tuple[str, str]]:
+        if self._under_way is None:
+            self._placing = {uid: each for uid, each in self._placing.items() if uid in self._desk.tasks}
+            self._under_way = defaultdict(Counter)
+            for whose, place in (*self._placing.values(), *self._running()):
+                self._under_way[whose][place] += 1
+        return self._under_way[job.namespace, _profile(job)]
+
+    def _running(self) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+        """The profile and the place of each job that runs, or is about to, and is no trial."""
+        for uid, job in self._desk.book.jobs.items():
+            begun = job.spec.get("profile") and job.status.get("jobName") and not is_final(job)
+            if begun and uid not in self._placing and not probing.is_trial(job.status):
+                told = table(job.status, "placement")
+                yield (job.namespace, _profile(job)), (probing.device_of(told), probing.shape_of(told))
 
     def _held(self, namespace: str, profile: str) -> Profile:
         record = self._desk.book.mirror.get("gpujobprofiles", namespace, profile) if profile else None

@@ -150,6 +150,8 @@ class Demand:
     """Pools on which a trial failed, and what it said."""
     probed: tuple[tuple[str, str], ...] = ()
     """Devices and shapes of the job's own trials so far, whatever came of them."""
+    under_way: tuple[tuple[tuple[str, str], int], ...] = ()
+    """Devices and shapes on which jobs of its profile run now, and how many; worked out where it explores."""
     unstarted: tuple[tuple[str, str], ...] = ()
     """Those of them that did not start."""
     trying: Trying | None = None

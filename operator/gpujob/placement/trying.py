@@ -6,7 +6,8 @@ states what it may cost more than the best, and is not made where that is more t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -57,7 +58,7 @@ def with_trial(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
 
 def _why_unprobed(demand: Demand, places: Sequence[Candidate]) -> str:
     """Why trials would tell nothing, empty where they would: one measurement compares with none."""
-    measurable = {_of(c) for c in places if _can_be_measured(c)}
+    measurable = {place_of(c) for c in places if _can_be_measured(c)}
     known = {place for place in demand.probed if demand.learned and demand.learned.of(*place)}
     if len(measurable | known) > 1 or not _unknown(demand, places):
         return ""
@@ -81,19 +82,26 @@ def _probe(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
 
 def _started(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
     """The best place that is not one on which the trial's pods did not start; None where that is the best of all."""
-    first = next((c for c in places if _of(c) not in demand.unstarted), None)
+    first = next((c for c in places if place_of(c) not in demand.unstarted), None)
     if first is None or first is places[0]:
         return None
     why = f"the best without {places[0].pool.name}, on which the trial did not start"
     return Trying(first.pool.name, first.gang.shape, why)
 
 
+def with_one_more(demand: Demand, placed: Mapping[tuple[str, str], int]) -> Demand:
+    """A demand that explores, with the runs of its profile that were placed since it was worked out."""
+    if not placed or demand.exploration is None:
+        return demand
+    return demand.but(under_way=tuple(sorted((Counter(dict(demand.under_way)) + Counter(placed)).items())))
+
+
 def _unknown(demand: Demand, places: Iterable[Candidate]) -> list[Candidate]:
-    return [c for c in places if not is_measured(demand, c) and _of(c) not in demand.probed]
+    return [c for c in places if not is_measured(demand, c) and place_of(c) not in demand.probed]
 
 
-def _of(candidate: Candidate) -> tuple[str, str]:
-    """What a trial measures: a device in a shape."""
+def place_of(candidate: Candidate) -> tuple[str, str]:
+    """What a run measures: a device in a shape."""
     return candidate.pool.device, candidate.gang.shape
 
 
@@ -106,19 +114,24 @@ def _can_be_measured(candidate: Candidate) -> bool:
 def _exploration(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
     """The little known device whose run may cost the least more than one on the best measured one, within the bound.
 
-    With the same work to do, what a run costs goes as the price of work: dollars an hour divided by the speed.
+    With the same work to do, what a run costs goes as the price of work: dollars an hour divided by the speed. Runs that
+    are under way count as made: however many jobs wait, no more of them pay for what the first ones will tell.
     """
     known = [
         (c.price_of_work, dollars, c) for c in places if c.price_of_work and (dollars := _dollars_of_a_run(demand, c))
     ]
     if not known:
         return None
+    under_way = dict(demand.under_way)
     price, dollars, best = min(known, key=lambda found: (found[0], found[2].pool.name))
     regrets = [
         # Rounded up, so that what is stated bounds it.
         (max(0, -(dollars * (price - _worst(runs) * c.price_of_work) // price)), runs, c.pool.name, c)
         for c in places
-        if c.price_of_work and c is not best and _can_be_measured(c) and (runs := runs_on(demand, c)) < ENOUGH
+        if c.price_of_work
+        and c is not best
+        and _can_be_measured(c)
+        and (runs := runs_on(demand, c)) + under_way.get(place_of(c), 0) < ENOUGH
     ]
     if not regrets:
         return None

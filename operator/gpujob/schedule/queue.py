@@ -6,6 +6,7 @@ candidates is worked out and worded only when somebody asks for the decision.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from gpujob.placement.decision import Choice, Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.fixes import with_fix
 from gpujob.placement.mounts import mounted
-from gpujob.placement.trying import with_trial
+from gpujob.placement.trying import place_of, with_one_more, with_trial
 from gpujob.vocabulary import Verdict
 
 
@@ -86,6 +87,7 @@ def place_all(
     A job that cannot be decided about is told to `failed` and left out; without it the error is raised.
     """
     without_room: dict[Demand, Answer] = {}
+    placed: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
     choosy = fleet.asks_namespaces
     priorities = fleet.priorities
 
@@ -97,6 +99,8 @@ def place_all(
         apart = choosy or job.namespace in fleet.quotas or job.demand.as_root
         demand = replace(job.demand, namespace=job.namespace) if apart else job.demand
         demand = mounted(demand, fleet, job.namespace)
+        of_profile = placed[job.namespace, demand.learned.profile] if demand.learned else Counter[tuple[str, str]]()
+        demand = with_one_more(demand, of_profile)
         try:
             answer = without_room.get(demand) or Answer(demand, fleet, catalog)
         except Exception as error:  # whatever one job asks, the others are placed
@@ -109,5 +113,6 @@ def place_all(
             without_room[demand] = answer
         elif not job.plan_only:
             chosen = choice.candidate
+            of_profile[place_of(chosen)] += 1
             fleet = fleet.reserve(chosen.pool, chosen.gang.gpus_per_node, choice.needs, choice.nodes, job.namespace)
         yield Placing(job, answer)

@@ -92,9 +92,9 @@ def with_result(
     placement = child.hint.placement
     entry: dict[str, Any] = {
         "pool": result.pool,
-        "device": str(placement.get("device") or placement.get("accelerator", "")),
+        "device": device_of(placement),
         "accelerator": str(placement.get("accelerator", "")),
-        "shape": f"{placement.get('nodes', 1)}x{placement.get('gpusPerNode', 1)}",
+        "shape": shape_of(placement),
         "precision": precision,
         "time": write_time(now),
     }
@@ -108,6 +108,16 @@ def with_result(
     place = entry["pool"], entry["shape"]
     others = [dict(each) for each in tables(status, "probes") if (each.get("pool"), each.get("shape")) != place]
     return [*others, entry][-MOST_TRIALS:]
+
+
+def device_of(placement: Mapping[str, Any]) -> str:
+    """The device of a placement as a status says it."""
+    return str(placement.get("device") or placement.get("accelerator", ""))
+
+
+def shape_of(placement: Mapping[str, Any]) -> str:
+    """Its shape: nodes x GPUs per node."""
+    return f"{placement.get('nodes', 1)}x{placement.get('gpusPerNode', 1)}"
 
 
 def kept(job: JobRecord) -> list[dict[str, Any]]:

@@ -132,3 +132,33 @@ def test_in_an_image_that_nothing_measures_nothing_is_tried(reason: str | None) 
     else:
         assert (informed.probe_steps, informed.exploration) == (None, None)
         assert informed.unprobed == "nothing is tried: its image runs no Python, so nothing is measured"
+
+
+def test_jobs_of_a_profile_that_run_are_known_to_those_that_explore() -> None:
+    desk = Trial().desk
+    placement = {"accelerator": "MI300X", "device": "MI300X cpx_nps4", "nodes": 2, "gpusPerNode": 8}
+
+    def job(name: str, profile: str = "llama", **status: Any) -> JobRecord:
+        metadata = {"name": name, "namespace": "team", "uid": name}
+        made = read_job({"metadata": metadata, "spec": {"profile": profile}, "status": status})
+        desk.book.jobs[name] = made
+        return made
+
+    job("runs", state="Running", jobName="r-1", placement=placement)
+    job("other", "bert", state="Running", jobName="o-1", placement=placement)
+    job("ended", state="Succeeded", jobName="e-1", placement=placement)
+    job("tries", state="Running", jobName="t-1", placement={**placement, "probe": 50})
+    job("waits", state="Queued")
+    learning = Learning(desk, None)  # type: ignore[arg-type]
+    wish = replace(Demand(), exploration=5_000_000)
+    learning.decides()
+    asks = job("asks")
+    assert learning.informed(asks, wish).under_way == ((("MI300X cpx_nps4", "2x8"), 1),)
+    # One whose writes are under way has no status yet.
+    desk.tasks["made"] = None  # type: ignore[assignment]
+    learning.placing(job("made"), ("H100-SXM", "1x8"))
+    learning.decides()
+    assert dict(learning.informed(asks, wish).under_way) == {("H100-SXM", "1x8"): 1, ("MI300X cpx_nps4", "2x8"): 1}
+    del desk.tasks["made"]
+    learning.decides()
+    assert dict(learning.informed(asks, wish).under_way) == {("MI300X cpx_nps4", "2x8"): 1}

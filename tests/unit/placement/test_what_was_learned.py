@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -25,8 +26,9 @@ from gpujob.placement.learned import (
     read_measurements,
     weighted_median,
 )
-from gpujob.placement.trying import MOST_TRIALS
-from gpujob.schedule.queue import Answer
+from gpujob.placement.trying import MOST_TRIALS, SLOWER
+from gpujob.quantity import format_dollars
+from gpujob.schedule.queue import Answer, Waiting, place_all
 from gpujob.vocabulary import Verdict
 
 DAY = 86400.0
@@ -111,6 +113,60 @@ def test_an_exploration_tries_what_was_not_measured_and_says_what_it_may_cost() 
     assert decision.choice.candidate.pool.accelerator_id == "MI300X"
     assert "explored, unmeasured so far: may cost $" in explain.summary(decision)
     assert "more than h100" in explain.summary(decision)
+
+
+def test_however_many_jobs_wait_no_more_explore_than_tell_something() -> None:
+    room = fleet(node("a", MI300X, price="2.00"), node("h", H100, 64, price="2.00"))
+    learned = Learned("p", (measured("H100-SXM", 1000, 1000, dollars=10_000_000),))
+    wish = replace(demand(), learned=learned, exploration=50_000_000)
+
+    def exploring(under_way: int, made: int = 0) -> int:
+        known = (*learned.measurements, *([measured("MI300X", *[900] * made)] if made else ()))
+        one = replace(
+            wish, under_way=((("MI300X", "1x1"), under_way),) if under_way else (), learned=Learned("p", known)
+        )
+        waiting = [Waiting(str(number), str(number), one, namespace=f"team-{number % 2}") for number in range(14)]
+        every = list(place_all(waiting, room, ANY_IMAGES))
+        assert {placing.verdict for placing in every} == {Verdict.PLACED}
+        found = [placing for placing in every if placing.answer.demand.trying is not None]
+        assert {placing.choice and placing.choice.candidate.pool.accelerator_id for placing in found} <= {"MI300X"}
+        return len(found)
+
+    # Three runs for each of the two namespaces, whose profiles are their own.
+    assert [exploring(number) for number in range(5)] == [6, 4, 2, 0, 0]
+    assert [exploring(1, made) for made in (1, 2, 3)] == [2, 0, 0]
+
+
+@given(
+    prices=st.tuples(st.integers(1, 10**9), st.integers(1, 10**9)),
+    rates=st.tuples(st.floats(1e-3, 1e9), st.floats(1e-3, 1e9)),
+    dollars=st.integers(1, 10**12),
+    bound=st.integers(0, 10**12),
+    runs_made=st.integers(0, 4),
+)
+def test_an_exploration_never_states_more_than_the_bound_nor_less_than_it_reckons(
+    prices: tuple[int, int], rates: tuple[float, float], dollars: int, bound: int, runs_made: int
+) -> None:
+    there = fleet(
+        node("a", MI300X, price=format_dollars(prices[0])), node("h", H100, price=format_dollars(prices[1])),
+        catalog=ANY_IMAGES,
+    )  # fmt: skip
+    other = (measured("MI300X", *[rates[0]] * runs_made, dollars=dollars),) if runs_made else ()
+    learned = Learned("p", (measured("H100-SXM", rates[1], dollars=dollars), *other))
+    answer = Answer(replace(demand(), learned=learned, exploration=bound), there, ANY_IMAGES)
+    trying = answer.demand.trying
+    if trying is None:
+        return
+    stated = re.search(r"may cost \$([0-9.,]+) more than", trying.why)
+    assert stated is not None
+    assert float(stated[1].replace(",", "")) * 1e6 <= bound + 5_000
+    fitting = decide(replace(answer.demand, trying=None), there, ANY_IMAGES).candidates
+    tried = next(c for c in fitting if c.pool.name == trying.pool)
+    (best,) = {c.price_of_work for c in fitting if c.price_of_work and c.pool.name != trying.pool}
+    assert best
+    assert tried.price_of_work
+    worst = 1 if learned.of(tried.pool.device, "1x1") else SLOWER
+    assert dollars * (worst * tried.price_of_work - best) <= bound * best
 
 
 @pytest.mark.parametrize("change", [{"exploration": 0}, {"exploration": None}, {"learned": None}])
