@@ -68,11 +68,15 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class _Memory:
-    """What is known of reading one job."""
+    """What is known of reading one job's pod."""
 
+    pod: str = ""
     window: Window = field(default_factory=Window)
     failing_since: float | None = None
     next_at: float = 0.0
+    steps: float | None = None
+    stepped_at: float | None = None
+    """When a reading first saw its last step, as Unix time; None while none was seen to come."""
 
 
 class Scraper:
@@ -101,9 +105,10 @@ class Scraper:
                 continue
             running.add(uid)
             memory = self._memory.get(uid)
-            if memory is None:
+            if memory is None or memory.pod != pod.name:
                 # Spread over the interval, and the same for each start of the operator.
-                memory = self._memory[uid] = _Memory(next_at=now + self._every * (zlib.crc32(uid.encode()) % 997) / 997)
+                spread = self._every * (zlib.crc32(uid.encode()) % 997) / 997
+                memory = self._memory[uid] = _Memory(pod.name, next_at=now + spread)
             if memory.next_at <= now:
                 memory.next_at = now + (min(self._every, TRIAL_EVERY) if probing.is_trial(job.status) else self._every)
                 due.append((job, pod))
@@ -119,19 +124,31 @@ class Scraper:
     async def _read_one(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> None:
         try:
             async with self._slots:
-                body = await fetch(session, pod_address(pod.address), pod.port or 0)
-            self._take(job, pod, read_report(body))
-            self.results["Read"] += 1
-        except Refused:
-            self._fail(job, Reason.NO_REPORTER, telemetry.nobody_listens(pod.name, pod.port or 0))
-        except Unreached as error:
-            claim = telemetry.blocked(pod.name, pod.port or 0, label_value(job.name), self._namespace, str(error))
-            self._fail(job, Reason.TELEMETRY_BLOCKED, claim)
-        except UnreadableReport as error:
-            self._fail(job, Reason.REPORT_UNREADABLE, telemetry.unreadable(pod.name, pod.port or 0, str(error)))
+                found = await self._read(session, job, pod)
+            # A reading takes its time: meanwhile another attempt may have begun, of which it says nothing.
+            child = self._desk.book.child(job.uid)
+            if child is None or child.uid != pod.child_uid:
+                return
+            if isinstance(found, Report):
+                self._take(job, pod, found)
+                self.results["Read"] += 1
+            else:
+                self._fail(job, found)
         except Exception as error:  # whatever one pod serves, the others are read
             log.exception("report left out", job=f"{job.namespace}/{job.name}", error=repr(error))
             self.results["Error"] += 1
+
+    async def _read(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> Report | Claim:
+        """What the reporter of a pod says, or why there is nothing to be read."""
+        port = pod.port or 0
+        try:
+            return read_report(await fetch(session, pod_address(pod.address), port))
+        except Refused:
+            return telemetry.nobody_listens(pod.name, port)
+        except Unreached as error:
+            return telemetry.blocked(pod.name, port, label_value(job.name), self._namespace, str(error))
+        except UnreadableReport as error:
+            return telemetry.unreadable(pod.name, port, str(error))
 
     def _take(self, job: JobRecord, pod: PodState, report: Report) -> None:
         memory = self._memory.setdefault(job.uid, _Memory())
@@ -151,12 +168,13 @@ class Scraper:
             seconds=seconds,
             checkpoint=report.checkpoint,
             checkpoint_at=saved and min(saved, now),
-            last_step_at=None if report.last_step_at is None else min(report.last_step_at, now.timestamp()),
+            last_step_at=_last_step(memory, report, now.timestamp()),
             on_device=report.on_device,
         )
         self._note(job, Telemetry(measured, (telemetry.read(pod.name),)))
 
-    def _fail(self, job: JobRecord, reason: Reason, claim: Claim) -> None:
+    def _fail(self, job: JobRecord, claim: Claim) -> None:
+        reason = claim.reason
         self.results[reason.value] += 1
         memory, now = self._memory.setdefault(job.uid, _Memory()), self._desk.clock()
         if memory.failing_since is None:
@@ -178,6 +196,16 @@ class Scraper:
         if trial or turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
             self._desk.dirty.add(job.uid)
             self._desk.book.mirror.changed.set()
+
+
+def _last_step(memory: _Memory, report: Report, now: float) -> float | None:
+    """When the last step was made: by our clock once one was seen to come, before that by the node's, which may be wrong."""
+    steps = report.counters.get("steps")
+    if memory.steps is not None and steps is not None and steps != memory.steps:
+        memory.stepped_at = now
+    memory.steps = memory.steps if steps is None else steps
+    told = None if report.last_step_at is None else min(report.last_step_at, now)
+    return told if memory.stepped_at is None else memory.stepped_at
 
 
 def reading_session() -> aiohttp.ClientSession:

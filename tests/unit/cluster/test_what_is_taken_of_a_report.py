@@ -1,8 +1,10 @@
-"""What becomes of a reading: the clock of a node may be ahead, and a remedy is of the pods as they are."""
+"""What becomes of a reading: clocks of nodes may be wrong, attempts follow each other, remedies are of the pods as they are."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -14,42 +16,107 @@ from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.scraping import Scraper, Unreached
-from gpujob.metrics.exposition import read_report
 from gpujob.render.attempt import Numbered
-from gpujob.status.records import PodState, read_job
+from gpujob.status.progress import Measured
+from gpujob.status.records import JobRecord, read_job
 from gpujob.vocabulary import Label
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-JOB = read_job({"metadata": {"name": "j", "namespace": "team", "uid": "u"}, "spec": {}, "status": {"state": "Running"}})
-POD = PodState("j-1-0-x", "c", "n", "Running", running=True, leaving=False, index=0, address="10.0.0.1", port=9466)
+LONG = ".".join(["long" * 15] * 4)
+
+
+class Reading:
+    """An operator that reads the pod of one job; what the pod answers is told to it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str = "j") -> None:
+        self.seconds, self.answer = 0.0, b""
+        self.meanwhile: Callable[[], None] = lambda: None
+        mirror = Mirror(mirrored("gpujob-runner-x"))
+        wall = lambda: NOW + timedelta(seconds=self.seconds)  # noqa: E731
+        self.desk = Desk(Book(mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
+        self.scraper = Scraper(self.desk, lambda: True, "gpujob-system")
+        metadata = {"name": name, "namespace": "team", "uid": "u"}
+        self.document = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": metadata, "spec": {}}
+        self.job: JobRecord = read_job({**self.document, "status": {"state": "Running"}})
+        monkeypatch.setattr(scraping, "fetch", self.fetch)
+        self.attempt(1)
+
+    def attempt(self, number: int) -> None:
+        """The attempt of that number, with one pod that runs, and no other."""
+        labels = {Label.JOB_UID: "u", Label.ATTEMPT: str(number)}
+        mirror, child = self.desk.book.mirror, f"j-{number}"
+        mirror.replace("jobs", [_object(child, labels, "GPUJob", "u")], str(10 * number))
+        pod = _object(f"{child}-0-x", labels, "Job", child)
+        pod["metadata"]["annotations"] = {"batch.kubernetes.io/job-completion-index": "0"}
+        pod["spec"] = {
+            "nodeName": "n",
+            "containers": [{"name": "train", "ports": [{"name": "telemetry", "containerPort": 9466}]}],
+        }
+        running = [{"name": "train", "state": {"running": {}}}]
+        pod["status"] = {"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": running}
+        mirror.replace("pods", [pod], str(10 * number))
+        self.desk.book.take(mirror.take_changes())
+
+    async def fetch(self, *_: object) -> bytes:
+        self.meanwhile()
+        if not self.answer:
+            raise Unreached("no reply within 3 seconds")
+        return self.answer
+
+    async def read(self, seconds: float, answer: str = "") -> None:
+        """One reading at that time."""
+        self.seconds, self.answer = seconds, answer.encode()
+        pod = self.scraper._first_pod("u")
+        assert pod is not None
+        async with scraping.reading_session() as session:
+            await self.scraper._read_one(session, self.job, pod)
+
+    @property
+    def measured(self) -> Measured:
+        found = self.desk.telemetry["u"].measured
+        assert found is not None
+        return found
+
+
+def _object(name: str, labels: dict[str, str], kind: str, owner: str) -> dict[str, Any]:
+    owners = [{"kind": kind, "name": owner, "uid": owner, "controller": True}]
+    metadata = {"name": name, "namespace": "team", "uid": name, "labels": labels, "ownerReferences": owners}
+    return {"metadata": metadata, "spec": {}}
 
 
 async def test_the_policy_to_add_selects_the_pods_of_a_job_with_a_long_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def silent(*_: object) -> bytes:
-        raise Unreached("no reply within 3 seconds")
-
-    clock = [0.0]
-    desk = Desk(Book(Mirror(mirrored("gpujob-runner-x")), load_catalog()), clock=lambda: clock[0], wall=lambda: NOW)
-    monkeypatch.setattr(scraping, "fetch", silent)
-    metadata = {"name": ".".join(["long" * 15] * 4), "namespace": "team", "uid": "u"}
-    document = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": metadata, "spec": {}}
-    scraper = Scraper(desk, lambda: True, "gpujob-system")
-    async with scraping.reading_session() as session:
-        for clock[0] in (0.0, 60.0):
-            await scraper._read_one(session, read_job({**document, "status": {"state": "Running"}}), POD)
-    (claim,) = desk.telemetry["u"].claims
-    carried = Numbered(read_gpujob(document), 1).labels[Label.JOB]
-    assert len(carried) == 63 < len(metadata["name"])
+    reading = Reading(monkeypatch, LONG)
+    for seconds in (0.0, 60.0):
+        await reading.read(seconds)
+    (claim,) = reading.desk.telemetry["u"].claims
+    carried = Numbered(read_gpujob(reading.document), 1).labels[Label.JOB]
+    assert len(carried) == 63 < len(LONG)
     assert f"podSelector {{gpujob.dev/job: {carried}}} and" in claim.message
 
 
-def test_a_time_to_come_is_now() -> None:
-    desk = Desk(Book(Mirror(mirrored("gpujob-runner-x")), load_catalog()), clock=lambda: 0.0, wall=lambda: NOW)
-    scraper = Scraper(desk, lambda: True, "gpujob-system")
-    for told, taken in ((253402300799, NOW.timestamp()), (1.0, 1.0)):
-        text = f"gpujob_up 1\ngpujob_checkpoint_step 7\ngpujob_checkpoint_timestamp_seconds {told}\n"
-        scraper._take(JOB, POD, read_report(f"{text}gpujob_last_step_timestamp_seconds {told}\n".encode()))
-        measured = desk.telemetry["u"].measured
-        assert measured is not None
-        assert measured.checkpoint_at is not None
-        assert (measured.checkpoint_at.timestamp(), measured.last_step_at) == (taken, taken)
+@pytest.mark.parametrize(("told", "taken"), [(253402300799, NOW.timestamp()), (1, 1.0)])
+async def test_a_time_to_come_is_now(monkeypatch: pytest.MonkeyPatch, told: int, taken: float) -> None:
+    reading = Reading(monkeypatch)
+    text = f"gpujob_up 1\ngpujob_checkpoint_step 7\ngpujob_checkpoint_timestamp_seconds {told}\n"
+    await reading.read(0.0, f"{text}gpujob_last_step_timestamp_seconds {told}\n")
+    assert reading.measured.checkpoint_at is not None
+    assert (reading.measured.checkpoint_at.timestamp(), reading.measured.last_step_at) == (taken, taken)
+
+
+@pytest.mark.parametrize("hours", [-5, 0, 5])
+async def test_when_the_last_step_was_is_seen_and_not_believed(monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    reading, began = Reading(monkeypatch), NOW.timestamp()
+    told = f"gpujob_up 1\ngpujob_last_step_timestamp_seconds {began + 3600 * hours}\ngpujob_steps_total "
+    for seconds, steps in ((0.0, 5), (15.0, 9), (30.0, 9), (45.0, 9)):
+        await reading.read(seconds, f"{told}{steps}\n")
+    assert reading.measured.last_step_at == began + 15
+
+
+async def test_a_reading_that_comes_after_another_attempt_began_is_not_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+    reading.meanwhile = lambda: reading.attempt(2)
+    await reading.read(0.0, "gpujob_up 1\ngpujob_steps_total 700\n")
+    assert reading.desk.telemetry == {}
+    reading.meanwhile = lambda: None
+    await reading.read(15.0, "gpujob_up 1\ngpujob_steps_total 3\n")
+    assert reading.measured.counters == {"steps": 3.0}
