@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from gpujob.cluster.api_errors import Conflict
+from gpujob.cluster.client import ApiClient
+from gpujob.cluster.connection import connection_from_kubeconfig
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.mirror import Mirror
+from gpujob.cluster.writer import Writer
+from gpujob.placement.learned import Profile, profile_of
+from gpujob.status.profile import Ran, after_run
 from tests.e2e.api_server import AuditLog
-from tests.e2e.cluster import eventually
+from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.reporter import PROFILES, Reporter, reach
@@ -35,7 +44,7 @@ def attentive(no_operator: None, operators: Operators) -> Iterator[OperatorProce
     assert made.errors() == []
 
 
-def profile_of(team: Team, name: str) -> dict[str, Any]:
+def profile(team: Team, name: str) -> dict[str, Any]:
     return team.api.find(PROFILES.format(team.namespace), name) or {}
 
 
@@ -68,12 +77,52 @@ def test_progress_throughput_cost_and_profile_of_a_job(
     assert (writes["jobs"], writes["events"]) == (1, 2)
     assert writes["gpujobs/status"] <= 5
 
-    (measurement,) = profile_of(team, "llama")["status"]["measurements"]
+    (measurement,) = profile(team, "llama")["status"]["measurements"]
     assert (measurement["device"], measurement["shape"], measurement["unit"]) == ("H100-SXM", "1x1", "tokens")
     assert float(measurement["perSecond"]) == pytest.approx(1000, rel=0.1)
     team.submit("next", profile="llama", runs_for="1s")
     message = team.until("next", "Placed", "Running", "Succeeded")["placement"]["message"]
     assert "H100-SXM" in message or "only pool" in message or "measured 1,000 tokens/s on 1 run" in message
+
+
+def test_runs_that_end_at_the_same_time_are_both_in_their_profile(
+    attentive: OperatorProcess, fleet: Fleet, team: Team, reporter: Reporter
+) -> None:
+    fleet(h100=1)
+    jobs = ("one", "other")
+    uids = [team.submit(name, runs_for="32s", profile="pair", telemetry={"port": reporter.port}) for name in jobs]
+    for name, uid in zip(jobs, uids, strict=True):
+        team.until(name, "Running")
+        reach(team, uid)
+    team.until_all(jobs, "Succeeded")
+    (measurement,) = profile(team, "pair")["status"]["measurements"]
+    assert measurement["count"] == 2
+    assert sorted(run["job"] for run in measurement["runs"]) == sorted(f"{uid}.1" for uid in uids)
+
+
+async def test_a_profile_that_somebody_changed_or_deleted_meanwhile_is_not_overwritten(
+    cluster: Cluster, team: Team
+) -> None:
+    def body(held: Profile) -> dict[str, Any]:
+        ended = datetime(2026, 1, 1, tzinfo=UTC)
+        ran = Ran("u.1", "MI300X", "MI300X", "1x1", "Mixed", {"tokens": 9.0}, 60, None, ended)
+        made = after_run(team.namespace, "shared", held._replace(measurements=()), ran)
+        assert made is not None
+        return made
+
+    async with ApiClient(connection_from_kubeconfig(cluster.kubeconfig)) as client:
+        writer = Writer(client, Mirror(mirrored("gpujob-runner-x")), lambda: True, "here")
+        await writer.apply_profile(body(Profile()))
+        first = profile_of(profile(team, "shared"))
+        team.api.patch(PROFILES.format(team.namespace), "shared", {"metadata": {"labels": {"seen": "yes"}}})
+        with pytest.raises(Conflict):
+            await writer.apply_profile(body(first))
+        second = profile_of(profile(team, "shared"))
+        await writer.apply_profile(body(second))
+        team.api.delete(PROFILES.format(team.namespace), "shared")
+        with pytest.raises(Conflict):
+            await writer.apply_profile(body(second))
+    assert profile(team, "shared") == {}
 
 
 def test_a_probe_tries_each_device_and_then_runs_on_the_best(

@@ -153,13 +153,16 @@ class Profile(NamedTuple):
 
     measurements: tuple[Measurement, ...] = ()
     unread: str = ""
+    uid: str = ""
     version: str = ""
-    """Its resourceVersion; empty where there is none yet."""
+    """Its resourceVersion; both are empty where there is no such object yet."""
 
 
 def profile_of(raw: Mapping[str, Any]) -> Profile:
     """The profile of a GPUJobProfile object, which anybody in its namespace may have written."""
-    return Profile(read_profile(raw), _unread(raw), str(table(raw, "metadata").get("resourceVersion") or ""))
+    metadata = table(raw, "metadata")
+    uid, version = (str(metadata.get(key) or "") for key in ("uid", "resourceVersion"))
+    return Profile(read_profile(raw), _unread(raw), uid, version)
 
 
 def read_profile(raw: Mapping[str, Any]) -> tuple[Measurement, ...]:

@@ -61,7 +61,8 @@ def _rate(text: Any) -> float | None:
 def after_run(namespace: str, name: str, held: Profile, ran: Ran) -> dict[str, Any] | None:
     """The GPUJobProfile object with the run in it; None where that adds nothing (too short, nothing counted, known).
 
-    It carries the version that it was made from, so that what somebody else wrote meanwhile is not undone.
+    It carries the uid and the version that it was made from, so that what somebody else wrote meanwhile is not undone, nor
+    that it was deleted.
     """
     measurements = held.measurements
     unit = next((word for word in UNITS if ran.rates.get(word, 0.0) >= LEAST), None)
@@ -72,7 +73,7 @@ def after_run(namespace: str, name: str, held: Profile, ran: Ran) -> dict[str, A
     run = Run(ran.rates[unit], ran.ended.timestamp(), ran.job, ran.seconds, ran.dollars)
     one = Measurement(ran.device, ran.accelerator, ran.shape, ran.precision, unit, (run,), 1)
     body = _object(namespace, name, _added([_by_now(m, one.runs[0].ended) for m in measurements], one))
-    body["metadata"] |= {"resourceVersion": held.version} if held.version else {}
+    body["metadata"] |= {"uid": held.uid, "resourceVersion": held.version} if held.version else {}
     return body
 
 
