@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from gpujob_runner.report import guard
@@ -10,6 +11,8 @@ DEEPEST = 4
 MOST_DATA_SETS = 256
 
 NOTHING = (0.0, 0.0, 0.0)
+SEQUENCES = (list, tuple)
+KEYS = type({}.keys())
 
 
 def size_of(batch: Any, depth: int = 0) -> tuple[int, int]:
@@ -18,14 +21,20 @@ def size_of(batch: Any, depth: int = 0) -> tuple[int, int]:
     Samples are the leading dimension of the first tensor, tokens the elements of `input_ids`. Reads shapes only, never
     values, so that nothing waits for a device.
     """
+    if type(batch) in SEQUENCES and batch and depth < DEEPEST:
+        # Nearly every batch: inputs and targets side by side. What follows would say the same, only later.
+        shape = getattr(batch[0], "shape", None)
+        if shape and not hasattr(batch[0], "keys"):
+            return int(shape[0]), 0
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return (int(shape[0]) if len(shape) else 1), 0
     if depth >= DEEPEST or batch is None or isinstance(batch, (str, bytes)):
         return 0, 0
-    graphs = getattr(batch, "num_graphs", None)
-    if isinstance(graphs, int):
-        return graphs, 0
+    if type(batch) is not dict:
+        graphs = getattr(batch, "num_graphs", None)
+        if isinstance(graphs, int):
+            return graphs, 0
     if hasattr(batch, "keys"):
         return _size_of_mapping(batch, depth)
     if isinstance(batch, (list, tuple)):
@@ -34,14 +43,13 @@ def size_of(batch: Any, depth: int = 0) -> tuple[int, int]:
 
 
 def _size_of_mapping(batch: Any, depth: int) -> tuple[int, int]:
-    keys = list(batch.keys())
+    keys = batch.keys()
+    if type(keys) is not KEYS:
+        keys = list(keys)
     if "input_ids" in keys:
         shape = getattr(batch["input_ids"], "shape", None)
         if shape is not None:
-            tokens = 1
-            for length in shape:
-                tokens *= int(length)
-            return (int(shape[0]) if len(shape) > 1 else 1), tokens
+            return (int(shape[0]) if len(shape) > 1 else 1), int(prod(shape))
     for key in keys:
         found = size_of(batch[key], depth + 1)
         if found != (0, 0):
@@ -73,31 +81,31 @@ class Ledger:
     others (an evaluation between two steps) do not, unless no trained one was read.
     """
 
+    __slots__ = ("_last", "_pending", "_trained", "unseen")
+
+    unseen: tuple[int, Any, float] | None
+    """(data set, batch, seconds waited) of the batch that was yielded last. It is looked at with the next batch or step, and let go of.
+
+    Between a batch and the first kernel of its step the device is idle, so that each microsecond there would be one of
+    the step; after an optimizer's step the device has work for a while.
+    """
+
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew, as in a forked child."""
         self._pending: dict[int, list[float]] = {}
         self._trained: set[int] = set()
         self._last: int | None = None
-        self._unseen: tuple[int, Any, float] | None = None
-
-    def yielded(self, data_set: int, batch: Any, waited: float) -> None:
-        """A DataLoader yielded a batch; it is looked at with the next batch or step, and let go of.
-
-        Between a batch and the first kernel of its step the device is idle, so that each microsecond here would be
-        one of the step; after an optimizer's step the device has work for a while.
-        """
-        if self._unseen is not None:
-            self.look()
-        self._unseen = (data_set, batch, waited)
+        self.unseen = None
 
     def look(self) -> None:
         """Looks at the batch that was yielded last."""
-        unseen, self._unseen = self._unseen, None
+        unseen, self.unseen = self.unseen, None
         if unseen is not None:
-            try:
-                samples, tokens = size_of(unseen[1])
-                self.fetched(unseen[0], samples, tokens, unseen[2])
-            except Exception as error:
-                guard.failed("batches", error)
+            samples, tokens = _size_or_nothing(unseen[1])
+            self.fetched(unseen[0], samples, tokens, unseen[2])
 
     def fetched(self, data_set: int, samples: int, tokens: int, waited: float) -> None:
         """A batch of `data_set` (any identity of it) came after `waited` seconds."""
@@ -117,7 +125,13 @@ class Ledger:
 
     def take(self) -> tuple[float, float, float]:
         """(samples, tokens, seconds waited) of the step taken now; what was not trained on is forgotten."""
-        if self._unseen is not None:
+        unseen = self.unseen
+        if unseen is not None:
+            if not self._pending and unseen[0] in self._trained:
+                # Nearly every step: one batch, of what is trained on. What follows would say the same.
+                self.unseen, self._last = None, unseen[0]
+                samples, tokens = _size_or_nothing(unseen[1])
+                return samples, tokens, unseen[2]
             self.look()
         pending = self._pending
         if not pending:
@@ -134,3 +148,14 @@ class Ledger:
         if len(drawn) == 1:
             return drawn[0][0], drawn[0][1], drawn[0][2]
         return sum(e[0] for e in drawn), sum(e[1] for e in drawn), sum(e[2] for e in drawn)
+
+
+def _size_or_nothing(batch: Any) -> tuple[int, int]:
+    """The size of a batch; (0, 0) of one that cannot be looked at, and of all once several could not."""
+    if guard.failures and guard.is_off("batches"):
+        return 0, 0
+    try:
+        return size_of(batch)
+    except Exception as error:
+        guard.failed("batches", error)
+        return 0, 0

@@ -1,9 +1,15 @@
-"""Keeps failures of the reporter inside: counted, told once, and a part that fails again and again switched off."""
+"""Keeps failures of the reporter inside: counted, told once, and a part that fails again and again switched off.
+
+An exception that a signal handler of the program raises while the reporter runs is none: it is the program's, and goes to it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
+from types import CodeType
+from typing import Any
 
 FAILURES_UNTIL_OFF = 3
 
@@ -18,15 +24,40 @@ def say(text: str) -> None:
 
 
 def failed(part: str, error: BaseException) -> None:
-    """Counts a failure of `part`; the first is told, and so is the one that switches the part off. Never raises."""
+    """Counts a failure of `part`; the first is told, and so is the one that switches the part off.
+
+    Raises nothing but `error` itself, where a signal handler of the program raised it.
+    """
     try:
-        count = failures[part] = failures.get(part, 0) + 1
+        if _came_by_a_signal(error):
+            count = 0
+        else:
+            count = failures[part] = failures.get(part, 0) + 1
         if count == 1:
             say(f"the reporter's part '{part}' failed, the program goes on: {type(error).__name__}: {error}")
         elif count == FAILURES_UNTIL_OFF:
             say(f"the reporter's part '{part}' failed {count} times and is switched off, the program goes on")
     except Exception:  # such as an error that cannot be worded; counted is enough
         return
+    if not count:
+        raise error
+
+
+def _came_by_a_signal(error: BaseException) -> bool:
+    """Whether a handler that the program set for a signal was running when `error` was raised."""
+    place, codes = error.__traceback__, set[CodeType]()
+    while place is not None:
+        codes.add(place.tb_frame.f_code)
+        place = place.tb_next
+    return any(_code_of(signal.getsignal(number)) in codes for number in signal.valid_signals())
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    """The code of a handler: of a function, a method, a partial of them, or an object that can be called."""
+    handler = getattr(handler, "func", handler)
+    if not hasattr(handler, "__code__"):
+        handler = getattr(type(handler), "__call__", None)
+    return getattr(handler, "__code__", None)
 
 
 def is_off(part: str) -> bool:

@@ -19,7 +19,7 @@ _posted = float("-inf")
 def step(samples: Any, tokens: Any, loss: Any) -> None:
     """Counts a step of this process, and keeps its loss."""
     try:
-        rank = (process.current or process.begin()).rank
+        rank = process.rank or process.begin().rank
         rank.line(_amount(samples), _amount(tokens))
         if loss is not None:
             _keep_loss(rank, loss)
@@ -32,7 +32,7 @@ def progress(ratio: Any, remaining_seconds: Any) -> None:
     try:
         done, remaining = number_in(ratio), number_in(remaining_seconds)
         if done is not None:
-            rank = (process.current or process.begin()).rank
+            rank = process.rank or process.begin().rank
             rank.progress = (min(1.0, max(0.0, done)), _amount(remaining), time.time())
     except Exception as error:
         guard.failed("line", error)
@@ -41,7 +41,7 @@ def progress(ratio: Any, remaining_seconds: Any) -> None:
 def checkpoint(step: Any) -> None:
     """Keeps the step of a checkpoint, and when it was told."""
     try:
-        rank = (process.current or process.begin()).rank
+        rank = process.rank or process.begin().rank
         told = _amount(step)
         rank.checkpoint = (float(rank.steps) if told is None else told, time.time())
     except Exception as error:

@@ -1,7 +1,7 @@
 """The reporter of this process: begun by its first step, forgotten by its forked children.
 
-One thread writes the figures into the pod's folder, and serves them where no other process of the pod does. Everything that costs
-more than a microsecond happens there, every two seconds.
+One thread serves the figures, or writes them into the pod's folder where another process of the pod serves. Everything that can
+wait happens there, every two seconds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from gpujob_runner.report.rank import Rank
 from gpujob_runner.report.server import Server
 from gpujob_runner.report.shared import Shared
 
-__all__ = ["Process", "begin", "current", "ledger"]
+__all__ = ["Process", "begin", "current", "ledger", "rank"]
 
 SECONDS_BETWEEN_BEATS = 2.0
 SECONDS_BETWEEN_BINDS = 15.0
 
 current: Process | None = None
+rank: Rank | None = None
+"""The figures of `current`: what a step needs of it."""
 started = time.time()
-_ledger = Ledger()
+ledger = Ledger()
+"""The batches fetched by this process; there before the first step is, and the same in forked children, begun anew."""
 
 
 class Process:
@@ -36,7 +39,7 @@ class Process:
         self.settings = asked
         self._pid = os.getpid()
         self.rank = Rank(asked, started)
-        self.rank.ledger = _ledger
+        self.rank.ledger = ledger
         _, self.rank.world_size = torch_state.place_in_job()
         self.devices = torch_state.Devices()
         self.shared = Shared(asked.folder)
@@ -73,10 +76,10 @@ class Process:
 
     def figures(self) -> dict[str, Any]:
         """The figures of this process as they are written and served; memory is that of the last beat."""
-        rank, self.rank.world_size = torch_state.place_in_job()
+        place, self.rank.world_size = torch_state.place_in_job()
         device = max(self._memory, key=lambda index: self._memory[index]["reserved_bytes"], default=None)
         figures = self.rank.figures()
-        figures["on_device"] = None if self.rank.last_step is None else float(device is not None)
+        figures["on_device"] = float(device is not None) if self.rank.counted else None
         figures["devices"] = {str(index): told for index, told in self._memory.items()}
         figures["process_info"] = {
             **torch_state.info(device),
@@ -85,7 +88,7 @@ class Process:
             "tokens_from": self.rank.tokens_from,
         }
         figures["reporter_failures_total"] = dict(guard.failures)
-        return {"rank": rank, "world_size": self.rank.world_size, "figures": figures}
+        return {"rank": place, "world_size": self.rank.world_size, "figures": figures}
 
     def page(self) -> str:
         """What /metrics answers: this process and every other of the pod."""
@@ -111,7 +114,9 @@ class Process:
         self._memory = self.devices.figures()
 
     def _write(self) -> None:
-        self.shared.write(self.figures())
+        # Only whoever serves reads the files, and has its own figures at hand.
+        if self.server is None:
+            self.shared.write(self.figures())
 
     def _serve(self) -> None:
         clock = time.monotonic()
@@ -135,26 +140,21 @@ class Process:
 
 def begin() -> Process:
     """Starts the reporter of this process; called by its first step."""
-    global current
+    global current, rank
     asked = settings.read()
     if asked is None:
         raise RuntimeError(f"{settings.PORT} is gone from the environment")
     process = Process(asked)
-    current = process
+    current, rank = process, process.rank
     process.start()
     return process
 
 
-def ledger() -> Ledger:
-    """The batches fetched by this process; there before the first step is."""
-    return _ledger
-
-
 def _forget() -> None:
     """In a forked child: it trains nothing until it takes a step itself."""
-    global current, _ledger, started
-    inherited, current = current, None
-    _ledger = Ledger()
+    global current, rank, started
+    inherited, current, rank = current, None, None
+    ledger.forget()
     guard.failures.clear()
     started = time.time()
     if inherited is not None:

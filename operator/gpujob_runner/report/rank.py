@@ -1,6 +1,7 @@
-"""The figures of one process: what the training thread adds to, in a few microseconds, and `figures` reads.
+"""The figures of one process: what the training thread adds to, in about a microsecond, and `figures` reads.
 
-No locks: one thread adds, another reads, and a figure that is one step old does no harm.
+No locks: one thread adds, another reads, and a figure that is one step old does no harm. A step leaves its clock and its waiting in
+two rings, and its amounts in sums; whatever can be worked out of these is worked out by whoever reads.
 """
 
 from __future__ import annotations
@@ -8,20 +9,58 @@ from __future__ import annotations
 import time
 import weakref
 from array import array
-from typing import Any
+from operator import sub
+from time import perf_counter
+from typing import Any, Callable
 
 from gpujob_runner.report.batches import Ledger
 from gpujob_runner.report.settings import Settings
 
 WINDOW = 512
 """Steps over which quantiles and the share of waiting are taken."""
+RING = 2 * WINDOW
+"""Steps that are kept: as many again as are read, so that none is overwritten while it is."""
 MOST_NAMES = 32
 LONGEST_NAME = 64
 QUANTILES = (0.5, 0.9, 0.99)
 
 
+def _nobody() -> None:
+    """Stands for the only optimizer where there is none, or several."""
+
+
 class Rank:
     """Counters of one process since it began to train."""
+
+    __slots__ = (
+        "_clocks",
+        "_first_clock",
+        "_stepped",
+        "_told",
+        "_waits",
+        "checkpoint",
+        "counted",
+        "first_step",
+        "held",
+        "ledger",
+        "metrics",
+        "only",
+        "progress",
+        "samples",
+        "samples_from",
+        "settings",
+        "skipped",
+        "started",
+        "steps",
+        "steps_from",
+        "tokens",
+        "tokens_from",
+        "waited",
+        "world_size",
+    )
+
+    only: Callable[[], Any]
+    """Gives the optimizer that stepped last if no other takes turns with it: each of its steps begins a new one."""
 
     def __init__(self, settings: Settings, started: float) -> None:
         self.settings = settings
@@ -32,11 +71,9 @@ class Rank:
         self.samples = 0.0
         self.tokens = 0.0
         self.waited = 0.0
-        self.trained_seconds = 0.0
-        self.intervals = 0
+        self.counted = 0
         self.started = started
         self.first_step: float | None = None
-        self.last_step: float | None = None
         self.progress: tuple[float, float | None, float] | None = None
         self.checkpoint: tuple[float, float] | None = None
         self.metrics: dict[str, float] = {}
@@ -44,10 +81,12 @@ class Rank:
         self.samples_from = "none" if settings.samples_per_step is None else "spec"
         self.tokens_from = "none" if settings.tokens_per_step is None else "spec"
         self.ledger = Ledger()
+        self.only = _nobody
         self._stepped: dict[int, weakref.ref[Any]] = {}
-        self._last_clock: float | None = None
-        self._durations = array("d", bytes(8 * WINDOW))
-        self._waits = array("d", bytes(8 * WINDOW))
+        self._first_clock = 0.0
+        self._clocks = array("d", bytes(8 * RING))
+        self._waits = array("d", bytes(8 * RING))
+        self._told: tuple[int, float] = (0, 0.0)
 
     # ---- what the optimizer's hook calls
 
@@ -60,15 +99,14 @@ class Rank:
         """
         stepped, key = self._stepped, id(optimizer)
         known = stepped.get(key)
-        if known is not None and known() is optimizer:
-            if len(stepped) > 1:
-                stepped.clear()
-                stepped[key] = known
-            return True
-        begins = all(other() is None for other in stepped.values())
+        begins = known is not None and known() is optimizer
+        if not begins:
+            known = weakref.ref(optimizer)
+            begins = all(other() is None for other in stepped.values())
         if begins:
             stepped.clear()
-        stepped[key] = weakref.ref(optimizer)
+        stepped[key] = known
+        self.only = known if begins else _nobody
         return begins
 
     def step(self, held: bool = False) -> None:
@@ -109,19 +147,12 @@ class Rank:
     # ---- inside
 
     def _account(self, samples: float | None, tokens: float | None) -> None:
-        clock = time.perf_counter()
-        waited = self._take(samples, tokens)
-        last, self._last_clock = self._last_clock, clock
-        now = time.time()
-        if last is None:
-            self.first_step = now
-        else:
-            place = self.intervals % WINDOW
-            self._durations[place] = clock - last
-            self._waits[place] = waited
-            self.trained_seconds += clock - last
-            self.intervals += 1
-        self.last_step = now
+        counted, clock = self.counted, perf_counter()
+        self._clocks[counted % RING] = clock
+        self._waits[counted % RING] = self._take(samples, tokens)
+        if not counted:
+            self._first_clock, self.first_step = clock, time.time()
+        self.counted = counted + 1
 
     def _take(self, samples: float | None, tokens: float | None) -> float:
         """Adds the samples and tokens of a step from the best source; gives the seconds waited for data."""
@@ -131,7 +162,7 @@ class Rank:
             self.samples += samples
         elif self.samples_from == "spec":
             self.samples += (self.settings.samples_per_step or 0) / self.world_size
-        elif self.samples_from != "line" and drawn_samples:
+        elif drawn_samples and self.samples_from != "line":
             self.samples_from = "dataloader"
             self.samples += drawn_samples
         if tokens is not None:
@@ -139,7 +170,7 @@ class Rank:
             self.tokens += tokens
         elif self.tokens_from == "spec":
             self.tokens += (self.settings.tokens_per_step or 0) / self.world_size
-        elif self.tokens_from != "line" and drawn_tokens:
+        elif drawn_tokens and self.tokens_from != "line":
             self.tokens_from = "dataloader"
             self.tokens += drawn_tokens
         self.waited += waited
@@ -148,25 +179,44 @@ class Rank:
     # ---- what is read
 
     def durations(self) -> tuple[list[float], list[float]]:
-        """(seconds of the last steps, seconds waited in them), in no order."""
-        known = min(self.intervals, WINDOW)
-        return self._durations[:known].tolist(), self._waits[:known].tolist()
+        """(seconds of the last steps, seconds waited in them), oldest first."""
+        counted = self.counted
+        steps = min(counted - 1, WINDOW)
+        if steps < 1:
+            return [], []
+        first = (counted - steps) % RING
+        before = (counted - steps - 1) % RING
+        clocks = (self._clocks * 2)[before : before + steps + 1].tolist()
+        waits = (self._waits * 2)[first : first + steps].tolist()
+        return list(map(sub, clocks[1:], clocks)), waits
+
+    def last_step(self) -> tuple[float | None, float]:
+        """(Unix time of the last step, seconds from the first step to it)."""
+        counted = self.counted
+        if not counted:
+            return None, 0.0
+        last = self._clocks[(counted - 1) % RING]
+        if self._told[0] != counted:
+            # Once for each step: the wall clock may be set meanwhile, and a step that was told does not move.
+            self._told = (counted, time.time() - (perf_counter() - last))
+        return self._told[1], last - self._first_clock
 
     def figures(self) -> dict[str, Any]:
         """What is exported of this process, by names of `exposition.METRICS`; None is "no value"."""
         durations, waits = self.durations()
         total = sum(durations)
         progress, checkpoint = self.progress, self.checkpoint
+        last, trained = self.last_step()
         return {
             "steps_total": self.steps,
             "skipped_steps_total": self.skipped,
             "samples_total": None if self.samples_from == "none" else self.samples,
             "tokens_total": None if self.tokens_from == "none" else self.tokens,
-            "step_duration_seconds": _summary(durations, self.trained_seconds, self.intervals),
+            "step_duration_seconds": _summary(durations, trained, max(0, self.counted - 1)),
             "data_wait_seconds_total": self.waited,
             "data_wait_ratio": min(1.0, sum(waits) / total) if total > 0 else None,
             "first_step_timestamp_seconds": self.first_step,
-            "last_step_timestamp_seconds": self.last_step,
+            "last_step_timestamp_seconds": last,
             "process_start_timestamp_seconds": self.started,
             "progress_ratio": progress and progress[0],
             "remaining_seconds": progress and progress[1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 import threading
@@ -12,12 +13,31 @@ from gpujob_runner.report import guard
 from gpujob_runner.report.exposition import CONTENT_TYPE
 
 SECONDS_FOR_A_REQUEST = 1.0
+SECONDS_AFTER_A_FAILURE = 1.0
 
 
 class QuietServer(HTTPServer):
-    """An HTTP server that waits a second at most for a request, looks up no names and prints nothing."""
+    """An HTTP server that waits a second at most for a request, looks up no names and prints nothing.
+
+    Between requests its thread sleeps: `serve_forever` would wake twice a second, and take the interpreter from the training.
+    """
 
     request_queue_size = 16
+
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:
+        self._over = threading.Event()
+        super().__init__(address, handler)
+
+    def answer_until_ended(self) -> None:
+        """Answers one request after the other, until `end`."""
+        while not self._over.is_set():
+            self.handle_request()
+
+    def end(self) -> None:
+        """Wakes whoever waits for a request, to answer none any more."""
+        self._over.set()
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def server_bind(self) -> None:
         # Connections of a rank that served before it ended may linger; they keep nobody from taking over.
@@ -26,7 +46,12 @@ class QuietServer(HTTPServer):
         self.server_address = self.socket.getsockname()
 
     def get_request(self) -> Any:
-        request, address = super().get_request()
+        try:
+            request, address = super().get_request()
+        except OSError:
+            # Such as of a program that has no file descriptors left: its caller would ask again at once, for ever.
+            self._over.wait(SECONDS_AFTER_A_FAILURE)
+            raise
         request.settimeout(SECONDS_FOR_A_REQUEST)
         return request, address
 
@@ -78,7 +103,7 @@ class Server:
 
         self._http = OfFamily((address, port), Handler)
         self.port = int(self._http.server_address[1])
-        self._thread = threading.Thread(target=self._http.serve_forever, name="gpujob-metrics", daemon=True)
+        self._thread = threading.Thread(target=self._http.answer_until_ended, name="gpujob-metrics", daemon=True)
 
     def start(self) -> None:
         """Answers from now on."""
@@ -86,8 +111,9 @@ class Server:
 
     def close(self) -> None:
         """Answers no more and frees the port."""
+        self._http.end()
         if self._thread.is_alive():
-            self._http.shutdown()
+            self._thread.join(SECONDS_FOR_A_REQUEST)
         self._http.server_close()
 
     def close_inherited(self) -> None:

@@ -15,6 +15,7 @@ from gpujob_runner.report import guard, process
 from gpujob_runner.report.mailbox import ROOM, Mailbox
 
 SECONDS_BETWEEN_LETTERS = 0.5
+SECONDS_BETWEEN_LOOKS = 0.1
 
 _handle: Any | None = None
 _inside_engine = False
@@ -27,9 +28,10 @@ class Unknown:
         self._verdicts: list[Any] = []
         self._mailbox: Mailbox | None = None
         self._sent = 0.0
+        self._looked = 0.0
 
     def hold(self, verdict: Any, rank: Any) -> None:
-        """Keeps the verdict of a step just counted as held, and releases those that arrived."""
+        """Keeps the verdict of a step just counted as held; from time to time sends some, and releases those that arrived."""
         if self._mailbox is None:
             self._mailbox = Mailbox(sys.modules["torch"])
         self._verdicts.append(verdict)
@@ -38,8 +40,11 @@ class Unknown:
             letter, self._verdicts = self._verdicts[:ROOM], self._verdicts[ROOM:]
             self._sent = clock
             self._mailbox.post(letter)
-        for letter in self._mailbox.collect():
-            rank.release(len(letter), sum(1 for number in letter if number))
+            self._looked = 0.0
+        if clock - self._looked >= SECONDS_BETWEEN_LOOKS:
+            self._looked = clock
+            for arrived in self._mailbox.collect():
+                rank.release(len(arrived), sum(1 for number in arrived if number))
 
 
 _unknown = Unknown()
@@ -60,8 +65,10 @@ def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     try:
         if _inside_engine:
             return
-        rank = (process.current or process.begin()).rank
-        if rank.steps_from != "optimizer" or not rank.begins_step(optimizer):
+        rank = process.rank or process.begin().rank
+        if rank.only() is not optimizer and not rank.begins_step(optimizer):
+            return
+        if rank.steps_from != "optimizer":
             return
         verdict = getattr(optimizer, "found_inf", None)
         if verdict is None:
@@ -95,8 +102,8 @@ def watch_batches(module: Any) -> None:
     """Looks at what each DataLoader yields; `module` is torch.utils.data.dataloader, just imported."""
     iterator = module._BaseDataLoaderIter
     original = iterator.__next__
-    gradients = sys.modules["torch"].is_grad_enabled
-    clock = time.perf_counter
+    # Names of this function, not of the module: here, where a device waits, the nearest is the fastest.
+    gradients, clock, identity, ledger = sys.modules["torch"].is_grad_enabled, time.perf_counter, id, process.ledger
 
     def __next__(self: Any) -> Any:  # noqa: N807
         began = clock()
@@ -105,25 +112,23 @@ def watch_batches(module: Any) -> None:
         except StopIteration:
             _ended(self)
             raise
-        _fetched(self, batch, clock() - began, gradients)
+        try:
+            waited = clock() - began
+            if gradients():
+                if ledger.unseen is not None:
+                    ledger.look()
+                ledger.unseen = (identity(self._dataset), batch, waited)
+        except Exception as error:
+            guard.failed("batches", error)
         return batch
 
     __next__.__wrapped__ = original  # type: ignore[attr-defined]
     iterator.__next__ = __next__
 
 
-def _fetched(iterator: Any, batch: Any, waited: float, gradients: Any) -> None:
-    try:
-        if gradients() and not guard.is_off("batches"):
-            process.ledger().yielded(id(iterator._dataset), batch, waited)
-    except Exception as error:
-        guard.failed("batches", error)
-
-
 def _ended(iterator: Any) -> None:
     try:
-        if not guard.is_off("batches"):
-            process.ledger().ended(id(iterator._dataset))
+        process.ledger.ended(id(iterator._dataset))
     except Exception as error:
         guard.failed("batches", error)
 
@@ -156,7 +161,7 @@ def _steps_of(engine: Any) -> Any:
 
 def _engine_stepped(before: Any, after: Any) -> None:
     try:
-        rank = (process.current or process.begin()).rank
+        rank = process.rank or process.begin().rank
         if rank.steps_from == "line":
             return
         rank.steps_from = "deepspeed"

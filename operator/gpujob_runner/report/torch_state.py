@@ -55,17 +55,23 @@ class Devices:
         return {device: dict(known) for device, known in self._known.items()}
 
     def _read(self, cuda: Any, device: int) -> None:
-        stats = cuda.memory_stats(device)
-        reserved = float(stats.get("reserved_bytes.all.current", 0))
+        # As torch's C++ gives them; memory_stats flattens and sorts a hundred of them in Python.
+        stats = cuda.memory_stats_as_nested_dict(device)
+        reserved = _of_all(stats, "reserved_bytes", "current")
         known = self._known.get(device)
         if known is None:
             if not reserved:
                 return
             known = self._known[device] = {"peak_bytes": 0.0, "reserved_peak_bytes": 0.0}
-        known["allocated_bytes"] = float(stats.get("allocated_bytes.all.current", 0))
+        known["allocated_bytes"] = _of_all(stats, "allocated_bytes", "current")
         known["reserved_bytes"] = reserved
-        known["peak_bytes"] = max(known["peak_bytes"], float(stats.get("allocated_bytes.all.peak", 0)))
-        known["reserved_peak_bytes"] = max(known["reserved_peak_bytes"], float(stats.get("reserved_bytes.all.peak", 0)))
+        known["peak_bytes"] = max(known["peak_bytes"], _of_all(stats, "allocated_bytes", "peak"))
+        known["reserved_peak_bytes"] = max(known["reserved_peak_bytes"], _of_all(stats, "reserved_bytes", "peak"))
+
+
+def _of_all(stats: Mapping[str, Any], what: str, when: str) -> float:
+    """A figure over all sizes of block; 0 where the allocator keeps none."""
+    return float(stats.get(what, {}).get("all", {}).get(when, 0))
 
 
 def info(device: int | None) -> dict[str, str]:

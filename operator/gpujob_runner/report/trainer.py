@@ -66,7 +66,7 @@ def listen(environment: MutableMapping[str, str] = os.environ) -> None:
     environment[URL] = f"http://127.0.0.1:{server.server_address[1]}/"
     environment[TOKEN] = environment[OURS] = path
     _past_proxies(environment)
-    threading.Thread(target=server.serve_forever, name="gpujob-trainer", daemon=True).start()
+    threading.Thread(target=server.answer_until_ended, name="gpujob-trainer", daemon=True).start()
     _listening = server
 
 
@@ -108,7 +108,7 @@ def _handler(secret: str) -> Any:
                 return
             try:
                 told = json.loads(self.rfile.read(int(length)))
-                take((process.current or process.begin()).rank, told["trainerStatus"], time.time())
+                take(process.rank or process.begin().rank, told["trainerStatus"], time.time())
             except Exception as error:
                 guard.failed("trainer", error)
             self.answer(200, "")

@@ -41,25 +41,33 @@ class Loader:
 
 
 class Finder:
-    """Finds the watched modules by the other finders, each once."""
+    """Finds the watched modules by the other finders, each until it was imported."""
 
     def __init__(self, watched: dict[str, str]) -> None:
         self.waiting = dict(watched)
+        self._asking: set[str] = set()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any | None:
-        if name not in self.waiting:
+        # While it asks the others it is not there: some of them ask all finders themselves.
+        if name not in self.waiting or name in self._asking:
             return None
-        function = self.waiting.pop(name)
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
-            spec = find(name, path, target)
-            if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
-                    spec.loader = Loader(spec.loader, lambda module: call(function, module))
-                return spec
+        self._asking.add(name)
+        try:
+            for finder in sys.meta_path:
+                find = getattr(finder, "find_spec", None)
+                spec = None if finder is self or find is None else find(name, path, target)
+                if spec is not None:
+                    if hasattr(spec.loader, "exec_module"):
+                        spec.loader = Loader(spec.loader, lambda module: self._imported(name, module))
+                    return spec
+        finally:
+            self._asking.discard(name)
         return None
+
+    def _imported(self, name: str, module: Any) -> None:
+        function = self.waiting.pop(name, None)
+        if function is not None:
+            call(function, module)
 
 
 def call(function: str, module: Any) -> None:

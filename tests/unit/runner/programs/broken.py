@@ -11,16 +11,16 @@ def raises(*args: object, **kwargs: object) -> None:
 
 
 def break_part(part: str) -> None:
-    from gpujob_runner.report import process, rank, torch_hooks
+    from gpujob_runner.report import batches, process, rank, torch_hooks
 
     if part == "clock":
         rank.Rank.step = raises
     elif part == "begin":
         torch_hooks.process.begin = raises
     elif part == "size":
-        torch_hooks.process.size_of = raises
+        batches.size_of = raises
     elif part == "ledger":
-        torch_hooks.process.ledger = raises
+        batches.Ledger.look = batches.Ledger.take = batches.Ledger.ended = raises
     elif part == "memory":
         process.torch_state.Devices.figures = raises
     elif part == "folder":
