@@ -93,7 +93,7 @@ def anew() -> None:
     reporter_on(False)
     if process.current is not None:
         process.current.stop()
-        process.current = None
+        process.current = process.rank = None
 
 
 def beat_if_on(self: process.Process) -> None:
@@ -200,6 +200,7 @@ def never_waits() -> None:
         for _ in range(17):
             training.step()
             torch.cuda.synchronize()
+            time.sleep(0.02)
         figures = scrape()
         rank = process.current.rank
         truth = int(next(iter(training.optimizer.state.values()))["step"]) - before

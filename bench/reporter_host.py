@@ -2,11 +2,11 @@
 
     PYTHONPATH=$(make -s torch | tail -1) python bench/reporter_host.py [SECONDS] [OPERATOR_FOLDER]
 
-Steps of a small network without the reporter, and with the reporter of this checkout and of OPERATOR_FOLDER (the folder `operator` of
-another checkout), in blocks by turns. Between the parts that are timed the step itself runs its thousands of instructions, and
-`EVICTED` bytes are written, so that what the reporter needs must come from the third-level cache or from memory. Timed alone: `next` of the
-DataLoader's iterator, where a device waits for the host, and `step` of the optimizer, where it mostly does not. The threads are
-measured by what the kernel says they ran. Needs torch, no GPU.
+Steps of a small network without the reporter, and with the reporter of this checkout and of OPERATOR_FOLDER (the folder
+`operator` of another checkout), in blocks by turns. Between the parts that are timed the step itself runs its thousands
+of instructions, and `EVICTED` bytes are written, so that what the reporter needs must come from the third-level cache or
+from memory. Timed alone: `next` of the DataLoader's iterator, where a device waits for the host, and `step` of the
+optimizer, where it mostly does not. The threads are measured by what the kernel says they ran. Needs torch, no GPU.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tells how a training goes, without a change of its code: steps, samples, tokens, waiting, memory, progress.
 
-    onpath/sitecustomize ─▶ watch ── torch.optim is imported ──────▶ torch_hooks ─▶ rank   (in the training thread: some µs a step)
+    onpath/sitecustomize ─▶ watch ── torch.optim is imported ──────▶ torch_hooks ─▶ rank   (in the training thread: 1 µs a step)
                                   ── transformers is imported ─────▶ trainer ─────▶ rank   (the Trainer's own callback, on loopback)
     onpath/gpujob_report ──────────── the user's one line ─────────▶ process ─────▶ rank
                                                                                      │ every 2 s, in a thread of its own (process)

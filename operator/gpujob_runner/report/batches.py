@@ -12,20 +12,30 @@ MOST_DATA_SETS = 256
 
 NOTHING = (0.0, 0.0, 0.0)
 SEQUENCES = (list, tuple)
-KEYS = type({}.keys())
+KEYS: type = type({}.keys())
 
 
-def size_of(batch: Any, depth: int = 0) -> tuple[int, int]:
-    """(samples, tokens) of what a DataLoader yielded; 0 where it cannot be told.
+def size_of(batch: Any) -> tuple[int, int]:
+    """(samples, tokens) of what a DataLoader yielded; 0 where it cannot be told, and always once several batches failed.
 
     Samples are the leading dimension of the first tensor, tokens the elements of `input_ids`. Reads shapes only, never
     values, so that nothing waits for a device.
     """
-    if type(batch) in SEQUENCES and batch and depth < DEEPEST:
-        # Nearly every batch: inputs and targets side by side. What follows would say the same, only later.
-        shape = getattr(batch[0], "shape", None)
-        if shape and not hasattr(batch[0], "keys"):
-            return int(shape[0]), 0
+    if guard.failures and guard.is_off("batches"):
+        return 0, 0
+    try:
+        if type(batch) in SEQUENCES and batch:
+            # Nearly every batch: inputs and targets side by side. What follows would say the same, only later.
+            shape = getattr(batch[0], "shape", None)
+            if shape and not hasattr(batch[0], "keys"):
+                return int(shape[0]), 0
+        return _size(batch, 0)
+    except Exception as error:
+        guard.failed("batches", error)
+        return 0, 0
+
+
+def _size(batch: Any, depth: int) -> tuple[int, int]:
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return (int(shape[0]) if len(shape) else 1), 0
@@ -51,7 +61,7 @@ def _size_of_mapping(batch: Any, depth: int) -> tuple[int, int]:
         if shape is not None:
             return (int(shape[0]) if len(shape) > 1 else 1), int(prod(shape))
     for key in keys:
-        found = size_of(batch[key], depth + 1)
+        found = _size(batch[key], depth + 1)
         if found != (0, 0):
             return found
     return 0, 0
@@ -65,13 +75,13 @@ def _size_of_sequence(batch: Any, depth: int) -> tuple[int, int]:
     if isinstance(first, (str, bytes, int, float)):
         return len(batch), 0
     if isinstance(batch, list) and len(batch) > 1 and all(hasattr(entry, "keys") for entry in batch):
-        return len(batch), sum(size_of(entry, depth + 1)[1] for entry in batch)
+        return len(batch), sum(_size(entry, depth + 1)[1] for entry in batch)
     if isinstance(first, (list, tuple)) and depth == 0:
         return len(first), 0
     shape = getattr(first, "shape", None)
     if shape is not None and not len(shape):
         return len(batch), 0
-    return size_of(first, depth + 1)
+    return _size(first, depth + 1)
 
 
 class Ledger:
@@ -104,7 +114,7 @@ class Ledger:
         """Looks at the batch that was yielded last."""
         unseen, self.unseen = self.unseen, None
         if unseen is not None:
-            samples, tokens = _size_or_nothing(unseen[1])
+            samples, tokens = size_of(unseen[1])
             self.fetched(unseen[0], samples, tokens, unseen[2])
 
     def fetched(self, data_set: int, samples: int, tokens: int, waited: float) -> None:
@@ -130,7 +140,7 @@ class Ledger:
             if not self._pending and unseen[0] in self._trained:
                 # Nearly every step: one batch, of what is trained on. What follows would say the same.
                 self.unseen, self._last = None, unseen[0]
-                samples, tokens = _size_or_nothing(unseen[1])
+                samples, tokens = size_of(unseen[1])
                 return samples, tokens, unseen[2]
             self.look()
         pending = self._pending
@@ -148,14 +158,3 @@ class Ledger:
         if len(drawn) == 1:
             return drawn[0][0], drawn[0][1], drawn[0][2]
         return sum(e[0] for e in drawn), sum(e[1] for e in drawn), sum(e[2] for e in drawn)
-
-
-def _size_or_nothing(batch: Any) -> tuple[int, int]:
-    """The size of a batch; (0, 0) of one that cannot be looked at, and of all once several could not."""
-    if guard.failures and guard.is_off("batches"):
-        return 0, 0
-    try:
-        return size_of(batch)
-    except Exception as error:
-        guard.failed("batches", error)
-        return 0, 0

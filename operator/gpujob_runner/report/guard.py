@@ -55,9 +55,8 @@ def _came_by_a_signal(error: BaseException) -> bool:
 def _code_of(handler: Any) -> CodeType | None:
     """The code of a handler: of a function, a method, a partial of them, or an object that can be called."""
     handler = getattr(handler, "func", handler)
-    if not hasattr(handler, "__code__"):
-        handler = getattr(type(handler), "__call__", None)
-    return getattr(handler, "__code__", None)
+    code = getattr(handler, "__code__", None) or getattr(getattr(type(handler), "__call__", None), "__code__", None)  # noqa: B004
+    return code if isinstance(code, CodeType) else None
 
 
 def is_off(part: str) -> bool:

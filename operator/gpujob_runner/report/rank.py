@@ -11,7 +11,7 @@ import weakref
 from array import array
 from operator import sub
 from time import perf_counter
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from gpujob_runner.report.batches import Ledger
 from gpujob_runner.report.settings import Settings
@@ -23,6 +23,9 @@ RING = 2 * WINDOW
 MOST_NAMES = 32
 LONGEST_NAME = 64
 QUANTILES = (0.5, 0.9, 0.99)
+
+
+Amount = Optional[float]
 
 
 def _nobody() -> None:
@@ -82,7 +85,7 @@ class Rank:
         self.tokens_from = "none" if settings.tokens_per_step is None else "spec"
         self.ledger = Ledger()
         self.only = _nobody
-        self._stepped: dict[int, weakref.ref[Any]] = {}
+        self._stepped: dict[int, Callable[[], Any]] = {}
         self._first_clock = 0.0
         self._clocks = array("d", bytes(8 * RING))
         self._waits = array("d", bytes(8 * RING))
@@ -98,8 +101,8 @@ class Rank:
         take no turns any more.
         """
         stepped, key = self._stepped, id(optimizer)
-        known = stepped.get(key)
-        begins = known is not None and known() is optimizer
+        known = stepped.get(key, _nobody)
+        begins = known() is optimizer
         if not begins:
             known = weakref.ref(optimizer)
             begins = all(other() is None for other in stepped.values())
@@ -115,7 +118,7 @@ class Rank:
             self.held += 1
         else:
             self.steps += 1
-        self._account(None, None)
+        self._count(*self.ledger.take())
 
     def release(self, steps: int, skipped: int) -> None:
         """Tells of held steps that are known now: `steps` of which `skipped` were skipped."""
@@ -133,10 +136,10 @@ class Rank:
         first = self.steps_from != "line"
         self.steps_from = "line"
         if first and self.steps + self.held > 0:
-            self._take(samples, tokens)
+            self._add(*self.ledger.take(), samples, tokens)
             return
         self.steps += 1
-        self._account(samples, tokens)
+        self._count(*self.ledger.take(), samples, tokens)
 
     def name_metric(self, name: str, value: float) -> None:
         """Keeps the last value of a training metric; names past the first 32 are left out."""
@@ -146,35 +149,40 @@ class Rank:
 
     # ---- inside
 
-    def _account(self, samples: float | None, tokens: float | None) -> None:
+    def _count(self, drawn: float, read: float, waited: float, samples: Amount = None, tokens: Amount = None) -> None:
+        """Counts a step whose batches held `drawn` samples and `read` tokens, unless it is told otherwise."""
         counted, clock = self.counted, perf_counter()
+        if self.samples_from == "dataloader" and self.tokens_from == "none" and not read and samples is None is tokens:
+            # Nearly every step of a training without tokens: as _add has it.
+            self.samples += drawn
+            self.waited += waited
+        else:
+            self._add(drawn, read, waited, samples, tokens)
         self._clocks[counted % RING] = clock
-        self._waits[counted % RING] = self._take(samples, tokens)
+        self._waits[counted % RING] = waited
         if not counted:
             self._first_clock, self.first_step = clock, time.time()
         self.counted = counted + 1
 
-    def _take(self, samples: float | None, tokens: float | None) -> float:
-        """Adds the samples and tokens of a step from the best source; gives the seconds waited for data."""
-        drawn_samples, drawn_tokens, waited = self.ledger.take()
+    def _add(self, drawn: float, read: float, waited: float, samples: Amount, tokens: Amount) -> None:
+        """Adds the samples and tokens of a step from the best source."""
         if samples is not None:
             self.samples_from = "line"
             self.samples += samples
         elif self.samples_from == "spec":
             self.samples += (self.settings.samples_per_step or 0) / self.world_size
-        elif drawn_samples and self.samples_from != "line":
+        elif drawn and self.samples_from != "line":
             self.samples_from = "dataloader"
-            self.samples += drawn_samples
+            self.samples += drawn
         if tokens is not None:
             self.tokens_from = "line"
             self.tokens += tokens
         elif self.tokens_from == "spec":
             self.tokens += (self.settings.tokens_per_step or 0) / self.world_size
-        elif drawn_tokens and self.tokens_from != "line":
+        elif read and self.tokens_from != "line":
             self.tokens_from = "dataloader"
-            self.tokens += drawn_tokens
+            self.tokens += read
         self.waited += waited
-        return waited
 
     # ---- what is read
 

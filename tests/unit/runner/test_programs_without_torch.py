@@ -280,3 +280,79 @@ def test_what_is_no_scrape_is_answered_and_a_silent_reader_stops_nobody(tmp_path
     """
     done = run(["-c", SCRAPE + textwrap.dedent(program)], tmp_path)
     assert (done.stdout, done.stderr) == ("404 gpujob\n501 gpujob\n200 0\n404 gpujob\n", "")
+
+
+HOOKED = "import torch.optim.optimizer; print(len(torch.optim.optimizer.HOOKS))"
+
+
+def test_a_program_that_only_looks_for_torch_is_watched_when_it_imports_it(tmp_path: Path, stand_in: Path) -> None:
+    program = "from importlib.util import find_spec; find_spec('torch.optim.optimizer');"
+    for name in ("torch/__init__.py", "torch/optim/__init__.py"):
+        (stand_in / name).write_text("def is_grad_enabled(): return True\n")
+    done = run(["-c", program + HOOKED], tmp_path, behind=[stand_in])
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_an_import_that_fails_first_is_watched_when_it_succeeds(tmp_path: Path, stand_in: Path) -> None:
+    (stand_in / "torch" / "__init__.py").write_text("def is_grad_enabled(): return True\n")
+    optimizer = stand_in / "torch" / "optim" / "optimizer.py"
+    optimizer.write_text(
+        "import builtins\nif not hasattr(builtins, 'again'): raise ImportError\n" + optimizer.read_text()
+    )
+    program = """
+        import builtins
+        try: import torch.optim
+        except ImportError: builtins.again = True
+    """
+    done = run(["-c", textwrap.dedent(program) + HOOKED], tmp_path, behind=[stand_in])
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_a_finder_that_asks_all_others_asks_not_for_ever(tmp_path: Path, stand_in: Path) -> None:
+    program = """
+        import sys
+        class Curious:
+            def find_spec(self, name, path=None, target=None):
+                for finder in sys.meta_path:
+                    spec = None if finder is self else finder.find_spec(name, path, target)
+                    if spec is not None:
+                        return spec
+        sys.meta_path.insert(1, Curious())
+    """
+    done = run(["-c", textwrap.dedent(program) + HOOKED], tmp_path, behind=[stand_in])
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+@pytest.mark.parametrize(
+    "handler",
+    ["stop", "functools.partial(stop)", "Program().stop", "Called()"],
+    ids=["a function", "a partial", "a method", "an object"],
+)
+def test_what_a_signal_handler_of_the_program_raises_goes_to_the_program(
+    tmp_path: Path, stand_in: Path, handler: str
+) -> None:
+    """A program that saves its work when it is told to stop: the signal comes while the reporter looks at a batch."""
+    program = f"""
+        import functools, signal, torch
+        class Preempted(Exception): pass
+        def stop(number, frame): raise Preempted
+        class Program:
+            def stop(self, number, frame): raise Preempted
+        class Called:
+            def __call__(self, number, frame): raise Preempted
+        signal.signal(signal.SIGTERM, {handler})
+        class Batch:
+            @property
+            def shape(self):
+                signal.raise_signal(signal.SIGTERM)
+        optimizer = torch.optim.Optimizer()
+        try:
+            for batch in torch.utils.data.dataloader._BaseDataLoaderIter([Batch()]):
+                optimizer.step()
+        except Preempted:
+            print("saved")
+        import gpujob_runner.report.guard as guard
+        print(guard.failures)
+    """
+    done = run(["-c", textwrap.dedent(program)], tmp_path, behind=[stand_in])
+    assert (done.stdout, done.stderr) == ("saved\n{}\n", "")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpujob_runner.report import batches, guard
 from gpujob_runner.report.batches import Ledger, size_of
 
 
@@ -54,6 +55,7 @@ class Encoding(dict[str, Any]):
 )
 def test_size(batch: Any, size: tuple[int, int]) -> None:
     assert size_of(batch) == size
+    assert batches._size(batch, 0) == size, "the short way for the commonest batches says something else"
 
 
 def test_a_batch_that_holds_itself_ends() -> None:
@@ -114,3 +116,43 @@ def test_a_second_phase_on_other_data_counts() -> None:
     ledger.take()
     ledger.fetched(2, 16, 0, 0)
     assert ledger.take()[0] == 16
+
+
+def test_every_batch_of_an_epoch_counts_with_its_own_size() -> None:
+    ledger, taken = Ledger(), []
+    for samples in (8, 8, 8, 3):
+        ledger.unseen = (1, [Tensor(samples, 4), Tensor(samples)], 0.5)
+        taken.append(ledger.take())
+    assert taken == [(8, 0, 0.5), (8, 0, 0.5), (8, 0, 0.5), (3, 0, 0.5)]
+    assert ledger.take() == (0, 0, 0)
+
+
+def test_a_batch_of_another_data_set_between_two_steps_is_not_trained_on() -> None:
+    ledger = Ledger()
+    for data_set, samples in ((1, 8), (2, 100), (1, 8)):
+        if ledger.unseen is not None:
+            ledger.look()
+        ledger.unseen = (data_set, Tensor(samples), 0.0)
+        if data_set == 1:
+            assert ledger.take()[0] == 8
+
+
+class Broken:
+    """A batch that cannot be looked at."""
+
+    looks = 0
+
+    @property
+    def shape(self) -> None:
+        Broken.looks += 1
+        raise ValueError("not now")
+
+
+def test_batches_that_cannot_be_looked_at_are_nothing_and_soon_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "failures", {})
+    monkeypatch.setattr(guard, "say", lambda text: None)
+    ledger = Ledger()
+    for _ in range(9):
+        ledger.unseen = (1, Broken(), 0.25)
+        assert ledger.take() == (0, 0, 0.25)
+    assert (Broken.looks, guard.failures) == (3, {"batches": 3})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpujob_runner.report.rank import MOST_NAMES, WINDOW, Rank
+from gpujob_runner.report.rank import MOST_NAMES, RING, WINDOW, Rank
 from gpujob_runner.report.settings import Settings
 
 
@@ -12,8 +12,8 @@ class Optimizer:
     """What an optimizer is here: an object of its own."""
 
 
-def a_rank(samples_per_step: float | None = None) -> Rank:
-    return Rank(Settings(0, "", "/nowhere", samples_per_step, None), started=1.0)
+def a_rank(samples_per_step: float | None = None, tokens_per_step: float | None = None) -> Rank:
+    return Rank(Settings(0, "", "/nowhere", samples_per_step, tokens_per_step), started=1.0)
 
 
 OPTIMIZER = Optimizer()
@@ -98,6 +98,50 @@ def test_samples_of_the_spec_are_shared_by_the_ranks() -> None:
     rank.step()
     rank.step()
     assert (rank.samples, rank.samples_from) == (64, "spec")
+
+
+def test_tokens_of_the_spec_go_with_samples_of_the_data_loader() -> None:
+    rank = a_rank(tokens_per_step=1000)
+    for _ in range(3):
+        rank.ledger.fetched(1, 9, 0, 0.0)
+        rank.step()
+    assert (rank.samples, rank.samples_from, rank.tokens, rank.tokens_from) == (27, "dataloader", 3000, "spec")
+
+
+def test_tokens_that_begin_later_count_from_then_on() -> None:
+    rank = a_rank()
+    for tokens in (0, 0, 80, 80):
+        rank.ledger.fetched(1, 8, tokens, 0.0)
+        rank.step()
+    assert (rank.samples, rank.tokens, rank.tokens_from) == (32, 160, "dataloader")
+
+
+def test_durations_are_of_the_last_steps_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("gpujob_runner.report.rank.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("time.time", lambda: 5000.0 + clock[0])
+    rank, seconds = a_rank(), [(number % 7 + 1) / 8 for number in range(3 * RING)]
+    rank.step()
+    for number, passed in enumerate(seconds, 1):
+        clock[0] += passed
+        rank.ledger.fetched(1, 8, 0, passed / 2)
+        rank.step()
+        if number in (1, 5, WINDOW, RING - 1, RING, RING + 1, len(seconds)):
+            known = seconds[max(0, number - WINDOW) : number]
+            assert rank.durations() == (known, [each / 2 for each in known])
+    clock[0] += 60
+    assert rank.last_step() == (5000.0 + clock[0] - 60, sum(seconds))
+    figures = rank.figures()
+    assert (figures["first_step_timestamp_seconds"], figures["data_wait_ratio"]) == (5100.0, 0.5)
+    assert figures["step_duration_seconds"]["count"] == len(seconds)
+
+
+def test_a_step_that_was_told_stays_when_the_wall_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    rank = a_rank()
+    rank.step()
+    told = rank.last_step()
+    monkeypatch.setattr("time.time", lambda: 5.0)
+    assert rank.last_step() == told
 
 
 def test_a_held_step_counts_once_it_is_known() -> None:

@@ -18,7 +18,7 @@ def break_part(part: str) -> None:
     elif part == "begin":
         torch_hooks.process.begin = raises
     elif part == "size":
-        batches.size_of = raises
+        batches._size = raises
     elif part == "ledger":
         batches.Ledger.look = batches.Ledger.take = batches.Ledger.ended = raises
     elif part == "memory":
