@@ -18,6 +18,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 
+from gpujob.runner_files import load_runner
 from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE, SAMPLES, notes, one, rendered
 from tests.e2e.cluster import Cluster, eventually
 
@@ -133,6 +134,34 @@ def test_an_upgrade_brings_the_crds_of_the_chart(cluster: Cluster, namespace: st
     with_new_field = gpujob("after", namespace, suspend=True)
     created = ("create", "--validate=strict", "-f", "-")
     eventually(lambda: run(cluster, "kubectl", *created, stdin=with_new_field).returncode == 0, what="the new field")
+
+
+def test_an_upgrade_keeps_the_right_to_remove_the_runners_of_earlier_versions(cluster: Cluster, tmp_path: Path) -> None:
+    def granted() -> list[tuple[list[str], list[str]]]:
+        rules = get(cluster, "clusterrole", RELEASE)["rules"]
+        return [(rule["resourceNames"], rule["verbs"]) for rule in rules if "configmaps" in rule["resources"]]
+
+    def upgrade(*runners: str) -> None:
+        for number, runner in enumerate(runners):
+            chart = tmp_path / str(number)
+            shutil.copytree(CHART, chart)
+            (chart / "files" / "runner-name").write_text(f"{runner}\n")
+            helm(cluster, "upgrade", str(chart), "--set=replicaCount=0")
+            shutil.rmtree(chart)
+
+    ensure_namespace(cluster, NAMESPACE)
+    install(cluster)
+    first, second, third = load_runner().name, "gpujob-runner-00000000b2", "gpujob-runner-00000000c3"
+    own = ["create", "delete", "list", "patch", "watch"]
+    assert granted() == [([first], own)]
+    upgrade(second, third)
+    assert granted() == [([third], own), ([second, first], ["delete", "get"])]
+    upgrade(third, second)
+    assert granted() == [([second], own), ([third, first], ["delete", "get"])]
+    many = [f"gpujob-runner-{number:010x}" for number in range(18)]
+    upgrade(*many)
+    assert granted() == [([many[-1]], own), (many[-2:-18:-1], ["delete", "get"])]
+    helm(cluster, "uninstall", "--wait")
 
 
 @pytest.fixture(scope="module")

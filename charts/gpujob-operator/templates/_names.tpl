@@ -88,3 +88,20 @@ on_device
 process_info
 reporter_failures_total
 {{- end -}}
+
+{{/* The runner's ConfigMaps of earlier versions, newest first, at most 16: those that the role in the cluster names. Without a cluster
+(helm template) none is known. */}}
+{{- define "gpujob-operator.earlierRunners" -}}
+{{- $own := .Files.Get "files/runner-name" | trim }}
+{{- $names := list }}
+{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "gpujob-operator.fullname" .)).rules }}
+{{- range .resourceNames }}
+{{- if and (regexMatch "^gpujob-runner-[0-9a-f]{10}$" .) (ne . $own) }}
+{{- $names = append $names . }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $at, $name := uniq $names }}
+{{- if lt $at 16 }}{{ if $at }}, {{ end }}{{ $name }}{{ end }}
+{{- end }}
+{{- end }}

@@ -93,7 +93,7 @@ def render(request: Request) -> int:
     from gpujob.cli.children import children_of
 
     plans, runtime_classes = _plans(request)
-    objects = [child for made in plans for child in children_of(made, runtime_classes)]
+    objects = children_of(plans, runtime_classes)
     if objects and request.output == "json":
         _print({"apiVersion": "v1", "kind": "List", "items": objects}, request)
     elif objects:

@@ -16,6 +16,7 @@ import structlog
 
 from gpujob.cluster.api_errors import ApiError
 from gpujob.cluster.desk import Desk
+from gpujob.cluster.earlier_runners import EarlierRunners
 from gpujob.cluster.kinds import RunnerMap
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer, foreign_runner
 from gpujob.render.runner import Runner, digest_of
@@ -35,6 +36,7 @@ class Delivery:
     def __init__(self, desk: Desk, writer: Writer, runner: Runner, clock: Callable[[], float] = time.monotonic) -> None:
         self._desk, self._writer, self.runner, self._clock = desk, writer, runner, clock
         self._digest = digest_of(runner.data)
+        self._earlier = EarlierRunners(desk, writer, runner.name)
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._unused_since: dict[str, float] = {}
 
@@ -54,6 +56,7 @@ class Delivery:
             await asyncio.sleep(EVERY)
             if is_leader() and self._desk.book.mirror.complete:
                 await self.sweep()
+                await self._earlier.sweep()
 
     async def sweep(self) -> None:
         """One look at all namespaces."""

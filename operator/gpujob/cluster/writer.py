@@ -6,6 +6,7 @@ is ever patched but a status.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -105,6 +106,14 @@ class Writer:
             PROFILES, await self._client.patch(PROFILES.path(namespace, name), dict(body), APPLY_PATCH, params=manager)
         )
 
+    async def find_runner(self, namespace: str, name: str) -> Any:
+        """A runner's ConfigMap as the API server has it, of whatever version; None when it is gone."""
+        self._check()
+        try:
+            return await self._client.get(CONFIG_MAPS.path(namespace, name))
+        except NotFound:
+            return None
+
     async def delete_runner(self, namespace: str, name: str, uid: str) -> None:
         """Deletes the runner's ConfigMap where no child needs it any more."""
         self._check()
@@ -113,6 +122,12 @@ class Writer:
         except (NotFound, Conflict):
             answer = None
         self._mirror.note_deleted("configmaps", namespace, name, uid, answer)
+
+    async def delete_earlier_runner(self, namespace: str, name: str, uid: str) -> None:
+        """Deletes the runner's ConfigMap of an earlier version, which the mirror does not follow."""
+        self._check()
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.delete(CONFIG_MAPS.path(namespace, name), uid=uid)
 
     async def find_child(self, job: JobRecord, name: str) -> Any:
         """The child Job as the API server itself (not the mirror) has it; None when it is gone or another's."""

@@ -50,7 +50,7 @@ class Runner:
     @cached_property
     def name(self) -> str:
         """The ConfigMap's name: other contents, another name, so that two versions of the operator never meet in one."""
-        return f"{RUNNER_PREFIX}{digest_of(self.data)[:10]}"
+        return name_of(digest_of(self.data))
 
     def config_map(self, namespace: str) -> Manifest:
         """The ConfigMap of a namespace."""
@@ -75,3 +75,8 @@ class Runner:
 def digest_of(data: Mapping[str, str]) -> str:
     """The digest of a ConfigMap's data."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def name_of(digest: str) -> str:
+    """The name of the ConfigMap whose data has that digest."""
+    return f"{RUNNER_PREFIX}{digest[:10]}"

@@ -7,6 +7,8 @@ import json
 import yaml
 from cli_room import CATALOG, MIXED, Answer, Command, manifest
 
+from gpujob.runner_files import load_runner
+
 UID = "00000000-0000-4000-8000-000000000000"
 
 
@@ -42,4 +44,12 @@ def test_a_uid_that_the_manifest_has_is_kept(gpujob: Command) -> None:
         gpujob, manifest().replace("name: train", "name: train\n  uid: 11111111-0000-4000-8000-000000000000")
     )
     assert "11111111-0000-4000-8000-000000000000" in answer.out
-    assert answer.err == ""
+    assert UID not in answer.err
+
+
+def test_the_config_map_that_pods_mount_is_told_once_for_each_namespace(gpujob: Command) -> None:
+    answer = render(gpujob, manifest() * 2, "-n", "team")
+    mounted = load_runner().name
+    assert answer.out.count(f"name: {mounted}") == 2
+    told = f"ConfigMap {mounted}, which the pods mount at /opt/gpujob, is not shown: the operator puts it into namespace team"
+    assert [line for line in answer.err.splitlines() if "ConfigMap" in line] == [told]
