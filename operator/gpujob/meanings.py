@@ -1,0 +1,284 @@
+"""What each Reason means and what to do about it: one sentence each. docs/reasons.md is made of them.
+
+A row is "Reason: meaning" and, on a line of its own, the remedy; "none" where nothing is to be done. The sentences of a job carry its
+own numbers and names; these say what is the same in all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NEVER: Final = """
+VendorExcluded: placement.vendors or the vendors of images leave this vendor out
+    name it there
+AcceleratorExcluded: placement.accelerators or the shape leaves this accelerator out
+    allow it there
+PoolExcluded: placement.pools leaves this pool out
+    allow it there
+ProbeFailed: the job's own trial failed on this pool
+    read the trial's sentence; a new GPUJob tries again
+CapacityTypeExcluded: placement.capacityTypes leaves nodes that are paid for in this way out
+    add the type
+DeviceExcluded: the pool's devices are parts, shared or integrated, or whole, and the job asks for another kind
+    add the kind to placement.devices
+SharedDevice: other pods use the same device at the same time, and memory is not kept apart
+    add Shared to placement.devices, with one GPU a job
+MemTooSmall: a GPU has less usable memory than the job or its model needs
+    lower gpuMemory, shard the model over more GPUs, or take larger ones
+ArchUnsupported: the image has no code for this device, or no framework build has
+    another image in images, or another accelerator
+CpuArchMismatch: the image is not built for the processors of the nodes
+    an image for that architecture
+DriverTooOld: the nodes' driver is older than the image needs
+    upgrade the driver, or take an older image
+PrecisionUnsupported: the device does not compute in model.precision
+    another precision, or another accelerator
+FrameworkUnsupported: the image lacks the framework's version, Python or package that the job asks for, or the device lacks a feature
+    relax framework or requires, or another image
+ImageNeedsRoot: the image works as root only and the job does not run as root
+    set securityContext.runAsUser to 0, or another image
+NamespaceExcluded: the GPUPool's namespaceSelector leaves the job's namespace out
+    label the namespace as the sentence says, or another pool
+WholeNodesOnly: the pool gives out whole nodes (HostDevices), and the job asks for a part of one
+    set gpusPerNode to all GPUs of a node
+TaintNotTolerated: the nodes have a taint that the pool does not tolerate
+    tolerate it in spec.tolerations of a GPUPool, or remove it
+PoolTooSmall: the pool has fewer GPUs, or fewer nodes with enough of them, than the job needs even when it is empty
+    a smaller gang, or more nodes
+NodeTooSmall: no node has the CPU or memory that each pod asks for
+    lower resources, or fewer GPUs a node
+DiskTooSmall: no node has the disk for image and job
+    lower resources.ephemeralStorage, or nodes with larger disks
+ZoneConflict: a PersistentVolume can be mounted from other nodes only
+    a volume of the pool's zone, or another pool
+ImageVolumeUnsupported: the kubelet or container runtime of the nodes cannot mount code.image
+    upgrade them, or bring the code by a ConfigMap or a PersistentVolumeClaim
+AccessMode: a volume that one node at a time can mount, and a job of several nodes
+    a ReadWriteMany volume, or one node
+PriceCap: the whole job costs more an hour than placement.maxPricePerHour
+    raise the limit, or ask for less
+PriceUnknown: a price limit is set and the pool has no price
+    give the pool a price in a GPUPool
+"""
+
+MEND: Final = """
+DeviceUnknown: no label and no catalog row says what the devices are
+    label the nodes, or a GPUPool with spec.accelerator
+MemUnknown: nothing says how much memory the devices have
+    spec.memoryPerGPU of a GPUPool
+ModelsDiffer: a node or a pool holds several models and a pod gets any of them
+    give each model nodes of its own, or say in a GPUPool what the sentence names
+LabelsContradict: labels of the nodes say things that cannot both be true
+    correct or restart the labeller; a GPUPool decides meanwhile
+NoDevicePlugin: labels tell of devices that no device plugin offers
+    install or mend the vendor's device plugin on the nodes
+NoDeviceClass: devices of a DRA driver that no DeviceClass offers, or that of the GPUPool is not there
+    create the DeviceClass that the sentence names
+NamespaceUnknown: the labels of the job's namespace decide, and the description of the cluster lacks them
+    capture the cluster with its namespaces
+PodSecurityBlocked: the Pod Security level of the namespace forbids what the pods would be
+    another level for the namespace, another user, or another pool
+RuntimeClassMissing: the RuntimeClass that the GPUPool names is not there
+    create it, or remove spec.runtimeClassName
+RuntimeHandlerMissing: the nodes lack the handler that the RuntimeClass asks for
+    install it on the nodes, or another spec.runtimeClassName
+RuntimeUnknown: images names a GPURuntime that neither the catalog nor the cluster has
+    correct the name; the sentence tells the nearest
+PoolUnknown: placement.pools names a pool that is not there
+    correct the name; the sentence lists the pools
+AcceleratorUnknown: placement.accelerators or a shape names an accelerator that nobody knows
+    correct the name; `gpujob catalog` lists them
+FeatureUnknown: requires names a feature that nobody knows
+    correct the name
+FrameworkUnknown: framework.name is no framework of the catalog
+    correct the name
+ModelUnknown: model.name is no model of the catalog
+    correct the name, or give model.parameters
+VolumeMissing: a PersistentVolumeClaim of the job is not there, or cannot be used
+    create it, or take it off the job
+PriorityClassUnknown: priorityClassName is no PriorityClass of the cluster
+    correct the name, or create it
+InvalidSpec: the spec cannot be used as it is, although the API server accepted it
+    change the field that the sentence names
+NameConflict: an object that is not the job's has the name of one of its children, or of the runner's ConfigMap
+    delete or rename that object
+ChildRefused: the API server refuses a child of the job
+    the sentence is the API server's: a quota, a policy, a webhook
+"""
+
+LATER: Final = """
+NotReady: a node is not Ready, is being deleted, or its devices are being worked on
+    none: it is looked at again when the node changes
+Cordoned: a node is cordoned
+    kubectl uncordon, when its work is done
+NoAllocatable: a node has the labels of devices and offers none now
+    see to its device plugin, if it stays so
+NotEnoughFree: the GPUs, CPU or memory are there and in use by others
+    none: the job starts when they are free; `explain` says who holds them
+Fragmented: enough GPUs are free, but not on one node, or not on enough nodes
+    fewer GPUs a node, or wait
+MayGrow: the pool has too few nodes, and an autoscaler may add some
+    none; give the pool spec.provision, so that it is asked for nodes
+QuotaExceeded: a ResourceQuota of the namespace is used up or too small
+    raise it, or ask for less
+NodesDidNotCome: nodes that were to be added did not come in time
+    see the autoscaler's events; other pools are tried meanwhile
+Probed: a short trial of the job ended, and the next one or the job itself follows
+    none
+"""
+
+PREFLIGHT: Final = """
+ImageBackendMismatch: the image's torch is built for the other vendor, or for the CPU
+    name an image with the right build in images; a tag is no proof of what is inside
+ImageBroken: torch cannot be imported, or takes Python down with it
+    mend the image: the error names the library
+CommandNotFound: the command's program is not in the image, or may not be executed
+    correct command; a script from code without the executable bit is started by `bash script.sh`
+DevicePermission: a device node is there and does not open for the job's uid
+    an admin adds the group to spec.supplementalGroups of the GPUPool
+DeviceCountMismatch: torch sees more or fewer GPUs than the job has
+    see to device plugin and driver of the node; set runtimeClassName in the GPUPool; remove CUDA_VISIBLE_DEVICES and its like from env
+DeviceUnusable: a GPU is there and does not compute, hangs, or computes wrongly
+    cordon the node, see to the device; the error is the driver's own
+MemBelowRequest: a GPU has less free memory than asked
+    processes outside Kubernetes hold it, other pods share it, or the node holds a smaller model than its labels tell
+SharedMemoryTooSmall: /dev/shm is smaller than promised
+    lower resources.sharedMemory, or see to the node
+FolderNotWritable: a folder takes no file of the job's uid
+    securityContext.fsGroup or runAsUser; `readOnly: true` on a volumeMount that is only read
+NoInterpreter: no shell or no Python in the image, so that nothing can be checked
+    none, or an image with both to have checks and figures
+PreflightTimedOut: torch was not imported in 35 seconds
+    none: the program runs unchecked; a slow disk or network file system does it
+PreflightFault: the preflight ended without a result
+    with exit code 137 the pod's memory is too small to import torch; else please report it
+PreflightPassed: image, devices, memory and folders are what was promised
+    none
+PreflightPending: the preflight has not run yet
+    none
+PreflightDisabled: spec.preflight is Disabled, so nothing is checked
+    none
+"""
+
+DOUBTS: Final = """
+NodeUnknown: CPU and memory of nodes that an autoscaler may add are unknown
+    spec.provision.cpu and spec.provision.memory of the GPUPool
+NodeDoubted: a node's network failed a test, or its device plugin is switched off
+    see to what the label names
+MemTight: the model fits, and with what the allocator may reserve beyond it may not
+    a larger GPU, or gpuMemory if it is known
+ShardingAssumed: the estimate takes the model as sharded over all GPUs of the job
+    say model.sharding if it is not
+DriverUnknown: no label says which driver the nodes have, or of the image which it needs
+    label the nodes, or driver of the GPURuntime
+DriverUntested: the driver is outside of those that this ROCm release was tried with
+    none; a driver within them is safer
+DriverForward: the driver is older than the image's CUDA and works by its forward compatibility package
+    none, or upgrade the driver
+ArchOverridden: the device passes for another one, as the job asked with HSA_OVERRIDE_GFX_VERSION
+    none; results may be wrong
+OverrideNotSet: HSA_OVERRIDE_GFX_VERSION is asked for and is not set on this device
+    none
+ImageCompiledAtStart: the image has no code for the device but can compile it at the first start
+    none; the first start takes longer
+ImageUnchecked: nothing is known of the image
+    a GPURuntime that describes it
+ImageVolumeUnchecked: whether a node can mount code.image is not known
+    none
+PriceIndicative: the price is a list price, of another region, or a bound
+    set one in a GPUPool
+PriceInvalid: a price that an admin wrote is none and is not used
+    correct it as the sentence says
+RunsAsRoot: the pods run as root
+    none, unless the namespace is to be "restricted"
+BF16Emulated: the device has no native BF16
+    set model.precision, or another accelerator
+LabelsGone: the labels of a node are gone and what they said is kept
+    see to the labeller
+LabelUnreadable: a label is not what its labeller writes and is not used
+    correct the label
+IntegratedMemory: the device shares its memory with the host
+    leave room for the host in gpuMemory
+TaintPreferredAgainst: a chosen node has a PreferNoSchedule taint
+    none
+"""
+
+STATES: Final = """
+Placed: pool, nodes and image are chosen
+    none
+Waiting: it fits, but not now
+    none: the sentence says for what
+Impossible: no pool of the cluster can ever run it
+    the sentence tells the nearest change that makes it fit
+Misconfigured: something in the cluster or in the job must be mended first
+    the sentence tells it
+NoPool: the cluster has no GPU nodes, or the GPUPool selects none
+    add nodes, see to labels and device plugins, or correct spec.nodeSelector
+PlanOnly: spec.suspend is set, so the job is planned and not run
+    unset suspend to run it
+NotSuspended: spec.suspend is not set
+    none
+Starting: the pods are there and not all of them run yet
+    none, or what the sentence tells of a pod
+Running: the pods run
+    none
+NotStarted: the pods do not run yet
+    none
+Ended: the job ended
+    none
+Succeeded: every pod ended well
+    none
+NotEnded: the job has not ended
+    none
+PodFailed: a pod ended badly
+    the sentence names pod, exit code and the end of its log
+RendezvousTimeout: the pods did not find each other in time
+    what the sentence names: network policies, the interface, the port
+ChildLost: somebody deleted the child Job while it ran
+    create the job again
+ReporterRead: the operator reads what the job's program reports
+    none
+NoReporter: nothing listens on the reporter's port
+    none, or gpujob_report.step() in a program without torch
+TelemetryBlocked: the pod cannot be reached from the operator
+    the NetworkPolicy that the sentence spells out
+ReportUnreadable: what answers on the reporter's port is no reporter
+    another spec.telemetry.port
+HostNetwork: the pods share the network of their nodes, so nothing is read
+    spec.fabric.hostNetwork of the GPUPool decides that
+NotRead: nothing was read of the current attempt so far
+    none
+Overlaps: an older GPUPool claims nodes that this one selects too
+    narrow spec.nodeSelector
+NoOverlap: no older GPUPool claims this one's nodes
+    none
+SpecNotRead: somebody edited a GPUPool that the operator wrote, which changes nothing
+    make it yours, or write a GPUPool of your own
+SpecAsWritten: the spec is what the operator wrote
+    none
+Read: labels and catalog say what the devices are
+    none, or what the message doubts
+"""
+
+IN_PLANS: Final = "`plan` and `explain` for each pool, and `status.candidates`"
+SECTIONS: Final = (
+    (
+        "A pool can never run the job",
+        NEVER,
+        f"{IN_PLANS}; where every pool has one, condition Placed is False: Impossible",
+    ),
+    (
+        "Something must be mended first",
+        MEND,
+        f"condition Placed, state Misconfigured; {IN_PLANS}; condition Read of a GPUPool",
+    ),
+    ("It fits, but not now", LATER, f"condition Placed, state Queued; {IN_PLANS}"),
+    ("Before the program starts", PREFLIGHT, "condition PreflightPassed, and Failed where it ended the job"),
+    (
+        "Doubts, which refuse nothing",
+        DOUBTS,
+        "`plan` and `explain` for each pool, and the message of the condition Read of a GPUPool",
+    ),
+    ("What conditions and events say", STATES, "the conditions and events of a GPUJob, the conditions of a GPUPool"),
+)
+"""Title, rows, and where the reasons of a section show."""

@@ -1,0 +1,24 @@
+"""The page of reasons: each reason once, with a meaning and a remedy, as the page in docs has it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from gpujob.meanings import SECTIONS
+from gpujob.reasons_page import main, meanings, page
+from gpujob.vocabulary import Reason
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_every_reason_is_explained_once() -> None:
+    told = Counter(reason for _, rows, _ in SECTIONS for reason, _, _ in meanings(rows))
+    assert told == Counter(Reason)
+
+
+def test_the_page_is_the_one_in_docs_and_others_link_to_it() -> None:
+    assert main(str(DOCS / "reasons.md"), check=True) == 0, "run `make generate`"
+    assert all(len(row.split("|")) == 5 for row in page().splitlines() if row.startswith("|"))
+    assert "(docs/reasons.md)" in (DOCS.parent / "README.md").read_text()
+    assert "\n## Before the program starts\n" in page(), "docs/preflight.md links to this title"
