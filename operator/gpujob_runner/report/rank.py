@@ -11,7 +11,7 @@ import weakref
 from array import array
 from operator import sub
 from time import perf_counter
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from gpujob_runner.report.batches import Ledger
 from gpujob_runner.report.settings import Settings
@@ -25,7 +25,8 @@ LONGEST_NAME = 64
 QUANTILES = (0.5, 0.9, 0.99)
 
 
-Amount = Optional[float]
+Drawn = tuple[float, float, float]
+"""Samples, tokens, and seconds waited."""
 
 
 def _nobody() -> None:
@@ -118,7 +119,7 @@ class Rank:
             self.held += 1
         else:
             self.steps += 1
-        self._count(*self.ledger.take())
+        self._count(self.ledger.take(), None, None)
 
     def release(self, steps: int, skipped: int) -> None:
         """Tells of held steps that are known now: `steps` of which `skipped` were skipped."""
@@ -136,10 +137,10 @@ class Rank:
         first = self.steps_from != "line"
         self.steps_from = "line"
         if first and self.steps + self.held > 0:
-            self._add(*self.ledger.take(), samples, tokens)
+            self._add(self.ledger.take(), samples, tokens)
             return
         self.steps += 1
-        self._count(*self.ledger.take(), samples, tokens)
+        self._count(self.ledger.take(), samples, tokens)
 
     def name_metric(self, name: str, value: float) -> None:
         """Keeps the last value of a training metric; names past the first 32 are left out."""
@@ -149,31 +150,38 @@ class Rank:
 
     # ---- inside
 
-    def _count(self, drawn: float, read: float, waited: float, samples: Amount = None, tokens: Amount = None) -> None:
-        """Counts a step whose batches held `drawn` samples and `read` tokens, unless it is told otherwise."""
+    def _count(self, drawn: Drawn, samples: float | None, tokens: float | None) -> None:
+        """Counts a step that drew this from the DataLoader, unless it is told otherwise."""
         counted, clock = self.counted, perf_counter()
-        if self.samples_from == "dataloader" and self.tokens_from == "none" and not read and samples is None is tokens:
+        place = counted % RING
+        self._clocks[place] = clock
+        self._waits[place] = drawn[2]
+        if (
+            self.samples_from == "dataloader"
+            and self.tokens_from == "none"
+            and not drawn[1]
+            and samples is None is tokens
+        ):
             # Nearly every step of a training without tokens: as _add has it.
-            self.samples += drawn
-            self.waited += waited
+            self.samples += drawn[0]
+            self.waited += drawn[2]
         else:
-            self._add(drawn, read, waited, samples, tokens)
-        self._clocks[counted % RING] = clock
-        self._waits[counted % RING] = waited
+            self._add(drawn, samples, tokens)
         if not counted:
             self._first_clock, self.first_step = clock, time.time()
         self.counted = counted + 1
 
-    def _add(self, drawn: float, read: float, waited: float, samples: Amount, tokens: Amount) -> None:
+    def _add(self, drawn: Drawn, samples: float | None, tokens: float | None) -> None:
         """Adds the samples and tokens of a step from the best source."""
+        yielded, read, waited = drawn
         if samples is not None:
             self.samples_from = "line"
             self.samples += samples
         elif self.samples_from == "spec":
             self.samples += (self.settings.samples_per_step or 0) / self.world_size
-        elif drawn and self.samples_from != "line":
+        elif yielded and self.samples_from != "line":
             self.samples_from = "dataloader"
-            self.samples += drawn
+            self.samples += yielded
         if tokens is not None:
             self.tokens_from = "line"
             self.tokens += tokens
