@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from gpujob.render.runner import Runner
 from gpujob.runner_files import load_runner
-from tests.e2e.api_server import ApiServer, AuditLog
+from gpujob.vocabulary import Label
+from tests.e2e.api_server import JOBS, ApiServer, AuditLog
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
@@ -16,6 +18,7 @@ from tests.e2e.team import Team
 pytestmark = pytest.mark.e2e
 
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 NO_PYTHON = json.dumps({"gpujob": 1, "findings": [{"reason": "NoInterpreter"}]})
 TOO_LITTLE = json.dumps(
     {
@@ -132,3 +135,26 @@ def test_the_runner_goes_when_no_child_needs_it(
     team.change("short", suspend=True)
     team.until("short", "Suspended")
     eventually(lambda: api.find(path, name) is None, 90, what="no runner", every=1)
+
+
+def test_the_runner_of_an_earlier_version_goes_when_its_last_child_has_ended(
+    operator: OperatorProcess, api: ApiServer, team: Team
+) -> None:
+    earlier, path = Runner({"gpujob_runner/__init__.py": "version = 'earlier'"}), CONFIG_MAPS.format(team.namespace)
+    # As `helm upgrade` leaves the role; it stays so, for the test that compares rights with calls.
+    role = api.get(ROLES, "gpujob-operator")
+    kept = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [earlier.name], "verbs": ["delete", "get"]}
+    api.replace(ROLES, "gpujob-operator", {**role, "rules": [*role["rules"], kept]})
+    api.create(path, earlier.config_map(team.namespace))
+    pod = {
+        "restartPolicy": "Never",
+        "nodeSelector": {"no": "node"},
+        "containers": [{"name": "main", "image": "none"}],
+        "volumes": [{"name": "runner", "configMap": {"name": earlier.name}}],
+    }
+    child = {"name": "of-an-earlier-version", "labels": {Label.JOB_UID: "00000000-0000-4000-8000-000000000000"}}
+    spec = {"activeDeadlineSeconds": 1, "backoffLimit": 0, "template": {"spec": pod}}
+    api.create(JOBS.format(team.namespace), {"metadata": child, "spec": spec})
+    eventually(lambda: api.find(path, earlier.name) is None, 60, what="no earlier runner")
+    job = api.get(JOBS.format(team.namespace), "of-an-earlier-version")
+    assert {condition["type"] for condition in job["status"]["conditions"]} >= {"Failed"}
