@@ -19,15 +19,19 @@ from typing import Any, Final
 import yaml
 from pydantic import BaseModel
 
+from gpujob.api import rules_of_jobs, rules_of_pools, rules_of_runtimes
 from gpujob.api.gpujob import GPUJob
 from gpujob.api.gpujobprofile import GPUJobProfile
 from gpujob.api.gpupool import GPUPool
 from gpujob.api.gpuruntime import GPURuntime
-from gpujob.api.rules import RULES, immutability
+from gpujob.api.rules_of_jobs import immutability
 from gpujob.generated import settle
 from gpujob.vocabulary import GROUP, VERSION
 
 Schema = dict[str, Any]
+
+RULES: Final = tuple(dict.fromkeys((*rules_of_jobs.RULES, *rules_of_pools.RULES, *rules_of_runtimes.RULES)))
+"""The rules of all kinds, those of what several kinds share once."""
 
 HEADER: Final = "# Generated from operator/gpujob/api by `make generate`. Do not edit.\n"
 

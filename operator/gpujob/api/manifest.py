@@ -5,19 +5,21 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gpujob.api.gpujob import GPUJob
-from gpujob.api.gpupool import GPUPool
-from gpujob.api.gpuruntime import GPURuntime
 from gpujob.api.hints import hint
-from gpujob.api.rules import broken
+from gpujob.api.rule import Rule, broken
 from gpujob.errors import BadManifest
 from gpujob.untrusted import one_line
 from gpujob.vocabulary import API_VERSION
+
+if TYPE_CHECKING:
+    from gpujob.api.gpujob import GPUJob
+    from gpujob.api.gpupool import GPUPool
+    from gpujob.api.gpuruntime import GPURuntime
 
 Kind = TypeVar("Kind", bound=BaseModel)
 
@@ -47,20 +49,30 @@ _SENTENCES: Final = {
 
 def read_gpujob(document: Mapping[str, Any]) -> GPUJob:
     """A GPUJob's metadata and spec; raises BadManifest. The status is the operator's and is left out."""
-    return _read(GPUJob, document)
+    # Each kind is imported on use: most files hold one, and models are half of a short command's start.
+    from gpujob.api.gpujob import GPUJob
+    from gpujob.api.rules_of_jobs import RULES
+
+    return _read(GPUJob, RULES, document)
 
 
 def read_gpupool(document: Mapping[str, Any]) -> GPUPool:
     """A GPUPool's metadata and spec; raises BadManifest."""
-    return _read(GPUPool, document)
+    from gpujob.api.gpupool import GPUPool
+    from gpujob.api.rules_of_pools import RULES
+
+    return _read(GPUPool, RULES, document)
 
 
 def read_gpuruntime(document: Mapping[str, Any]) -> GPURuntime:
     """A GPURuntime's metadata and spec; raises BadManifest."""
-    return _read(GPURuntime, document)
+    from gpujob.api.gpuruntime import GPURuntime
+    from gpujob.api.rules_of_runtimes import RULES
+
+    return _read(GPURuntime, RULES, document)
 
 
-def _read(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
+def _read(kind: type[Kind], rules: Sequence[Rule], document: Mapping[str, Any]) -> Kind:
     if not isinstance(document, Mapping):
         raise BadManifest(f"not a {kind.__name__}: the document is no table of keys and values")
     _check_header(kind, document)
@@ -69,7 +81,7 @@ def _read(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
         model = kind.model_validate_json(_text(document), strict=True)
     except ValidationError as error:
         raise BadManifest(_sentences(error, kind)) from error
-    problems = [f"{path}: {message}" for path, message in broken(model)]
+    problems = [f"{path}: {message}" for path, message in broken(model, rules)]
     if problems:
         raise BadManifest("\n".join(map(one_line, problems[:PROBLEMS])))
     return model

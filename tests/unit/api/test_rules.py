@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
+from gpujob.api.crd import RULES
 from gpujob.api.manifest import read_gpujob
 from gpujob.api.pods import KeyToPath
-from gpujob.api.rules import RULES
 from gpujob.errors import BadManifest
 
 pieces = st.sampled_from(["==", "!=", ">=", "<=", "~=", ">", "<", ",", ".", "*", " ", "0", "2", "10", "a", "\n"])
