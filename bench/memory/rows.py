@@ -8,8 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from gpujob.catalog.kinds import Kind
 from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import ModelShape
+from gpujob.catalog.models import ModelShape
 from gpujob.memory.workload import LINEAR_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
@@ -91,4 +92,5 @@ def _shape(row: dict[str, str]) -> ModelShape:
     changed: dict[str, Any] = {
         field: text == "yes" if text in ("yes", "no") else int(text) for field, text in said.items()
     }
-    return replace(shape, **changed)
+    kind = {field: changed.pop(field) for field in tuple(changed) if field in Kind.__slots__}
+    return replace(shape, kind=replace(shape.kind, **kind), **changed)

@@ -213,6 +213,9 @@ class Optimizer(StrEnum):
     """What updates the weights, by the states that it keeps."""
 
     ADAMW = "AdamW"
+    """As fused=True updates, in place."""
+    ADAMW_FOREACH = "AdamWForeach"
+    """As PyTorch updates on a GPU where neither fused nor foreach is said: all parameters at once."""
     ADAMW_8BIT = "AdamW8Bit"
     PAGED_ADAMW_8BIT = "PagedAdamW8Bit"
     ADAFACTOR = "Adafactor"

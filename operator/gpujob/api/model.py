@@ -69,8 +69,14 @@ class Model(Shape):
     precision: Literal["BF16", "Mixed", "FP16", "FP32", "FP8"] | None = None
     """Number formats: BF16, FP16 and FP32 hold everything so; Mixed and FP8 train 32-bit weights with narrower products.
     BF16 when absent."""
-    optimizer: Literal["AdamW", "AdamW8Bit", "PagedAdamW8Bit", "Adafactor", "Lion", "SGD", "SGDMomentum"] | None = None
-    """The optimizer, for its states; AdamW when absent. AdamW is taken as fused; else PyTorch copies one state more."""
+    optimizer: (
+        Literal[
+            "AdamW", "AdamWForeach", "AdamW8Bit", "PagedAdamW8Bit", "Adafactor", "Lion", "SGD", "SGDMomentum"
+        ]
+        | None
+    ) = None  # fmt: skip
+    """The optimizer, for its states; AdamW when absent, which is fused=True, as current trainers set it. AdamWForeach is
+    torch.optim.AdamW where neither fused nor foreach is said: one state more while it steps."""
     batch_per_gpu: Annotated[int, Field(ge=1, le=65_536)] | None = Field(default=None, alias="batchPerGPU")
     """Sequences that one GPU handles at once (the micro-batch); 1 when absent."""
     sequence_length: Tokens | None = None

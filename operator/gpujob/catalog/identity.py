@@ -41,7 +41,11 @@ _MACHINE: Final = re.compile(r"gpu[-_].+", re.IGNORECASE)
 """Names of machines that are made of a model's name: gpu-h100-sxm, gpu_8x_h100_sxm5, gpu-mi300x8-1536gb."""
 _TIMES: Final = (re.compile(r"^[0-9]+x"), re.compile(r"(?<=x)[0-9]+$"), re.compile(r"x[0-9]+$"))
 _SHARED: Final = re.compile(r"-SHARED$|-MIG-.*$", re.IGNORECASE)
-_VARIANT: Final = re.compile(r"(-hf|-instruct|-chat|-it|-cased|-uncased|-v[0-9][0-9.]*)+$")
+_VARIANT: Final = re.compile(
+    r"(-hf|-instruct|-chat|-it|-pt|-sft|-thinking|-cased|-uncased|-deduped|-[0-9]+k|-v[0-9]+\.[0-9.]+)+$"
+)
+_MONTH: Final = re.compile(r"-[0-9]{4}(?=-|$)")
+"""When a model was published: OLMo-2-1124-7B, Qwen3-4B-Instruct-2507."""
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
 
@@ -116,7 +120,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 def plain_model(name: str) -> str:
     """A model's name without its owner, case and the endings that do not change its shape."""
-    return _VARIANT.sub("", _plain(name.rpartition("/")[2]))
+    bare = _MONTH.sub("", _plain(name.rpartition("/")[2])).removeprefix("meta-")
+    return _VARIANT.sub("", bare)
 
 
 def nearest_models(name: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from gpujob.catalog import consistency, identity, pricelist
+from gpujob.catalog.models import ModelShape
 from gpujob.catalog.stacks import Stack, stack_of
 from gpujob.catalog.throughput import Speed, Speeds, Throughput, Work
 from gpujob.catalog.versions import Release, plain, release
@@ -149,64 +149,6 @@ class Price:
     source: str = ""
     checked_on: str = ""
     """The day the price was published, or read where the publisher gives no day."""
-
-
-@dataclass(frozen=True)
-class ModelShape:
-    """A transformer's published sizes, as far as memory depends on them; widths are in elements. Products of them are
-    asked for in every formula, so they are kept."""
-
-    name: str
-    parameters: int
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    ffn: int
-    """Width of the MLP, of one expert where there are several."""
-    vocabulary: int
-    tied: bool = False
-    """Whether the head shares the embedding's weights."""
-    gated: bool = True
-    """Whether the MLP is gated and the norm is RMSNorm (Llama's kind); else plain, with LayerNorm (GPT's kind)."""
-    stepwise: bool = False
-    """Whether a plain MLP's activation is a formula of several steps (gelu_new), each of which keeps its input."""
-    experts: int = 1
-    active_experts: int = 1
-    """Experts that one token passes."""
-    source: str = ""
-    checked_on: str = ""
-
-    @cached_property
-    def query_width(self) -> int:
-        """Width of all heads together."""
-        return self.heads * self.head_dim
-
-    @cached_property
-    def key_width(self) -> int:
-        """Width of the keys, and of the values, that a token leaves in the cache of one layer."""
-        return self.kv_heads * self.head_dim
-
-    @cached_property
-    def active_ffn(self) -> int:
-        """Width of the MLP that one token passes."""
-        return self.ffn * self.active_experts
-
-    @cached_property
-    def embedding_parameters(self) -> int:
-        """Parameters of the embedding."""
-        return min(self.vocabulary * self.hidden, self.parameters)
-
-    @cached_property
-    def root_parameters(self) -> int:
-        """Parameters outside the layers: the embedding, and the head unless it is tied."""
-        return min(self.embedding_parameters * (1 if self.tied else 2), self.parameters)
-
-    @cached_property
-    def layer_parameters(self) -> int:
-        """Parameters of one layer."""
-        return (self.parameters - self.root_parameters) // self.layers
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast, get_args
 
 from gpujob.catalog import identity
-from gpujob.catalog.records import Accelerator, Architecture, Feature, InstanceType, Level, ModelShape, Price, Support
+from gpujob.catalog.kinds import KINDS
+from gpujob.catalog.models import ModelShape
+from gpujob.catalog.records import Accelerator, Architecture, Feature, InstanceType, Level, Price, Support
 from gpujob.catalog.row import SOURCE_FIELDS, Row, Sources, mapping
 from gpujob.catalog.stacks import Stack
 from gpujob.catalog.throughput import Throughput
@@ -108,8 +110,9 @@ def feature(raw: Any, sources: Sources) -> Feature:
 
 
 MODEL_FIELDS: Final = (
-    "name", "parameters", "layers", "hidden", "heads", "kvHeads", "headDim", "ffn", "vocabulary", "tied", "plain",
-    "stepwise", "experts", "activeExperts", *SOURCE_FIELDS,
+    "name", "kind", "parameters", "layers", "hidden", "heads", "kvHeads", "headDim", "ffn", "vocabulary", "positions",
+    "tied", "experts", "activeExperts", "denseLayers", "denseFfn", "attentionParameters", "latent", "window",
+    "windowedLayers", *SOURCE_FIELDS,
 )  # fmt: skip
 
 
@@ -130,10 +133,16 @@ def model(raw: Any, sources: Sources) -> ModelShape:
         ffn=row.needed("ffn"),
         vocabulary=row.needed("vocabulary"),
         tied=row.truth("tied"),
-        gated=not row.truth("plain"),
-        stepwise=row.truth("stepwise"),
+        kind=KINDS[row.one_of("kind", tuple(KINDS), "llama")],
+        positions=row.whole("positions") or 0,
         experts=row.whole("experts") or 1,
         active_experts=row.whole("activeExperts") or 1,
+        dense_layers=row.whole("denseLayers") or 0,
+        dense_ffn=row.whole("denseFfn") or 0,
+        attention_parameters=row.whole("attentionParameters") or 0,
+        latent=row.whole("latent") or 0,
+        window=row.whole("window") or 0,
+        windowed_layers=row.whole("windowedLayers") or 0,
         source=source,
         checked_on=checked_on,
     )

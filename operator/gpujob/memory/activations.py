@@ -35,7 +35,7 @@ def at_work(work: Workload) -> int:
     Those are one of the MLP's width, or five where its activation goes in steps, and four of the hidden width
     (residual, norm, block, and their sum); where scores are kept, also the gradients before and after their softmax.
     """
-    wide = 5 if work.shape.stepwise else 1
+    wide = 5 if work.shape.kind.stepwise else 1
     in_flight = work.compute_bytes * (wide * work.shape.active_ffn + 4 * work.shape.hidden)
     return everything(work) + in_flight + 2 * _scores(work)
 
@@ -46,7 +46,8 @@ def forward_only(work: Workload) -> int:
     The widest moment is the MLP: gate, up and their product (two or five of its width in a plain one), beside residual,
     normalised input, output and the cast for the norm; tensor parallelism cuts the MLP, not the hidden width.
     """
-    wide = 3 if work.shape.gated else 5 if work.shape.stepwise else 2
+    kind = work.shape.kind
+    wide = 3 if kind.gated else 5 if kind.stepwise else 2
     return work.compute_bytes * (wide * work.shape.active_ffn // work.parts + 4 * work.shape.hidden)
 
 
@@ -63,16 +64,36 @@ def last_norm(work: Workload) -> int:
 
 
 def _norms(work: Workload) -> int:
-    """Two norms. RMSNorm works in 32 bits: it keeps its 32-bit input; trained, also what its weight multiplies and
-    what the next product reads. Under autocast all are 32 bits wide and each of five products casts its own copy.
+    """Norms, and what the products read of them.
+
+    RMSNorm works in 32 bits: it keeps its 32-bit input; trained, also what its weight multiplies. LayerNorm keeps its
+    input alone. Under autocast both are 32 bits wide, and each product casts its own copy.
     bitsandbytes' 4-bit product keeps what it read although its weights are frozen (MatMul4Bit, `ctx.tensors`).
     """
-    h, x = work.shape.hidden, work.compute_bytes
+    shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
+    wide = 4 if work.autocasts else x
+    normed = wide if kind.layer_norm else 4
+    if not (kind.layer_norm or work.adapts):
+        normed += 4 if kind.wide_norms else wide
+    heads = normed * (shape.query_width + shape.key_width) if kind.head_norms else 0
+    # Halves, since every second layer of an encoder with a decoder has one norm and one dropout more.
+    more = 1 if kind.cross else 0
+    inputs = 2 if kind.parallel else 2 * kind.norms + more
+    masks = 4 + more if kind.dropout and not work.adapts else 0
+    return (normed * inputs + x * _reads(work) + masks) * shape.hidden // 2 + heads
+
+
+def _reads(work: Workload) -> int:
+    """Copies of the hidden width that products keep of what they read, in halves: one behind each norm, or under autocast
+    one for each product.
+    """
+    kind = work.shape.kind
     if work.autocasts:
-        return 2 * (4 + 4) * h + (5 if work.shape.gated else 4) * x * h
-    if work.adapts:
-        return 2 * ((4 if work.shape.gated else x) + (x if work.quantised else 0)) * h
-    return 2 * ((4 + 2 * x) if work.shape.gated else 2 * x) * h
+        mlp = 2 if kind.gated and not kind.fused else 1
+        return 2 * ((1 if kind.fused else 3) + mlp) + (3 if kind.cross else 0)
+    if work.adapts and not work.quantised:
+        return 0
+    return 2 * min(kind.norms, 2) + (1 if kind.cross else 0)
 
 
 def _attention(work: Workload) -> int:
@@ -82,22 +103,41 @@ def _attention(work: Workload) -> int:
     """
     shape, x = work.shape, work.compute_bytes
     repeated = 2 * (shape.query_width - shape.key_width) if _scores(work) else 0
-    return x * (2 * shape.query_width + 2 * shape.key_width + repeated) + _scores(work)
+    before = shape.query_width + shape.key_width if shape.kind.unrotated else 0
+    one = x * (2 * shape.query_width + 2 * shape.key_width + before + repeated) + _scores(work)
+    return one * 3 // 2 if shape.kind.cross else one
 
 
 def _scores(work: Workload) -> int:
-    """PyTorch has no fused kernel for grouped queries in 32 bits: then one score for each head and token is kept."""
-    shape = work.shape
+    """Scores for each head and token of the sequence, where no fused kernel computes them away.
+
+    PyTorch has none for grouped queries in 32 bits: one score is kept. Code of its own keeps a probability in 32 bits
+    and its cast to the narrower products', and the tanh of a cap.
+    """
+    shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
+    if kind.scores:
+        probability = x if kind.narrow_scores and not work.autocasts else 4 + (x if x < 4 else 0)
+        each = probability + (x if kind.capped else 0)
+        return each * shape.heads * work.sequence
     unfused = work.precision is Precision.FP32 and shape.kv_heads < shape.heads
-    return work.compute_bytes * shape.heads * work.sequence if unfused else 0
+    return x * shape.heads * work.sequence if unfused else 0
 
 
 def _mlp(work: Workload) -> int:
-    """Gate, its activation, up and their product; a plain MLP has two, or five where its activation is a formula of
-    several steps (gelu_new of GPT-2). A frozen last product keeps no input, unless it is quantised.
+    """Gate, its activation, up and their product; a plain MLP has its activation's input and output, of ReLU the output
+    alone, and of several steps (gelu_new) five tensors, of which autocast widens three to 32 bits (torch.pow).
+
+    A frozen last product keeps no input, unless it is quantised. Experts also keep what they gather and give back, and
+    their router four numbers of 32 bits for each.
     """
-    tensors = 4 if work.shape.gated else 5 if work.shape.stepwise else 2
-    return work.compute_bytes * work.shape.active_ffn * (tensors - (1 if work.adapts and not work.quantised else 0))
+    shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
+    tensors = (4 if kind.gated else 1 if kind.relu else 2) + (3 if kind.stepwise else 0)
+    frozen = 1 if work.adapts and not work.quantised else 0
+    widened = 6 if kind.stepwise and work.autocasts else 0
+    inner = 1 + (x if kind.relu else 0) if kind.inner_dropout and not work.adapts else 0
+    each = x * max(tensors - frozen, 0) + widened + inner
+    routed = x * (1 if work.adapts else 2) * shape.hidden * shape.active_experts + 8 * shape.experts
+    return each * shape.active_ffn + (routed if shape.experts > 1 else 0)
 
 
 def _adapter_inputs(work: Workload) -> int:

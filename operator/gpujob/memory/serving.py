@@ -28,13 +28,17 @@ def kv_cache(work: Workload) -> int:
 
     Exact against vLLM's own count of blocks (Kwon et al., arXiv 2309.06180, section 3); FP8 models cache in 8 bits. Under
     tensor parallelism a GPU has its part of the heads, and at least one: what more GPUs than heads hold is a copy
-    (vLLM, ModelConfig.get_num_kv_heads).
+    (vLLM, ModelConfig.get_num_kv_heads). Layers with a sliding window hold no more than it (Gemma 3's report, arXiv
+    2503.19786, section 2). Latent attention keeps one compressed vector, whole on each GPU (DeepSeek-V2, arXiv 2405.04434,
+    section 2.1).
     """
     shape = work.shape
     each = 1 if work.precision is Precision.FP8 else work.compute_bytes
-    held = (work.concurrency or work.batch) * (work.cached_tokens or work.sequence)
-    heads = -(-shape.kv_heads // work.parts)
-    return 2 * shape.layers * heads * shape.head_dim * each * held
+    tokens = work.cached_tokens or work.sequence
+    width = shape.latent or 2 * -(-shape.kv_heads // work.parts) * shape.head_dim
+    whole = (shape.layers - shape.windowed_layers) * tokens
+    windowed = shape.windowed_layers * min(tokens, shape.window)
+    return width * each * (work.concurrency or work.batch) * (whole + windowed)
 
 
 def _untied(work: Workload) -> int:

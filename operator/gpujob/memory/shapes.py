@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from gpujob.catalog.records import ModelShape
+from gpujob.catalog.models import ModelShape
 
 ASPECT: Final = 112
 """Hidden width for each layer of usual models (Llama 2 and 3, Qwen 2.5, Mistral: 100 to 130)."""

@@ -25,6 +25,7 @@ NF4: Final = (9, 16)
 
 _MOMENTS: Final = {
     Optimizer.ADAMW: 2,
+    Optimizer.ADAMW_FOREACH: 2,
     Optimizer.LION: 1,
     Optimizer.SGD_MOMENTUM: 1,
     Optimizer.SGD: 0,
@@ -83,9 +84,15 @@ def optimizer(work: Workload) -> int:
 
 
 def updates(work: Workload) -> int:
-    """Adafactor computes one matrix's update in 32 bits, beside 32-bit copies of its weights and of its gradients and
+    """What an optimizer makes while it steps, and frees.
+
+    AdamW for each (foreach) takes the root of the second moment of every parameter before it uses the first, a copy as
+    wide as the states (torch.optim.adam, _multi_tensor_adam: exp_avg_sq_sqrt); DeepSpeed brings a fused one of its own.
+    Adafactor computes one matrix's update in 32 bits, beside 32-bit copies of its weights and of its gradients and
     the product of its row and column; the largest matrix is the embedding, or what of it lies on this GPU.
     """
+    if work.optimizer is Optimizer.ADAMW_FOREACH and not work.deepspeed:
+        return adapter_copy(work) if work.adapts else work.shape.parameters * stored_bytes(work) // work.shards
     if work.method is not Method.FULL or work.optimizer is not Optimizer.ADAFACTOR:
         return 0
     copies = 4 if stored_bytes(work) == 2 else 2

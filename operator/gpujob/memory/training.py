@@ -2,7 +2,7 @@
 
 A step with PyTorch goes through: the forward pass, the loss (logits and every kept activation), the backward pass
 (activations shrink while gradients grow: its first and its last layer are the extremes), the gradient of the
-embedding, and the optimizer (fused, so without a copy of its own).
+embedding, and the optimizer.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from gpujob.memory.moments import WORKSPACE, Components
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Checkpointing, Method, Sharding
 
-LOSS_BYTES: Final = 12
-"""For each logit when the loss turns backward: log-softmax, its gradient and the loss's, in 32 bits."""
+LOSS_TENSORS: Final = 3
+"""For each logit when the loss turns backward: log-softmax, its gradient and the loss's. Losses of causal models cast them
+to 32 bits (transformers, loss_utils.ForCausalLMLoss), as autocast does; a loss of an encoder's own does not.
+"""
 FORWARD_LOSS_BYTES: Final = 10
 """For each logit at the loss: 16-bit logits, their 32-bit copy and the log-softmax."""
 CHUNKS: Final = 8
@@ -41,6 +43,13 @@ def logits(work: Workload, each: int) -> int:
     """Bytes of the loss over the vocabulary: tokens × vocabulary × bytes."""
     whole = work.tokens * work.shape.vocabulary * each
     return whole // CHUNKS if work.chunked_loss else whole
+
+
+def loss_bytes(work: Workload) -> int:
+    """For each logit when the loss turns backward: three numbers, and the tanh of a cap, as wide as the products."""
+    kind = work.shape.kind
+    each = work.compute_bytes if kind.own_loss and not work.autocasts else 4
+    return LOSS_TENSORS * each + (work.compute_bytes if kind.capped else 0)
 
 
 def gathered(work: Workload, layers: int) -> int:
@@ -116,7 +125,7 @@ def _at_loss(work: Workload, always: _Always) -> Components:
         whole = work.checkpointing is Checkpointing.NONE
         copies = work.compute_bytes * (work.shape.parameters if whole else work.shape.embedding_parameters)
     return _moment(
-        always, kept=always.kept, logit_bytes=logits(work, LOSS_BYTES), overhead=copies + gathered(work, layers=1)
+        always, kept=always.kept, logit_bytes=logits(work, loss_bytes(work)), overhead=copies + gathered(work, layers=1)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gpujob.catalog.records import ModelShape
+from gpujob.catalog.models import ModelShape
 from gpujob.derived import derived
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 

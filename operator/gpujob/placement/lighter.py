@@ -34,7 +34,10 @@ def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
         changed = demand.with_model(replace(model, checkpointing=Checkpointing.LAYERS))
         before = model.checkpointing.value
         yield proposed(0.2, "spec.model.gradientCheckpointing", before, Checkpointing.LAYERS.value, changed)
-    if model.method is Method.FULL and model.optimizer is Optimizer.ADAMW:
+    if model.method is Method.FULL and model.optimizer is Optimizer.ADAMW_FOREACH:
+        changed = demand.with_model(replace(model, optimizer=Optimizer.ADAMW))
+        yield proposed(0.15, "spec.model.optimizer", model.optimizer.value, Optimizer.ADAMW.value, changed)
+    if model.method is Method.FULL and model.optimizer in (Optimizer.ADAMW, Optimizer.ADAMW_FOREACH):
         changed = demand.with_model(replace(model, optimizer=Optimizer.ADAMW_8BIT))
         yield proposed(0.45, "spec.model.optimizer", model.optimizer.value, Optimizer.ADAMW_8BIT.value, changed)
     if model.precision is Precision.FP32:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpujob.catalog.records import Catalog, ModelShape
+from gpujob.catalog.models import ModelShape
+from gpujob.catalog.records import Catalog
 from gpujob.memory.workload import ATTENTION_TARGETS, Workload
 from gpujob.quantity import parse_parameters
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
@@ -122,11 +123,4 @@ def _overridden(shape: ModelShape, said: dict[str, int | bool]) -> ModelShape:
         changed = replace(changed, head_dim=max(changed.hidden // changed.heads, 1))
     if not shape.name:
         return changed
-    return replace(changed, parameters=max(shape.parameters + _counted(changed) - _counted(shape), 1))
-
-
-def _counted(shape: ModelShape) -> int:
-    """Parameters that the widths make, without norms and biases."""
-    mlp = (3 if shape.gated else 2) * shape.hidden * shape.ffn * shape.experts
-    layer = 2 * shape.hidden * (shape.query_width + shape.key_width) + mlp
-    return layer * shape.layers + shape.vocabulary * shape.hidden * (1 if shape.tied else 2)
+    return replace(changed, parameters=max(shape.parameters + changed.counted - shape.counted, 1))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import ModelShape
+from gpujob.catalog.models import ModelShape
 from gpujob.memory import deepspeed, reserve, serving, states
 from gpujob.memory.activations import at_work, everything
 from gpujob.memory.estimate import estimate
@@ -136,6 +136,24 @@ def test_adafactor_updates_the_embedding_in_32_bits_four_times() -> None:
     assert states.updates(work) == 4 * 4 * LLAMA.embedding_parameters
     assert states.updates(replace(work, precision=Precision.FP32)) == 2 * 4 * LLAMA.embedding_parameters
     assert states.updates(Workload(LLAMA)) == 0
+
+
+@pytest.mark.parametrize(("precision", "each"), [(Precision.BF16, 10), (Precision.FP32, 20), (Precision.MIXED, 20)])
+def test_adamw_for_each_steps_with_one_state_more(precision: Precision, each: int) -> None:
+    work = Workload(LLAMA, precision=precision, optimizer=Optimizer.ADAMW_FOREACH, batch=1, sequence=128)
+    assert estimate(work).expected == each * P + 2 * WORKSPACE
+    spread = replace(work, sharding=Sharding.FSDP, gpus=8)
+    assert states.updates(spread) == states.updates(work) // 8
+
+
+def test_adamw_for_each_of_llama_1b_is_what_an_h100_measured() -> None:
+    work = Workload(model("llama-3.2-1b"), optimizer=Optimizer.ADAMW_FOREACH, checkpointing=Checkpointing.LAYERS)
+    assert estimate(work).expected == pytest.approx(12.43e9, rel=0.002)
+
+
+def test_deepspeed_steps_with_a_fused_optimizer_of_its_own() -> None:
+    work = Workload(LLAMA, precision=Precision.MIXED, sharding=Sharding.ZERO3, gpus=8)
+    assert estimate(replace(work, optimizer=Optimizer.ADAMW_FOREACH)) == estimate(work)
 
 
 def test_a_part_that_is_none_at_the_peak_is_told_for_another_moment() -> None:

@@ -76,10 +76,12 @@ def test_an_unknown_model_has_its_nearest_and_is_misconfigured() -> None:
     assert found.verdict is Verdict.MISCONFIGURED
     assert explain.summary(found) == (
         "model.name: lama-3.1-9b is no known model; the nearest are llama-3.1-8b, llama-3.1-70b and llama-3.1-405b; "
-        "or give model.parameters, for example 8B"
+        "or give model.parameters, for example 8B, or gpuMemory if it is no language model"
     )
     nothing_near = decision(node("n", H100), model={"name": "%%%"})
-    assert explain.summary(nothing_near) == ("model.name: %%% is no known model; give model.parameters, for example 8B")
+    assert explain.summary(nothing_near) == (
+        "model.name: %%% is no known model; give model.parameters, for example 8B, or gpuMemory if it is no language model"
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,6 +99,15 @@ def test_the_fix_is_a_lighter_way_that_fits(model: dict[str, Any], field: str, a
     assert (fix.changes[0].field, fix.changes[0].after) == (field, after)
     applied = decision(node("n", H100), model=model | {field.rpartition(".")[2]: after})
     assert applied.verdict is Verdict.PLACED
+
+
+def test_a_fused_optimizer_is_the_nearest_fix_where_the_step_is_the_peak() -> None:
+    model = {"name": "gemma-7b", "optimizer": "AdamWForeach", "sequenceLength": 512, "gradientCheckpointing": "Layers"}
+    found = decision(node("n", H100), gpusPerNode=1, model=model)
+    fix = nearest_fix(found, fleet(node("n", H100)), load_catalog())
+    assert fix is not None
+    assert (fix.changes[0].field, fix.changes[0].after) == ("spec.model.optimizer", "AdamW")
+    assert decision(node("n", H100), gpusPerNode=1, model=model | {"optimizer": "AdamW"}).verdict is Verdict.PLACED
 
 
 def test_the_largest_sizes_that_the_schema_takes_print() -> None:

@@ -1,0 +1,89 @@
+"""Kinds of models: how their code is built, as far as it decides what PyTorch keeps for the backward pass.
+
+A kind is what Hugging Face's modeling code of a family does (transformers 5, models/*/modeling_*.py); the name of a
+catalog's row under `kind`. Counted on that code with PyTorch's fake tensors: bench/memory/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What sets a family apart from Llama, which is all of the defaults."""
+
+    gated: bool = True
+    """The MLP has a gate beside its way up."""
+    relu: bool = False
+    """The MLP's activation is ReLU, which keeps its result alone."""
+    stepwise: bool = False
+    """The MLP's activation is a formula of several steps (gelu_new), each of which keeps its input."""
+    layer_norm: bool = False
+    """LayerNorm, which keeps its input alone; else RMSNorm in 32 bits."""
+    wide_norms: bool = False
+    """RMSNorm multiplies its weight in 32 bits too (Gemma, OLMo 2, T5)."""
+    norms: int = 2
+    """Norms of the hidden width in each layer."""
+    head_norms: bool = False
+    """Queries and keys have norms of their own."""
+    parallel: bool = False
+    """Attention and MLP read the same input."""
+    fused: bool = False
+    """Queries, keys and values are one product."""
+    unrotated: bool = False
+    """Values stay in that product, and with them the queries and keys as they were before their rotary positions."""
+    scores: bool = False
+    """Attention has no fused kernel: a probability in 32 bits, and its cast, for each head and pair of tokens."""
+    narrow_scores: bool = False
+    """That probability is as wide as the products (gpt-oss)."""
+    capped: bool = False
+    """Scores pass a tanh, which keeps one more."""
+    dropout: bool = False
+    """Trained with dropout behind attention and MLP, which keeps a byte for each element."""
+    inner_dropout: bool = False
+    """Trained with dropout inside the MLP too."""
+    own_loss: bool = False
+    """The model's own loss, which does not cast the logits to 32 bits (encoders, encoders with decoders)."""
+    cross: bool = False
+    """Encoder and decoder: each second layer has another attention, over the encoder's output, with its norm."""
+
+
+LLAMA: Final = Kind()
+
+
+def _plain(**said: bool | int) -> Kind:
+    return Kind(gated=False, layer_norm=True, **said)  # type: ignore[arg-type]
+
+
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "llama": LLAMA,
+        "qwen3": Kind(head_norms=True),
+        "phi3": Kind(fused=True, unrotated=True),
+        "gemma": Kind(wide_norms=True),
+        "gemma2": Kind(wide_norms=True, norms=4, scores=True, capped=True),
+        "gemma3": Kind(wide_norms=True, norms=4, head_norms=True),
+        "gpt-oss": Kind(stepwise=True, scores=True, narrow_scores=True),
+        "olmo2": Kind(wide_norms=True, head_norms=True),
+        "plain": _plain(),
+        "gpt2": _plain(stepwise=True, fused=True, dropout=True),
+        "gptj": _plain(stepwise=True, parallel=True, norms=1),
+        "neox": _plain(parallel=True, fused=True, unrotated=True),
+        "phi": _plain(stepwise=True, parallel=True, norms=1, dropout=True),
+        "falcon": _plain(parallel=True, norms=1, fused=True),
+        "bloom": _plain(fused=True, scores=True),
+        "opt": _plain(relu=True, dropout=True),
+        "starcoder2": _plain(dropout=True),
+        "bert": _plain(dropout=True, own_loss=True),
+        "vit": _plain(),
+        "bart": _plain(dropout=True, own_loss=True, cross=True),
+        "t5": Kind(
+            gated=False, relu=True, wide_norms=True, dropout=True, inner_dropout=True, own_loss=True, cross=True
+        ),
+        "t5-gated": Kind(stepwise=True, wide_norms=True, dropout=True, inner_dropout=True, own_loss=True, cross=True),
+    }
+)
