@@ -69,7 +69,8 @@ def _measured(row: dict[str, str]) -> Measured:
         rank=int(row["rank"]),
         targets=LINEAR_TARGETS if row["targets"] == "all" else tuple(row["targets"].split()),
         chunked_loss=row["chunked"] == "yes",
-        four_bit=row["four_bit"] == "yes",
+        four_bit=row["four_bit"] != "" and row["method"] == Method.INFERENCE,
+        double_quantised=row["four_bit"] == "double",
     )
     peak = int(row["peak"] or 0)
     return Measured(

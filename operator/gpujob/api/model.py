@@ -79,6 +79,8 @@ class Model(Shape):
     torch.optim.AdamW where neither fused nor foreach is said: one state more while it steps."""
     batch_per_gpu: Annotated[int, Field(ge=1, le=65_536)] | None = Field(default=None, alias="batchPerGPU")
     """Sequences that one GPU handles at once (the micro-batch); 1 when absent."""
+    gradient_accumulation: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Micro-batches between two steps; 1 when absent. With more, gradients wait beside the next one's activations."""
     sequence_length: Tokens | None = None
     """Tokens of each sequence, of each prompt under Inference; 2048 when absent."""
     gradient_checkpointing: Literal["None", "Layers", "Selective"] | None = None

@@ -138,10 +138,14 @@ _OWN: Final[tuple[Rule, ...]] = (
         lambda value: value.inference is None or value.method == "Inference",
     ),
     Rule(
-        Model, "method", "optimizer and gradientCheckpointing do nothing under Inference; remove them, or set another method",
-        "!has(self.method) || self.method != 'Inference' || (!has(self.optimizer) && !has(self.gradientCheckpointing))",
+        Model,
+        "method",
+        "optimizer, gradientCheckpointing and gradientAccumulation do nothing under Inference; "
+        "remove them, or set another method",
+        "!has(self.method) || self.method != 'Inference' || "
+        "(!has(self.optimizer) && !has(self.gradientCheckpointing) && !has(self.gradientAccumulation))",
         lambda value: value.method != "Inference"
-        or (value.optimizer is None and value.gradient_checkpointing is None),
+        or (value.optimizer is None and value.gradient_checkpointing is None and value.gradient_accumulation is None),
     ),
 )  # fmt: skip
 

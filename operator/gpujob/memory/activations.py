@@ -55,7 +55,7 @@ def adapters_at_widest(work: Workload) -> int:
     """Bytes that adapters add to a forward pass in its widest moment, the MLP: the 32-bit cast of each input of theirs,
     and its dropout, a mask and a copy (lora_dropout, which most scripts set).
     """
-    return (4 + 1 + 4) * sum(work.widths[name][0] for name in work.targets if name in MLP_TARGETS)
+    return (4 + 1 + 4) * sum(work.inputs(name for name in work.targets if name in MLP_TARGETS))
 
 
 def last_norm(work: Workload) -> int:
@@ -142,7 +142,7 @@ def _mlp(work: Workload) -> int:
 
 def _adapter_inputs(work: Workload) -> int:
     """Each adapter casts its input to 32 bits, and keeps that and its low-rank product."""
-    return 4 * sum(work.widths[name][0] + work.rank for name in work.targets)
+    return 4 * sum(width + work.rank for width in work.inputs(work.targets))
 
 
 def _input(work: Workload) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 
-from gpujob.memory import reserve, serving, training
+from gpujob.memory import activations, reserve, serving, states, training
 from gpujob.memory.moments import Components
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Method
+from gpujob.vocabulary import Checkpointing, Method
 
 WIDER: Final = (15, 100)
 """What a usual shape is off, as a part of the peak: nine of ten models of the catalog lie within it."""
@@ -20,7 +20,8 @@ class Estimate:
     """Bytes on each GPU."""
 
     low: int
-    """The peak where the loss never holds all logits at once (chunked or fused cross entropy)."""
+    """The peak where the loss never holds all logits at once (chunked or fused cross entropy), and where the scales of
+    4-bit weights are quantised too."""
     expected: int
     """The peak that the framework allocates: torch.cuda.max_memory_allocated."""
     high: int
@@ -43,9 +44,29 @@ def estimate(work: Workload) -> Estimate:
     expected = max(totals)
     peak = moments[totals.index(expected)]
     least = max(total - _unchunked(work, moment) for moment, total in zip(moments, totals, strict=True))
+    least -= _scales(work)
     doubt = expected * WIDER[0] // WIDER[1] if work.inferred else 0
-    high = expected + reserve.beyond_peak(work, moments) + doubt
+    high = max(expected + reserve.contexts(work), _held(work, moments)) + doubt
     return Estimate(min(least, expected) - doubt, expected, high, peak, moments)
+
+
+def _held(work: Workload, moments: tuple[Components, ...]) -> int:
+    """What a device must have. Layers that are recomputed leave the blocks that they would have kept, and no more; so
+    without them is counted too, unless what they spare is clearly more than what is held.
+    """
+    held = max(moment.total for moment in moments) + reserve.beyond_peak(work, moments)
+    if work.checkpointing is Checkpointing.NONE or work.method is Method.INFERENCE:
+        return held
+    spared = (activations.everything(work) - activations.kept_by_layer(work)) * work.shape.layers * work.tokens
+    if moments[0].total + spared + reserve.contexts(work) >= held:
+        return held
+    whole = replace(work, checkpointing=Checkpointing.NONE)
+    return min(held, _held(whole, _moments(whole)))
+
+
+def _scales(work: Workload) -> int:
+    """Bytes that 4-bit weights would not have if their scales were quantised."""
+    return states.weights(work) - states.weights(replace(work, double_quantised=True)) if work.quantised else 0
 
 
 def _unchunked(work: Workload, moment: Components) -> int:

@@ -23,6 +23,10 @@ _STORED: Final = {
 NF4: Final = (9, 16)
 """Bytes of a 4-bit parameter: 4 bits and a 32-bit scale for each block of 64 (QLoRA, arXiv 2305.14314, section 3)."""
 
+NF4_DOUBLE: Final = (33, 64)
+"""The same with scales of 8 bits (double quantisation, section 3 there), as torchao always has them and bitsandbytes by
+bnb_4bit_use_double_quant; the 32-bit scales of the scales are one for 16,384 parameters."""
+
 _MOMENTS: Final = {
     Optimizer.ADAMW: 2,
     Optimizer.ADAMW_FOREACH: 2,
@@ -48,12 +52,18 @@ def weights(work: Workload) -> int:
     shape, total = work.shape, work.shape.parameters
     inner = max(total - shape.root_parameters, 0)
     if work.quantised:
-        whole = inner * NF4[0] // NF4[1] + 2 * (total - inner)
+        part, of = nf4(work)
+        whole = inner * part // of + 2 * (total - inner)
     elif work.method is not Method.FULL and work.precision is Precision.FP8:
         whole = inner + 2 * (total - inner)
     else:
         whole = total * stored_bytes(work)
     return whole // (work.gpus if work.gathers else work.parts)
+
+
+def nf4(work: Workload) -> tuple[int, int]:
+    """Bytes of a quantised parameter, as a fraction."""
+    return NF4_DOUBLE if work.double_quantised else NF4
 
 
 def dequantised(work: Workload) -> int:

@@ -34,7 +34,10 @@ def moments(work: Workload) -> Iterator[Components]:
         yield _at_forward_end(work, always)
     yield _at_first_layer_back(work, always)
     yield _at_last_layer_back(work, always)
-    yield _at_step(work, always)
+    yield _at_step(work, always, passing=0)
+    passing = deepspeed.stepped(work) + states.updates(work)
+    if passing:
+        yield _at_step(work, always, passing)
     if work.method is Method.FULL:
         yield _at_embedding(work, always)
 
@@ -62,8 +65,8 @@ def gathered(work: Workload, layers: int) -> int:
         return 0
     if work.sharding is Sharding.ZERO2:
         return work.compute_bytes * work.shape.parameters
-    each = states.NF4[0] / states.NF4[1] if work.quantised else work.compute_bytes
-    return work.compute_bytes * work.shape.root_parameters + int(layers * work.shape.layer_parameters * each)
+    part, of = states.nf4(work) if work.quantised else (work.compute_bytes, 1)
+    return work.compute_bytes * work.shape.root_parameters + layers * work.shape.layer_parameters * part // of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class _Always:
     optimizer: int
     buckets: int
     """DDP keeps gradients, and buckets of their size."""
+    gathering: int
+    """Gradients that wait for those of further micro-batches."""
     learning: int
     """Adapters with their gradients, and `resting` without."""
     resting: int
@@ -85,16 +90,16 @@ class _Always:
 
 
 def _always(work: Workload) -> _Always:
-    buckets = 0
-    if work.replicates and work.method is Method.FULL:
-        buckets = states.gradients(work, work.shape.parameters)
+    full = work.method is Method.FULL
+    buckets = states.gradients(work, work.shape.parameters) if full and work.replicates else 0
     each = activations.kept_by_layer(work) * work.shape.layers + activations.last_norm(work)
     return _Always(
         weights=states.weights(work),
         optimizer=states.optimizer(work),
         buckets=buckets,
+        gathering=states.gradients(work, work.shape.parameters) if full and work.accumulates else 0,
         learning=states.adapters(work),
-        resting=states.adapters(work, learning=work.replicates),
+        resting=states.adapters(work, learning=work.replicates or work.accumulates),
         overhead=buckets + states.dequantised(work) + 2 * WORKSPACE,
         kept=each * work.tokens,
         at_work=activations.at_work(work) * work.tokens,
@@ -107,7 +112,7 @@ def _moment(
     """A moment: what always stays, and what is there just now."""
     return Components(
         weights=always.weights,
-        gradients=max(gradients, always.buckets),
+        gradients=max(gradients, always.buckets, always.gathering),
         optimizer=always.optimizer,
         activations=kept,
         logits=logit_bytes,
@@ -167,11 +172,12 @@ def _buckets(work: Workload) -> int:
     return 0 if work.method is Method.FULL and work.sharding is Sharding.ZERO3 else deepspeed.buckets(work)
 
 
-def _at_step(work: Workload, always: _Always) -> Components:
-    """The optimizer's step, when every gradient is there; DeepSpeed has freed those that other GPUs step by then."""
+def _at_step(work: Workload, always: _Always, passing: int) -> Components:
+    """The optimizer's step, when every gradient is there, with what it makes and frees; DeepSpeed has freed the gradients
+    that other GPUs step by then.
+    """
     trained = work.shape.parameters if work.method is Method.FULL else 0
     own = trained // work.gpus if work.masters and not work.gathers else trained
-    passing = deepspeed.stepped(work) + states.updates(work)
     return _moment(always, gradients=states.gradients(work, own), overhead=passing)
 
 
@@ -183,6 +189,8 @@ def _at_embedding(work: Workload, always: _Always) -> Components:
     tied = shape.embedding_parameters if shape.tied else 0
     if not work.gathers:
         extra = states.gradient_bytes(work) * tied * (1 if work.autocasts else 2)
+        if work.accumulates:
+            extra = max(extra, states.gradient_bytes(work) * (tied or shape.embedding_parameters))
         return _moment(always, gradients=states.gradients(work, shape.parameters), overhead=extra)
     inner = max(shape.parameters - shape.root_parameters, 0)
     return _moment(always, gradients=states.gradients(work, inner), overhead=_root_gradients(work))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,8 @@ class Workload:
     """Sequences that one GPU handles at once (a micro-batch)."""
     sequence: int = 2048
     """Tokens of each sequence; of each prompt under Inference."""
+    accumulates: bool = False
+    """Whether gradients of several micro-batches are added up before a step."""
     checkpointing: Checkpointing = Checkpointing.NONE
     sharding: Sharding = Sharding.NONE
     gpus: int = 1
@@ -40,6 +43,8 @@ class Workload:
     """Sequences in the KV cache under Inference; the batch when None."""
     four_bit: bool = False
     """Whether Inference reads weights of 4 bits, as QLoRA always does."""
+    double_quantised: bool = False
+    """Whether the scales of 4-bit weights have 8 bits."""
     tensor_parallel: bool = False
     """Whether all GPUs compute each layer of Inference together, every one with its part of the matrices and of the KV
     heads (vLLM's tensor parallelism, Transformers' tp_plan); device_map="auto", which deals out layers, takes as much.
@@ -125,9 +130,9 @@ class Workload:
 
     @derived
     def widths(self) -> dict[str, tuple[int, int]]:
-        """Input and output width of the linear modules by their usual names; a plain MLP has no gate."""
+        """Input and output width of the linear modules by their usual names, of one expert's; a plain MLP has no gate."""
         shape = self.shape
-        hidden, query, key, ffn = shape.hidden, shape.query_width, shape.key_width, shape.ffn * shape.experts
+        hidden, query, key, ffn = shape.hidden, shape.query_width, shape.key_width, shape.ffn
         return {
             "q_proj": (hidden, query),
             "k_proj": (hidden, key),
@@ -138,7 +143,14 @@ class Workload:
             "down_proj": (ffn, hidden),
         }
 
+    def inputs(self, targets: Iterable[str]) -> Iterator[int]:
+        """Width of what a token gives to each of the modules, as often as it passes one."""
+        active = self.shape.active_experts
+        return (self.widths[name][0] * (active if name in MLP_TARGETS else 1) for name in targets)
+
     @derived
     def adapter_parameters(self) -> int:
-        """Parameters of two low-rank factors (rank × in, out × rank) on each target of each layer."""
-        return self.rank * sum(sum(self.widths[name]) for name in self.targets) * self.shape.layers
+        """Parameters of two low-rank factors (rank × in, out × rank) on each target of each layer, and of each expert."""
+        experts = self.shape.experts
+        each = sum(sum(self.widths[name]) * (experts if name in MLP_TARGETS else 1) for name in self.targets)
+        return self.rank * each * self.shape.layers

@@ -27,6 +27,7 @@ class ModelDemand:
     precision: Precision = Precision.BF16
     optimizer: Optimizer = Optimizer.ADAMW
     batch: int | None = None
+    accumulates: bool = False
     sequence: int = 2048
     checkpointing: Checkpointing = Checkpointing.NONE
     sharding: Sharding = Sharding.NONE
@@ -51,6 +52,7 @@ def model_demand(model: Model) -> ModelDemand:
         precision=Precision(model.precision or Precision.BF16),
         optimizer=Optimizer(model.optimizer or Optimizer.ADAMW),
         batch=model.batch_per_gpu,
+        accumulates=(model.gradient_accumulation or 1) > 1,
         sequence=model.sequence_length or 2048,
         checkpointing=Checkpointing(model.gradient_checkpointing or Checkpointing.NONE),
         sharding=Sharding(model.sharding or Sharding.NONE),
@@ -92,6 +94,7 @@ def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | N
             precision=model.precision,
             optimizer=model.optimizer,
             batch=model.batch or 1,
+            accumulates=model.accumulates,
             sequence=model.sequence,
             checkpointing=model.checkpointing,
             sharding=model.sharding,

@@ -1,0 +1,98 @@
+"""What the code of each kind of model keeps for the backward pass, by hand: bytes for each token of a layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpujob.catalog.kinds import KINDS
+from gpujob.catalog.models import ModelShape
+from gpujob.memory import serving
+from gpujob.memory.activations import everything
+from gpujob.memory.estimate import estimate
+from gpujob.memory.workload import LINEAR_TARGETS, Workload
+from gpujob.vocabulary import Method, Precision
+
+H = 2048
+PLAIN = ModelShape("mine", 10**9, 24, H, heads=16, kv_heads=16, head_dim=128, ffn=4 * H, vocabulary=50_000)
+
+
+def kept(kind: str, precision: Precision = Precision.BF16) -> float:
+    """In hidden widths."""
+    return everything(Workload(replace(PLAIN, kind=KINDS[kind]), precision=precision)) / H
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision", "widths"),
+    [
+        # Norms, what products read of them, queries with keys, values and output, MLP, masks.
+        ("llama", Precision.BF16, 2 * (4 + 2) + 4 + 8 + 4 * 8),
+        ("plain", Precision.BF16, 4 + 4 + 8 + 2 * 8),
+        ("gpt2", Precision.BF16, 4 + 4 + 8 + 5 * 8 + 2),
+        ("gpt2", Precision.MIXED, 8 + 2 * 2 + 8 + 16 * 4 + 2),
+        ("opt", Precision.BF16, 4 + 4 + 8 + 8 + 2),
+        ("opt", Precision.MIXED, 8 + 4 * 2 + 8 + 8 + 2),
+        ("falcon", Precision.BF16, 2 + 2 + 8 + 2 * 8),
+        ("neox", Precision.BF16, 2 + 4 + 12 + 2 * 8),
+        ("neox", Precision.MIXED, 4 + 4 + 12 + 2 * 8),
+        ("gemma3", Precision.BF16, 4 * 8 + 4 + 2 * 8 + 8 + 4 * 8),
+        ("olmo2", Precision.BF16, 2 * 8 + 4 + 2 * 8 + 8 + 4 * 8),
+        ("phi3", Precision.BF16, 2 * 6 + 4 + 12 + 4 * 8),
+        ("t5", Precision.BF16, 2.5 * 8 + 5 + 1.5 * 8 + (2 + 2 + 1) * 4 + 2.5),
+    ],
+)
+def test_a_layer_of_each_kind(kind: str, precision: Precision, widths: float) -> None:
+    assert kept(kind, precision) == widths
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision", "each"),
+    [
+        ("bloom", Precision.BF16, 4 + 2),
+        ("bloom", Precision.FP32, 4),
+        ("gemma2", Precision.BF16, 2 + 4 + 2),
+        ("gemma2", Precision.FP32, 4 + 4),
+        ("gpt-oss", Precision.BF16, 2),
+        ("gpt-oss", Precision.MIXED, 4 + 2),
+        ("llama", Precision.BF16, 0),
+    ],
+)
+def test_scores_are_kept_where_no_fused_kernel_computes_them(kind: str, precision: Precision, each: int) -> None:
+    work = Workload(replace(PLAIN, kind=KINDS[kind]), precision=precision)
+    assert everything(replace(work, sequence=4096)) - everything(work) == each * PLAIN.heads * 2048
+
+
+def test_a_loss_of_an_encoders_own_is_as_narrow_as_its_logits() -> None:
+    wide, narrow = (estimate(Workload(replace(PLAIN, kind=KINDS[k]), batch=8)) for k in ("plain", "bert"))
+    assert narrow.components.logits * 2 == wide.components.logits
+
+
+def test_each_expert_has_adapters_of_its_own_and_a_token_passes_the_active_ones() -> None:
+    mixture = replace(PLAIN, experts=8, active_experts=2)
+    works = [Workload(shape, Method.LORA, targets=LINEAR_TARGETS) for shape in (PLAIN, mixture)]
+    one, eight = (work.adapter_parameters for work in works)
+    mlp = 16 * PLAIN.layers * 3 * (H + 4 * H)
+    assert eight - one == 7 * mlp
+    assert list(works[1].inputs(("down_proj",))) == [2 * 4 * H]
+
+
+def test_windows_bound_the_cache_and_latent_attention_compresses_it() -> None:
+    work = Workload(replace(PLAIN, window=1024, windowed_layers=20), Method.INFERENCE, cached_tokens=8192)
+    assert serving.kv_cache(work) == 2 * 2 * H * (4 * 8192 + 20 * 1024)
+    assert serving.kv_cache(replace(work, cached_tokens=512)) == 2 * 2 * H * 24 * 512
+    latent = Workload(replace(PLAIN, latent=576), Method.INFERENCE, cached_tokens=8192, gpus=8, tensor_parallel=True)
+    assert serving.kv_cache(latent) == 2 * 576 * 24 * 8192
+
+
+def test_gradients_of_earlier_micro_batches_wait_beside_the_loss() -> None:
+    once = estimate(Workload(PLAIN, batch=8))
+    again = estimate(Workload(PLAIN, batch=8, accumulates=True))
+    assert once.components.logits == again.components.logits > 0
+    assert again.expected - once.expected == 2 * PLAIN.parameters
+
+
+def test_scales_that_are_quantised_too_are_the_low_end() -> None:
+    work = Workload(PLAIN, Method.QLORA, chunked_loss=True)
+    found, narrow = estimate(work), estimate(replace(work, double_quantised=True))
+    assert found.low == narrow.expected < found.expected
