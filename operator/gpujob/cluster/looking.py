@@ -135,18 +135,19 @@ class Looking:
             return Result(str(child.hint.placement.get("pool", "")), failed=seen.message)
         if child.ended:
             return None
-        course = self._course(job, child, seen)
+        said = self._desk.telemetry.get(job.uid, SILENT)
+        course = self._course(job, child, seen, said.blocked)
         self._desk.look_again(job.uid, course.left)
-        return probing.result(child, self._desk.telemetry.get(job.uid, SILENT).measured, course)
+        return probing.result(child, said.measured, course)
 
-    def _course(self, job: JobRecord, child: ChildRecord, seen: Observation) -> Course:
+    def _course(self, job: JobRecord, child: ChildRecord, seen: Observation, blocked: str) -> Course:
         memory, now, made = self._desk.remember(job.uid), self._desk.clock(), patience.read_time(child.created)
         age = (self._desk.wall() - made).total_seconds() if made else 0.0
         if seen.state is not State.RUNNING:
             return Course(age, None, seen.message)
         if memory.ran_since[0] != child.name:
             memory.ran_since = child.name, now
-        return Course(age, now - memory.ran_since[1], seen.message)
+        return Course(age, now - memory.ran_since[1], seen.message, blocked)
 
     def _waited_too_long(self, job: JobRecord, child: ChildRecord) -> bool:
         """Whether pods that wait for nodes to be added have waited for them in vain."""

@@ -21,6 +21,10 @@ STARTS_WITHIN: Final = 900.0
 """Seconds from its creation after which a trial whose pods do not run is ended; most of them are for the image."""
 
 
+BLOCKED_FOR: Final = 120.0
+"""Seconds that a trial runs on although its pod cannot be reached: nobody opens the way for it in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Course:
     """How far a trial has come, by the API server's clock and the operator's own: the clock of a node may say anything."""
@@ -31,13 +35,16 @@ class Course:
     """Seconds since its pods were first seen to run; None before."""
     waits: str = ""
     """What it does, or waits for, in a sentence."""
+    blocked: str = ""
+    """What is said of a pod that cannot be reached, with the remedy; empty while that is not known."""
 
     @property
     def left(self) -> float:
         """Seconds until it is over whatever it measured."""
         if self.ran is None:
             return max(0.0, STARTS_WITHIN - self.age)
-        return max(0.0, min(LONGEST - self.ran, STARTS_WITHIN + LONGEST - self.age))
+        longest = BLOCKED_FOR if self.blocked else LONGEST
+        return max(0.0, min(longest - self.ran, STARTS_WITHIN + LONGEST - self.age))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,11 @@ def result(child: ChildRecord, measured: Measured | None, course: Course) -> Res
     if unit is not None and (done or over):
         return Result(pool, unit, rates[unit])
     # No fault of the pool: a program that does not report, or one that cannot be reached, tells of a step nowhere.
-    why = f"told of no step within {LONGEST:g} seconds; its program needs to report"
+    why = (
+        f"was not read: {course.blocked}"
+        if course.blocked
+        else f"told of no step within {LONGEST:g} seconds; its program needs to report"
+    )
     return Result(pool, unmeasured=why) if over else None
 
 

@@ -20,6 +20,11 @@ class Telemetry:
     measured: Measured | None = None
     claims: tuple[Claim, ...] = ()
 
+    @property
+    def blocked(self) -> str:
+        """What is said of a pod that cannot be reached; empty for others."""
+        return next((claim.message for claim in self.claims if claim.reason is Reason.TELEMETRY_BLOCKED), "")
+
 
 _PLAIN: Final = re.compile(r"(?!(?i:true|false|yes|no|on|off|null|y|n)$)[A-Za-z][A-Za-z0-9._-]*")
 

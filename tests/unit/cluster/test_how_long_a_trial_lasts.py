@@ -21,7 +21,9 @@ from gpujob.cluster.steps import Steps
 from gpujob.cluster.writer import Writer
 from gpujob.placement.demand import Demand
 from gpujob.render.runner import Runner
+from gpujob.status import telemetry
 from gpujob.status.records import JobRecord, read_child, read_job
+from gpujob.status.telemetry import Telemetry
 from gpujob.vocabulary import Annotation, Label
 
 MADE = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -96,6 +98,21 @@ def test_the_clock_of_the_node_does_not_count(told: str) -> None:
     assert trial.result() == (
         "the trial on pool mi300x told of no step within 900 seconds; its program needs to report"
     )
+
+
+def test_where_the_way_to_the_pod_is_blocked_the_trial_ends_soon_and_says_what_to_add() -> None:
+    trial = Trial()
+    trial.pod(**running("2026-01-01T12:00:00Z"))
+    assert trial.result() is None
+    blocked = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no reply within 3 seconds")
+    trial.desk.telemetry["u"] = Telemetry(None, (blocked,))
+    trial.seconds = 119.0
+    assert trial.result() is None
+    assert trial.desk.due["u"] == 120.0
+    trial.seconds = 120.0
+    assert trial.result() == f"the trial on pool mi300x was not read: {blocked.message}"
+    trial.desk.telemetry["u"] = Telemetry(None, (telemetry.nobody_listens("j-1-0-x", 9466),))
+    assert trial.result() is None
 
 
 def test_an_image_that_cannot_be_pulled_ends_the_trial_with_the_reason() -> None:
