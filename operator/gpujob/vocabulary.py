@@ -316,6 +316,7 @@ class Reason(StrEnum):
     NO_ALLOCATABLE = "NoAllocatable"
     NOT_ENOUGH_FREE = "NotEnoughFree"
     FRAGMENTED = "Fragmented"
+    QUEUED_BEHIND = "QueuedBehind"
     MAY_GROW = "MayGrow"
     QUOTA_EXCEEDED = "QuotaExceeded"
     NODES_DID_NOT_COME = "NodesDidNotCome"

@@ -104,3 +104,31 @@ def test_the_job_of_higher_priority_gets_the_node_that_comes_free(
         assert (pod["spec"]["priorityClassName"], pod["spec"]["priority"]) == (name, 100)
     finally:
         api.delete(PRIORITY_CLASSES, name)
+
+
+def test_a_lower_job_leaves_alone_what_a_higher_one_waits_for(
+    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=1)
+    name = f"{team.namespace}-high"
+    api.create(
+        PRIORITY_CLASSES,
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 100},
+    )
+    try:
+        team.submit("first", gpusPerNode=4)
+        team.until("first", "Running")
+        team.submit("hi", gpusPerNode=8, priorityClassName=name, runs_for="2s")
+        team.until("hi", "Queued")
+        uid = team.submit("lo", gpusPerNode=2)
+        team.until("lo", "Queued")
+        said = team.condition("lo", "Placed")
+        assert said["reason"] == "QueuedBehind"
+        assert "behind job hi of priority 100, which waits for 8 GPUs on one node; 4 free GPUs are" in said["message"]
+        assert team.jobs(uid) == []
+        team.delete("first")
+        team.until("hi", "Running", "Succeeded")
+        team.until("lo", "Running")
+        assert team.state("hi") == "Succeeded"
+    finally:
+        api.delete(PRIORITY_CLASSES, name)

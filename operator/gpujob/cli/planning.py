@@ -69,7 +69,14 @@ def plan_jobs(jobs: Iterable[GPUJob], fleet: Fleet, catalog: Catalog, profiles: 
     """A plan for each job, in their order; they are placed by priority, and suspended ones take nothing."""
     numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
     waiting = [
-        Waiting(uid, "", informed(job, profiles), bool(job.spec.suspend), job.metadata.namespace or "default")
+        Waiting(
+            uid,
+            "",
+            informed(job, profiles),
+            bool(job.spec.suspend),
+            job.metadata.namespace or "default",
+            job.metadata.name,
+        )
         for uid, job in numbered.items()
     ]
     answers = {placing.job.uid: placing.answer for placing in place_all(waiting, fleet, catalog)}

@@ -31,8 +31,9 @@ TOLD_AGAIN_AFTER: Final = 5.0
 class Deciding:
     """Decides the queue when what a decision depends on has changed, and not more often than it can afford."""
 
-    def __init__(self, desk: Desk, steps: Steps, learning: Learning) -> None:
+    def __init__(self, desk: Desk, steps: Steps, learning: Learning, hold_seconds: float) -> None:
         self._desk, self._steps, self._learning = desk, steps, learning
+        self._hold_seconds = hold_seconds
         self._next_decision = 0.0
 
     def seconds_to_next(self) -> float | None:
@@ -77,18 +78,22 @@ class Deciding:
 
     def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Placing]]:
         self._desk.passed_over = self._desk.queue & self._desk.tasks.keys()
-        jobs = [
-            self._desk.book.jobs[uid]
-            for uid in self._desk.queue - self._desk.passed_over
-            if uid in self._desk.book.jobs
-        ]
-        waiting = [
-            Waiting(job.uid, job.created, self._timely(job, demand), job.spec.get("suspend") is True, job.namespace)
-            for job in jobs
-            if (demand := self._desk.wish(job).demand) is not None
-        ]
+        # One with a write under way is decided next time; until then nobody gets what is its turn to get.
+        present = self._desk.queue - (self._desk.passed_over & self._desk.promised.keys())
+        jobs = [self._desk.book.jobs[uid] for uid in present if uid in self._desk.book.jobs]
+        waiting = [self._waiting(job, demand) for job in jobs if (demand := self._desk.wish(job).demand) is not None]
         for placing in place_all(waiting, fleet, self._desk.book.catalog, self._not_decided):
-            yield self._desk.book.jobs[placing.job.uid], placing
+            if placing.job.uid not in self._desk.passed_over:
+                yield self._desk.book.jobs[placing.job.uid], placing
+
+    def _waiting(self, job: JobRecord, demand: Demand) -> Waiting:
+        """A job of the queue; devices are held for it only so long, since nobody knows whether pods on them ever end."""
+        demand = self._timely(job, demand)
+        left = patience.hold_left(job.created, job.status, self._desk.wall(), self._hold_seconds)
+        if left > 0:
+            self._desk.look_again(job.uid, left)
+        plan_only = job.spec.get("suspend") is True
+        return Waiting(job.uid, job.created, demand, plan_only, job.namespace, job.name, holds=left > 0)
 
     def _timely(self, job: JobRecord, demand: Demand) -> Demand:
         """What a job asks for now; it is looked at again when time alone changes that."""

@@ -57,7 +57,12 @@ class Operator:
         book = Book(self.mirror, load_catalog())
         writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name)
         self.reconciler = Reconciler(
-            book, writer, self.leadership.is_leader, runner, provision_seconds=settings.provision_seconds
+            book,
+            writer,
+            self.leadership.is_leader,
+            runner,
+            provision_seconds=settings.provision_seconds,
+            hold_seconds=settings.hold_seconds,
         )
         self.scraper = Scraper(
             self.reconciler.desk, self.leadership.is_leader, settings.namespace, settings.scrape_seconds

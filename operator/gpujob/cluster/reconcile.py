@@ -35,6 +35,7 @@ class Reconciler:
         is_leader: Callable[[], bool],
         runner: Runner,
         provision_seconds: float = 900.0,
+        hold_seconds: float = 21600.0,
     ) -> None:
         self.desk = Desk(book)
         self._is_leader = is_leader
@@ -42,7 +43,7 @@ class Reconciler:
         learning = Learning(self.desk, writer)
         self._steps = Steps(self.desk, writer, self.delivery, learning)
         self._looking = Looking(self.desk, self._steps, provision_seconds)
-        self._deciding = Deciding(self.desk, self._steps, learning)
+        self._deciding = Deciding(self.desk, self._steps, learning, hold_seconds)
         self._led = False
 
     async def run(self) -> None:

@@ -27,6 +27,8 @@ class Settings:
     """Writes a second that this process allows itself."""
     provision_seconds: float = 900.0
     """Seconds that a job waits for nodes that an autoscaler must add, before another pool is tried."""
+    hold_seconds: float = 21600.0
+    """Seconds that devices are held for a waiting job against those of lower priority; 0 holds none."""
     scrape_seconds: float = 15.0
     """Seconds between two readings of a running job's reporter."""
 
@@ -44,6 +46,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
         write_rate=float(_port(env, "GPUJOB_WRITE_RATE", 200)),
         provision_seconds=float(_port(env, "GPUJOB_PROVISION_SECONDS", 900)),
+        hold_seconds=float(_port(env, "GPUJOB_HOLD_SECONDS", 21600)),
         scrape_seconds=float(max(1, _port(env, "GPUJOB_SCRAPE_SECONDS", 15))),
     )
 

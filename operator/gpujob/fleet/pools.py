@@ -12,6 +12,7 @@ from typing import Final
 from gpujob.catalog.identity import nearest
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding
+from gpujob.fleet.ahead import Ahead, Taking
 from gpujob.fleet.fabric import Fabric
 from gpujob.fleet.handlers import Handler, HandlerOf
 from gpujob.fleet.image_mounts import UNTOLD, ImageMounts
@@ -22,6 +23,7 @@ from gpujob.fleet.pricing import PoolPrice
 from gpujob.fleet.priorities import Priorities
 from gpujob.fleet.quota import Quotas, counted_as, quotas_after, taken_by
 from gpujob.fleet.request import DeviceRequest
+from gpujob.fleet.reserving import reserved, unnamed_reserved, with_ahead, without_ahead
 from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.stock import Stock
 from gpujob.fleet.taints import TOLERATED_KEYS
@@ -117,6 +119,8 @@ class Pool:
     """Labels of the namespaces whose jobs may use the pool; none: all may."""
     node_pool: str = ""
     """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
+    ahead: tuple[Ahead, ...] = ()
+    """Jobs of higher priority that go first here, the first of them first."""
 
     @cached_property
     def accelerator_id(self) -> str:
@@ -168,6 +172,11 @@ class Pool:
         return Stock(self.nodes, self.tolerates)
 
     @cached_property
+    def as_if_first(self) -> Pool:
+        """The pool with what jobs of higher priority took in this round, or have held for them, given back."""
+        return without_ahead(self) if self.ahead else self
+
+    @cached_property
     def places(self) -> Mapping[str, Sequence[int]]:
         """Where in `nodes` a name is found; twice where the pool has two resources of one node."""
         found: dict[str, list[int]] = defaultdict(list)
@@ -188,7 +197,7 @@ class Pool:
             nodes[index] = node
         pool = copy(self)
         kept = pool.__dict__
-        for name in ("free", "total", "largest", "stock"):
+        for name in ("free", "total", "largest", "stock", "as_if_first"):
             kept.pop(name, None)
         kept["nodes"] = tuple(nodes)
         kept["answers"] = self.answers
@@ -265,8 +274,25 @@ class Fleet:
             return replace(self, pools=tuple(
                 unnamed_reserved(pool, gpus, len(nodes)) if pool.name == chosen.name else pool for pool in self.pools
             ))  # fmt: skip
-        on = frozenset(nodes)
-        return replace(self, pools=tuple(_reserved(pool, chosen.resource, gpus, needs, on) for pool in self.pools))
+        taking = Taking(chosen.resource, tuple((name, gpus) for name in nodes), needs, linked=len(nodes) > 1)
+        return replace(self, pools=tuple(reserved(pool, taking) for pool in self.pools))
+
+    def led_by(self, ahead: Sequence[Ahead]) -> Fleet:
+        """The fleet as jobs of lower priority see it: with what goes first, and without the devices held for those that
+        wait."""
+        if not ahead:
+            return self
+        on = defaultdict(list)
+        for each in ahead:
+            for name, _ in each.taking.on:
+                on[name].append(each)
+        return replace(self, pools=tuple(_led_by(pool, on) for pool in self.pools))
+
+
+def _led_by(pool: Pool, on: Mapping[str, Sequence[Ahead]]) -> Pool:
+    """A pool with those jobs that go first on one of its nodes."""
+    there = {id(each): each for name in on if name in pool.places for each in on[name]}
+    return with_ahead(pool, tuple(there.values())) if there else pool
 
 
 def _head(name: str) -> str:
@@ -276,29 +302,3 @@ def _head(name: str) -> str:
 
     head, _, last = name.rpartition("-")
     return head if head and get_close_matches(last, CAPACITY_WORDS, n=1, cutoff=0.75) else name
-
-
-def unnamed_reserved(pool: Pool, gpus: int, count: int) -> Pool:
-    """A pool after so many pods were promised to it, but to no node by name: published pools and those that grow.
-
-    Devices of the fullest nodes with room are taken first, the others are of nodes to be added.
-    """
-    with_room = [index for index, node in enumerate(pool.nodes) if node.free >= gpus]
-    taken = sorted(with_room, key=lambda index: pool.nodes[index].free)[:count]
-    after = pool.with_nodes({i: replace(pool.nodes[i], free=pool.nodes[i].free - gpus) for i in taken})
-    if pool.growth is None or len(taken) == count:
-        return after
-    return replace(after, growth=replace(pool.growth, count=max(0, pool.growth.count - (count - len(taken)))))
-
-
-def _reserved(pool: Pool, resource: str, gpus: int, needs: Resources, taken: frozenset[str]) -> Pool:
-    changed = {}
-    for index in (index for name in taken for index in pool.places.get(name, ())):
-        node = pool.nodes[index]
-        gone = gpus if pool.resource == resource else 0
-        if node.silicon and node.silicon.holds(resource):
-            gone = node.silicon.as_many(pool.resource, resource, gpus)
-        # Pods of a gang have a place in the fabric each; jobs of one node have none.
-        links = node.links if node.links is None or len(taken) < 2 else max(0, node.links - 1)
-        changed[index] = replace(node, free=node.free - gone, left=node.left.minus(needs), links=links)
-    return pool.with_nodes(changed) if changed else pool

@@ -24,7 +24,8 @@ from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pool_nodes import pool_nodes
-from gpujob.fleet.pools import Fleet, Pool, unnamed_reserved
+from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.reserving import unnamed_reserved
 from gpujob.fleet.usage import Promise, Usage
 
 

@@ -81,6 +81,14 @@ class Stock:
             index = end
         return nodes <= 0
 
+    def emptiest(self) -> Iterator[PoolNode]:
+        """Open nodes that are ready, those with the most free devices first, of equal ones those that nothing advises
+        against."""
+        if not self._places or self._places[0][0] == self._places[-1][0]:
+            return reversed(self._nodes)
+        ordered = sorted(zip(self._places, self._nodes, strict=True), key=lambda found: _emptier(found[0]))
+        return (node for _, node in ordered)
+
     def moved(self, changes: Iterable[tuple[int, PoolNode, PoolNode]], tolerates: Tolerates) -> Stock | None:
         """The stock after nodes changed: index, before, after. None when more changed than what is free or ready."""
         new = copy(self)
@@ -116,3 +124,8 @@ def _place(node: PoolNode, index: int) -> Place:
 
 def _by_place(found: tuple[Place, PoolNode]) -> Place:
     return found[0]
+
+
+def _emptier(place: Place) -> tuple[int, int, int, str]:
+    discouraged, free, left, name, _ = place
+    return (-free, discouraged, -left, name)

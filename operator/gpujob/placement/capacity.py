@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpujob.finding import Finding, counted
@@ -15,6 +15,7 @@ from gpujob.placement.links import has_links, in_one_place, largest_place, place
 from gpujob.placement.node_rules import asked_of, disk_needed, largest_image, refusals
 from gpujob.placement.shares import node_needs, smallest
 from gpujob.placement.shortfall import why_busy, why_never, without_handler
+from gpujob.placement.turns import has_nothing_else, queued_behind
 from gpujob.vocabulary import Reason
 
 
@@ -43,7 +44,8 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
     able = _able(demand, pool, image_size)
     if len(able) >= demand.nodes:
         # Free devices that nobody can use are told beside those that are waited for.
-        return Room(busy=(*why_busy(demand, pool, able, len(chosen)), *without_handler(pool, pool.nodes)))
+        why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
+        return Room(busy=(*why, *without_handler(pool, pool.nodes)))
     late = _did_not_come(demand, pool)
     if late:
         return Room(busy=(late,))
@@ -65,6 +67,17 @@ def _room_on(chosen: Sequence[tuple[PoolNode, Resources]]) -> Room:
 def may_have_room(gang: Gang, pool: Pool) -> bool:
     """Whether enough devices are free for `room_now`, or may be added; quick, and yes rather than a look at nodes."""
     return pool.growth is not None or pool.stock.has_free(gang.gpus_per_node, gang.nodes)
+
+
+def _behind(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Finding]:
+    """What a gang waits for where jobs go first: these jobs, or devices that pods have, or both."""
+    first = pool.as_if_first
+    able, chosen = _able(demand, first, image_size), _with_room(demand, first, image_size)
+    there = len(chosen) == demand.nodes
+    if there or has_nothing_else(demand, pool, able):
+        yield queued_behind(demand, pool)
+    if not there:
+        yield from why_busy(demand, first, able, len(chosen))
 
 
 def _name(node: PoolNode) -> str:

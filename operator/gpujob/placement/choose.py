@@ -6,7 +6,7 @@ first one that fits and that no later one can beat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import islice
@@ -17,6 +17,7 @@ from gpujob.placement import ranking
 from gpujob.placement.decide import choice_of
 from gpujob.placement.decision import Choice
 from gpujob.placement.demand import Demand
+from gpujob.placement.holding import Hold, holds_of_room
 from gpujob.placement.images import Refusals
 from gpujob.placement.places import Place, Wanted
 from gpujob.placement.problems import job_problems
@@ -38,15 +39,40 @@ def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     demand = estimated(demand, fleet, catalog)
     if job_problems(demand, fleet, catalog):
         return Pick(Verdict.MISCONFIGURED)
-    refusals = Refusals(catalog)
-    asked = [Wanted(demand.only(gang), fleet, catalog, refusals, only) for gang in demand.gangs]
+    asked = _asked(demand, fleet, catalog, only)
     objective = _objective(asked, demand.objective)
     best = _best(asked, objective, demand)
     if best is None:
         return Pick(_without_room(asked, objective))
-    if demand.wait_seconds and _better_is_busy(best, asked, objective):
+    if demand.wait_seconds and any(True for _ in _better_that_are_busy(best, asked, objective)):
         return Pick(Verdict.WAITING)
     return Pick(Verdict.PLACED, choice_of(best, demand))
+
+
+def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Hold, ...]:
+    """What is held for a demand that `choose` lets wait: of the places where only devices are in its way the one that lacks
+    the fewest, by the objective of equal ones.
+
+    One that has room and waits for something better keeps both: the room, and the better place.
+    """
+    demand = estimated(demand, fleet, catalog)
+    asked = _asked(demand, fleet, catalog)
+    objective = _objective(asked, demand.objective)
+    best = _best(asked, objective, demand) if demand.wait_seconds else None
+    if best is None:
+        places = [place for wanted in asked for place in wanted.places(objective)]
+        return _nearest(places, objective)
+    return (*_nearest(_better_that_are_busy(best, asked, objective), objective), *holds_of_room(best))
+
+
+def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Hold, ...]:
+    found = [(hold.lacking, place.bound(objective), hold) for place in places if (hold := place.nearest())]
+    return (min(found, key=lambda each: each[:2])[2],) if found else ()
+
+
+def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[Wanted]:
+    refusals = Refusals(catalog)
+    return [Wanted(demand.only(gang), fleet, catalog, refusals, only) for gang in demand.gangs]
 
 
 def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:
@@ -97,8 +123,8 @@ def _without_room(asked: Sequence[Wanted], objective: Objective) -> Verdict:
     return Verdict.MISCONFIGURED if any(place.is_misconfigured() for place in places) else Verdict.IMPOSSIBLE
 
 
-def _better_is_busy(best: Trial, asked: Sequence[Wanted], objective: Objective) -> bool:
-    """Whether `ranking.worth_waiting_for` finds a candidate, asked of those places only that could be one."""
+def _better_that_are_busy(best: Trial, asked: Sequence[Wanted], objective: Objective) -> Iterator[Place]:
+    """Where `ranking.worth_waiting_for` finds its candidates, asked of those places only that could have one."""
     candidate = best.candidate
     if objective is Objective.VALUE:
         unknown = candidate.price_per_hour is not None and not candidate.speed_of_job
@@ -106,4 +132,4 @@ def _better_is_busy(best: Trial, asked: Sequence[Wanted], objective: Objective) 
             objective = Objective.COST
     limit = ranking.wish(candidate, objective)
     better = (place for wanted in asked for place in wanted.places(objective, limit))
-    return any(place.is_wished_for(objective, limit) for place in better)
+    return (place for place in better if place.is_wished_for(objective, limit))

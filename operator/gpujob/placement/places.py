@@ -16,6 +16,7 @@ from gpujob.placement import capacity, image_rules, ranking, rules
 from gpujob.placement.candidates import MISCONFIGURING, Asked
 from gpujob.placement.capacity import Room
 from gpujob.placement.demand import Demand
+from gpujob.placement.holding import Hold, holds_nothing, nearest
 from gpujob.placement.images import Image, Refusals, images_for, largest_size
 from gpujob.placement.memory import is_tight, lacks, memory_too_small, needed
 from gpujob.placement.ranking import Rank, Trial
@@ -203,6 +204,13 @@ class Place:
                 return True
         return False
 
+    def nearest(self) -> Hold | None:
+        """The nodes that lack the fewest devices; None where other things than devices are in the way."""
+        for image, trial in self._busy_images():
+            if trial is None or not holds_nothing(trial.candidate.reasons):
+                return nearest(self._wanted.demand, self._pool, image.size)
+        return None
+
     def is_misconfigured(self) -> bool:
         """Whether it has a candidate that somebody can mend; asked after `is_busy`."""
         if self._mendable:
@@ -219,16 +227,19 @@ class Place:
 
     def _busy(self) -> Iterator[Trial | None]:
         """Its busy candidates, one for each room; None where it is plain that pods have what there is."""
+        return (trial for _, trial in self._busy_images())
+
+    def _busy_images(self) -> Iterator[tuple[Image, Trial | None]]:
         demand, pool = self._wanted.demand, self._pool
         has_quota = demand.namespace in self._wanted.fleet.quotas
         for image, room in self._rooms():
             if room is None and not has_quota and capacity.is_full(demand, pool, image.size):
-                yield None
+                yield image, None
             elif room is not None or not capacity.is_too_small(demand, pool, image.size):
                 trial = self._try(image, room)
                 self._mendable |= trial.candidate.outcome is Outcome.MISCONFIGURED
                 if trial.candidate.outcome is Outcome.BUSY:
-                    yield trial
+                    yield image, trial
 
     def _try(self, image: Image, room: Room | None) -> Trial:
         return next(self._wanted.asked.trials(self._pool, (image,), room))

@@ -1,7 +1,9 @@
-"""Places all waiting jobs against one snapshot, by priority and then by age; a blocked job takes and blocks nothing.
+"""Places all waiting jobs against one snapshot, by priority and then by age.
 
-Within a round free capacity only shrinks, so equal demands that found no room share one answer. What became of the other
-candidates is worked out and worded only when somebody asks for the decision.
+A job without room takes nothing; but what lower ones leave alone for it are the free devices of the nodes that lack the
+fewest for it (`placement.holding`), so that a job of higher priority is never overtaken on them. Among equals nothing is
+held. Within a round free capacity only shrinks, so equal demands that found no room share one answer. What became of the
+other candidates is worked out and worded only when somebody asks for the decision.
 """
 
 from __future__ import annotations
@@ -9,15 +11,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from gpujob.catalog.records import Catalog
+from gpujob.fleet.ahead import Ahead, Taking
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.priorities import priority_of
-from gpujob.placement.choose import choose
+from gpujob.placement.choose import choose, waits_for
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Choice, Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.fixes import with_fix
+from gpujob.placement.holding import Hold
 from gpujob.placement.mounts import mounted
 from gpujob.placement.trying import place_of, with_one_more, with_trial
 from gpujob.vocabulary import Verdict
@@ -32,6 +37,9 @@ class Waiting:
     demand: Demand
     plan_only: bool = False
     namespace: str = ""
+    name: str = ""
+    holds: bool = True
+    """Whether devices are held for it while it waits; never for a plan."""
 
 
 class Answer:
@@ -86,33 +94,88 @@ def place_all(
 
     A job that cannot be decided about is told to `failed` and left out; without it the error is raised.
     """
-    without_room: dict[Demand, Answer] = {}
-    placed: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
-    choosy = fleet.asks_namespaces
     priorities = fleet.priorities
 
-    def turn(job: Waiting) -> tuple[int, str, str]:
-        return -priority_of(job.demand.priority_class, priorities), job.created, job.uid
+    def priority(job: Waiting) -> int:
+        return priority_of(job.demand.priority_class, priorities)
 
-    for job in sorted(jobs, key=turn):
+    queue = sorted(jobs, key=lambda job: (-priority(job), job.created, job.uid))
+    lowest = priority(queue[-1]) if queue else 0
+    desk = _Desk(fleet, catalog, failed)
+    for level, equals in groupby(queue, key=priority):
+        placings = []
+        for job in equals:
+            placing = desk.place(job)
+            if placing is not None:
+                placings.append(placing)
+                yield placing
+        if level != lowest:
+            desk.put_ahead(placings, level)
+
+
+class _Desk:
+    """The fleet as the placements so far leave it."""
+
+    def __init__(
+        self, fleet: Fleet, catalog: Catalog, failed: Callable[[Waiting, Exception], None] | None = None
+    ) -> None:
+        self._fleet, self._catalog, self._failed = fleet, catalog, failed
+        self._without_room: dict[Demand, Answer] = {}
+        self._tried: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
+        self._choosy = fleet.asks_namespaces
+
+    def place(self, job: Waiting) -> Placing | None:
+        """What becomes of the next job; None where nothing can be decided about it."""
         # Nothing else tells namespaces apart, so that equal jobs of many of them are one demand.
-        apart = choosy or job.namespace in fleet.quotas or job.demand.as_root
+        apart = self._choosy or job.namespace in self._fleet.quotas or job.demand.as_root
         demand = replace(job.demand, namespace=job.namespace) if apart else job.demand
-        demand = mounted(demand, fleet, job.namespace)
-        of_profile = placed[job.namespace, demand.learned.profile] if demand.learned else Counter[tuple[str, str]]()
+        demand = mounted(demand, self._fleet, job.namespace)
+        learned = demand.learned
+        of_profile = self._tried[job.namespace, learned.profile] if learned else Counter[tuple[str, str]]()
         demand = with_one_more(demand, of_profile)
         try:
-            answer = without_room.get(demand) or Answer(demand, fleet, catalog)
+            answer = self._without_room.get(demand) or Answer(demand, self._fleet, self._catalog)
         except Exception as error:  # whatever one job asks, the others are placed
-            if failed is None:
+            if self._failed is None:
                 raise
-            failed(job, error)
-            continue
+            self._failed(job, error)
+            return None
         choice = answer.pick.choice
         if choice is None:
-            without_room[demand] = answer
+            self._without_room[demand] = answer
         elif not job.plan_only:
             chosen = choice.candidate
             of_profile[place_of(chosen)] += 1
-            fleet = fleet.reserve(chosen.pool, chosen.gang.gpus_per_node, choice.needs, choice.nodes, job.namespace)
-        yield Placing(job, answer)
+            self._fleet = self._fleet.reserve(
+                chosen.pool, chosen.gang.gpus_per_node, choice.needs, choice.nodes, job.namespace
+            )
+        return Placing(job, answer)
+
+    def put_ahead(self, placings: Iterable[Placing], priority: int) -> None:
+        """From now on come jobs of lower priority: these go first, and of those that wait the devices are held."""
+        real = [placing for placing in placings if not placing.job.plan_only]
+        took = (_taken(placing, priority) for placing in real if placing.choice is not None)
+        self._fleet = self._fleet.led_by([each for each in took if each is not None])
+        for placing in real:
+            if placing.verdict is Verdict.WAITING and placing.job.holds:
+                for hold in waits_for(placing.answer.demand, self._fleet, self._catalog):
+                    self._fleet = self._fleet.led_by([_held(placing.job, hold, priority)])
+        # Who goes first is told by name in the same namespace alone.
+        self._choosy = self._choosy or any(pool.ahead for pool in self._fleet.pools)
+
+
+def _taken(placing: Placing, priority: int) -> Ahead | None:
+    """What a placed job took; None where nodes must be added for it first."""
+    choice, job = placing.choice, placing.job
+    if choice is None or not all(choice.nodes):
+        return None
+    gang, resource = choice.candidate.gang, choice.candidate.pool.resource
+    on = tuple((name, gang.gpus_per_node) for name in choice.nodes)
+    taking = Taking(resource, on, choice.needs, linked=gang.nodes > 1)
+    return Ahead(job.name, job.namespace, priority, gang.nodes, gang.gpus_per_node, taking, waits=False)
+
+
+def _held(job: Waiting, hold: Hold, priority: int) -> Ahead:
+    """What is held for a waiting job."""
+    taking = Taking(hold.pool.resource, hold.on, hold.needs, linked=hold.nodes > 1)
+    return Ahead(job.name, job.namespace, priority, hold.nodes, hold.gpus, taking, waits=True)

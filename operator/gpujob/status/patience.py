@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gpujob.placement.demand import Demand
 from gpujob.untrusted import tables
+from gpujob.vocabulary import ConditionType
 
 REMEMBERED: Final = 16
 """Pools that a status remembers at most; the oldest go first."""
@@ -34,6 +35,17 @@ def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: da
         ends.append(begun + timedelta(seconds=demand.wait_seconds))
     waits = [(end - now).total_seconds() for end in ends if end > now]
     return min(waits) if waits else None
+
+
+def hold_left(created: str, status: Mapping[str, Any], now: datetime, seconds: float) -> float:
+    """Of the seconds that devices are held for a waiting job those that are left, since it was created, resumed, or came
+    back into the queue; 0 when they are over."""
+    turned = (
+        c for c in tables(status, "conditions") if c.get("type") in (ConditionType.PLACED, ConditionType.SUSPENDED)
+    )
+    moments = [read_time(created), *(read_time(each.get("lastTransitionTime")) for each in turned)]
+    begun = max((moment for moment in moments if moment is not None), default=None)
+    return 0.0 if begun is None else max(0.0, seconds - max(0.0, (now - begun).total_seconds()))
 
 
 def pools_away(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:

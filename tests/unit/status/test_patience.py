@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpujob.placement.demand import Demand
-from gpujob.status.patience import next_change, pools_away, timely, with_pool_away, within
+from gpujob.status.patience import hold_left, next_change, pools_away, timely, with_pool_away, within
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 LATER, BEFORE = "2026-11-28T12:10:00Z", "2026-11-28T11:59:59Z"
@@ -38,6 +38,28 @@ def test_waiting_for_a_better_pool_ends_by_the_jobs_age() -> None:
     assert next_change(patient, "2026-11-28T11:50:00Z", {}, NOW) == 300
     assert timely(patient, "2026-11-28T11:45:00Z", {}, NOW).wait_seconds == 0
     assert timely(patient, "whenever", {}, NOW).wait_seconds == 0
+
+
+def condition(kind: str, since: object) -> dict[str, object]:
+    return {"type": kind, "status": "False", "lastTransitionTime": since}
+
+
+@pytest.mark.parametrize(
+    ("created", "conditions", "left"),
+    [
+        ("2026-11-28T11:00:00Z", [], 600),
+        ("2026-11-28T10:00:00Z", [], 0),
+        ("2026-11-28T12:00:05Z", [], 4200),
+        ("whenever", [], 0),
+        # It was placed until then, and came back; or it was resumed.
+        ("2026-11-01T00:00:00Z", [condition("Placed", "2026-11-28T11:50:00Z")], 3600),
+        ("2026-11-01T00:00:00Z", [condition("Suspended", "2026-11-28T11:50:00Z")], 3600),
+        ("2026-11-01T00:00:00Z", [condition("Failed", "2026-11-28T11:50:00Z")], 0),
+        ("2026-11-28T11:00:00Z", [condition("Placed", 7), condition("Suspended", None), "no condition"], 600),
+    ],
+)
+def test_devices_are_held_so_long_since_it_began_to_wait(created: str, conditions: list[Any], left: float) -> None:
+    assert hold_left(created, {"conditions": conditions}, NOW, 4200) == left
 
 
 def test_a_status_remembers_each_pool_once_and_sixteen_at_most() -> None:

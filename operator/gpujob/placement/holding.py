@@ -1,0 +1,76 @@
+"""What is held for a job that waits: on the nodes that lack the fewest devices for it, those that are free there already.
+
+It is never more than the job will use. While lower jobs leave these devices alone, what it lacks can only become less.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gpujob.finding import Finding
+from gpujob.fleet.objects import Resources
+from gpujob.fleet.pools import Pool, PoolNode
+from gpujob.placement.capacity import all_able
+from gpujob.placement.demand import Demand
+from gpujob.placement.links import in_one_place, place_of
+from gpujob.placement.node_rules import refusals
+from gpujob.placement.ranking import Trial
+from gpujob.placement.shares import node_needs, smallest
+from gpujob.vocabulary import Reason
+
+HOLDS_NOTHING: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.MAY_GROW, Reason.NODES_DID_NOT_COME})
+"""Reasons of a busy candidate that no device which becomes free takes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nodes of a pool by name, the devices that each keeps for one pod of a job, and what the pod needs besides."""
+
+    pool: Pool
+    nodes: int
+    gpus: int
+    on: tuple[tuple[str, int], ...]
+    needs: Resources
+    lacking: int
+    """Devices of these nodes that must become free before the job starts."""
+
+
+def holds_nothing(reasons: Iterable[Finding]) -> bool:
+    """Whether a busy candidate waits for other things than devices."""
+    return any(finding.reason in HOLDS_NOTHING for finding in reasons)
+
+
+def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Hold | None:
+    """The ready nodes of a pool that lack the fewest devices for the whole gang; None where too few are ready."""
+    able, scattered = all_able(demand, pool, image_size), not in_one_place(demand, pool)
+    places: dict[str, list[PoolNode]] = defaultdict(list)
+    for node in pool.stock.emptiest():
+        if not node.name or (not able and refusals(demand, pool, node, image_size)):
+            continue
+        chosen = places["" if scattered else place_of(node)]
+        if len(chosen) < demand.nodes:
+            chosen.append(node)
+        if scattered and len(chosen) == demand.nodes:
+            break
+    whole = [_hold(demand, pool, chosen) for chosen in places.values() if len(chosen) == demand.nodes]
+    return min(whole, key=lambda hold: (hold.lacking, hold.on), default=None)
+
+
+def holds_of_room(trial: Trial) -> tuple[Hold, ...]:
+    """The room that a job has now; nothing where nodes must be added first."""
+    nodes, gang = trial.room.nodes, trial.candidate.gang
+    if trial.room.coming or not all(node.name for node in nodes):
+        return ()
+    on = tuple((node.name, gang.gpus_per_node) for node in nodes)
+    return (Hold(trial.candidate.pool, gang.nodes, gang.gpus_per_node, on, trial.room.needs, 0),)
+
+
+def _hold(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> Hold:
+    gpus = demand.gpus_per_node
+    nodes = sorted(nodes, key=lambda node: node.name)
+    on = tuple((node.name, max(0, min(node.free, gpus))) for node in nodes)
+    needs = smallest([node_needs(demand, node) for node in nodes])
+    return Hold(pool, demand.nodes, gpus, on, needs, sum(gpus - held for _, held in on))
