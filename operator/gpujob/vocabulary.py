@@ -314,6 +314,7 @@ class Reason(StrEnum):
     NOT_READY = "NotReady"
     CORDONED = "Cordoned"
     NO_ALLOCATABLE = "NoAllocatable"
+    WAITING_FOR_DEVICES = "WaitingForDevices"
     NOT_ENOUGH_FREE = "NotEnoughFree"
     FRAGMENTED = "Fragmented"
     QUEUED_BEHIND = "QueuedBehind"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from tests.e2e.api_server import GPUPOOLS, ApiServer
-from tests.e2e.cluster import eventually
+from tests.e2e.api_server import GPUPOOLS, NODES, ApiServer, Object
+from tests.e2e.cluster import eventually, pretended_nodes
 from tests.e2e.conftest import MADE_BY, Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team
@@ -74,3 +75,83 @@ def test_a_job_whose_nodes_do_not_come_goes_to_the_next_pool(
     eventually(lambda: len(team.jobs(uid)) == 1, what="the first attempt gone")
     hasty.stop()
     assert hasty.errors() == []
+
+
+Bare = Callable[[str], Object]
+
+
+@pytest.fixture
+def bare(api: ApiServer) -> Iterator[Bare]:
+    """Makes a node that an autoscaler added, before its driver and plugin are there: no device, and no label of one."""
+    made: list[str] = []
+
+    def make(label: str) -> Object:
+        (node,) = pretended_nodes({"h100": 1})
+        node["metadata"]["name"] = name = f"bare-{label}"
+        node["metadata"]["labels"] = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", label: "yes"}
+        whole = {part: dict(node["status"][part]) for part in ("capacity", "allocatable")}
+        for part in whole:
+            del node["status"][part]["nvidia.com/gpu"]
+        api.create(NODES, node)
+        made.append(name)
+        return {"status": whole}
+
+    yield make
+    for name in made:
+        api.delete(NODES, name)
+
+
+def test_a_node_that_came_is_given_time_for_its_devices(
+    no_operator: None, operators: Operators, api: ApiServer, fleet: Fleet, team: Team, growing: Grow, bare: Bare
+) -> None:
+    """The pods alone were given 12 seconds; those of the node begin when it comes."""
+    hasty = operators("patient")
+    hasty.settings["GPUJOB_PROVISION_SECONDS"] = "12"
+    hasty.start_without_waiting_for_the_lease()
+    growing("comes", "comes", "H100-SXM")
+    fleet(mi210=1)
+    uid = team.submit("waits", placement={"waitSeconds": 600})
+    assert team.until("waits", "Placed")["placement"]["pool"] == "comes"
+    begun = team.job("waits")["metadata"]["creationTimestamp"]
+    eventually(lambda: seconds_since(begun) >= 6, what="half of the pods' time over")
+    devices = bare("comes")
+
+    def told() -> Object | None:
+        running = team.condition("waits", "Running")
+        return running if running.get("reason") == "WaitingForDevices" else None
+
+    said = eventually(told, what="the word that the node has no devices yet")
+    assert said is not None
+    assert "node bare-comes came at " in said["message"]
+    eventually(lambda: seconds_since(begun) >= 13, what="all of the pods' time over")
+    assert (len(team.jobs(uid)), team.status("waits")["placement"]["pool"]) == (1, "comes")
+    api.patch(NODES, "bare-comes", devices, subresource="status")
+    team.until("waits", "Running")
+    (pod,) = team.pods(uid)
+    assert (pod["spec"]["nodeName"], team.status("waits")["attempt"]) == ("bare-comes", 1)
+    hasty.stop()
+    assert hasty.errors() == []
+
+
+def test_a_job_whose_node_never_gets_devices_goes_to_the_next_pool(
+    no_operator: None, operators: Operators, fleet: Fleet, team: Team, growing: Grow, bare: Bare
+) -> None:
+    hasty = operators("hurried")
+    hasty.settings["GPUJOB_PROVISION_SECONDS"] = "4"
+    hasty.start_without_waiting_for_the_lease()
+    growing("broken", "broken", "H100-SXM")
+    fleet(mi210=1)
+    team.submit("moves", placement={"waitSeconds": 600})
+    assert team.until("moves", "Placed")["placement"]["pool"] == "broken"
+    bare("broken")
+    team.until("moves", "Running", timeout=60)
+    status = team.status("moves")
+    assert (status["attempt"], status["placement"]["accelerator"]) == (2, "MI210")
+    assert status["excludedPools"][0]["name"] == "broken"
+    hasty.stop()
+    assert hasty.errors() == []
+
+
+def seconds_since(begun: str) -> float:
+    """Seconds of this machine's clock since a time that the API server wrote."""
+    return (datetime.now(UTC) - datetime.fromisoformat(begun)).total_seconds()

@@ -6,6 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, cast
 
 import structlog
@@ -13,6 +14,8 @@ import structlog
 from gpujob.catalog.records import Catalog, Runtime
 from gpujob.cluster.kinds import PoolRecord
 from gpujob.cluster.mirror import Key, Mirror
+from gpujob.cluster.newcomers import Newcomers
+from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
@@ -63,6 +66,7 @@ class Book:
         self._owner: dict[tuple[str, Key], str] = {}
         self._inventory = Inventory()
         self._index = FleetIndex(shipped, self._inventory.of_pod)
+        self._newcomers = Newcomers()
         self._unread: set[str] = set()
         self._under_way: set[str] = set()
         self._recollections: dict[str, Recollection] = {}
@@ -108,6 +112,13 @@ class Book:
         pods = self._pods.get(child.owner_uid) or {}
         return [pods[key] for key in sorted(pods) if pods[key].child_uid == child.uid]
 
+    def newcomers(self, now: datetime, seconds: float) -> Iterator[tuple[Node, Arriving]]:
+        """New nodes that offer no devices yet, be it by a resource's name or to ResourceClaims."""
+        self._follow()
+        for node, arriving in self._newcomers.nodes(now, seconds):
+            if not any(group.healthy for group in self._read_groups(node)):
+                yield node, arriving
+
     def fleet(self, promised: Iterable[Promise] = ()) -> Fleet:
         """The fleet now, after what is promised to children and to placements under way."""
         self._follow()
@@ -144,6 +155,7 @@ class Book:
             self._volumes = self._all_volumes()
         for key in moved.get("nodes", ()):
             self._unread.add(key[1])
+            self._newcomers.put(key[1], cast("Node | None", self.mirror.objects("nodes").get(key)))
             if key not in self.mirror.objects("nodes"):
                 self._index.drop_node(key[1])
                 self._recollections.pop(key[1], None)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from gpujob.cluster.desk import Desk, next_attempt
 from gpujob.cluster.learning import Learning
 from gpujob.cluster.steps import Steps
+from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.usage import promises_of
 from gpujob.placement import explain
@@ -31,9 +33,12 @@ TOLD_AGAIN_AFTER: Final = 5.0
 class Deciding:
     """Decides the queue when what a decision depends on has changed, and not more often than it can afford."""
 
-    def __init__(self, desk: Desk, steps: Steps, learning: Learning, hold_seconds: float) -> None:
+    def __init__(
+        self, desk: Desk, steps: Steps, learning: Learning, provision_seconds: float, hold_seconds: float
+    ) -> None:
         self._desk, self._steps, self._learning = desk, steps, learning
-        self._hold_seconds = hold_seconds
+        self._provision_seconds, self._hold_seconds = provision_seconds, hold_seconds
+        self._arriving: tuple[Arriving, ...] = ()
         self._next_decision = 0.0
 
     def seconds_to_next(self) -> float | None:
@@ -77,6 +82,9 @@ class Deciding:
         return (self._desk.book.fleet_version(), asks, frozenset(self._desk.promised))
 
     def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Placing]]:
+        now = self._desk.wall()
+        newcomers = (arriving for _, arriving in self._desk.book.newcomers(now, self._provision_seconds))
+        self._arriving = tuple(patience.still_arriving(newcomers, now))
         self._desk.passed_over = self._desk.queue & self._desk.tasks.keys()
         # One with a write under way is decided next time; until then nobody gets what is its turn to get.
         present = self._desk.queue - (self._desk.passed_over & self._desk.promised.keys())
@@ -98,6 +106,7 @@ class Deciding:
     def _timely(self, job: JobRecord, demand: Demand) -> Demand:
         """What a job asks for now; it is looked at again when time alone changes that."""
         now = self._desk.wall()
+        demand = replace(demand, arriving=self._arriving) if self._arriving else demand
         seconds = patience.next_change(demand, job.created, job.status, now)
         if seconds is not None:
             self._desk.due[job.uid] = self._desk.clock() + seconds

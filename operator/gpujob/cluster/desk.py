@@ -102,6 +102,8 @@ class Desk:
         """When a job is to be looked at though nothing changes."""
         self.queue: set[str] = set()
         """Jobs without a child: to be decided."""
+        self.awaiting: set[str] = set()
+        """Jobs whose pods wait for nodes to be added: looked at when nodes change."""
         self.passed_over: set[str] = set()
         """Those of them that the last decision left out, since a write of theirs was under way."""
         self.telemetry: dict[str, Telemetry] = {}
@@ -127,6 +129,7 @@ class Desk:
             store.pop(uid, None)
         self.progress.forget(uid)
         self.queue.discard(uid)
+        self.awaiting.discard(uid)
 
     def look_again(self, uid: str, seconds: float) -> None:
         """Looks at a job after some seconds, or before if something else asks for that."""

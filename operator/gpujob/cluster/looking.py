@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 from gpujob.cluster.desk import Desk, is_final, last_attempt
 from gpujob.cluster.progress_pace import EVERY
 from gpujob.cluster.steps import Steps
+from gpujob.fleet.arriving import Arriving
+from gpujob.fleet.claims import selects
 from gpujob.status import patience, probing, progress, report, telemetry
-from gpujob.status.observe import Observation, observe
+from gpujob.status.observe import Observation, observe, waits_for_devices
 from gpujob.status.probing import Course, Result
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT
@@ -30,6 +34,14 @@ SERVICE_AFTER: Final = 2.0
 
 FORGED_AFTER: Final = 30.0
 """Seconds that a final status must contradict a running child before it is corrected: watches may be that far apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """Nodes that pods wait for: how much longer, and the one that came and has no devices yet."""
+
+    seconds_left: float
+    bare: Arriving | None
 
 
 class Looking:
@@ -107,12 +119,14 @@ class Looking:
         elif job.spec.get("suspend") is True:
             # Recorded before it is done: a crash, or a resume meanwhile, must not take the child's end for a loss.
             self._steps.report(job, report.suspending(job, child, self._desk.now()))
-        elif self._waited_too_long(job, child):
-            self._steps.report(job, report.gave_up(job, child, self._provision_seconds, self._desk.wall()))
+        elif (waiting := self._waits_for_nodes(job, child)) and waiting.seconds_left <= 0:
+            self._steps.report(
+                job, report.gave_up(job, child, self._provision_seconds, self._desk.wall(), waiting.bare)
+            )
         elif self._lost_service(job, child):
             self._steps.start(job, self._steps.serve(job, child))
         else:
-            self._report_child(job, child)
+            self._report_child(job, child, waiting.bare if waiting else None)
 
     def _cannot_check(self, job: JobRecord, child: ChildRecord, *, retired: bool) -> bool:
         """Whether the image cannot run the preflight, so that the child gives way to an attempt without one.
@@ -149,17 +163,34 @@ class Looking:
             memory.ran_since = child.name, now
         return Course(age, now - memory.ran_since[1], seen.message, blocked)
 
-    def _waited_too_long(self, job: JobRecord, child: ChildRecord) -> bool:
-        """Whether pods that wait for nodes to be added have waited for them in vain."""
+    def _waits_for_nodes(self, job: JobRecord, child: ChildRecord) -> Awaited | None:
+        """What pods wait for that are to start on nodes to be added; None where none does.
+
+        A node that came and has no devices yet is given its own time, once: a second node would be one too many.
+        """
+        self._desk.awaiting.discard(job.uid)
         if child.nodes or not child.hint.placement.get("provision") or job.status.get("startTime"):
-            return False
+            return None
         pods, begun = self._desk.book.pods(child), patience.read_time(child.created)
         if begun is None or (len(pods) >= child.pods and all(pod.node for pod in pods)):
-            return False
-        left = self._provision_seconds - (self._desk.wall() - begun).total_seconds()
+            return None
+        self._desk.awaiting.add(job.uid)
+        now = self._desk.wall()
+        bare = self._newest_without_devices(str(child.hint.placement.get("pool", "")), now)
+        end = patience.end_of_wait(begun, bare, self._provision_seconds)
+        left = (end - now).total_seconds()
         if left > 0:
             self._desk.due[job.uid] = self._desk.clock() + left
-        return left <= 0
+        return Awaited(left, bare and replace(bare, until=patience.write_time(end)))
+
+    def _newest_without_devices(self, pool: str, now: datetime) -> Arriving | None:
+        """The node of an admin's pool that came last and offers no devices."""
+        admin = next((admin for admin in self._desk.book.admin_pools() if admin.name == pool), None)
+        if admin is None:
+            return None
+        newcomers = self._desk.book.newcomers(now, self._provision_seconds)
+        found = [arriving for node, arriving in newcomers if selects(admin.selector, node.labels)]
+        return max(found, key=lambda arriving: arriving.since, default=None)
 
     def _lost_service(self, job: JobRecord, child: ChildRecord) -> bool:
         """Whether a gang's Service has been gone for longer than one watch may be ahead of another."""
@@ -173,9 +204,9 @@ class Looking:
         self._desk.due[job.uid] = memory.no_service_since + SERVICE_AFTER
         return memory.no_service_since + SERVICE_AFTER <= now
 
-    def _report_child(self, job: JobRecord, child: ChildRecord) -> None:
+    def _report_child(self, job: JobRecord, child: ChildRecord, bare: Arriving | None = None) -> None:
         seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
-        seen = self._patiently(job, seen)
+        seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(job, seen)
         said = self._desk.telemetry.get(job.uid, SILENT)
         status = report.placed(job, child, seen, None, self._desk.now(), said)
         if seen.state.final and not is_final(job) and report.patch(job.status, status) is not None:

@@ -43,7 +43,7 @@ class Reconciler:
         learning = Learning(self.desk, writer)
         self._steps = Steps(self.desk, writer, self.delivery, learning)
         self._looking = Looking(self.desk, self._steps, provision_seconds)
-        self._deciding = Deciding(self.desk, self._steps, learning, hold_seconds)
+        self._deciding = Deciding(self.desk, self._steps, learning, provision_seconds, hold_seconds)
         self._led = False
 
     async def run(self) -> None:
@@ -57,7 +57,10 @@ class Reconciler:
                     await asyncio.sleep(GATHER)
                 except TimeoutError:
                     pass
-                self.desk.dirty |= self.desk.book.take(mirror.take_changes())
+                changes = mirror.take_changes()
+                self.desk.dirty |= self.desk.book.take(changes)
+                if "nodes" in changes:
+                    self.desk.dirty |= self.desk.awaiting
                 if mirror.complete and self._leads():
                     self.round()
         finally:

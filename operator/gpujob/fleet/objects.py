@@ -116,6 +116,8 @@ class Node:
     image_mounts: ImageMounts = UNTOLD
     handlers: frozenset[str] | None = None
     """Names of the handlers that RuntimeClasses can ask for; None where the node does not say."""
+    created: str = ""
+    """When it was created (RFC 3339); empty where nobody says."""
     unread: tuple[str, ...] = ()
 
 
@@ -175,6 +177,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         others=_others(allocatable),
         image_mounts=image_mounts(status),
         handlers=read_handlers(status, unread),
+        created=str(metadata.get("creationTimestamp") or "")[:32],
         unread=tuple(unread),
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.architecture import OVERRIDE
 from gpujob.catalog.throughput import TRAINING, Work
+from gpujob.fleet.arriving import Arriving
 from gpujob.placement.learned import Learned
 from gpujob.placement.needs import ModelDemand, model_demand
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
@@ -137,6 +138,8 @@ class Demand:
     """The job's namespace where it matters; empty elsewhere, so that equal jobs of many namespaces are one demand."""
     wait_seconds: int = 0
     """Seconds that the job still waits for a better pool than those with room; 0 takes what is free now."""
+    arriving: tuple[Arriving, ...] = ()
+    """New nodes whose devices are still to come, by name."""
     pools_away: tuple[tuple[str, str], ...] = ()
     """Pools whose nodes did not come lately, and until when (RFC 3339) they are not waited for."""
 
@@ -177,6 +180,10 @@ class Demand:
     def gangs_for(self, pool: str) -> Iterator[Gang]:
         """The gangs that are tried on a pool."""
         return filter(lambda gang: gang.is_for(pool), self.gangs)
+
+    def arrives(self, node: str) -> Arriving | None:
+        """Until when a node's devices are waited for; None where they are not."""
+        return next((each for each in self.arriving if each.node == node), None)
 
     def spreads(self, gang: Gang) -> bool:
         """Whether the model is taken as sharded over the gang's GPUs although the job does not say so.

@@ -168,7 +168,7 @@ def _all(nodes: Sequence[PoolNode]) -> str:
 def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
     """Why nodes that could take the gang if they were empty do not take it now; `with_room` of them do."""
     ready = [node for node in able if node.unready is None]
-    unready = [node.unready for node in able if node.unready is not None]
+    unready = [_unready(demand, node) for node in able if node.unready is not None]
     gpus = demand.gpus_per_node
     free = sum(max(node.free, 0) for node in ready)
     largest = max((node.free for node in ready), default=0)
@@ -198,6 +198,16 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
         sentence = "needs {} {}, {} of {} are free{}"
         yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (needed, on, free, total, room))
     yield from _first_of_each_reason(unready)
+
+
+def _unready(demand: Demand, node: PoolNode) -> Finding:
+    """Why no pod can start on a node now."""
+    assert node.unready is not None
+    arriving = demand.arrives(node.name) if node.unready.reason is Reason.NO_ALLOCATABLE else None
+    if arriving is None:
+        return node.unready
+    sentence = "node {} came at {} and offers no GPUs yet; they are waited for until {}"
+    return Finding(Reason.WAITING_FOR_DEVICES, sentence, (node.name, arriving.since, arriving.until))
 
 
 def _first_of_each_reason(findings: Iterable[Finding]) -> Iterable[Finding]:

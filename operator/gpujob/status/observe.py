@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.finding import listed
+from gpujob.fleet.arriving import Arriving
 from gpujob.status.preflight import Check, verdict_of
 from gpujob.status.records import ChildRecord, PodState
 from gpujob.status.rendezvous import Ended, why_not_met
@@ -58,6 +59,13 @@ def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) 
     if seen.state is State.FAILED and checked is not None and checked.passed is False and not seen.started:
         seen = replace(seen, reason=checked.reason, message=checked.message)
     return replace(seen, checked=checked)
+
+
+def waits_for_devices(bare: Arriving) -> Observation:
+    """What is the case while a node is there that was waited for, and its devices are not."""
+    reason = Reason.WAITING_FOR_DEVICES
+    message = f"node {bare.node} came at {bare.since} and offers no GPUs yet; they are waited for until {bare.until}"
+    return Observation(State.PLACED, reason, message, stuck=reason.value)
 
 
 def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Observation:

@@ -5,11 +5,12 @@ Times are datetimes in UTC; what a status says is hostile input, and what cannot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from gpujob.fleet.arriving import Arriving
 from gpujob.placement.demand import Demand
 from gpujob.untrusted import tables
 from gpujob.vocabulary import ConditionType
@@ -29,6 +30,7 @@ def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetim
 def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> float | None:
     """Seconds until `timely` gives another answer; None when it never will by time alone."""
     moments = [until for _, until in pools_away(status, now)]
+    moments += [arriving.until for arriving in demand.arriving]
     ends = [time for text in moments if (time := read_time(text))]
     begun = read_time(created)
     if begun is not None and demand.wait_seconds:
@@ -46,6 +48,18 @@ def hold_left(created: str, status: Mapping[str, Any], now: datetime, seconds: f
     moments = [read_time(created), *(read_time(each.get("lastTransitionTime")) for each in turned)]
     begun = max((moment for moment in moments if moment is not None), default=None)
     return 0.0 if begun is None else max(0.0, seconds - max(0.0, (now - begun).total_seconds()))
+
+
+def end_of_wait(begun: datetime, bare: Arriving | None, seconds: float) -> datetime:
+    """Until when pods wait for nodes to be added: so many seconds, and as many for the devices of a node that came, once."""
+    wait = timedelta(seconds=seconds)
+    devices = read_time(bare.until) if bare is not None else None
+    return begun + wait if devices is None else max(begun + wait, min(devices, begun + 2 * wait))
+
+
+def still_arriving(newcomers: Iterable[Arriving], now: datetime) -> Iterator[Arriving]:
+    """Those of the new nodes without devices whose devices are still waited for."""
+    return (each for each in newcomers if (until := read_time(each.until)) is not None and now < until)
 
 
 def pools_away(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from gpujob.fleet.arriving import Arriving
 from gpujob.placement import explain
 from gpujob.placement.decision import Candidate, Decision
 from gpujob.status import conditions, cost, probing, progress
@@ -131,11 +132,17 @@ def runs_unchecked(job: JobRecord) -> bool:
     return any(c.get("reason") == Reason.NO_INTERPRETER and c.get("observedGeneration") == job.generation for c in held)
 
 
-def gave_up(job: JobRecord, child: ChildRecord, seconds: float, now: datetime) -> dict[str, Any]:
-    """The status of a job whose nodes did not come: written before the child is deleted, which it no longer names."""
+def gave_up(
+    job: JobRecord, child: ChildRecord, seconds: float, now: datetime, bare: Arriving | None = None
+) -> dict[str, Any]:
+    """The status of a job whose nodes did not come, or came without devices (`bare` is the last of these): written before
+    the child is deleted, which it no longer names."""
     pool = str((job.status.get("placement") or child.hint.placement).get("pool", ""))
     away = with_pool_away(job.status, pool, now, seconds)
-    sentence = f"no nodes came to pool {pool} within {seconds:g} seconds; other pools are tried, this one at {away[-1]['until']}"
+    came = f"no nodes came to pool {pool} within {seconds:g} seconds"
+    if bare is not None:
+        came = f"node {bare.node} came to pool {pool} at {bare.since} and offers no GPUs: look at its driver and device plugin"
+    sentence = f"{came}; other pools are tried, this one at {away[-1]['until']}"
     reason = Reason.NODES_DID_NOT_COME
     status = _without_child(job, State.QUEUED, conditions.of_refusal(reason, sentence), reason, write_time(now))
     return _without_blanks(status | {"attempt": child.attempt, "excludedPools": away})
