@@ -353,6 +353,7 @@ class Reason(StrEnum):
     IMAGE_COMPILED_AT_START = "ImageCompiledAtStart"
     IMAGE_UNCHECKED = "ImageUnchecked"
     IMAGE_VOLUME_UNCHECKED = "ImageVolumeUnchecked"
+    QUOTA_UNCHECKED = "QuotaUnchecked"
     PRICE_INDICATIVE = "PriceIndicative"
     PRICE_INVALID = "PriceInvalid"
     RUNS_AS_ROOT = "RunsAsRoot"

@@ -22,10 +22,11 @@ from gpujob.fleet.dra import with_slices
 from gpujob.fleet.index import FleetIndex
 from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.namespaces import Namespace
-from gpujob.fleet.objects import Node
+from gpujob.fleet.objects import HOST_DEVICES, Node
 from gpujob.fleet.pools import Fleet
-from gpujob.fleet.priorities import PriorityClass
+from gpujob.fleet.priorities import Priorities, PriorityClass, class_of
 from gpujob.fleet.quota import Quota, Quotas, counted_as, quotas_after, quotas_of, taken_by
+from gpujob.fleet.quota_scopes import PodTraits
 from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.slices import Claim, DeviceClass, Slice
 from gpujob.fleet.usage import Promise
@@ -133,12 +134,13 @@ class Book:
         fleet = self._index.fleet({name: handler for (_, name), handler in classes.items()})
         namespaces = cast("Mapping[Key, Namespace]", self.mirror.objects("namespaces"))
         priorities = cast("Mapping[Key, PriorityClass]", self.mirror.objects("priorityclasses"))
+        known = {name: held for (_, name), held in priorities.items()}
         return replace(
             fleet,
-            quotas=self._quotas(),
+            quotas=self._quotas(known),
             namespaces={name: held for (_, name), held in namespaces.items()},
             volumes=self._volumes,
-            priorities={name: held for (_, name), held in priorities.items()},
+            priorities=known,
         )
 
     def _follow(self) -> None:
@@ -200,7 +202,7 @@ class Book:
             self._index.put_promises((0, uid, ""), by_job.get(uid, ()))
         self._under_way = set(by_job)
 
-    def _quotas(self) -> Quotas:
+    def _quotas(self, priorities: Priorities) -> Quotas:
         """What namespaces may still take, after pods that are promised and that no quota has counted yet."""
         held = cast("Mapping[Key, Quota]", self.mirror.objects("resourcequotas"))
         quotas = quotas_of((namespace, quota) for (namespace, _), quota in held.items())
@@ -214,7 +216,8 @@ class Book:
                 there[promise.job_uid, promise.attempt] -= 1
             else:
                 needs = taken_by(counted_as(promise.resource), promise.gpus, promise.needs, 1)
-                quotas = quotas_after(quotas, promise.namespace, needs)
+                traits = PodTraits(class_of(promise.priority_class, priorities), promise.resource == HOST_DEVICES)
+                quotas = quotas_after(quotas, promise.namespace, needs, traits)
         return quotas
 
     def _read_groups(self, node: Node) -> tuple[DeviceGroup, ...]:

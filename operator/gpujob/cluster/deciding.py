@@ -161,4 +161,5 @@ class Deciding:
                 gpus,
                 choice.needs,
                 pool.fabric.resources if pool.fabric and len(choice.nodes) > 1 else (),
+                decision.demand.priority_class,
             )

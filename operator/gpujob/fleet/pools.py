@@ -20,8 +20,9 @@ from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
-from gpujob.fleet.priorities import Priorities
-from gpujob.fleet.quota import Quotas, counted_as, quotas_after, taken_by
+from gpujob.fleet.priorities import Priorities, class_of
+from gpujob.fleet.quota import Quota, Quotas, counted_as, quotas_after, taken_by
+from gpujob.fleet.quota_scopes import PodTraits
 from gpujob.fleet.request import DeviceRequest
 from gpujob.fleet.reserving import reserved, unnamed_reserved, with_ahead, without_ahead
 from gpujob.fleet.silicon import Silicon
@@ -264,11 +265,30 @@ class Fleet:
         near = nearest(_head(word), heads)
         return heads[near] if near is not None else None
 
-    def reserve(self, chosen: Pool, gpus: int, needs: Resources, nodes: Sequence[str], namespace: str = "") -> Fleet:
+    def pod_traits(self, priority_class: str | None, pool: Pool) -> PodTraits:
+        """What quotas ask of a pod with this PriorityClass on a pool; pods with the host's devices avoid each other in all
+        namespaces."""
+        return PodTraits(class_of(priority_class, self.priorities), pool.host_devices)
+
+    def quotas_for(self, namespace: str, priority_class: str | None, pool: Pool) -> tuple[Quota, ...]:
+        """The quotas that count such a pod."""
+        traits = self.pod_traits(priority_class, pool)
+        return tuple(quota for quota in self.quotas.get(namespace, ()) if quota.counts(traits))
+
+    def reserve(
+        self,
+        chosen: Pool,
+        gpus: int,
+        needs: Resources,
+        nodes: Sequence[str],
+        namespace: str = "",
+        priority_class: str | None = None,
+    ) -> Fleet:
         """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
         if namespace in self.quotas:
             taken = taken_by(chosen.counted_as, gpus, needs, len(nodes))
-            rest = replace(self, quotas=quotas_after(self.quotas, namespace, taken))
+            traits = self.pod_traits(priority_class, chosen)
+            rest = replace(self, quotas=quotas_after(self.quotas, namespace, taken, traits))
             return rest.reserve(chosen, gpus, needs, nodes)
         if not all(nodes):
             return replace(self, pools=tuple(

@@ -33,9 +33,17 @@ def read_priority(raw: Mapping[str, Any]) -> PriorityClass:
     return PriorityClass(str(table(raw, "metadata").get("name"))[:253], value, raw.get("globalDefault") is True)
 
 
+def class_of(name: str | None, known: Priorities) -> str:
+    """The class that a pod gets: the one that the job names, else the cluster's default; empty where there is neither."""
+    if name is not None:
+        return name
+    defaults = (each for each in known.values() if each.default)
+    # Of several defaults Kubernetes takes the lowest.
+    lowest = min(defaults, key=lambda each: (each.value, each.name), default=None)
+    return lowest.name if lowest else ""
+
+
 def priority_of(name: str | None, known: Priorities) -> int:
     """The value of a class, of the cluster's default where a job names none; 0 where there is neither."""
-    if name is not None:
-        return known[name].value if name in known else 0
-    # Of several defaults Kubernetes takes the lowest.
-    return min((each.value for each in known.values() if each.default), default=0)
+    held = known.get(class_of(name, known))
+    return held.value if held else 0

@@ -1,7 +1,6 @@
 """What a namespace may still take: its ResourceQuotas, read before a job is placed rather than told by pods that never come.
 
-Only quotas that count our pods are read: those without scopes, or with scopes that hold for every pod of a job (a pod
-without a deadline that asks for resources). Figures are counts, millicores and bytes.
+Only quotas whose scopes hold for the pods of a job count (`quota_scopes`). Figures are counts, millicores and bytes.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from typing import Any, Final
 from gpujob.errors import BadQuantity
 from gpujob.finding import Cores, Finding, Size
 from gpujob.fleet.objects import Resources
+from gpujob.fleet.quota_scopes import PodTraits, Scope, hold, read_scopes
 from gpujob.quantity import parse_bytes, parse_millicores
 from gpujob.untrusted import one_line, table
 from gpujob.vocabulary import Reason
 
-SCOPES: Final = frozenset({"NotTerminating", "NotBestEffort"})
-"""Scopes that hold for each pod of a job."""
+OF_OTHER_OBJECTS: Final = ("count/jobs.batch", ".deviceclass.resource.k8s.io/devices")
+"""How names of what no pod takes end: a quota with scopes counts pods alone."""
 
 Quotas = Mapping[str, tuple["Quota", ...]]
 """The quotas of each namespace that has some."""
@@ -33,6 +33,11 @@ class Quota:
     left: Mapping[str, int] = field(hash=False)
     unread: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Resources whose figures are no quantities, with what is written there: what they allow, nobody knows."""
+    scopes: tuple[Scope, ...] = ()
+
+    def counts(self, pod: PodTraits) -> bool | None:
+        """Whether such a pod is counted; None where nobody knows."""
+        return hold(self.scopes, pod)
 
     def after(self, needs: Mapping[str, int]) -> Quota:
         """The quota after somebody took this much."""
@@ -40,19 +45,20 @@ class Quota:
 
 
 def read_quota(raw: Mapping[str, Any]) -> Quota:
-    """The quota of a ResourceQuota object; one that does not count the pods of jobs limits nothing."""
+    """The quota of a ResourceQuota object."""
     spec, status = table(raw, "spec"), table(raw, "status")
-    scopes = spec.get("scopes")
-    if spec.get("scopeSelector") or (isinstance(scopes, list) and not {str(scope) for scope in scopes} <= SCOPES):
-        return Quota(str(table(raw, "metadata").get("name", "")), {}, {})
+    scopes = read_scopes(spec)
     unread: dict[str, str] = {}
     hard = _amounts(table(status, "hard") or table(spec, "hard"), unread)
     used = _amounts(table(status, "used"), unread)
+    if scopes:
+        hard = {name: amount for name, amount in hard.items() if not name.endswith(OF_OTHER_OBJECTS)}
     return Quota(
         str(table(raw, "metadata").get("name", "")),
         hard,
         {name: amount - used.get(name, 0) for name, amount in hard.items()},
         unread,
+        scopes,
     )
 
 
@@ -82,11 +88,12 @@ def taken_by(counted: str, gpus: int, needs: Resources, pods: int) -> dict[str, 
     return {key: amount * pods for key, amount in each.items()} | {"count/jobs.batch": 1}
 
 
-def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int]) -> Quotas:
-    """The quotas after a gang of this namespace was promised what it needs."""
+def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: PodTraits) -> Quotas:
+    """The quotas after a gang of such pods of this namespace was promised what it needs."""
     if namespace not in quotas:
         return quotas
-    return {**quotas, namespace: tuple(quota.after(needs) for quota in quotas[namespace])}
+    after = (quota.after(needs) if quota.counts(pod) else quota for quota in quotas[namespace])
+    return {**quotas, namespace: tuple(after)}
 
 
 def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding | None, bool]:

@@ -28,6 +28,8 @@ class Promise:
     """Which pod of its gang it is, for pods that wait for any node."""
     others: tuple[tuple[str, int], ...] = ()
     """Devices that are no GPUs: of the pool's fabric."""
+    priority_class: str | None = None
+    """The PriorityClass that the pod names."""
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -53,10 +55,23 @@ def promises_of(
     gpus: int,
     needs: Resources,
     others: Iterable[tuple[str, int]] = (),
+    priority_class: str | None = None,
 ) -> tuple[Promise, ...]:
     """A promise for each pod of a gang; nodes without names are any nodes of the pool."""
     return tuple(
-        Promise(job_uid, node, resource, gpus, needs, attempt, namespace, pool, 0 if node else index, tuple(others))
+        Promise(
+            job_uid,
+            node,
+            resource,
+            gpus,
+            needs,
+            attempt,
+            namespace,
+            pool,
+            0 if node else index,
+            tuple(others),
+            priority_class,
+        )
         for index, node in enumerate(nodes)
     )
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.catalog.throughput import Speed
-from gpujob.finding import Finding
+from gpujob.finding import Finding, listed
 from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import image_rules, ranking, rules
@@ -111,7 +111,7 @@ class _Sized:
         room: Room,
     ) -> None:
         self._demand, self._pool, self._catalog, self._speed = demand, pool, catalog, speed
-        self._unknown = _unknown_to_the_fleet(demand, fleet)
+        self._unknown = (*_unknown_to_the_fleet(demand, fleet), *_quota_unchecked(demand, pool, fleet))
         self._room = room
         self._price = ranking.job_price(demand, pool, room)
         over, forever = _over_quota(demand, pool, room, fleet)
@@ -172,7 +172,8 @@ def _over_quota(demand: Demand, pool: Pool, room: Room, fleet: Fleet) -> tuple[F
     if demand.namespace not in fleet.quotas or any(finding.reason not in MISCONFIGURING for finding in room.never):
         return (), ()
     needs = quota.taken_by(pool.counted_as, demand.gpus_per_node, room.needs, demand.nodes)
-    finding, never = quota.refusal(fleet.quotas[demand.namespace], needs)
+    quotas = fleet.quotas_for(demand.namespace, demand.priority_class, pool)
+    finding, never = quota.refusal(quotas, needs)
     if finding is None:
         return (), ()
     return ((), (finding,)) if never else ((finding,), ())
@@ -187,6 +188,19 @@ def _unknown_to_the_fleet(demand: Demand, fleet: Fleet) -> Findings:
     if demand.unread:
         found += (Finding(Reason.INVALID_SPEC, "{}", (demand.unread,)),)
     return found
+
+
+def _quota_unchecked(demand: Demand, pool: Pool, fleet: Fleet) -> Findings:
+    """That nobody knows whether a quota counts the job's pods."""
+    if demand.namespace not in fleet.quotas:
+        return ()
+    traits = fleet.pod_traits(demand.priority_class, pool)
+    for each in fleet.quotas[demand.namespace]:
+        if each.counts(traits) is None:
+            unknown = listed(str(scope) for scope in each.scopes if scope.holds(traits) is None)
+            sentence = "ResourceQuota {} has the scope {}, of which nothing is known here: what it leaves is unchecked"
+            return (Finding(Reason.QUOTA_UNCHECKED, sentence, (each.name, unknown)),)
+    return ()
 
 
 def _doubts(demand: Demand, pool: Pool, image: Image, room: Room, of_image: Findings) -> Iterator[Finding]:

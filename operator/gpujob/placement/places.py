@@ -108,9 +108,10 @@ class Wanted:
         """What the namespace's quotas say of the gang's GPUs alone, and whether they never allow them."""
         if self.demand.namespace not in self.fleet.quotas:
             return None, False
+        # Of pools with the host's devices no other kind is counted as they are.
         if pool.counted_as not in self._allowed:
-            gpus = {pool.counted_as: self.gang.gpus}
-            self._allowed[pool.counted_as] = quota.refusal(self.fleet.quotas[self.demand.namespace], gpus)
+            quotas = self.fleet.quotas_for(self.demand.namespace, self.demand.priority_class, pool)
+            self._allowed[pool.counted_as] = quota.refusal(quotas, {pool.counted_as: self.gang.gpus})
         return self._allowed[pool.counted_as]
 
     def first_refusal(self, pool: Pool) -> Finding | None:

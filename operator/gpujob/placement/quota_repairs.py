@@ -23,7 +23,7 @@ _OF_PODS: Final = {
 def within_quota(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """What the namespace's quotas allow of each of the things that they count."""
     gang, resource = candidate.gang, candidate.pool.counted_as
-    for quota in fleet.quotas.get(demand.namespace, ()):
+    for quota in fleet.quotas_for(demand.namespace, demand.priority_class, candidate.pool):
         for name, most in quota.hard.items():
             attribute = _OF_PODS.get(name)
             if attribute is not None and most // gang.nodes > 0:

@@ -147,7 +147,12 @@ class _Desk:
             chosen = choice.candidate
             of_profile[place_of(chosen)] += 1
             self._fleet = self._fleet.reserve(
-                chosen.pool, chosen.gang.gpus_per_node, choice.needs, choice.nodes, job.namespace
+                chosen.pool,
+                chosen.gang.gpus_per_node,
+                choice.needs,
+                choice.nodes,
+                job.namespace,
+                job.demand.priority_class,
             )
         return Placing(job, answer)
 

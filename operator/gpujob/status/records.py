@@ -68,6 +68,7 @@ class ChildRecord:
     hint: Hint
     others: tuple[tuple[str, int], ...] = ()
     """Devices that are no GPUs, for each pod."""
+    priority_class: str | None = None
     created: str = ""
     ended: str = ""
     """Complete, Failed or nothing."""
@@ -89,7 +90,16 @@ class ChildRecord:
         # Pods that wait for nodes to be added are pinned to none.
         nodes = self.nodes or ("",) * min(self.pods, MOST_PODS)
         return promises_of(
-            self.owner_uid, self.attempt, self.namespace, nodes, pool, self.resource, self.gpus, self.needs, self.others
+            self.owner_uid,
+            self.attempt,
+            self.namespace,
+            nodes,
+            pool,
+            self.resource,
+            self.gpus,
+            self.needs,
+            self.others,
+            self.priority_class,
         )
 
 
@@ -176,6 +186,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         gpus=device[1],
         needs=use.needs,
         others=tuple(sorted(use.others.items())),
+        priority_class=str(pod["priorityClassName"])[:253] if pod.get("priorityClassName") else None,
         hint=_hint(annotations.get(Annotation.PLACEMENT)),
         created=str(metadata.get("creationTimestamp", "")),
         ended=str(end.get("type", "")),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from builders import ANY_IMAGES, H100, demand, fleet, node
 
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.quota import counted_as, quotas_of, read_quota, refusal, taken_by
+from gpujob.fleet.quota_scopes import PodTraits
+from gpujob.placement import explain
 from gpujob.quantity import GI
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.vocabulary import Reason, Verdict
 
 NEEDS = taken_by(counted_as("amd.com/gpu"), 8, Resources(96_000, 512 * GI, 20 * GI, 1), 2)
 
@@ -53,19 +59,100 @@ def test_a_quota_that_never_fits_is_told_before_one_that_will() -> None:
     assert said(waits, quota("b", hard={"pods": "1"})) == ("ResourceQuota b: pods needs 2, 1 left of 1", True)
 
 
+def term(scope: Any, operator: Any = "Exists", *values: Any) -> dict[str, Any]:
+    return {"scopeSelector": {"matchExpressions": [{"scopeName": scope, "operator": operator, "values": list(values)}]}}
+
+
 @pytest.mark.parametrize(
-    ("spec", "counts"),
+    ("spec", "without_class", "high"),
     [
-        ({}, True),
-        ({"scopes": ["NotTerminating"]}, True),
-        ({"scopes": ["NotBestEffort", "NotTerminating"]}, True),
-        ({"scopes": ["Terminating"]}, False),
-        ({"scopes": ["BestEffort"]}, False),
-        ({"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Exists"}]}}, False),
+        ({}, True, True),
+        ({"scopes": ["NotTerminating"]}, True, True),
+        ({"scopes": ["NotBestEffort", "NotTerminating"]}, True, True),
+        ({"scopes": ["NotBestEffort", "Terminating"]}, False, False),
+        ({"scopes": ["BestEffort"]}, False, False),
+        ({"scopes": ["PriorityClass"]}, False, True),
+        ({"scopes": ["VolumeAttributesClass"]}, False, False),
+        ({"scopes": ["CrossNamespacePodAffinity"]}, False, False),
+        (term("PriorityClass"), False, True),
+        (term("PriorityClass", "DoesNotExist"), True, False),
+        (term("PriorityClass", "In", "high", "other"), False, True),
+        (term("PriorityClass", "In", "other"), False, False),
+        (term("PriorityClass", "NotIn", "high"), True, False),
+        (term("PriorityClass", "NotIn", "other"), True, True),
+        (term("NotTerminating"), True, True),
+        # All must hold.
+        ({"scopes": ["NotTerminating"], **term("PriorityClass", "In", "high")}, False, True),
+        ({"scopes": ["Terminating"], **term("Weather")}, False, False),
+        # Nothing is known of these.
+        ({"scopes": ["Weather"]}, None, None),
+        (term("Weather"), None, None),
+        (term("PriorityClass", "Like", "h"), None, None),
+        (term("NotTerminating", "In", "x"), None, None),
+        ({"scopes": [7]}, None, None),
+        ({"scopes": "NotTerminating"}, True, True),
+        ({"scopes": {"NotTerminating": True}}, None, None),
+        ({"scopeSelector": {"matchExpressions": "all"}}, None, None),
+        ({"scopeSelector": {"matchExpressions": [[]]}}, None, None),
     ],
-)
-def test_only_quotas_that_count_the_pods_of_jobs_are_read(spec: dict[str, Any], counts: bool) -> None:
-    assert bool(said(quota(hard={"pods": "0"}, **spec))[0]) is counts
+)  # fmt: skip
+def test_which_pods_of_jobs_a_quota_counts(spec: dict[str, Any], without_class: bool | None, high: bool | None) -> None:
+    read = read_quota(quota(hard={"pods": "0"}, **spec))
+    assert (read.counts(PodTraits()), read.counts(PodTraits("high"))) == (without_class, high)
+
+
+def test_pods_that_avoid_those_of_other_namespaces_are_counted_by_the_scope_for_it() -> None:
+    read = read_quota(quota(hard={"pods": "0"}, scopes=["CrossNamespacePodAffinity"]))
+    assert read.counts(PodTraits(across_namespaces=True)) is True
+
+
+def test_a_quota_with_scopes_counts_pods_alone() -> None:
+    jobs = {"count/jobs.batch": "0", "gpu.deviceclass.resource.k8s.io/devices": "0"}
+    assert said(quota(hard=jobs))[0] == "ResourceQuota q: count/jobs.batch needs 1, 0 left of 0"
+    assert said(quota(hard=jobs, scopes=["NotTerminating"])) == ("", False)
+
+
+def high_quota(**hard: str) -> dict[str, Any]:
+    named = quota("for-high", hard=hard, **term("PriorityClass", "In", "high"))
+    return named | {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "for-high", "namespace": "team"}}
+
+
+HIGH: dict[str, Any] = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "high"},
+    "value": 100,
+}
+
+
+def placed(*objects: dict[str, Any], classes: Iterable[str | None] = ("high", "high", None)) -> list[str]:
+    """What becomes of jobs of one GPU with these classes, in the order of their priority."""
+    asked = [demand(**({"priorityClassName": each} if each else {})) for each in classes]
+    jobs = [Waiting(str(number), "", wish, namespace="team") for number, wish in enumerate(asked)]
+    known = fleet(node("n", H100), *objects, catalog=ANY_IMAGES)
+    return [explain.reason(each.decision).value for each in place_all(jobs, known, ANY_IMAGES)]
+
+
+def test_a_quota_for_a_class_limits_the_jobs_of_that_class_alone() -> None:
+    limit = high_quota(**{"requests.nvidia.com/gpu": "1"})
+    assert placed(HIGH, limit) == ["Placed", "QuotaExceeded", "Placed"]
+
+
+def test_the_cluster_s_default_class_counts_where_a_job_names_none() -> None:
+    limit = high_quota(**{"requests.nvidia.com/gpu": "1"})
+    assert placed(HIGH | {"globalDefault": True}, limit, classes=[None, None]) == ["Placed", "QuotaExceeded"]
+    assert placed(HIGH, limit, classes=[None, None]) == ["Placed", "Placed"]
+
+
+def test_a_scope_that_nobody_knows_is_a_doubt_and_no_refusal() -> None:
+    odd = quota(hard={"pods": "0"}, scopes=["Weather"]) | {"apiVersion": "v1", "kind": "ResourceQuota"}
+    odd["metadata"] = {"name": "odd", "namespace": "team"}
+    known = fleet(node("n", H100), odd, catalog=ANY_IMAGES)
+    (found,) = place_all([Waiting("u", "", demand(), namespace="team")], known, ANY_IMAGES)
+    assert found.verdict is found.decision.verdict is Verdict.PLACED
+    assert [
+        doubt.message for doubt in found.decision.candidates[0].doubts if doubt.reason is Reason.QUOTA_UNCHECKED
+    ] == ["ResourceQuota odd has the scope Weather, of which nothing is known here: what it leaves is unchecked"]
 
 
 @pytest.mark.parametrize(
