@@ -152,6 +152,12 @@ def device_class(name: str, expression: str, resource: str | None = None) -> Obj
     return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
 
 
+def taint_rule(name: str, effect: str = "NoSchedule", **selector: str) -> Object:
+    """A DeviceTaintRule of the devices that a selector matches."""
+    spec = {"deviceSelector": selector, "taint": {"key": "example.com/broken", "value": "yes", "effect": effect}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec}
+
+
 def gpupool(name: str, labels: Mapping[str, str], created: str = "2026-01-01T00:00:00Z", **spec: Any) -> Object:
     """An admin's GPUPool that claims the nodes with these labels."""
     return {

@@ -315,6 +315,7 @@ class Reason(StrEnum):
     CORDONED = "Cordoned"
     NO_ALLOCATABLE = "NoAllocatable"
     WAITING_FOR_DEVICES = "WaitingForDevices"
+    DEVICE_TAINTED = "DeviceTainted"
     NOT_ENOUGH_FREE = "NotEnoughFree"
     FRAGMENTED = "Fragmented"
     QUEUED_BEHIND = "QueuedBehind"

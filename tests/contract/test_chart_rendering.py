@@ -327,6 +327,7 @@ OPERATOR_MAY = {
     ("node.k8s.io", "runtimeclasses"): {"list", "watch"},
     ("scheduling.k8s.io", "priorityclasses"): {"list", "watch"},
     ("resource.k8s.io", "deviceclasses"): {"list", "watch"},
+    ("resource.k8s.io", "devicetaintrules"): {"list", "watch"},
     ("resource.k8s.io", "resourceclaims"): {"list", "watch"},
     ("resource.k8s.io", "resourceclaimtemplates"): {"create", "get"},
     ("resource.k8s.io", "resourceslices"): {"list", "watch"},

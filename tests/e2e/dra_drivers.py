@@ -9,7 +9,7 @@ from tests.e2e.cluster import eventually, pretended_nodes
 from tests.e2e.conftest import MADE_BY, ready_nodes
 
 DRA = "/apis/resource.k8s.io/v1"
-SLICES, CLASSES = f"{DRA}/resourceslices", f"{DRA}/deviceclasses"
+SLICES, CLASSES, TAINT_RULES = f"{DRA}/resourceslices", f"{DRA}/deviceclasses", f"{DRA}/devicetaintrules"
 CLAIMS, TEMPLATES = DRA + "/namespaces/{}/resourceclaims", DRA + "/namespaces/{}/resourceclaimtemplates"
 NVIDIA, AMD = "gpu.nvidia.com", "gpu.amd.com"
 
@@ -69,6 +69,15 @@ class Drivers:
         """A DeviceClass."""
         spec: Object = {"selectors": [{"cel": {"expression": expression}}]}
         self._make(CLASSES, "DeviceClass", name, spec | ({"extendedResourceName": resource} if resource else {}))
+
+    def taint(self, name: str, **selector: str) -> None:
+        """A DeviceTaintRule that keeps pods off the devices that match."""
+        taint = {"key": "example.com/broken", "effect": "NoSchedule"}
+        self._make(TAINT_RULES, "DeviceTaintRule", name, {"deviceSelector": selector, "taint": taint})
+
+    def untaint(self, name: str) -> None:
+        """Takes a DeviceTaintRule back."""
+        self.api.delete(TAINT_RULES, name)
 
     def _make(self, path: str, kind: str, name: str, spec: Object) -> None:
         self._create(path, {"apiVersion": DRA[6:], "kind": kind, "metadata": {"name": name}, "spec": spec})

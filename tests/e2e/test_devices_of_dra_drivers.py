@@ -137,3 +137,19 @@ def test_slices_of_a_card_and_sick_devices(
     drivers.publish(node, NVIDIA, device("mig-0", MIG), device("mig-1", MIG), generation=2)
     crew.until("second", "Running")
     assert allocated(api, crew.namespace) == ["mig-0", "mig-1"]
+
+
+def test_devices_that_an_admin_taints_are_not_free(
+    operator: OperatorProcess, api: ApiServer, drivers: Drivers, crew: Team
+) -> None:
+    node = drivers.node("tainted")
+    drivers.device_class(NVIDIA, WHOLE, "nvidia.com/gpu")
+    drivers.taint(f"{node}-broken", pool=node, device="gpu-0")
+    drivers.publish(node, NVIDIA, device("gpu-0", H100), device("gpu-1", H100))
+    # As soon as the operator knows of the devices it knows that one of them is tainted.
+    crew.submit("both", gpusPerNode=2)
+    crew.until("both", "Queued")
+    assert "1 of 2 are free" in crew.status("both")["candidates"][0]["message"]
+    drivers.untaint(f"{node}-broken")
+    crew.until("both", "Running")
+    assert allocated(api, crew.namespace) == ["gpu-0", "gpu-1"]

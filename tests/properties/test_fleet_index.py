@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import Object, device_class, gpupool, node, pod, resource_claim, resource_slice
+from builders import Object, device_class, gpupool, node, pod, resource_claim, resource_slice, taint_rule
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -13,6 +13,7 @@ from worlds import admin_pools, good_nodes, odd_nodes
 from gpujob.api.manifest import read_gpupool
 from gpujob.catalog.load import load_catalog
 from gpujob.fleet.claims import AdminPool, admin_pool
+from gpujob.fleet.device_taints import read_rule
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.index import FleetIndex
@@ -70,6 +71,8 @@ def pods(draw: st.DrawFn) -> tuple[tuple[str, str], Object]:
     if draw(st.booleans()):
         labels = {Label.JOB_UID: draw(st.sampled_from(JOBS)), Label.ATTEMPT: draw(st.sampled_from(["1", "2"]))}
         found["metadata"]["labels"] = labels
+    if draw(st.booleans()):
+        found["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": f"c{draw(st.integers(0, 3))}"}
     return ("default", name), found
 
 
@@ -97,7 +100,10 @@ DEVICES = {"gpu.nvidia.com": (H100, {**H100, "productName": "NVIDIA A100-SXM4-80
 def of_dra(draw: st.DrawFn) -> Object:
     """A slice, a claim or a class."""
     driver, on = draw(st.sampled_from(sorted(DEVICES))), draw(names)
-    kind, number = draw(st.sampled_from(["slice", "claim", "class"])), draw(st.integers(0, 3))
+    kind, number = draw(st.sampled_from(["slice", "claim", "class", "rule"])), draw(st.integers(0, 3))
+    if kind == "rule":
+        selector = draw(st.sampled_from([{}, {"driver": driver}, {"pool": on}, {"device": "d0"}]))
+        return taint_rule(f"r{number}", draw(st.sampled_from(["NoSchedule", "None"])), **selector)
     if kind == "class":
         resource = draw(st.sampled_from([None, "nvidia.com/gpu", "amd.com/gpu"]))
         return device_class(driver, f"device.driver == '{driver}'", resource)
@@ -141,11 +147,16 @@ class Fleets(RuleBasedStateMachine):
             "ResourceSlice": (self.inventory.put_slice, read_slice),
             "ResourceClaim": (self.inventory.put_claim, read_claim),
             "DeviceClass": (self.inventory.put_class, read_class),
+            "DeviceTaintRule": (self.inventory.put_rule, read_rule),
         }[kind]
+        of_kind = (found["metadata"].get("namespace", ""), found["metadata"]["name"])
         self.dra.pop(key, None)
         if not gone:
             self.dra[key] = found
-        put(key, None if gone else read(found))  # type: ignore[operator]
+        put(of_kind, None if gone else read(found))  # type: ignore[operator]
+        self.follow_claims()
+
+    def follow_claims(self) -> None:
         for name in self.inventory.take_touched() & self.nodes.keys():
             self.index.put_node(self.nodes[name], self.groups(self.nodes[name]))
         self.index.put_claimed(self.inventory.take_recounted())
@@ -167,11 +178,15 @@ class Fleets(RuleBasedStateMachine):
     def put_pod(self, found: tuple[tuple[str, str], Object]) -> None:
         self.pods[found[0]] = read_pod(found[1])
         self.index.put_pod(found[0], self.pods[found[0]])
+        self.inventory.put_pod(found[0], self.pods[found[0]])
+        self.follow_claims()
 
     @rule(number=st.integers(0, 5))
     def drop_pod(self, number: int) -> None:
         self.pods.pop(("default", f"p{number}"), None)
         self.index.put_pod(("default", f"p{number}"), None)
+        self.inventory.put_pod(("default", f"p{number}"), None)
+        self.follow_claims()
 
     @rule(found=gpupools)
     def put_pools(self, found: list[Object]) -> None:
@@ -195,7 +210,7 @@ class Fleets(RuleBasedStateMachine):
         kept = self.index.fleet(classes)
         read = read_fleet(
             self.nodes.values(), self.pods.values(), CATALOG, self.admins, classes, told.values(),
-            inventory=read_inventory(self.dra.values()),
+            inventory=read_inventory(self.dra.values(), self.pods.values()),
         )  # fmt: skip
         assert kept == read
         for one, other in zip(kept.pools, read.pools, strict=True):

@@ -15,7 +15,7 @@ from gpujob.cli.printing import as_yaml, say
 from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet.handlers import read_handlers
 from gpujob.fleet.namespaces import ENFORCE
-from gpujob.fleet.objects import DEVICE_FILES, TERMINAL_PHASES
+from gpujob.fleet.objects import DEVICE_FILES, EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.slices import EXTENDED_CLAIM, KINDS
 from gpujob.fleet.volumes import ZONES, read_tie
 from gpujob.untrusted import Table, table, tables
@@ -125,6 +125,7 @@ def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     if not spec.get("nodeName") or status.get("phase") in TERMINAL_PHASES:
         return None
     labels = _present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT)
+    claim = table(status, EXTENDED_STATUS)
     agent = [{"kind": "DaemonSet"} for owner in tables(metadata, "ownerReferences") if owner.get("kind") == "DaemonSet"]
     files = [volume for volume in map(_device_file, tables(spec, "volumes")) if volume]
     return _object(
@@ -142,7 +143,9 @@ def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
             containers=[_container(container) for container in tables(spec, "containers")],
             overhead=_amounts(table(spec, "overhead")),
         ),
-        status=_present(status, "phase"),
+        status=_filled(
+            phase=status.get("phase"), extendedResourceClaimStatus=_present(claim, "resourceClaimName") or None
+        ),
     )
 
 

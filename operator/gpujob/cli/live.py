@@ -38,6 +38,9 @@ EXTRAS: Final = (
 )
 DRA: Final = ("resourceslices", "resourceclaims", "deviceclasses")
 DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+TAINT_RULES: Final = "devicetaintrules"
+TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
+"""The kind is younger than its group: a version that is served may lack it."""
 HOLDING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Pods that take something from a node."""
 
@@ -123,7 +126,10 @@ class LiveCluster:
             group = {}
         served = {entry.get("version") for entry in tables(group if isinstance(group, dict) else {}, "versions")}
         version = next((version for version in DRA_VERSIONS if version in served), None)
-        return [self._if_allowed(f"/apis/resource.k8s.io/{version}/{kind}") for kind in DRA] if version else []
+        found = [self._if_allowed(f"/apis/resource.k8s.io/{version}/{kind}") for kind in DRA] if version else []
+        paths = (f"/apis/resource.k8s.io/{each}/{TAINT_RULES}" for each in TAINT_RULE_VERSIONS if each in served)
+        rules = next((path for path in paths if connection.get(f"{path}?limit=1")[0] != 404), None)
+        return [*found, self._if_allowed(rules)] if rules else found
 
     def _if_allowed(self, path: str) -> dict[str, Any]:
         try:

@@ -17,6 +17,7 @@ from gpujob.cluster.mirror import Key, Mirror
 from gpujob.cluster.newcomers import Newcomers
 from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.claims import AdminPool
+from gpujob.fleet.device_taints import TaintRule
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.index import FleetIndex
@@ -48,6 +49,7 @@ FLEET_KINDS = (
     "resourceslices",
     "resourceclaims",
     "deviceclasses",
+    "devicetaintrules",
     "persistentvolumeclaims",
     "persistentvolumes",
     "priorityclasses",
@@ -165,6 +167,7 @@ class Book:
         for key in moved.get("pods", ()):
             pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
             self._index.put_pod(key, pod.use if pod else None)
+            self._inventory.put_pod(key, pod.use if pod else None)
         for key in moved.get("jobs", ()):
             child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
             # A placement under way whose child is here already is one promise, not two: the child's counts.
@@ -184,6 +187,8 @@ class Book:
             self._inventory.put_claim(key, cast("Claim | None", self.mirror.objects("resourceclaims").get(key)))
         for key in moved.get("deviceclasses", ()):
             self._inventory.put_class(key, cast("DeviceClass | None", self.mirror.objects("deviceclasses").get(key)))
+        for key in moved.get("devicetaintrules", ()):
+            self._inventory.put_rule(key, cast("TaintRule | None", self.mirror.objects("devicetaintrules").get(key)))
         self._unread |= self._inventory.take_touched()
         self._index.put_claimed(self._inventory.take_recounted())
 

@@ -13,6 +13,7 @@ from gpujob.cluster.mirror import Kind
 from gpujob.cluster.resources import Resource
 from gpujob.errors import BadInput
 from gpujob.fleet.claims import AdminPool, admin_pool
+from gpujob.fleet.device_taints import read_rule
 from gpujob.fleet.handlers import read_handler
 from gpujob.fleet.held import held_pool
 from gpujob.fleet.namespaces import read_namespace
@@ -41,6 +42,7 @@ NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
 SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
 CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
 DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
+TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", namespaced=False)
 GPUJOBS: Final = Resource(GROUP, VERSION, "gpujobs")
 GPUPOOLS: Final = Resource(GROUP, VERSION, "gpupools", namespaced=False)
 PROFILES: Final = Resource(GROUP, VERSION, "gpujobprofiles")
@@ -49,6 +51,9 @@ GPURUNTIMES: Final = Resource(GROUP, VERSION, "gpuruntimes", namespaced=False)
 
 DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Versions of resource.k8s.io that are read, the newest first: Kubernetes 1.34, 1.33, 1.32. Before, there is none."""
+
+TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
+"""Versions of DeviceTaintRule that are read: Kubernetes 1.37, 1.36, 1.33."""
 
 
 def claim_templates(body: Mapping[str, Any]) -> Resource:
@@ -143,6 +148,7 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
         Kind("resourceslices", SLICES, {}, _any(read_slice), DRA_VERSIONS),
         Kind("resourceclaims", CLAIMS, {}, _any(read_claim), DRA_VERSIONS),
         Kind("deviceclasses", DEVICE_CLASSES, {}, _any(read_class), DRA_VERSIONS),
+        Kind("devicetaintrules", TAINT_RULES, {}, _any(read_rule), TAINT_RULE_VERSIONS),
     )
 
 

@@ -172,12 +172,22 @@ class _Follower:
             group = {}
         self.heard()
         served = {str(entry.get("version")) for entry in tables(group, "versions")}
-        version = next((version for version in kind.versions if version in served), None)
-        if version is None:
-            self.mirror.nothing(kind.key)
+        for version in kind.versions:
+            if version in served and await self.is_in(version):
+                self.path = replace(kind.resource, version=version).path()
+                return True
+        self.mirror.nothing(kind.key)
+        return False
+
+    async def is_in(self, version: str) -> bool:
+        """Whether a version of the group has the kind: a kind may be younger than its group."""
+        resource = self.kind.resource
+        try:
+            found = await self.client.get(f"/apis/{resource.group}/{version}")
+        except NotFound:
             return False
-        self.path = replace(kind.resource, version=version).path()
-        return True
+        self.heard()
+        return any(entry.get("name") == resource.plural for entry in tables(found, "resources"))
 
     async def list_all(self) -> str:
         """Replaces the kind by a fresh list; gives its version."""

@@ -46,6 +46,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "ResourceSlice": "resource.k8s.io",
     "ResourceClaim": "resource.k8s.io",
     "DeviceClass": "resource.k8s.io",
+    "DeviceTaintRule": "resource.k8s.io",
     "GPUPool": GROUP,
     "GPURuntime": GROUP,
     "GPUJobProfile": GROUP,
@@ -105,7 +106,7 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
         fleet = published.fleet_of(objects.all_pools, catalog, objects.runtime_classes)
     else:
         admin_pools = [*map(admin_pool, objects.admin_pools), *objects.held_pools]
-        inventory = read_inventory(objects.others) if objects.others else None
+        inventory = read_inventory(objects.others, objects.pods) if objects.others else None
         fleet = read_fleet(
             objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes, inventory=inventory
         )

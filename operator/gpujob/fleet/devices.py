@@ -59,6 +59,8 @@ class DeviceGroup:
     """Devices of claims that stand for a resource's name, by the pod's uid: counted with the pod while it is there."""
     request: DeviceRequest | None = None
     """How a ResourceClaim asks for them, where a DRA driver offers them."""
+    taint: str = ""
+    """The taint of a DRA driver's devices that keeps pods away, if some have one."""
     silicon: Silicon | None = None
     """Where other resources of the node offer the same cards: what a pod takes of one is gone from the others."""
 

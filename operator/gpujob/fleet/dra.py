@@ -132,12 +132,30 @@ def _group(node: Node, offer: _Offer, inventory: Inventory, catalog: Catalog) ->
     if not offer.resource and offer.request is None:
         facts = replace(facts, problem=_without_class(offer.first, inventory), unnamed=False)
     healthy = sum(device.healthy for device in offer.devices)
+    facts, taint = replace(facts, doubts=(*facts.doubts, *_tainted(node, offer))), _taint(offer)
     lent = _lent(offer, inventory)
     return DeviceGroup(
         node, origin, offer.name, facts, len(offer.devices), healthy,
         held=healthy - _free(offer.devices, inventory, node.name) - sum(count for _, count in lent),
-        lent=lent, request=offer.request,
+        lent=lent, request=offer.request, taint=taint,
     )  # fmt: skip
+
+
+def _taint(offer: _Offer) -> str:
+    """The first taint that keeps pods away from some of the devices."""
+    return next((device.taint for device in offer.devices if device.taint), "")
+
+
+def _tainted(node: Node, offer: _Offer) -> tuple[Finding, ...]:
+    """That some of the devices are not free, since they are tainted."""
+    tainted = sum(bool(device.taint) for device in offer.devices)
+    if not 0 < tainted < len(offer.devices):
+        return ()
+    sentence = (
+        "{} of {} devices of node {} {} the device taint {} (ResourceSlice or DeviceTaintRule) and no pod gets them"
+    )
+    numbers = (tainted, len(offer.devices), node.name, "has" if tainted == 1 else "have", _taint(offer))
+    return (Finding(Reason.DEVICE_TAINTED, sentence, numbers),)
 
 
 def _facts(node: Node, offer: _Offer, instance_type: str, catalog: Catalog) -> DeviceFacts:

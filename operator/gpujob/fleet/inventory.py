@@ -11,6 +11,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from gpujob.fleet.device_taints import TaintRule, read_rule
+from gpujob.fleet.objects import Pod
 from gpujob.fleet.slices import (
     Claim,
     DeviceClass,
@@ -39,6 +41,10 @@ class Inventory:
         self._claims: dict[Hashable, Claim] = {}
         self._holders: dict[Key, dict[Hashable, Claim]] = defaultdict(dict)
         self._classes: dict[Hashable, DeviceClass] = {}
+        self._rules: dict[Hashable, TaintRule] = {}
+        self._as_read: dict[Hashable, Claim] = {}
+        self._named: dict[Hashable, dict[Hashable, str]] = defaultdict(dict)
+        self._claim_of: dict[Hashable, Hashable] = {}
         self._touched: set[str] = set()
         self._recounted: set[str] = set()
         self.classes: tuple[DeviceClass, ...] = ()
@@ -61,6 +67,33 @@ class Inventory:
 
     def put_claim(self, key: Hashable, found: Claim | None) -> None:
         """Takes a ResourceClaim, new or changed; None when it is gone."""
+        if found is None:
+            self._as_read.pop(key, None)
+        else:
+            self._as_read[key] = found
+        self._hold(key, self._as_named(key, found))
+
+    def put_pod(self, key: Hashable, pod: Pod | None) -> None:
+        """Takes a pod, new or changed; None when it is gone. Its status may name the claim of what it asks by name."""
+        before = self._claim_of.pop(key, None)
+        after = (pod.namespace, pod.extended_claim) if pod is not None and pod.extended_claim else None
+        if before is not None:
+            del self._named[before][key]
+        if pod is not None and after is not None:
+            self._claim_of[key], self._named[after][key] = after, pod.uid
+        if before is not None and not self._named[before]:
+            del self._named[before]
+        for claim in {before, after} - {None}:
+            if claim in self._as_read:
+                self._hold(claim, self._as_named(claim, self._as_read[claim]))
+
+    def _as_named(self, key: Hashable, claim: Claim | None) -> Claim | None:
+        """A claim that a pod's status names is counted with that pod, whatever its own annotation says."""
+        if claim is None or key not in self._named or claim.extended or not claim.devices:
+            return claim
+        return replace(claim, extended=True, pods=claim.pods or (min(self._named[key].values()),))
+
+    def _hold(self, key: Hashable, found: Claim | None) -> None:
         before = self._claims.pop(key, None)
         if before is not None:
             self._count(before, -1)
@@ -84,6 +117,14 @@ class Inventory:
             self._classes[key] = found
         self.classes = tuple(sorted(self._classes.values(), key=lambda one: one.name))
         self._touched |= self._pools_on.keys()
+
+    def put_rule(self, key: Hashable, found: TaintRule | None) -> None:
+        """Takes a DeviceTaintRule, new or changed; None when it is gone or keeps nobody away."""
+        before = self._rules.pop(key, None)
+        if found is not None:
+            self._rules[key] = found
+        if found != before:
+            self._touched |= self._pools_on.keys()
 
     def take_touched(self) -> set[str]:
         """The nodes whose devices, or what is held of them, changed since the last call."""
@@ -131,7 +172,13 @@ class Inventory:
     def devices(self, node: str) -> tuple[SliceDevice, ...]:
         """The devices of a node, in the order of driver, pool and name."""
         pools = sorted(self._pools_on.get(node, ()))
-        return tuple(device for pool in pools for device in self._current[pool][node])
+        found = (device for pool in pools for device in self._current[pool][node])
+        return tuple(map(self._ruled, found)) if self._rules else tuple(found)
+
+    def _ruled(self, device: SliceDevice) -> SliceDevice:
+        """A device with the taint that a rule gives it."""
+        taints = sorted(rule.taint for rule in self._rules.values() if rule.matches(device.key))
+        return replace(device, healthy=False, taint=device.taint or taints[0]) if taints else device
 
     def holders(self, device: SliceDevice) -> Iterable[Claim]:
         """The claims to which a device is allocated."""
@@ -154,9 +201,13 @@ def _by_key(entry: tuple[Hashable, Slice]) -> str:
     return str(entry[0])
 
 
-def read_inventory(objects: Iterable[Table]) -> Inventory:
-    """The inventory that these objects make; those of other kinds are passed over, nothing raises."""
+def read_inventory(objects: Iterable[Table], pods: Iterable[Pod] = ()) -> Inventory:
+    """The inventory that these objects make, with what pods say of their claims; other kinds are passed over, nothing
+    raises."""
     inventory = Inventory()
+    for pod in pods:
+        if pod.extended_claim:
+            inventory.put_pod((pod.namespace, pod.name), pod)
     for item in objects:
         kind, metadata = item.get("kind"), table(item, "metadata")
         key = (str(metadata.get("namespace", "")), str(metadata.get("name")))
@@ -166,4 +217,6 @@ def read_inventory(objects: Iterable[Table]) -> Inventory:
             inventory.put_claim(key, read_claim(item))
         elif kind == "DeviceClass":
             inventory.put_class(key, read_class(item))
+        elif kind == "DeviceTaintRule":
+            inventory.put_rule(key, read_rule(item))
     return inventory

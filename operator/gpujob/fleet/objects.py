@@ -30,6 +30,8 @@ HOST_DEVICES: Final = f"{GROUP}/host-devices"
 """What stands for the devices of a node whose device files pods mount; no node lists it."""
 DEVICE_FILES: Final = ("/dev/kfd", "/dev/dri", "/dev/nvidia")
 """How the paths of device files of GPUs begin on a host."""
+EXTENDED_STATUS: Final = "extendedResourceClaimStatus"
+"""Where a pod's status names that claim (Kubernetes 1.34)."""
 USUAL_LENGTH: Final = 24
 """Letters of a quantity that is remembered once it is read."""
 
@@ -136,6 +138,8 @@ class Pod:
     attempt: int = 0
     others: Mapping[str, int] = field(default_factory=dict)
     """Devices that are no GPUs, by resource."""
+    extended_claim: str = ""
+    """The ResourceClaim that the scheduler made for what the pod asks by the names of resources; empty where none."""
     unread: tuple[str, ...] = ()
 
 
@@ -203,6 +207,9 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         devices=devices,
         attempt=whole_number(labels.get(Label.ATTEMPT)) or 0,
         others=others,
+        extended_claim=str(table(status, EXTENDED_STATUS).get("resourceClaimName") or "")[:253]
+        if EXTENDED_STATUS in status
+        else "",
         unread=tuple(dict.fromkeys(unread)) if unread else (),
     )
 

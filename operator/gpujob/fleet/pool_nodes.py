@@ -70,6 +70,9 @@ def _unready(group: DeviceGroup) -> Finding | None:
     hindrance = upkeep.hindrance(node.labels, group.facts.vendor)
     if hindrance:
         return Finding(Reason.NOT_READY, "node {}: {}", (node.name, hindrance))
+    if group.healthy == 0 and group.taint:
+        sentence = "the devices of node {} have the device taint {} (ResourceSlice or DeviceTaintRule)"
+        return Finding(Reason.DEVICE_TAINTED, sentence, (node.name, group.taint))
     if group.healthy == 0:
         of = f" of {group.total}" if group.total else ""
         return Finding(Reason.NO_ALLOCATABLE, "node {} shows 0{} devices as allocatable", (node.name, of))

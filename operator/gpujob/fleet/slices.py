@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpujob.errors import BadQuantity
+from gpujob.fleet.device_taints import taint_of
 from gpujob.quantity import parse_bytes, parse_count
 from gpujob.untrusted import Table, table, tables
 
-KINDS: Final = ("ResourceSlice", "ResourceClaim", "DeviceClass")
+KINDS: Final = ("ResourceSlice", "ResourceClaim", "DeviceClass", "DeviceTaintRule")
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of the claim that the scheduler makes for a pod that asks for an extended resource in its limits."""
 
-KEEPING_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 MOST: Final = 10_000
 """Devices of one slice that are read."""
 
@@ -45,6 +45,8 @@ class SliceDevice:
     healthy: bool = True
     counters: tuple[tuple[str, str, int], ...] = ()
     """What it takes of counters that it shares with other devices of one card: set, counter, amount."""
+    taint: str = ""
+    """The taint that keeps pods away: such a device is not healthy."""
 
     @property
     def driver(self) -> str:
@@ -157,10 +159,10 @@ def _devices(spec: Table) -> Iterator[SliceDevice]:
         name, node = raw.get("name"), body.get("nodeName") or spec.get("nodeName")
         if not isinstance(name, str) or not isinstance(node, str):
             continue
-        sick = any(taint.get("effect") in KEEPING_AWAY for taint in tables(body, "taints"))
+        taint = taint_of(body)
         yield SliceDevice(
-            (driver, pool, name), node, _attributes(body, driver), _memory(body, driver), not sick,
-            tuple(_counters(body)),
+            (driver, pool, name), node, _attributes(body, driver), _memory(body, driver), not taint,
+            tuple(_counters(body)), taint,
         )  # fmt: skip
 
 

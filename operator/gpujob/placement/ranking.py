@@ -24,7 +24,13 @@ ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURE
 _ORDER: Final = {outcome: index for index, outcome in enumerate(ORDER)}
 
 SILENT_DOUBTS: Final = frozenset(
-    {Reason.RUNS_AS_ROOT, Reason.BF16_EMULATED, Reason.OVERRIDE_NOT_SET, Reason.SHARDING_ASSUMED}
+    {
+        Reason.RUNS_AS_ROOT,
+        Reason.BF16_EMULATED,
+        Reason.OVERRIDE_NOT_SET,
+        Reason.SHARDING_ASSUMED,
+        Reason.DEVICE_TAINTED,
+    }
 )
 """Doubts that are shown but do not rank a candidate lower."""
 

@@ -397,6 +397,16 @@ def group(*versions: str) -> Step:
     return answer
 
 
+def having(*plurals: str) -> Step:
+    """The answer to which kinds a version of a group has."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        resources = [{"name": plural, "kind": "Any", "verbs": ["list", "watch"]} for plural in plurals]
+        return web.json_response({"kind": "APIResourceList", "resources": resources})
+
+    return answer
+
+
 MAYBE = Kind("pods", Resource("resource.k8s.io", "v1", "pods"), {}, versions=("v1", "v1beta2", "v1beta1"))
 
 
@@ -406,16 +416,25 @@ MAYBE = Kind("pods", Resource("resource.k8s.io", "v1", "pods"), {}, versions=("v
 async def test_of_a_kind_that_may_be_missing_the_newest_known_version_is_followed(
     served: list[str], followed: str
 ) -> None:
-    world = World([group(*served), page(10, pod("a", 1))], [], MAYBE)
+    world = World([group(*served), having("pods", "pods/status"), page(10, pod("a", 1))], [], MAYBE)
     await world.until_at_rest()
-    paths = [request.path for request in world.asked]
-    assert paths == ["/apis/resource.k8s.io", *[f"/apis/resource.k8s.io/{followed}/pods"] * 2]
+    group_path, version_path, *paths = [request.path for request in world.asked]
+    assert (group_path, version_path) == ("/apis/resource.k8s.io", f"/apis/resource.k8s.io/{followed}")
+    assert paths == [f"/apis/resource.k8s.io/{followed}/pods"] * 2
+    assert world.names == {"a"}
+
+
+@pytest.mark.parametrize("newest", [having("claims"), having(), refuses(404)])
+async def test_a_version_without_the_kind_is_passed_over(newest: Step) -> None:
+    world = World([group("v1", "v1beta2"), newest, having("pods"), page(10, pod("a", 1))], [], MAYBE)
+    await world.until_at_rest()
+    assert world.asked[-1].path == "/apis/resource.k8s.io/v1beta2/pods"
     assert world.names == {"a"}
 
 
 @pytest.mark.parametrize("missing", [group(), group("v1alpha3")])
 async def test_a_kind_that_the_server_lacks_has_no_objects_and_is_asked_for_now_and_then(missing: Step) -> None:
-    world = World([missing, missing, group("v1"), page(10, pod("a", 1))], [], MAYBE)
+    world = World([missing, missing, group("v1"), having("pods"), page(10, pod("a", 1))], [], MAYBE)
     seen: list[tuple[bool, set[str]]] = []
     sleep = world.sleep
 
@@ -432,7 +451,8 @@ async def test_a_kind_that_the_server_lacks_has_no_objects_and_is_asked_for_now_
 
 
 async def test_a_version_that_goes_away_is_replaced_by_another() -> None:
-    world = World([group("v1beta1"), page(10, pod("a", 1)), group("v1"), page(12, pod("b", 11))], [refuses(404)], MAYBE)
+    first = [group("v1beta1"), having("pods"), page(10, pod("a", 1))]
+    world = World([*first, group("v1"), having("pods"), page(12, pod("b", 11))], [refuses(404)], MAYBE)
     await world.until_at_rest()
     assert world.asked[-1].path == "/apis/resource.k8s.io/v1/pods"
     assert world.names == {"b"}

@@ -21,14 +21,17 @@ from builders import (
     pool_of,
     resource_claim,
     resource_slice,
+    taint_rule,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.fleet.cluster_file import read_cluster
+from gpujob.fleet.device_taints import read_rule
 from gpujob.fleet.inventory import read_inventory
 from gpujob.fleet.request import DeviceRequest, request_for
 from gpujob.fleet.slices import read_class, read_slice
+from gpujob.placement import explain, ranking
 from gpujob.quantity import parse_bytes as parse
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.vocabulary import Outcome, Reason, Verdict
@@ -197,12 +200,92 @@ def test_the_claim_of_an_extended_resource_is_counted_once() -> None:
     assert pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, asking, claim, left_behind), "n").free == 4
 
 
+def test_a_claim_that_a_pod_s_status_names_is_counted_with_the_pod() -> None:
+    """The scheduler writes both: the status of the pod, and an annotation of the claim that others can take away."""
+    asking = pod("p", "n", {GPU: 3})
+    asking["metadata"]["namespace"] = "default"
+    asking["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "c", "requestMappings": []}
+    claim = resource_claim("c", NVIDIA, "n", "gpu-0", "gpu-1", "gpu-2", pod_uid="uid-of-p")
+    assert pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, asking, claim), "n").free == 5
+    other = resource_claim("d", NVIDIA, "n", "gpu-3", pod_uid="uid-of-p")
+    assert pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, asking, claim, other), "n").free == 4
+
+
+def test_devices_of_a_class_asked_for_by_its_own_name_are_taken() -> None:
+    """Each class has a resource name without any field of it; no node and no class lists that."""
+    asking = pod("p", "n", {f"deviceclass.resource.kubernetes.io/{NVIDIA}": 2})
+    claim = resource_claim("c", NVIDIA, "n", "gpu-0", "gpu-1", pod_uid="uid-of-p", extended=True)
+    assert pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, asking, claim), "n").free == 6
+
+
+@pytest.mark.parametrize("status", [None, [], {"resourceClaimName": None}, {"resourceClaimName": ["c"]}, {"x": 1}])
+def test_a_status_that_names_no_claim_changes_nothing(status: Any) -> None:
+    asking = pod("p", "n", {GPU: 3})
+    asking["status"]["extendedResourceClaimStatus"] = status
+    claim = resource_claim("c", NVIDIA, "n", "gpu-0", pod_uid="uid-of-p")
+    assert pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, asking, claim), "n").free == 4
+
+
 def test_tainted_devices_and_incomplete_pools_are_not_healthy() -> None:
     sick = resource_slice("n", NVIDIA, h100("gpu-0", taints=[{"key": "xid", "effect": "NoSchedule"}]), h100("gpu-1"))
     pool = pool_of(fleet(node("n"), sick, NVIDIA_CLASS), "n")
     assert (pool.total, pool.nodes[0].healthy, pool.free) == (2, 1, 1)
     partly = resource_slice("n", NVIDIA, h100("gpu-0"), resourceSliceCount=2)
     assert pool_of(fleet(node("n"), partly, NVIDIA_CLASS), "n").free == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "free"),
+    [
+        (taint_rule("r"), 0),
+        (taint_rule("r", "NoExecute"), 0),
+        (taint_rule("r", "None"), 2),
+        (taint_rule("r", "Sometimes"), 2),
+        (taint_rule("r", device="gpu-1"), 1),
+        (taint_rule("r", driver=NVIDIA, pool="n", device="gpu-1"), 1),
+        (taint_rule("r", driver=AMD), 2),
+        (taint_rule("r", pool="m"), 2),
+        (taint_rule("r") | {"spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}, 2),
+        (taint_rule("r") | {"spec": []}, 2),
+        (taint_rule("r", device=7), 0),  # type: ignore[arg-type]
+        # Which of the devices an expression means, nobody here can say: none of them is taken for free.
+        (taint_rule("r", selectors=[{"cel": {"expression": "x"}}]), 0),  # type: ignore[arg-type]
+    ],
+)
+def test_devices_that_a_rule_taints_are_not_free(rule: Object, free: int) -> None:
+    both = resource_slice("n", NVIDIA, h100("gpu-0"), h100("gpu-1"))
+    pool = pool_of(fleet(node("n"), both, NVIDIA_CLASS, rule), "n")
+    assert (pool.total, pool.free) == (2, free)
+
+
+def test_a_taint_of_devices_is_told_and_ranks_no_pool_lower() -> None:
+    sick = resource_slice("n", NVIDIA, h100("gpu-0", taints=[{"key": "xid", "effect": "NoSchedule"}]), h100("gpu-1"))
+    found = decision(node("n"), sick, NVIDIA_CLASS)
+    (doubt,) = [doubt for doubt in found.candidates[0].doubts if doubt.reason is Reason.DEVICE_TAINTED]
+    assert doubt.message == (
+        "1 of 2 devices of node n has the device taint xid:NoSchedule (ResourceSlice or DeviceTaintRule) and no pod gets them"
+    )
+    assert ranking.telling([doubt]) == 0
+    every = decision(node("n"), sick, NVIDIA_CLASS, taint_rule("all"))
+    assert (every.verdict, explain.reason(every)) == (Verdict.WAITING, Reason.DEVICE_TAINTED)
+    assert explain.summary(every).endswith(
+        "the devices of node n have the device taint xid:NoSchedule (ResourceSlice or DeviceTaintRule)"
+    )
+
+
+def test_a_rule_that_comes_and_goes_touches_the_nodes_with_devices() -> None:
+    inventory = read_inventory([resource_slice("n", NVIDIA, h100("gpu-0"))])
+    inventory.take_touched()
+    rule = read_rule(taint_rule("r"))
+    for found, touched, healthy in (
+        (rule, {"n"}, False),
+        (rule, set(), False),
+        (None, {"n"}, True),
+        (None, set(), True),
+    ):
+        inventory.put_rule(("", "r"), found)
+        assert inventory.take_touched() == touched
+        assert [device.healthy for device in inventory.devices("n")] == [healthy]
 
 
 def test_only_the_newest_generation_of_a_pool_counts() -> None:
