@@ -19,8 +19,9 @@ import pytest
 from gpujob.cluster.api_errors import AlreadyExists, Conflict, NotFound
 from gpujob.cluster.client import ApiClient
 from gpujob.cluster.connection import Connection, connection_from_kubeconfig
+from gpujob.cluster.identity import Key
 from gpujob.cluster.leader import LEASES, Leadership, LeaseTimings
-from gpujob.cluster.mirror import Key, Kind, Mirror
+from gpujob.cluster.mirror import Kind, Mirror
 from gpujob.cluster.pace import Patience
 from gpujob.cluster.resources import Resource
 from gpujob.cluster.watch import DEAD_AFTER, Timings, WatchHealth, mirror_all

@@ -13,7 +13,8 @@ from worlds import admin_pools, cut_nodes, odd_nodes
 
 from gpujob.catalog.load import load_catalog
 from gpujob.fleet.devices import groups_of
-from gpujob.fleet.objects import Node, read_node
+from gpujob.fleet.manifests import read_node
+from gpujob.fleet.objects import Node
 from gpujob.vocabulary import DeviceKind, Outcome
 
 CATALOG: Final = load_catalog()

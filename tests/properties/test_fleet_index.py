@@ -18,7 +18,8 @@ from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.index import FleetIndex
 from gpujob.fleet.inventory import Inventory, read_inventory
-from gpujob.fleet.objects import Node, Pod, Resources, read_node, read_pod
+from gpujob.fleet.manifests import read_node, read_pod
+from gpujob.fleet.objects import Node, Pod, Resources
 from gpujob.fleet.read import read_fleet
 from gpujob.fleet.slices import read_claim, read_class, read_slice
 from gpujob.fleet.usage import Promise

@@ -4,9 +4,9 @@ Everything is a row of data/*.yaml with its source and the day it was checked; n
 asks what a label means (`Catalog.by_device_id`, `by_product`, ...), placement what runs where
 (`architecture.runs_on`, `versions.satisfies`, `Catalog.runtimes`) and what it costs (`price_of`, `indicative_price`).
 
-Reading order: `records` (the rows and the catalog), `identity` and `pricelist` (its lookups), `consistency` (when a
-runtime contradicts itself), `versions` and `architecture` (comparisons), `rows` (text to records), `load` (files to a
-catalog).
+Reading order: `records` (the rows and the catalog; `runtime` and `models` are rows with more to say), `identity`
+and `pricelist` (its lookups), `consistency` (when a runtime contradicts itself), `versions` and `architecture`
+(comparisons), `rows` (text to records), `load` (files to a catalog).
 
 **What a runtime's feature means.** A runtime has a feature when the package is present in that image, or can be
 installed there from published wheels built for exactly its backend's version (CUDA 13.0, ROCm 7.2); compilers count

@@ -14,7 +14,7 @@ from gpujob.errors import CatalogInvalid
 from gpujob.vocabulary import Backend
 
 if TYPE_CHECKING:
-    from gpujob.catalog.records import Runtime
+    from gpujob.catalog.runtime import Runtime
 
 _BUILD: Final = re.compile(r"(cu|rocm)([0-9][0-9.]*)", re.IGNORECASE)
 _KINDS: Final = {Backend.CUDA: "compute capabilities such as 9.0", Backend.ROCM: "gfx architectures such as gfx942"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpujob.catalog.records import Runtime
+from gpujob.catalog.runtime import Runtime
 from gpujob.untrusted import one_line, table
 from gpujob.vocabulary import Backend
 

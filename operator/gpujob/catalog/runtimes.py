@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from gpujob.catalog import identity
 from gpujob.catalog.consistency import checked
-from gpujob.catalog.records import Runtime, runtime_of
 from gpujob.catalog.row import SOURCE_FIELDS, Row, Sources
+from gpujob.catalog.runtime import Runtime, runtime_of
 from gpujob.catalog.versions import release
 from gpujob.errors import CatalogInvalid
 from gpujob.quantity import parse_bytes

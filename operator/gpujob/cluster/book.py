@@ -11,9 +11,11 @@ from typing import Any, cast
 
 import structlog
 
-from gpujob.catalog.records import Catalog, Runtime
+from gpujob.catalog.records import Catalog
+from gpujob.catalog.runtime import Runtime
+from gpujob.cluster.identity import Key
 from gpujob.cluster.kinds import PoolRecord
-from gpujob.cluster.mirror import Key, Mirror
+from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.newcomers import Newcomers
 from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.claims import AdminPool

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpujob.api.manifest import read_gpupool, read_gpuruntime
 from gpujob.catalog.held import held_runtimes
-from gpujob.catalog.records import Runtime, runtime_of
+from gpujob.catalog.runtime import Runtime, runtime_of
 from gpujob.cluster.mirror import Kind
 from gpujob.cluster.resources import Resource
 from gpujob.errors import BadInput
@@ -16,8 +16,8 @@ from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.device_taints import read_rule
 from gpujob.fleet.handlers import read_handler
 from gpujob.fleet.held import held_pool
+from gpujob.fleet.manifests import read_node
 from gpujob.fleet.namespaces import read_namespace
-from gpujob.fleet.objects import read_node
 from gpujob.fleet.priorities import read_priority
 from gpujob.fleet.quota import read_quota
 from gpujob.fleet.slices import read_claim, read_class, read_slice

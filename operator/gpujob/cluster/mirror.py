@@ -12,25 +12,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
 
 import structlog
 
 from gpujob.cluster.api_errors import JsonObject
+from gpujob.cluster.identity import Identity, Key, MalformedObject, identify, is_newer, is_not_newer, version_number
 from gpujob.cluster.resources import Resource
+from gpujob.cluster.shelf import Refusal, Shelf, Slim, slimmed
 from gpujob.cluster.transport import Trim, untouched
 
-Key = tuple[str, str]  # (namespace, or "" for a cluster's own objects; name)
-Slim = Callable[[JsonObject], JsonObject]
-
 log = structlog.get_logger(__name__)
-
-
-class MalformedObject(ValueError):
-    """What was given is no Kubernetes object: no metadata, no name, or an event type that does not exist."""
 
 
 def whole(obj: JsonObject) -> JsonObject:
@@ -55,52 +49,13 @@ class Kind:
     trim: Trim = untouched
 
 
-class _Identity(NamedTuple):
-    key: Key
-    uid: str
-    version: int | None  # None: not a number, so nothing can be said about its age
-
-
-class _Tag(NamedTuple):
-    uid: str
-    version: int | None
-    written: bool  # the answer of our own write, not yet seen in a list or a watch
-
-
-def identify(obj: JsonObject) -> _Identity:
-    """Where an object belongs and how new it is; MalformedObject when it has no name."""
-    metadata = obj.get("metadata") if isinstance(obj, dict) else None
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
-        raise MalformedObject("an object without metadata.name")
-    key = (metadata.get("namespace") or "", name)
-    return _Identity(key, metadata.get("uid") or "", version_number(metadata.get("resourceVersion")))
-
-
-def version_number(text: object) -> int | None:
-    """A resourceVersion as a number, None when it is none."""
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else None
-
-
-def _not_newer(version: int | None, than: int | None) -> bool:
-    return version is not None and than is not None and version <= than
-
-
-def _newer(version: int | None, than: int | None) -> bool:
-    return version is not None and than is not None and version > than
-
-
-class _Refusal(NamedTuple):
-    reason: str
-
-
 class Listing:
     """A list as it comes in, page by page: objects are slimmed at once, so that no whole raw list is in memory."""
 
     def __init__(self, mirror: Mirror, kind: str) -> None:
         self._mirror, self._kind = mirror, kind
         self._slim = mirror.kinds[kind].slim
-        self.objects: dict[Key, tuple[_Identity, JsonObject | _Refusal]] = {}
+        self.objects: dict[Key, tuple[Identity, JsonObject | Refusal]] = {}
 
     def add(self, objects: Iterable[JsonObject]) -> None:
         """Takes one page."""
@@ -110,69 +65,11 @@ class Listing:
             except MalformedObject:
                 self._mirror.malformed[self._kind] += 1
                 continue
-            self.objects[identity.key] = (identity, _slimmed(self._slim, obj))
+            self.objects[identity.key] = (identity, slimmed(self._slim, obj))
 
     def commit(self, resource_version: str) -> None:
         """Replaces the kind by what was added; `resource_version` is the list's own."""
         self._mirror.replace_by(self._kind, self, resource_version)
-
-
-def _slimmed(slim: Slim, obj: JsonObject) -> JsonObject | _Refusal:
-    try:
-        return slim(obj)
-    except Exception as error:  # whatever an odd object does to a caller's function, the others must live
-        return _Refusal(f"{type(error).__name__}: {error}")
-
-
-class _Shelf:
-    """One kind's objects."""
-
-    __slots__ = ("dirty", "ended", "listed", "moved", "objects", "refused", "seen", "slim", "tags", "version")
-
-    def __init__(self, slim: Slim) -> None:
-        self.slim = slim
-        self.objects: dict[Key, JsonObject] = {}
-        self.refused: dict[Key, str] = {}
-        self.tags: dict[Key, _Tag] = {}
-        self.ended: dict[str, int] = {}  # uid of what we deleted -> lists that still showed it
-        self.seen: int | None = None
-        self.listed = False
-        self.version = 0
-        self.dirty: set[Key] = set()
-        self.moved: set[Key] = set()
-
-    def mark(self, key: Key) -> None:
-        self.version += 1
-        self.dirty.add(key)
-        self.moved.add(key)
-
-    def advance(self, version: int | None) -> None:
-        if self.seen is None or _newer(version, self.seen):
-            self.seen = version
-
-    def put(self, identity: _Identity, value: JsonObject | _Refusal, written: bool) -> bool:
-        """Whether the object was refused for the first time."""
-        key = identity.key
-        self.tags[key] = _Tag(identity.uid, identity.version, written)
-        if isinstance(value, _Refusal):
-            first = key not in self.refused
-            self.refused[key] = value.reason
-            if self.objects.pop(key, None) is not None:
-                self.mark(key)
-            return first
-        if self.refused:
-            self.refused.pop(key, None)
-        # An update of what `slim` leaves out (a heartbeat) is no change: it must wake nobody.
-        if self.objects.get(key) != value:
-            self.objects[key] = value
-            self.mark(key)
-        return False
-
-    def remove(self, key: Key) -> None:
-        del self.tags[key]
-        self.refused.pop(key, None)
-        if self.objects.pop(key, None) is not None:
-            self.mark(key)
 
 
 class Mirror:
@@ -183,7 +80,7 @@ class Mirror:
         self.changed = asyncio.Event()
         self.refusals: Counter[str] = Counter()
         self.malformed: Counter[str] = Counter()
-        self._shelves = {key: _Shelf(kind.slim) for key, kind in self.kinds.items()}
+        self._shelves = {key: Shelf(kind.slim) for key, kind in self.kinds.items()}
         self._views = {key: MappingProxyType(shelf.objects) for key, shelf in self._shelves.items()}
 
     # Reading
@@ -248,7 +145,7 @@ class Mirror:
         """`replace` by a list whose pages are in already."""
         shelf = self._shelves[kind]
         listed_at = version_number(resource_version)
-        if _newer(shelf.seen, listed_at):
+        if is_newer(shelf.seen, listed_at):
             # The store went back in time (restored from a backup): no version that we hold means anything any more.
             log.warning("resourceVersion went backwards, all that is held is dropped", kind=kind)
             shelf.tags = {key: tag._replace(written=False) for key, tag in shelf.tags.items()}
@@ -257,12 +154,12 @@ class Mirror:
         shelf.ended = {uid: lists + 1 for uid, lists in shelf.ended.items() if uid in uids and lists == 0}
         for identity, value in listing.objects.values():
             held = shelf.tags.get(identity.key)
-            ours_is_newer = held is not None and held.written and _newer(held.version, identity.version)
+            ours_is_newer = held is not None and held.written and is_newer(held.version, identity.version)
             if identity.uid not in shelf.ended and not ours_is_newer:
                 self._put(kind, shelf, identity, value, written=False)
         for key in shelf.tags.keys() - listing.objects.keys():
             tag = shelf.tags[key]
-            if not (tag.written and _newer(tag.version, listed_at)):
+            if not (tag.written and is_newer(tag.version, listed_at)):
                 shelf.remove(key)
         shelf.seen = listed_at
         if not shelf.listed:
@@ -282,9 +179,9 @@ class Mirror:
         elif event_type in {"ADDED", "MODIFIED"}:
             held = shelf.tags.get(identity.key)
             # Not newer whatever its uid: the echo of our own write, or the end of an object whose successor we made.
-            old = held is not None and _not_newer(identity.version, held.version)
+            old = held is not None and is_not_newer(identity.version, held.version)
             if not old and identity.uid not in shelf.ended:
-                self._put(kind, shelf, identity, _slimmed(shelf.slim, obj), written=False)
+                self._put(kind, shelf, identity, slimmed(shelf.slim, obj), written=False)
         else:
             raise MalformedObject(f"no event type {event_type!r}")
         shelf.advance(identity.version)
@@ -304,11 +201,11 @@ class Mirror:
         held = shelf.tags.get(identity.key)
         # At or before `seen` the watch has told it already, and perhaps the deletion that followed: a late answer
         # must not bring the dead back.
-        if identity.uid in shelf.ended or _not_newer(identity.version, shelf.seen):
+        if identity.uid in shelf.ended or is_not_newer(identity.version, shelf.seen):
             return
-        if held is not None and _not_newer(identity.version, held.version):
+        if held is not None and is_not_newer(identity.version, held.version):
             return
-        self._put(kind, shelf, identity, _slimmed(shelf.slim, obj), written=True)
+        self._put(kind, shelf, identity, slimmed(shelf.slim, obj), written=True)
         if shelf.dirty:
             self.changed.set()
 
@@ -332,18 +229,16 @@ class Mirror:
         if shelf.dirty:
             self.changed.set()
 
-    def _delete(self, shelf: _Shelf, key: Key, uid: str) -> bool:
+    def _delete(self, shelf: Shelf, key: Key, uid: str) -> bool:
         held = shelf.tags.get(key)
         if held is None or (uid and held.uid and held.uid != uid):
             return False
         shelf.remove(key)
         return True
 
-    def _put(
-        self, kind: str, shelf: _Shelf, identity: _Identity, value: JsonObject | _Refusal, *, written: bool
-    ) -> None:
+    def _put(self, kind: str, shelf: Shelf, identity: Identity, value: JsonObject | Refusal, *, written: bool) -> None:
         first = shelf.put(identity, value, written)
-        if isinstance(value, _Refusal):
+        if isinstance(value, Refusal):
             self.refusals[kind] += 1
             if first:
                 namespace, name = identity.key

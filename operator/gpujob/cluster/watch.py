@@ -33,7 +33,8 @@ from gpujob.cluster.api_errors import (
     error_from_status,
 )
 from gpujob.cluster.client import SILENT_AFTER, ApiClient
-from gpujob.cluster.mirror import Kind, MalformedObject, Mirror
+from gpujob.cluster.identity import MalformedObject
+from gpujob.cluster.mirror import Kind, Mirror
 from gpujob.cluster.pace import LONGEST_RETRY_DELAY, Clock
 from gpujob.cluster.transport import CONNECT_TIMEOUT
 from gpujob.untrusted import tables

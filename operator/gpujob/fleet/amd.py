@@ -1,8 +1,7 @@
 """AMD devices from the labels of AMD's node labeller, else from the instance type.
 
 Label forms: ROCm/k8s-device-plugin cmd/k8s-node-labeller (2026-08). `vram` is whole GiB for each Kubernetes device; there
-is no label for the gfx architecture, so the device id and the catalog say it. Labels are made once, when the labeller
-starts: the resource's name and its count are younger, and say of a partition what stale labels do not.
+is no label for the gfx architecture, so the device id and the catalog say it. What was made of a card is `amd_partitions`.
 """
 
 from __future__ import annotations
@@ -13,25 +12,18 @@ from typing import Final
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding, Size, listed
+from gpujob.fleet import amd_labels
 from gpujob.fleet.amd_labels import PREFIXES, AmdLabels
+from gpujob.fleet.amd_partitions import portion_of
 from gpujob.fleet.cloud import machine_maker
-from gpujob.fleet.facts import (
-    GIB,
-    LEAST_OF_WHOLE,
-    PARTS,
-    DeviceFacts,
-    devices_of_machine,
-    identified,
-    part_of_machine,
-    readable,
-)
+from gpujob.fleet.facts import GIB, DeviceFacts, identified, part_of_machine, readable
 from gpujob.fleet.objects import Labels, Node
 from gpujob.fleet.portion import Portion
 from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor, undersized
 from gpujob.untrusted import one_line, whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
-PLAIN: Final = "amd.com/gpu"
+PLAIN: Final = amd_labels.PLAIN
 NFD_DEVICE: Final = "feature.node.kubernetes.io/amd-gpu"
 NFD_MODEL: Final = f"{NFD_DEVICE}-"
 """Before a model (amd-gpu-mi300x): labels of the rule that the GPU operator gives to Node Feature Discovery."""
@@ -39,11 +31,6 @@ NFD_MODEL: Final = f"{NFD_DEVICE}-"
 MOST_OF_PROCESSOR_GRAPHICS: Final = 4 * GIB
 """Graphics inside a processor have no more memory of their own."""
 
-MOST_CARDS: Final = 16
-"""No machine has more cards of one kind; more devices are parts of cards."""
-
-_MODE: Final = re.compile(r"(spx|dpx|tpx|qpx|cpx)_nps[1248]")
-_PIECES: Final = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4}
 _PROCESSOR: Final = re.compile(r"ryzen|processor|athlon|epyc", re.IGNORECASE)
 
 
@@ -53,7 +40,7 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     models, problem = _models(labels, catalog)
     witnesses = [] if models or problem else _witnesses(node, labels, instance_type, catalog)
     accelerator = _worst(models) or (witnesses[0].accelerator if witnesses else None)
-    portion, doubts, wrong = _portion(node, labels, resource, instance_type, accelerator, catalog)
+    portion, doubts, wrong = portion_of(node, labels, resource, instance_type, accelerator, catalog)
     reported = _reported(labels, resource, portion, accelerator)
     portion = part_of_machine(portion, reported, instance_type, catalog)
     doubts += _sizes_differ(labels) if resource == PLAIN else ()
@@ -168,127 +155,6 @@ def _in_processor(labels: AmdLabels, reported: int | None) -> bool:
     return named and reported is not None and reported <= MOST_OF_PROCESSOR_GRAPHICS
 
 
-# --- what was made of a card
-
-_Found = tuple[Portion, tuple[Finding, ...], Finding | None]
-
-
-def _portion(
-    node: Node, labels: AmdLabels, resource: str, instance_type: str, accelerator: Accelerator | None, catalog: Catalog
-) -> _Found:
-    """What each device is: by its resource's name, the partition label, the numbers; with doubts and a problem."""
-    offered = max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
-    by_name = None if resource == PLAIN else resource.partition("/")[2].lower()
-    by_label = labels.mode()
-    mode = by_name or by_label
-    doubts = [] if len(labels.values("device-id")) < 2 else [_several(labels)]
-    if mode is None:
-        portion, problem = _by_number(labels, resource, offered, instance_type, accelerator, catalog)
-        if portion.pieces != 1:
-            doubts += [_stale(labels, resource, offered), _by_size(labels, resource, offered, accelerator)]
-        return portion, tuple(filter(None, doubts)), problem
-    if not _MODE.fullmatch(mode):
-        return (
-            Portion(DeviceKind.PARTITION, mode[:32], None),
-            (),
-            Finding(
-                Reason.DEVICE_UNKNOWN, "{} on this node is a partition of an unknown mode ({})", (resource, mode[:32])
-            ),
-        )
-    pieces = _pieces(mode, accelerator)
-    if by_name and by_label and by_name != by_label:
-        sentence = "resource {} and label {} contradict each other; the smaller memory is used"
-        doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (resource, by_label[:32])))
-    if by_label and not by_name and pieces and pieces > 1 and 0 < offered <= pieces:
-        sentence = (
-            "labels say {}, so {} devices of each card, and the device plugin offers {} in all: it may count cards"
-        )
-        doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (mode, pieces, offered)))
-    whole = mode.startswith("spx") and not (by_label or "").startswith(("dpx", "tpx", "qpx", "cpx"))
-    if whole:
-        return _whole(labels, resource, offered, instance_type, accelerator, catalog, tuple(filter(None, doubts)))
-    if mode.startswith("spx") and by_label:
-        # The labels still tell of partitions: until they are renewed, the smaller of the two.
-        mode, pieces = by_label, _pieces(by_label, accelerator)
-    return Portion(DeviceKind.PARTITION, mode, pieces), tuple(filter(None, doubts)), None
-
-
-def _whole(
-    labels: AmdLabels,
-    resource: str,
-    offered: int,
-    instance_type: str,
-    accelerator: Accelerator | None,
-    catalog: Catalog,
-    doubts: tuple[Finding, ...],
-) -> _Found:
-    """Devices that a label or name calls whole; the plugin may offer more than that leaves room for."""
-    if resource != PLAIN:
-        return Portion(stated=True), doubts, None
-    portion, problem = _by_number(labels, resource, offered, instance_type, accelerator, catalog)
-    if portion.pieces == 1:
-        return Portion(stated=True), doubts, problem
-    more = (_stale(labels, resource, offered), _by_size(labels, resource, offered, accelerator))
-    return portion, (*doubts, *filter(None, more)), problem
-
-
-def _by_number(
-    labels: AmdLabels,
-    resource: str,
-    offered: int,
-    instance_type: str,
-    accelerator: Accelerator | None,
-    catalog: Catalog,
-) -> tuple[Portion, Finding | None]:
-    """More devices than the labels or the cloud count are partitions: made after the labels, or never labelled.
-
-    So are devices with a part of the card's compute units, and more of them than any machine has cards.
-    """
-    machine = devices_of_machine(labels.labels, instance_type, catalog)
-    sized = machine if machine and not labels.count() else labels.count()
-    if not sized or offered <= sized:
-        parts = _parts(labels, offered, accelerator)
-        return (Portion(DeviceKind.PARTITION, "", parts) if parts > 1 else Portion()), None
-    pieces, rest = divmod(offered, sized)
-    if rest or pieces not in PARTS:
-        sentence = "{} shows {} devices where labels or instance type say {}; restart AMD's node labeller"
-        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, offered, sized))
-        return Portion(DeviceKind.PARTITION, "", None), problem
-    return Portion(DeviceKind.PARTITION, "", pieces), None
-
-
-def _parts(labels: AmdLabels, offered: int, accelerator: Accelerator | None) -> int:
-    """Into how many parts the cards are cut by what a device shows of itself; 1 where nothing tells of parts."""
-    if accelerator is None:
-        return 1
-    units = min((whole_number(text) or 0 for text in labels.values("cu-count")), default=0)
-    whole = accelerator.compute_units
-    if units and whole and units < whole and whole // units in PARTS:
-        return whole // units
-    # A memory label tells the size better than the most that a card can be cut into, unless it is that of whole cards.
-    whole_bytes, sizes = accelerator.card_bytes or 0, labels.sizes()
-    cut = not sizes or min(sizes) * LEAST_OF_WHOLE[1] >= whole_bytes * LEAST_OF_WHOLE[0]
-    return (accelerator.partitions or 1) if offered > MOST_CARDS and cut else 1
-
-
-def _by_size(labels: AmdLabels, resource: str, offered: int, accelerator: Accelerator | None) -> Finding | None:
-    """The doubt that partitions are told from the devices alone, by no label."""
-    parts = _parts(labels, offered, accelerator)
-    if accelerator is None or parts < 2:
-        return None
-    sentence = "{} devices of {} on one node, or their compute units, are parts of a card: taken as 1/{} of {} each"
-    return Finding(Reason.LABELS_CONTRADICT, sentence, (offered, resource, parts, accelerator.id))
-
-
-def _stale(labels: AmdLabels, resource: str, offered: int) -> Finding | None:
-    """The doubt that labels are older than the partitions; without labels there is nothing to contradict."""
-    labelled = labels.count()
-    if not labelled or labelled >= offered:
-        return None
-    sentence = "labels count {} devices and {} shows {}: partitions newer than the labels; restart AMD's node labeller"
-    return Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, resource, offered))
-
-
 def _sizes_differ(labels: AmdLabels) -> tuple[Finding, ...]:
     """The doubt that one model's labels name several sizes of memory."""
     sizes = sorted(labels.sizes())
@@ -296,17 +162,6 @@ def _sizes_differ(labels: AmdLabels) -> tuple[Finding, ...]:
         return ()
     sentence = "labels say {} and {} of memory for one device; the smaller is used; restart AMD's node labeller"
     return (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(sizes[0]), Size(sizes[-1]))),)
-
-
-def _several(labels: AmdLabels) -> Finding | None:
-    ids = labels.values("device-id")
-    sentence = "the node holds several models (device ids {}) and a pod gets any of them; the smallest one counts"
-    return Finding(Reason.MODELS_DIFFER, sentence, (listed(ids),)) if len(ids) > 1 else None
-
-
-def _pieces(mode: str, accelerator: Accelerator | None) -> int | None:
-    """Devices that a card becomes; CPX makes one of each compute die."""
-    return _PIECES.get(mode[:3]) or (accelerator.partitions if accelerator else None)
 
 
 def _reported(labels: AmdLabels, resource: str, portion: Portion, accelerator: Accelerator | None) -> int | None:

@@ -15,6 +15,8 @@ from gpujob.fleet.facts import GIB
 from gpujob.fleet.objects import Labels
 from gpujob.untrusted import whole_number
 
+PLAIN: Final = "amd.com/gpu"
+"""The resource of whole devices."""
 PREFIXES: Final = ("amd.com/gpu.", "beta.amd.com/gpu.")
 DOCUMENTED_MODE: Final = "amd.com/compute-memory-partition"
 """The partition's label by the labeller's documentation; its code writes amd.com/gpu.compute-memory-partition."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.held import held_runtimes
-from gpujob.catalog.records import Catalog, Runtime, runtime_of
+from gpujob.catalog.records import Catalog
+from gpujob.catalog.runtime import Runtime, runtime_of
 from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet import published, slices
 from gpujob.fleet.claims import AdminPool, admin_pool
@@ -21,8 +22,9 @@ from gpujob.fleet.documents import read_documents
 from gpujob.fleet.handlers import HandlerOf, read_handler
 from gpujob.fleet.held import held_pool, problem_of
 from gpujob.fleet.inventory import read_inventory
+from gpujob.fleet.manifests import read_node, read_pod
 from gpujob.fleet.namespaces import Namespace, read_namespace
-from gpujob.fleet.objects import Node, Pod, read_node, read_pod
+from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.priorities import Priorities, read_priority
 from gpujob.fleet.quota import Quotas, quotas_of, read_quota

@@ -8,7 +8,7 @@ from typing import Final
 from gpujob.finding import Finding
 from gpujob.fleet.claims import AdminPool, Provision
 from gpujob.fleet.objects import Labels, Resources
-from gpujob.fleet.pools import Growth, PoolNode
+from gpujob.fleet.pool_node import Growth, PoolNode
 from gpujob.quantity import GI
 from gpujob.vocabulary import Reason
 

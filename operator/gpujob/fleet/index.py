@@ -21,8 +21,9 @@ from gpujob.fleet.held import doubts_of_unclaimed
 from gpujob.fleet.hosted import hosted_groups
 from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
+from gpujob.fleet.pool_node import PoolNode
 from gpujob.fleet.pool_nodes import pool_nodes
-from gpujob.fleet.pools import Fleet, Pool, PoolNode
+from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.promised import Promised
 from gpujob.fleet.read import discovered_pool, with_awaited
 from gpujob.fleet.usage import Promise, Usage

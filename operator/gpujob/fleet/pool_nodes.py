@@ -9,7 +9,7 @@ from gpujob.fleet import upkeep
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.fabric import Fabric
 from gpujob.fleet.objects import HOST_DEVICES, Resources
-from gpujob.fleet.pools import PoolNode
+from gpujob.fleet.pool_node import PoolNode
 from gpujob.fleet.taints import is_passing
 from gpujob.fleet.usage import Usage
 from gpujob.vocabulary import Reason

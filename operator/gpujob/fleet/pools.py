@@ -15,9 +15,9 @@ from gpujob.finding import Finding
 from gpujob.fleet.ahead import Ahead, Taking
 from gpujob.fleet.fabric import Fabric
 from gpujob.fleet.handlers import Handler, HandlerOf
-from gpujob.fleet.image_mounts import UNTOLD, ImageMounts
 from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Resources, Selector, Taint
+from gpujob.fleet.pool_node import Growth, PoolNode
 from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.fleet.priorities import Priorities, class_of
@@ -25,7 +25,6 @@ from gpujob.fleet.quota import Quota, Quotas, counted_as, quotas_after, taken_by
 from gpujob.fleet.quota_scopes import PodTraits
 from gpujob.fleet.request import DeviceRequest
 from gpujob.fleet.reserving import reserved, unnamed_reserved, with_ahead, without_ahead
-from gpujob.fleet.silicon import Silicon
 from gpujob.fleet.stock import Stock
 from gpujob.fleet.taints import TOLERATED_KEYS
 from gpujob.fleet.volumes import NO_VOLUMES, Volumes
@@ -33,44 +32,6 @@ from gpujob.vocabulary import CapacityType, DeviceKind, Vendor
 
 CAPACITY_WORDS: Final = frozenset(kind.value.lower() for kind in CapacityType)
 """How names of discovered pools end."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolNode:
-    """One node of a pool: devices that it has, that are healthy and that are free, and its other free resources."""
-
-    name: str
-    total: int | None
-    healthy: int
-    free: int
-    allocatable: Resources
-    share_base: Resources
-    """Allocatable less what pods without GPUs of this resource take: what the GPUs' shares are cut from."""
-    left: Resources
-    taints: tuple[Taint, ...] = ()
-    unready: Finding | None = None
-    beside: int = 0
-    """Usable devices of the node's other resources, as so many of this one."""
-    coming: bool = False
-    """Whether an autoscaler would have to add the node first."""
-    links: int | None = None
-    """For how many pods of a gang the devices of the pool's fabric are free; None where the fabric has none."""
-    domain: str = ""
-    """Its place in the pool's fabric; empty where no label says it."""
-    image_mounts: ImageMounts = UNTOLD
-    """Whether it can mount an OCI image as a volume."""
-    handlers: frozenset[str] | None = None
-    """Names of the handlers that RuntimeClasses can ask for; None where nobody says."""
-    silicon: Silicon | None = None
-    """Where other resources of the node offer the same cards."""
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """What an autoscaler can add to a pool: nodes like this one, at most so many."""
-
-    template: PoolNode
-    count: int
 
 
 @dataclass(frozen=True)

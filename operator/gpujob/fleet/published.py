@@ -17,7 +17,8 @@ from gpujob.fleet.growth import UNCOUNTED, growth_of
 from gpujob.fleet.handlers import UNKNOWN, HandlerOf
 from gpujob.fleet.naming import plain_names_in
 from gpujob.fleet.objects import vendor_of
-from gpujob.fleet.pools import Fleet, Pool, PoolNode
+from gpujob.fleet.pool_node import PoolNode
+from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.portion import Portion
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.quantity import parse_bytes, parse_dollars

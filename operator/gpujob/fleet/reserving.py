@@ -11,7 +11,8 @@ from gpujob.fleet.ahead import Ahead, Taking
 from gpujob.fleet.objects import Resources
 
 if TYPE_CHECKING:
-    from gpujob.fleet.pools import Pool, PoolNode
+    from gpujob.fleet.pool_node import PoolNode
+    from gpujob.fleet.pools import Pool
 
 NOTHING: Final = Resources()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gpujob.fleet.objects import Resources, Taint
 
 if TYPE_CHECKING:
-    from gpujob.fleet.pools import PoolNode
+    from gpujob.fleet.pool_node import PoolNode
 
 Place = tuple[int, int, int, str, int]
 """How good a node is for one more pod, best first: taints that advise against it, free devices, free bytes, name."""

@@ -2,6 +2,7 @@
 
 Reading order: `demand` (a job with every default explicit), `sizing` (the GPUs that its model needs), `problems` (what is
 wrong in the job itself), `rules` (one for each reason), `capacity` (which nodes have room), `ranking`, `decide` (the
-Decision), `choose` (its choice alone, from the best of `places` on), `fixes` (the nearest change that
-would make an impossible job fit), `explain` (the same words for table, JSON, condition and event).
+Decision), `choose` (its choice alone, from the best of `places` on), `holding` and `turns` (what is held for a job that
+waits, and who goes first), `fixes` (the nearest change that would make an impossible job fit), `explain` (the same words
+for table, JSON, condition and event).
 """

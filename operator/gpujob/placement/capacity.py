@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from gpujob.finding import Finding, counted
 from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
-from gpujob.fleet.pools import Pool, PoolNode
+from gpujob.fleet.pool_node import PoolNode
+from gpujob.fleet.pools import Pool
 from gpujob.placement.demand import Demand, Gang
 from gpujob.placement.links import has_links, in_one_place, largest_place, place_of
 from gpujob.placement.node_rules import asked_of, disk_needed, largest_image, refusals

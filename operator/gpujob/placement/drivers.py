@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gpujob.catalog.records import Runtime
+from gpujob.catalog.runtime import Runtime
 from gpujob.catalog.versions import Release, at_least, release
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Pool

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpujob.catalog.architecture import OVERRIDE, may_pass_for, pretended, runs_on
-from gpujob.catalog.records import Runtime
+from gpujob.catalog.runtime import Runtime
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Pool
 from gpujob.placement.demand import Demand

@@ -12,7 +12,8 @@ from typing import Final
 
 from gpujob.finding import Finding
 from gpujob.fleet.objects import Resources
-from gpujob.fleet.pools import Pool, PoolNode
+from gpujob.fleet.pool_node import PoolNode
+from gpujob.fleet.pools import Pool
 from gpujob.placement.capacity import all_able
 from gpujob.placement.demand import Demand
 from gpujob.placement.links import in_one_place, place_of

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from gpujob.catalog.architecture import Fit, fit
-from gpujob.catalog.records import Catalog, Feature, Runtime
+from gpujob.catalog.records import Catalog, Feature
+from gpujob.catalog.runtime import Runtime
 from gpujob.catalog.versions import at_least, satisfies
 from gpujob.finding import Finding, listed
 from gpujob.fleet.pools import Pool

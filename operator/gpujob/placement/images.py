@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar, cast
 
-from gpujob.catalog.records import Catalog, Runtime
+from gpujob.catalog.records import Catalog
+from gpujob.catalog.runtime import Runtime
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Pool
 from gpujob.placement import image_rules

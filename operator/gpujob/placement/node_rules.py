@@ -6,7 +6,8 @@ from typing import Final
 
 from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
-from gpujob.fleet.pools import Pool, PoolNode
+from gpujob.fleet.pool_node import PoolNode
+from gpujob.fleet.pools import Pool
 from gpujob.placement.demand import Demand
 from gpujob.placement.shares import DEFAULT_STORAGE
 from gpujob.vocabulary import Reason

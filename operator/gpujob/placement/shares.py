@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpujob.fleet.objects import Resources
-from gpujob.fleet.pools import PoolNode
+from gpujob.fleet.pool_node import PoolNode
 from gpujob.placement.demand import Demand
 from gpujob.quantity import GI, MI
 

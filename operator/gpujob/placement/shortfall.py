@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpujob.finding import Cores, Finding, Need, Size, counted, listed
 from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Taint
-from gpujob.fleet.pools import Pool, PoolNode
+from gpujob.fleet.pool_node import PoolNode
+from gpujob.fleet.pools import Pool
 from gpujob.placement.demand import Demand
 from gpujob.placement.links import out_of_links, too_scattered
 from gpujob.placement.node_rules import asked_of, disk_needed, refusals

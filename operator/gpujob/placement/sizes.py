@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gpujob.catalog.records import Catalog
-from gpujob.fleet.pools import Fleet, Pool, PoolNode
+from gpujob.fleet.pool_node import PoolNode
+from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.capacity import able_nodes, with_coming
 from gpujob.placement.change import Proposal, proposed
 from gpujob.placement.decision import Candidate

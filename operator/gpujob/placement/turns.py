@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from gpujob.finding import Finding, counted
 from gpujob.fleet.ahead import Ahead
-from gpujob.fleet.pools import Pool, PoolNode
+from gpujob.fleet.pool_node import PoolNode
+from gpujob.fleet.pools import Pool
 from gpujob.placement.demand import Demand
 from gpujob.vocabulary import Reason
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from gpujob.catalog.records import Catalog, Runtime
+from gpujob.catalog.records import Catalog
+from gpujob.catalog.runtime import Runtime
 from gpujob.catalog.versions import Release, release
 from gpujob.fleet.pools import Fleet
 from gpujob.placement.change import Proposal, proposed

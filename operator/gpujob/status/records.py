@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpujob.api.gpujob_status import GPUJobStatus
-from gpujob.fleet.objects import MOST_DEVICES, Pod, Resources, read_pod
+from gpujob.fleet.manifests import read_pod
+from gpujob.fleet.objects import MOST_DEVICES, Pod, Resources
 from gpujob.fleet.usage import Promise, promises_of
 from gpujob.status.preflight import Check, read_check
 from gpujob.status.rendezvous import Missed, read_missed

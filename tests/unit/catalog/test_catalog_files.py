@@ -8,7 +8,8 @@ import pytest
 
 from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.catalog.load import load_catalog, read_catalog
-from gpujob.catalog.records import Catalog, runtime_of
+from gpujob.catalog.records import Catalog
+from gpujob.catalog.runtime import runtime_of
 from gpujob.errors import BadInput, CatalogInvalid
 from gpujob.vocabulary import Backend, CapacityType
 

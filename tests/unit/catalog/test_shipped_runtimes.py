@@ -13,7 +13,7 @@ import yaml
 from gpujob.api.gpuruntime import GPURuntimeSpec
 from gpujob.catalog.architecture import runs_on
 from gpujob.catalog.load import _TextLoader, load_catalog
-from gpujob.catalog.records import Runtime, runtime_of
+from gpujob.catalog.runtime import Runtime, runtime_of
 from gpujob.vocabulary import Backend
 
 CATALOG = load_catalog()

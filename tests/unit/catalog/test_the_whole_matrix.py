@@ -10,7 +10,8 @@ import pytest
 
 from gpujob.catalog.architecture import runs_on
 from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Accelerator, Runtime
+from gpujob.catalog.records import Accelerator
+from gpujob.catalog.runtime import Runtime
 from gpujob.catalog.versions import at_least
 from gpujob.vocabulary import Backend
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.mirror import Kind, MalformedObject, Mirror, version_number
+from gpujob.cluster.identity import MalformedObject, version_number
+from gpujob.cluster.mirror import Kind, Mirror
 from gpujob.cluster.resources import Resource
 
 PODS = Kind("pods", Resource("", "v1", "pods"))

@@ -10,7 +10,8 @@ from builders import H100, Object, node
 
 from gpujob.cluster.newcomers import Newcomers
 from gpujob.fleet.arriving import Arriving
-from gpujob.fleet.objects import Node, read_node
+from gpujob.fleet.manifests import read_node
+from gpujob.fleet.objects import Node
 from gpujob.status.patience import end_of_wait, still_arriving
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.cluster.kinds import mirrored, without_images
-from gpujob.fleet.objects import read_node
+from gpujob.fleet.manifests import read_node
 
 IMAGES = [
     {"names": ["registry.example/a@sha256:0", "registry.example/a:1"], "sizeBytes": 5},

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.fleet.cluster_file import read_cluster
-from gpujob.fleet.objects import Resources, read_node, read_pod, vendor_of
+from gpujob.fleet.manifests import read_node, read_pod
+from gpujob.fleet.objects import Resources, vendor_of
 from gpujob.vocabulary import Reason, Vendor
 
 GIB = 1024**3

@@ -27,7 +27,7 @@ from builders import (
 from gpujob.catalog.load import load_catalog
 from gpujob.fleet.devices import groups_of
 from gpujob.fleet.facts import DeviceFacts
-from gpujob.fleet.objects import read_node
+from gpujob.fleet.manifests import read_node
 from gpujob.vocabulary import Reason, Vendor
 
 MIB = 1024**2

@@ -9,7 +9,8 @@ import pytest
 from builders import A100, H100, L4, MI210, MI300X, Object, fleet, gpupool, node, pod, pool_of
 
 from gpujob.catalog.load import load_catalog
-from gpujob.fleet.objects import Resources, Taint, read_node, read_pod
+from gpujob.fleet.manifests import read_node, read_pod
+from gpujob.fleet.objects import Resources, Taint
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.read import read_fleet
 from gpujob.fleet.usage import Promise

@@ -13,7 +13,7 @@ from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.cluster_file import read_cluster
 from gpujob.fleet.devices import groups_of
 from gpujob.fleet.index import FleetIndex
-from gpujob.fleet.objects import read_node
+from gpujob.fleet.manifests import read_node
 from gpujob.vocabulary import Reason, Verdict
 
 X = {"pool": "x"}

@@ -10,7 +10,7 @@ from builders import H100, MI300X, Object, node
 
 from gpujob.catalog.load import load_catalog
 from gpujob.fleet.devices import DeviceGroup, groups_of
-from gpujob.fleet.objects import read_node
+from gpujob.fleet.manifests import read_node
 from gpujob.fleet.recall import Recollection, recalled
 from gpujob.vocabulary import Reason
 

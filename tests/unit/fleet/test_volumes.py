@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from builders import H100, node
 
-from gpujob.fleet.objects import Node, read_node
+from gpujob.fleet.manifests import read_node
+from gpujob.fleet.objects import Node
 from gpujob.fleet.volumes import Tie, VolumeClaim, Volumes, read_tie, read_volume_claim
 
 NODES: dict[tuple[str, str], Node] = {

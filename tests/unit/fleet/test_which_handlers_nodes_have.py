@@ -11,7 +11,7 @@ from gpujob.catalog.load import load_catalog
 from gpujob.fleet.devices import groups_of
 from gpujob.fleet.handlers import Handler, lacks, read_handler
 from gpujob.fleet.index import FleetIndex
-from gpujob.fleet.objects import read_node
+from gpujob.fleet.manifests import read_node
 
 NVIDIA = runtime_class("nvidia", "nvidia")
 

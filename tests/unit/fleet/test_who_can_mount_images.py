@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpujob.fleet.image_mounts import image_mounts
-from gpujob.fleet.objects import read_node
+from gpujob.fleet.manifests import read_node
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from samples import H100, MI300X, UID, choice_of, job_of
 
 from gpujob.api.gpujob import GPUJob
 from gpujob.api.gpujob_status import PlacementStatus
-from gpujob.fleet.objects import Resources, read_pod
+from gpujob.fleet.manifests import read_pod
+from gpujob.fleet.objects import Resources
 from gpujob.placement.decision import Choice
 from gpujob.quantity import GI, MI
 from gpujob.render.children import render

@@ -1,0 +1,48 @@
+"""A node of a pool: what it has, what of it is free, and why no pod can start there now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpujob.finding import Finding
+from gpujob.fleet.image_mounts import UNTOLD, ImageMounts
+from gpujob.fleet.objects import Resources, Taint
+from gpujob.fleet.silicon import Silicon
+
+
+@dataclass(frozen=True, slots=True)
+class PoolNode:
+    """One node of a pool: devices that it has, that are healthy and that are free, and its other free resources."""
+
+    name: str
+    total: int | None
+    healthy: int
+    free: int
+    allocatable: Resources
+    share_base: Resources
+    """Allocatable less what pods without GPUs of this resource take: what the GPUs' shares are cut from."""
+    left: Resources
+    taints: tuple[Taint, ...] = ()
+    unready: Finding | None = None
+    beside: int = 0
+    """Usable devices of the node's other resources, as so many of this one."""
+    coming: bool = False
+    """Whether an autoscaler would have to add the node first."""
+    links: int | None = None
+    """For how many pods of a gang the devices of the pool's fabric are free; None where the fabric has none."""
+    domain: str = ""
+    """Its place in the pool's fabric; empty where no label says it."""
+    image_mounts: ImageMounts = UNTOLD
+    """Whether it can mount an OCI image as a volume."""
+    handlers: frozenset[str] | None = None
+    """Names of the handlers that RuntimeClasses can ask for; None where nobody says."""
+    silicon: Silicon | None = None
+    """Where other resources of the node offer the same cards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What an autoscaler can add to a pool: nodes like this one, at most so many."""
+
+    template: PoolNode
+    count: int
