@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
@@ -10,6 +11,7 @@ from gpujob.cli.request import TABLES, Request
 
 if TYPE_CHECKING:
     from gpujob.cli.planning import Plan
+    from gpujob.schedule.queue import Waiting
 
 ABOUT: Final = "Where would this GPU job run, why there, and for how much? Decides as the operator does."
 
@@ -122,7 +124,8 @@ def explain(request: Request) -> int:
                 for job in sources.read_manifest(str(request.filename), request.namespace)]  # fmt: skip
     objects, known = sources.objects_of(documents, request), sources.read_catalog(request.catalog)
     asked = [request.why_not] if request.why_not else []
-    answers = [explaining.explain_job(job, objects, known, asked) for job in jobs]
+    now = datetime.now(UTC)
+    answers = [explaining.explain_job(job, objects, known, asked, documents, now) for job in jobs]
     if request.in_tables:
         from gpujob.cli.tables import print_explanations
 
@@ -209,13 +212,21 @@ VERBS: Final[Mapping[str, Verb]] = {
 def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
     """The plans of a manifest's jobs, and the RuntimeClasses of the cluster."""
     from gpujob.cli import planning, sources
+    from gpujob.cli.rivals import rivals_in
     from gpujob.fleet.cluster_file import fleet_of
+    from gpujob.status import patience
 
     _one_reader_of_stdin(request)
     jobs = sources.read_manifest(str(request.filename), request.namespace)
-    objects = sources.objects_of(sources.read_raw(request), request)
+    documents, now = sources.read_raw(request), datetime.now(UTC)
+    objects = sources.objects_of(documents, request)
     fleet, known = fleet_of(objects, sources.read_catalog(request.catalog))
-    return planning.plan_jobs(jobs, fleet, known, planning.profiles_of(objects)), fleet.runtime_classes
+    profiles, arriving = planning.profiles_of(objects), tuple(patience.arriving(objects.nodes, now))
+
+    def rivals(asked: Sequence[Waiting]) -> Sequence[Waiting]:
+        return rivals_in(documents, asked, fleet, profiles, now)
+
+    return planning.plan_jobs(jobs, fleet, known, profiles, arriving, rivals), fleet.runtime_classes
 
 
 def _one_reader_of_stdin(request: Request) -> None:

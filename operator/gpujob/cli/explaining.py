@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.planning import Plan, document, informed, profiles_of
+from gpujob.cli.rivals import rivals_in
 from gpujob.errors import BadInput
 from gpujob.finding import listed
 from gpujob.placement.why_not import best_losers, why_not
 from gpujob.schedule.queue import Waiting, place_all
+from gpujob.status import patience
 from gpujob.untrusted import table, tables
 
 if TYPE_CHECKING:
@@ -36,9 +39,17 @@ class Explanation:
 
 
 def explain_job(
-    raw: Mapping[str, Any], objects: ClusterObjects, catalog: Catalog, asked: Sequence[str] = ()
+    raw: Mapping[str, Any],
+    objects: ClusterObjects,
+    catalog: Catalog,
+    asked: Sequence[str] = (),
+    documents: Iterable[Any] = (),
+    now: datetime | None = None,
 ) -> Explanation:
-    """The explanation of a GPUJob as the API server holds it; `asked`: the pools of --why-not, else the next best."""
+    """The explanation of a GPUJob as the API server holds it; `asked`: the pools of --why-not, else the next best.
+
+    `documents` hold the cluster's other jobs: those of higher priority that wait go first.
+    """
     from gpujob.api.manifest import read_gpujob
     from gpujob.fleet.cluster_file import fleet_of
 
@@ -46,13 +57,12 @@ def explain_job(
     uid = table(raw, "metadata").get("uid")
     pods = tuple(pod for pod in objects.pods if not uid or pod.job_uid != uid)
     fleet, known = fleet_of(replace(objects, pods=pods), catalog)
-    decision = next(
-        place_all(
-            [Waiting("", "", informed(job, profiles_of(objects)), namespace=job.metadata.namespace or "default")],
-            fleet,
-            known,
-        )
-    ).decision
+    profiles = profiles_of(objects)
+    own = Waiting("", "", informed(job, profiles), False, job.metadata.namespace or "default", job.metadata.name)
+    if now is not None:
+        own = replace(own, demand=own.demand.but(arriving=tuple(patience.arriving(objects.nodes, now))))
+    before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
+    decision = next(each for each in place_all([own, *before], fleet, known) if each.job.uid == own.uid).decision
     others = (
         tuple(why_not(decision, pool, fleet, known) for pool in asked)
         if asked

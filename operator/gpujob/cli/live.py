@@ -25,6 +25,7 @@ EXPIRED: Final = 410
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
+GPUJOBS: Final = f"/apis/{GROUP}/{VERSION}/gpujobs"
 GPUPOOLS: Final = f"/apis/{GROUP}/{VERSION}/gpupools"
 EXTRAS: Final = (
     f"/apis/{GROUP}/{VERSION}/gpuruntimes",
@@ -67,7 +68,7 @@ class LiveCluster:
             if whole:
                 raise
             return [self._published(error), *self._extras()]
-        return [*fleet, self._if_allowed(GPUPOOLS), *self._extras(), *self._of_dra()]
+        return [*fleet, self._if_allowed(GPUPOOLS), self._if_allowed(GPUJOBS), *self._extras(), *self._of_dra()]
 
     def gpujob(self, name: str, namespace: str | None) -> dict[str, Any]:
         """One GPUJob with its status; without a namespace the one of the kubeconfig's context."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from gpujob.vocabulary import Verdict
 if TYPE_CHECKING:
     from gpujob.api.gpujob import GPUJob
     from gpujob.catalog.records import Catalog
+    from gpujob.fleet.arriving import Arriving
     from gpujob.fleet.cluster_file import ClusterObjects
     from gpujob.fleet.pools import Fleet
     from gpujob.placement.decision import Decision
@@ -65,20 +66,31 @@ def informed(job: GPUJob, profiles: Profiles) -> Demand:
     return demand if not held.unread and learned is None else replace(demand, learned=learned, unread=held.unread)
 
 
-def plan_jobs(jobs: Iterable[GPUJob], fleet: Fleet, catalog: Catalog, profiles: Profiles) -> list[Plan]:
-    """A plan for each job, in their order; they are placed by priority, and suspended ones take nothing."""
+def plan_jobs(
+    jobs: Iterable[GPUJob],
+    fleet: Fleet,
+    catalog: Catalog,
+    profiles: Profiles,
+    arriving: tuple[Arriving, ...] = (),
+    rivals: Callable[[Sequence[Waiting]], Iterable[Waiting]] = lambda asked: (),
+) -> list[Plan]:
+    """A plan for each job, in their order; they are placed by priority, and suspended ones take nothing.
+
+    `arriving` are new nodes whose devices are waited for, `rivals` the cluster's own jobs that go before these.
+    """
     numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
-    waiting = [
+    asked = [
         Waiting(
             uid,
             "",
-            informed(job, profiles),
+            informed(job, profiles).but(arriving=arriving),
             bool(job.spec.suspend),
             job.metadata.namespace or "default",
             job.metadata.name,
         )
         for uid, job in numbered.items()
     ]
+    waiting = [*asked, *rivals(asked)]
     answers = {placing.job.uid: placing.answer for placing in place_all(waiting, fleet, catalog)}
     return [_plan(job, answers[uid]) for uid, job in numbered.items()]
 

@@ -20,6 +20,7 @@ from gpujob.cluster.looking import Looking
 from gpujob.cluster.steps import Steps
 from gpujob.cluster.writer import Writer
 from gpujob.render.runner import Runner
+from gpujob.status.patience import HOLD_SECONDS, PROVISION_SECONDS
 
 GATHER: Final = 0.02
 """Seconds in which changes gather before a round looks at them."""
@@ -34,8 +35,8 @@ class Reconciler:
         writer: Writer,
         is_leader: Callable[[], bool],
         runner: Runner,
-        provision_seconds: float = 900.0,
-        hold_seconds: float = 21600.0,
+        provision_seconds: float = PROVISION_SECONDS,
+        hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self.desk = Desk(book)
         self._is_leader = is_leader

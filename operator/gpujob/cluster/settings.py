@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpujob.errors import BadInput
+from gpujob.status.patience import HOLD_SECONDS, PROVISION_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,9 @@ class Settings:
     log_format: str = "json"
     write_rate: float = 200.0
     """Writes a second that this process allows itself."""
-    provision_seconds: float = 900.0
+    provision_seconds: float = PROVISION_SECONDS
     """Seconds that a job waits for nodes that an autoscaler must add, before another pool is tried."""
-    hold_seconds: float = 21600.0
+    hold_seconds: float = HOLD_SECONDS
     """Seconds that devices are held for a waiting job against those of lower priority; 0 holds none."""
     scrape_seconds: float = 15.0
     """Seconds between two readings of a running job's reporter."""
@@ -45,8 +46,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         log_level=_one_of(env, "GPUJOB_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR")),
         log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
         write_rate=float(_port(env, "GPUJOB_WRITE_RATE", 200)),
-        provision_seconds=float(_port(env, "GPUJOB_PROVISION_SECONDS", 900)),
-        hold_seconds=float(_port(env, "GPUJOB_HOLD_SECONDS", 21600)),
+        provision_seconds=float(_port(env, "GPUJOB_PROVISION_SECONDS", int(PROVISION_SECONDS))),
+        hold_seconds=float(_port(env, "GPUJOB_HOLD_SECONDS", int(HOLD_SECONDS))),
         scrape_seconds=float(max(1, _port(env, "GPUJOB_SCRAPE_SECONDS", 15))),
     )
 

@@ -10,10 +10,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gpujob.fleet.arriving import Arriving
+from gpujob.fleet.arriving import Arriving, is_bare
+from gpujob.fleet.objects import Node
 from gpujob.placement.demand import Demand
 from gpujob.untrusted import tables
 from gpujob.vocabulary import ConditionType
+
+HOLD_SECONDS: Final = 21600.0
+"""Seconds that devices are held for a waiting job against those of lower priority, unless an admin says otherwise."""
+
+PROVISION_SECONDS: Final = 900.0
+"""Seconds that nodes to be added, and the devices of new ones, are waited for, unless an admin says otherwise."""
 
 REMEMBERED: Final = 16
 """Pools that a status remembers at most; the oldest go first."""
@@ -55,6 +62,14 @@ def end_of_wait(begun: datetime, bare: Arriving | None, seconds: float) -> datet
     wait = timedelta(seconds=seconds)
     devices = read_time(bare.until) if bare is not None else None
     return begun + wait if devices is None else max(begun + wait, min(devices, begun + 2 * wait))
+
+
+def arriving(nodes: Iterable[Node], now: datetime, seconds: float = PROVISION_SECONDS) -> Iterator[Arriving]:
+    """New nodes that offer no devices by the name of a resource yet, and whose devices are still waited for."""
+    for node in nodes:
+        since = read_time(node.created) if is_bare(node) else None
+        if since is not None and now < since + timedelta(seconds=seconds):
+            yield Arriving(node.name, node.created, write_time(since + timedelta(seconds=seconds)))
 
 
 def still_arriving(newcomers: Iterable[Arriving], now: datetime) -> Iterator[Arriving]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from cli_room import CATALOG, MIXED, Command, manifest
+
+from gpujob.status.patience import write_time
 
 H100 = "h100-sxm-p5-48xlarge-ondemand"
 L4 = "l4-g6-12xlarge-ondemand"
@@ -103,3 +106,86 @@ def test_a_pool_that_is_not_there(gpujob: Command) -> None:
     answer = gpujob("explain", "-f", "-", "--cluster", MIXED, "--why-not", "b200", stdin=manifest())
     assert answer.code == 2
     assert answer.err.startswith("error: --why-not: there is no pool b200; known pools are ")
+
+
+def waiting(name: str, namespace: str = "team", **spec: Any) -> dict[str, Any]:
+    """A job of the cluster that waits."""
+    condition = {"type": "Placed", "status": "False", "reason": "NotEnoughFree", "lastTransitionTime": now()}
+    return {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUJob",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}", "creationTimestamp": now()},
+        "spec": {
+            "gpusPerNode": 8,
+            "placement": {"vendors": ["NVIDIA"], "accelerators": {"allow": ["H100-SXM"]}},
+            **spec,
+        },
+        "status": {"state": "Queued", "conditions": [condition]},
+    }
+
+
+def now() -> str:
+    return write_time(datetime.now(UTC))
+
+
+@pytest.fixture
+def contended(tmp_path: Path) -> Path:
+    """Half of each H100 node is taken; a job of high priority waits for a whole one, one of no class for two GPUs."""
+    high = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 100,
+    }
+    halves = [pod() | {"metadata": {"name": f"half-{index}", "namespace": "x"}} for index in range(2)]
+    for index, half in enumerate(halves):
+        half["spec"] = {
+            "nodeName": f"h100-{index}",
+            "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "4"}}}],
+        }
+    jobs = [
+        waiting("hi", "elsewhere", nodes=2, priorityClassName="high"),
+        waiting("lo", gpusPerNode=2),
+        waiting("broken", gpusPerNode="many", priorityClassName="high"),
+        waiting("held", nodes=2, priorityClassName="high", suspend=True),
+    ]
+    path = tmp_path / "contended.yaml"
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump_all([high, *halves, *jobs]))
+    return path
+
+
+def test_what_is_held_for_the_cluster_s_waiting_jobs_is_not_free(gpujob: Command, contended: Path) -> None:
+    answer = gpujob("explain", "lo", "-n", "team", "--cluster", contended, "--catalog", CATALOG)
+    assert answer.code == 3
+    assert "queued behind a job of another namespace of priority 100, which waits for 8 GPUs on each of 2" in answer.out
+    plan = gpujob("plan", "-f", "-", "--cluster", contended, "--catalog", CATALOG, stdin=manifest_of_two_gpus())
+    assert plan.code == 3
+    assert "queued behind a job of another namespace of priority 100" in plan.out
+
+
+def manifest_of_two_gpus() -> str:
+    raw = waiting("new", gpusPerNode=2)
+    return yaml.safe_dump({key: raw[key] for key in ("apiVersion", "kind", "metadata", "spec")})
+
+
+def test_a_new_node_without_devices_is_waited_for(gpujob: Command, tmp_path: Path) -> None:
+    labels = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+        "nvidia.com/gpu.count": "8",
+        "nvidia.com/gpu.memory": "81559",
+    }
+    machine = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+    for created, code, word in (
+        (now(), 3, "and offers no GPUs yet"),
+        ("2026-01-01T00:00:00Z", 5, "no device plugin offers"),
+    ):
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n", "labels": labels, "creationTimestamp": created},
+            "status": {"allocatable": machine, "capacity": machine},
+        }
+        path = tmp_path / "new.yaml"
+        path.write_text(yaml.safe_dump(node))
+        answer = gpujob("plan", "-f", "-", "--cluster", path, "--catalog", CATALOG, stdin=manifest_of_two_gpus())
+        assert (answer.code, word in answer.out) == (code, True), answer.out

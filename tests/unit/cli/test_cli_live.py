@@ -28,6 +28,8 @@ KINDS = {
     "/apis/resource.k8s.io/v1/resourceslices": "ResourceSlice",
     "/apis/resource.k8s.io/v1/resourceclaims": "ResourceClaim",
     "/apis/resource.k8s.io/v1/deviceclasses": "DeviceClass",
+    "/apis/resource.k8s.io/v1/devicetaintrules": "DeviceTaintRule",
+    "/apis/gpujob.dev/v1alpha1/gpujobs": "GPUJob",
 }
 
 
