@@ -113,10 +113,16 @@ Cordoned: a node is cordoned
     kubectl uncordon, when its work is done
 NoAllocatable: a node has the labels of devices and offers none now
     see to its device plugin, if it stays so
+WaitingForDevices: a node is new and its devices are still to come
+    none; after 15 minutes see to its driver and device plugin
+DeviceTainted: a slice of a DRA driver, or a DeviceTaintRule, keeps pods off devices
+    mend the devices, or remove the taint
 NotEnoughFree: the GPUs, CPU or memory are there and in use by others
     none: the job starts when they are free; `explain` says who holds them
 Fragmented: enough GPUs are free, but not on one node, or not on enough nodes
     fewer GPUs a node, or wait
+QueuedBehind: a job of higher priority goes first on the devices that this one would take
+    none; or a priorityClassName of a higher value
 MayGrow: the pool has too few nodes, and an autoscaler may add some
     none; give the pool spec.provision, so that it is asked for nodes
 QuotaExceeded: a ResourceQuota of the namespace is used up or too small
@@ -185,6 +191,8 @@ ImageUnchecked: nothing is known of the image
     a GPURuntime that describes it
 ImageVolumeUnchecked: whether a node can mount code.image is not known
     none
+QuotaUnchecked: a ResourceQuota has a scope that nothing is known of, so that it is not counted
+    see that the quota leaves enough
 PriceIndicative: the price is a list price, of another region, or a bound
     set one in a GPUPool
 PriceInvalid: a price that an admin wrote is none and is not used
