@@ -91,7 +91,7 @@ class Ledger:
     others (an evaluation between two steps) do not, unless no trained one was read.
     """
 
-    __slots__ = ("_last", "_pending", "_trained", "unseen")
+    __slots__ = ("_last", "_trained", "pending", "unseen")
 
     unseen: tuple[int, Any, float] | None
     """(data set, batch, seconds waited) of the batch that was yielded last. It is looked at with the next batch or step, and let go of.
@@ -105,7 +105,7 @@ class Ledger:
 
     def forget(self) -> None:
         """Begins anew, as in a forked child."""
-        self._pending: dict[int, list[float]] = {}
+        self.pending: dict[int, list[float]] = {}
         self._trained: set[int] = set()
         self._last: int | None = None
         self.unseen = None
@@ -119,9 +119,9 @@ class Ledger:
 
     def fetched(self, data_set: int, samples: int, tokens: int, waited: float) -> None:
         """A batch of `data_set` (any identity of it) came after `waited` seconds."""
-        entry = self._pending.get(data_set)
+        entry = self.pending.get(data_set)
         if entry is None:
-            entry = self._pending[data_set] = [0.0, 0.0, 0.0]
+            entry = self.pending[data_set] = [0.0, 0.0, 0.0]
         entry[0] += samples
         entry[1] += tokens
         entry[2] += waited
@@ -133,17 +133,21 @@ class Ledger:
         if self._last == data_set and self._trained and data_set not in self._trained:
             self._last = None
 
+    def usual(self) -> int | None:
+        """The data set that was read last, if it is trained on."""
+        return self._last if self._last in self._trained else None
+
     def take(self) -> tuple[float, float, float]:
         """(samples, tokens, seconds waited) of the step taken now; what was not trained on is forgotten."""
         unseen = self.unseen
         if unseen is not None:
-            if not self._pending and unseen[0] in self._trained:
+            if not self.pending and unseen[0] in self._trained:
                 # Nearly every step: one batch, of what is trained on. What follows would say the same.
                 self.unseen, self._last = None, unseen[0]
                 samples, tokens = size_of(unseen[1])
                 return samples, tokens, unseen[2]
             self.look()
-        pending = self._pending
+        pending = self.pending
         if not pending:
             return NOTHING
         drawn = [entry for data_set, entry in pending.items() if data_set in self._trained]

@@ -37,12 +37,11 @@ class Rank:
     """Counters of one process since it began to train."""
 
     __slots__ = (
-        "_clocks",
         "_first_clock",
         "_stepped",
         "_told",
-        "_waits",
         "checkpoint",
+        "clocks",
         "counted",
         "first_step",
         "held",
@@ -59,12 +58,17 @@ class Rank:
         "steps_from",
         "tokens",
         "tokens_from",
+        "usual",
         "waited",
+        "waits",
         "world_size",
     )
 
     only: Callable[[], Any]
     """Gives the optimizer that stepped last if no other takes turns with it: each of its steps begins a new one."""
+
+    usual: int | None
+    """The data set of which one batch makes a step, as it did last time: the hook then counts it the short way."""
 
     def __init__(self, settings: Settings, started: float) -> None:
         self.settings = settings
@@ -86,10 +90,11 @@ class Rank:
         self.tokens_from = "none" if settings.tokens_per_step is None else "spec"
         self.ledger = Ledger()
         self.only = _nobody
+        self.usual = None
         self._stepped: dict[int, Callable[[], Any]] = {}
         self._first_clock = 0.0
-        self._clocks = array("d", bytes(8 * RING))
-        self._waits = array("d", bytes(8 * RING))
+        self.clocks = array("d", bytes(8 * RING))
+        self.waits = array("d", bytes(8 * RING))
         self._told: tuple[int, float] = (0, 0.0)
 
     # ---- what the optimizer's hook calls
@@ -121,6 +126,10 @@ class Rank:
             self.steps += 1
         self._count(self.ledger.take(), None, None)
 
+    def count_by(self, source: str) -> None:
+        """Counts steps by `source` from now on, and by nothing else."""
+        self.steps_from, self.usual = source, None
+
     def release(self, steps: int, skipped: int) -> None:
         """Tells of held steps that are known now: `steps` of which `skipped` were skipped."""
         self.held -= steps
@@ -135,9 +144,9 @@ class Rank:
         Steps that the hook saw before the first line are the same steps told another way: the first line adds none to them.
         """
         first = self.steps_from != "line"
-        self.steps_from = "line"
+        self.count_by("line")
         if first and self.steps + self.held > 0:
-            self._add(self.ledger.take(), samples, tokens)
+            self.add(self.ledger.take(), samples, tokens)
             return
         self.steps += 1
         self._count(self.ledger.take(), samples, tokens)
@@ -154,24 +163,24 @@ class Rank:
         """Counts a step that drew this from the DataLoader, unless it is told otherwise."""
         counted, clock = self.counted, perf_counter()
         place = counted % RING
-        self._clocks[place] = clock
-        self._waits[place] = drawn[2]
+        self.clocks[place] = clock
+        self.waits[place] = drawn[2]
         if (
             self.samples_from == "dataloader"
             and self.tokens_from == "none"
             and not drawn[1]
             and samples is None is tokens
         ):
-            # Nearly every step of a training without tokens: as _add has it.
+            # Nearly every step of a training without tokens: as `add` has it.
             self.samples += drawn[0]
             self.waited += drawn[2]
         else:
-            self._add(drawn, samples, tokens)
+            self.add(drawn, samples, tokens)
         if not counted:
             self._first_clock, self.first_step = clock, time.time()
         self.counted = counted + 1
 
-    def _add(self, drawn: Drawn, samples: float | None, tokens: float | None) -> None:
+    def add(self, drawn: Drawn, samples: float | None, tokens: float | None) -> None:
         """Adds the samples and tokens of a step from the best source."""
         yielded, read, waited = drawn
         if samples is not None:
@@ -202,8 +211,8 @@ class Rank:
             return [], []
         first = (counted - steps) % RING
         before = (counted - steps - 1) % RING
-        clocks = (self._clocks * 2)[before : before + steps + 1].tolist()
-        waits = (self._waits * 2)[first : first + steps].tolist()
+        clocks = (self.clocks * 2)[before : before + steps + 1].tolist()
+        waits = (self.waits * 2)[first : first + steps].tolist()
         return list(map(sub, clocks[1:], clocks)), waits
 
     def last_step(self) -> tuple[float | None, float]:
@@ -211,7 +220,7 @@ class Rank:
         counted = self.counted
         if not counted:
             return None, 0.0
-        last = self._clocks[(counted - 1) % RING]
+        last = self.clocks[(counted - 1) % RING]
         if self._told[0] != counted:
             # Once for each step: the wall clock may be set meanwhile, and a step that was told does not move.
             self._told = (counted, time.time() - (perf_counter() - last))

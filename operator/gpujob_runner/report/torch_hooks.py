@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import Any
+from typing import Any, Callable
 
 from gpujob_runner.report import guard, process
+from gpujob_runner.report.batches import size_of
 from gpujob_runner.report.mailbox import ROOM, Mailbox
+from gpujob_runner.report.rank import RING
 
 SECONDS_BETWEEN_LETTERS = 0.5
 SECONDS_BETWEEN_LOOKS = 0.1
@@ -60,29 +62,69 @@ def watch_optimizers(module: Any) -> None:
     _handle = register(after_step)
 
 
-def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    """Counts a step; called by torch after each step of any optimizer."""
-    try:
-        if _inside_engine:
-            return
-        rank = process.rank or process.begin().rank
-        if rank.only() is not optimizer and not rank.begins_step(optimizer):
-            return
-        if rank.steps_from != "optimizer":
-            return
-        verdict = getattr(optimizer, "found_inf", None)
-        if verdict is None:
-            rank.step()
-        elif verdict.device.type == "cpu":
-            if verdict.item():
-                rank.skipped += 1
+def _hook() -> Callable[[Any, Any, Any], None]:
+    # Names of this function, not of the module, and no call that is not needed: after a step's thousands of instructions
+    # each function and each global is a miss of the cache, and these are most of what a step pays.
+    ledger, clock, attribute, size, ring = process.ledger, time.perf_counter, getattr, size_of, RING
+
+    def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Counts a step; called by torch after each step of any optimizer."""
+        try:
+            rank, unseen = process.rank, ledger.unseen
+            if (
+                rank is None
+                or unseen is None
+                or unseen[0] != rank.usual
+                or rank.only() is not optimizer
+                or ledger.pending
+                or attribute(optimizer, "found_inf", None) is not None
+            ):
+                _stepped(optimizer)
+                return
+            # Nearly every step: the only optimizer, and one batch of the data set that is trained on. As _stepped has it.
+            counted = rank.counted
+            place = counted % ring
+            rank.clocks[place] = clock()
+            rank.waits[place] = waited = unseen[2]
+            ledger.unseen = None
+            rank.steps += 1
+            rank.counted = counted + 1
+            samples, tokens = size(unseen[1])
+            if tokens or rank.samples_from != "dataloader" or rank.tokens_from != "none":
+                rank.add((samples, tokens, waited), None, None)
             else:
-                rank.step()
+                rank.samples += samples
+                rank.waited += waited
+        except Exception as error:
+            _failed("steps", error)
+
+    return after_step
+
+
+after_step = _hook()
+
+
+def _stepped(optimizer: Any) -> None:
+    """Counts a step of any kind."""
+    if _inside_engine:
+        return
+    rank = process.rank or process.begin().rank
+    if rank.only() is not optimizer and not rank.begins_step(optimizer):
+        return
+    if rank.steps_from != "optimizer":
+        return
+    verdict = getattr(optimizer, "found_inf", None)
+    if verdict is None:
+        rank.step()
+        rank.usual = rank.ledger.usual()
+    elif verdict.device.type == "cpu":
+        if verdict.item():
+            rank.skipped += 1
         else:
-            rank.step(held=True)
-            _unknown.hold(verdict, rank)
-    except Exception as error:
-        _failed("steps", error)
+            rank.step()
+    else:
+        rank.step(held=True)
+        _unknown.hold(verdict, rank)
 
 
 # Dynamo runs the hook outside of its graphs: a compiled optimizer counts, and no clock is baked into a graph.
@@ -145,6 +187,8 @@ def watch_deepspeed(module: Any) -> None:
         global _inside_engine
         before = _steps_of(self)
         _inside_engine = True
+        if process.rank is not None:
+            process.rank.usual = None
         try:
             return original(self, *args, **kwargs)
         finally:
@@ -164,7 +208,7 @@ def _engine_stepped(before: Any, after: Any) -> None:
         rank = process.rank or process.begin().rank
         if rank.steps_from == "line":
             return
-        rank.steps_from = "deepspeed"
+        rank.count_by("deepspeed")
         skipped = after[1] - before[1]
         rank.skipped += skipped
         if after[0] - before[0] - skipped > 0:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from gpujob_runner.report import guard, process, torch_hooks
 from gpujob_runner.report.rank import MOST_NAMES, RING, WINDOW, Rank
 from gpujob_runner.report.settings import Settings
 
@@ -142,6 +145,69 @@ def test_a_step_that_was_told_stays_when_the_wall_clock_is_set(monkeypatch: pyte
     told = rank.last_step()
     monkeypatch.setattr("time.time", lambda: 5.0)
     assert rank.last_step() == told
+
+
+class Batch:
+    """What a batch of eight is to the reporter."""
+
+    shape = (8, 4)
+
+
+@pytest.fixture
+def hooked(monkeypatch: pytest.MonkeyPatch) -> Rank:
+    """A rank that the hook counts for, with the ledger of the process."""
+    rank = a_rank()
+    rank.ledger = process.ledger
+    process.ledger.forget()
+    monkeypatch.setattr(process, "rank", rank)
+    return rank
+
+
+def fetch_and_step(optimizer: Optimizer, *data_sets: int, batch: object = None) -> None:
+    for data_set in data_sets:
+        if process.ledger.unseen is not None:
+            process.ledger.look()
+        process.ledger.unseen = (data_set, batch or [Batch(), Batch()], 0.25)
+    torch_hooks.after_step(optimizer, (), {})
+
+
+def test_the_short_way_of_the_hook_counts_as_the_long_one(hooked: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        fetch_and_step(OPTIMIZER, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch_hooks, "_stepped", None)
+        fetch_and_step(OPTIMIZER, 1)
+    fetch_and_step(OPTIMIZER, 1, 1)  # Two batches accumulated.
+    fetch_and_step(OPTIMIZER, 1)
+    fetch_and_step(OPTIMIZER, 2, 1)  # A batch of another data set before.
+    fetch_and_step(OPTIMIZER)
+    fetch_and_step(OPTIMIZER, 1, batch={"input_ids": Batch()})
+    assert (hooked.steps, hooked.samples, hooked.tokens, hooked.waited) == (9, 72, 32, 2.25)
+    assert (hooked.counted, hooked.steps_from, hooked.samples_from, guard.failures) == (
+        9,
+        "optimizer",
+        "dataloader",
+        {},
+    )
+
+
+def test_a_step_that_a_scaler_looks_at_never_takes_the_short_way(hooked: Rank) -> None:
+    optimizer = Optimizer()
+    for _ in range(2):
+        fetch_and_step(optimizer, 1)
+    verdict = SimpleNamespace(device=SimpleNamespace(type="cpu"), item=lambda: 1.0)
+    optimizer.found_inf = verdict  # type: ignore[attr-defined]
+    fetch_and_step(optimizer, 1)
+    assert (hooked.steps, hooked.skipped) == (2, 1)
+
+
+def test_a_line_after_usual_steps_takes_over(hooked: Rank) -> None:
+    for _ in range(3):
+        fetch_and_step(OPTIMIZER, 1)
+    for _ in range(3):
+        hooked.line(None, None)
+        fetch_and_step(OPTIMIZER, 1)
+    assert hooked.steps == 5, "the first line is the step that the hook saw last"
 
 
 def test_a_held_step_counts_once_it_is_known() -> None:
