@@ -47,7 +47,7 @@ SETTINGS = (
 )
 MODELS = (
     "opt-1.3b", "phi-2", "pythia-1.4b", "bloom-1b7", "gemma-2-2b", "gemma-3-1b", "phi-3-mini", "starcoder2-3b", "olmo-2-1b",
-    "gpt2-large", "falcon-7b", "gpt-j-6b", "bert-large", "roberta-large", "bart-large", "t5-large", "flan-t5-large",
+    "gpt2-large", "falcon-7b", "gpt-j-6b", "bert-large", "roberta-large", "bart-large",
     "qwen3-1.7b", "qwen2.5-7b", "mistral-7b", "llama-2-13b", "gemma-2b",
 )  # fmt: skip
 COLUMNS = ("model", "method", "precision", "optimizer", "batch", "sequence", "checkpointing", "peak", "counted on")
@@ -228,10 +228,9 @@ def _gpt2(shape: ModelShape, sequence: int) -> dict[str, Any]:
 
 def _two(shape: ModelShape, sequence: int) -> dict[str, Any]:
     half = shape.layers // 2
-    return {"d_model": shape.hidden, "encoder_layers": half, "decoder_layers": half, "num_layers": half, "d_kv": shape.head_dim,
-            "num_heads": shape.heads, "d_ff": shape.ffn, "encoder_ffn_dim": shape.ffn, "decoder_ffn_dim": shape.ffn,
-            "encoder_attention_heads": shape.heads, "decoder_attention_heads": shape.heads, "decoder_start_token_id": 0,
-            "feed_forward_proj": "gated-gelu" if shape.gated else "relu"}  # fmt: skip
+    return {"d_model": shape.hidden, "encoder_layers": half, "decoder_layers": half,
+            "encoder_ffn_dim": shape.ffn, "decoder_ffn_dim": shape.ffn,
+            "encoder_attention_heads": shape.heads, "decoder_attention_heads": shape.heads}  # fmt: skip
 
 
 def _none(shape: ModelShape, sequence: int) -> dict[str, Any]:
@@ -257,8 +256,6 @@ BUILDERS: dict[str, tuple[Any, Any, Callable[[ModelShape, int], dict[str, Any]]]
                    lambda s, _: {"num_key_value_heads": s.kv_heads, "residual_dropout": 0.1}),
     "bert": (hf.BertForMaskedLM, hf.BertConfig, _none),
     "bart": (hf.BartForConditionalGeneration, hf.BartConfig, _two),
-    "t5": (hf.T5ForConditionalGeneration, hf.T5Config, _two),
-    "t5-gated": (hf.T5ForConditionalGeneration, hf.T5Config, _two),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Measures peak memory of training and inference on this machine's GPU: rows for `data.yaml`, printed as CSV.
+"""Measures peak memory of training and inference on this machine's GPU: rows for `measured/`, printed as CSV.
 
     python bench/memory/measure.py > rows.csv        # one GPU; needs torch and transformers
 

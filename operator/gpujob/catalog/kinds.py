@@ -40,6 +40,8 @@ class Kind:
     """Attention has no fused kernel: a probability in 32 bits, and its cast, for each head and pair of tokens."""
     narrow_scores: bool = False
     """That probability is as wide as the products (gpt-oss)."""
+    biased: bool = False
+    """The fused kernel is given a bias for each head and pair of tokens, which learns and is kept (T5)."""
     capped: bool = False
     """Scores pass a tanh, which keeps one more."""
     dropout: bool = False
@@ -82,8 +84,17 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "vit": _plain(),
         "bart": _plain(dropout=True, own_loss=True, cross=True),
         "t5": Kind(
-            gated=False, relu=True, wide_norms=True, dropout=True, inner_dropout=True, own_loss=True, cross=True
+            gated=False,
+            relu=True,
+            wide_norms=True,
+            dropout=True,
+            inner_dropout=True,
+            biased=True,
+            own_loss=True,
+            cross=True,
         ),
-        "t5-gated": Kind(stepwise=True, wide_norms=True, dropout=True, inner_dropout=True, own_loss=True, cross=True),
+        "t5-gated": Kind(
+            stepwise=True, wide_norms=True, dropout=True, inner_dropout=True, biased=True, own_loss=True, cross=True
+        ),
     }
 )

@@ -112,9 +112,11 @@ def _scores(work: Workload) -> int:
     """Scores for each head and token of the sequence, where no fused kernel computes them away.
 
     PyTorch has none for grouped queries in 32 bits: one score is kept. Code of its own keeps a probability in 32 bits
-    and its cast to the narrower products', and the tanh of a cap.
+    and its cast to the narrower products', and the tanh of a cap. A bias that learns is kept beside a fused kernel.
     """
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
+    if kind.biased:
+        return x * shape.heads * work.sequence
     if kind.scores:
         probability = x if kind.narrow_scores and not work.autocasts else 4 + (x if x < 4 else 0)
         each = probability + (x if kind.capped else 0)
