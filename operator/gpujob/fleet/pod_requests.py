@@ -18,8 +18,10 @@ def effective_requests(spec: Mapping[str, Any], unread: list[str]) -> tuple[Reso
     What the pod as a whole asks (spec.resources) stands in for the sum. Source: k8s.io/component-helpers
     resource.PodRequests.
     """
-    running, devices = Resources(pods=1), dict[str, int]()
-    for container in tables(spec, "containers"):
+    # Most pods have one container: the pod itself is counted with the first.
+    first, *others = tables(spec, "containers") or [{}]
+    running, devices = _requests(first, unread, pods=1)
+    for container in others:
         needs, own = _requests(container, unread)
         running, devices = running + needs, _sum(devices, own)
     if "initContainers" in spec:
@@ -59,13 +61,14 @@ def _as_the_pod_asks(spec: Mapping[str, Any], unread: list[str], of_containers: 
     )
 
 
-def _requests(container: Mapping[str, Any], unread: list[str]) -> tuple[Resources, dict[str, int]]:
+def _requests(container: Mapping[str, Any], unread: list[str], pods: int = 0) -> tuple[Resources, dict[str, int]]:
     resources = table(container, "resources")
     wanted = {**table(resources, "limits"), **table(resources, "requests")}
     needs = Resources(
         millicores=read_amount(wanted, "cpu", quantity.parse_millicores, unread) or 0,
         memory=read_amount(wanted, "memory", quantity.parse_bytes, unread) or 0,
         storage=read_amount(wanted, "ephemeral-storage", quantity.parse_bytes, unread) or 0,
+        pods=pods,
     )
     devices = read_devices(wanted, unread)
     others = read_others(wanted)
