@@ -51,14 +51,14 @@ class Asked:
     """A demand of one gang, asked of one pool after the other: what is equal for all of them, and for several images of a
     pool, is worked out once."""
 
-    __slots__ = ("_catalog", "_fleet", "_of_images", "_problems", "_rules", "demand")
+    __slots__ = ("_catalog", "_fleet", "_of_images", "_problems", "demand", "rules")
 
     def __init__(
         self, demand: Demand, fleet: Fleet, catalog: Catalog, of_images: Refusals, problems: Findings = ()
     ) -> None:
         self.demand, self._fleet, self._catalog = demand, fleet, catalog
         self._of_images, self._problems = of_images, problems
-        self._rules = rules.rules_of(demand)
+        self.rules = rules.rules_of(demand)
 
     def trials(self, pool: Pool, images: Sequence[Image] | None = None, room: Room | None = None) -> Iterator[Trial]:
         """Every image, or those given, on one pool.
@@ -67,7 +67,7 @@ class Asked:
         """
         demand, fleet, catalog = self.demand, self._fleet, self._catalog
         about = rules.rules_about(pool)
-        asked = (rule(demand, pool, fleet) for rule in self._rules if rule in about)
+        asked = (rule(demand, pool, fleet) for rule in self.rules if rule in about)
         of_device = image_rules.features_missing_on_device(demand, pool, catalog) if demand.requires else ()
         of_pool = (*self._problems, *filter(None, asked), *of_device)
         speed, untold = speed_of(demand, pool, catalog), untold_size(demand, pool)

@@ -86,7 +86,7 @@ def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:
 def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Trial | None:
     """The best trial that fits. Of each gang the next place waits under the best that it and all later ones could be, a
     place that was looked at under the best that it could be itself, and one that was tried under what it is."""
-    streams = [wanted.with_room(objective) for wanted in asked]
+    streams = [wanted.places(objective) for wanted in asked]
     waiting: list[tuple[Rank, int, Place | Trial]] = []
     for number, stream in enumerate(streams):
         waiting += ((place.floor(objective), number, place) for place in islice(stream, 1))

@@ -1,7 +1,8 @@
 """Places: a pool for a gang, asked no more than the quick choice needs.
 
-The rules are asked until one refuses, and of pools that plainly have no room not at all. What a rule says of a pool's facts
-and an image alone is kept with the pool. A place that may win is tried by the same code as in `decide`.
+The rules are asked until one refuses, those alone that may; of a pool that plainly has no room now no image is looked at.
+What a rule says of a pool's facts and an image alone is kept with the pool. A place that may win is tried by the same code
+as in `decide`.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ class Wanted:
         self.demand, self.gang, self.fleet, self.catalog, self.refusals = demand, demand.gang, fleet, catalog, refusals
         self.asked = Asked(demand, fleet, catalog, refusals)
         self._only, self._pools, self._least = only, demand.gang.pools, needed(demand)
-        self._rules = [rule for rule in rules.rules_of(demand) if rule is not memory_too_small]
+        self._rules = [rule for rule in self.asked.rules if rule is not memory_too_small]
         self._rules_about: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
         self._allowed: dict[str, tuple[Finding | None, bool]] = {}
         self._known: dict[int, Place | None] = {}
 
     def places(self, objective: Objective, limit: tuple[int, ...] | None = None) -> Iterator[Place]:
         """The pools that are not refused for good, best first; those only that may be wished for more than a limit."""
-        for each in self._standings(objective):
+        for each in self._asked_about(standings(self.demand, objective, self.fleet, self.catalog).ordered):
             if limit is not None and each.wish(self.gang.gpus, objective) >= limit:
                 if self.demand.trying is None:
                     return
@@ -66,28 +67,17 @@ class Wanted:
             if place is not None:
                 yield place
 
-    def with_room(self, objective: Objective) -> Iterator[Place]:
-        """The same, but for those that plainly have no room now: of them no rule is asked."""
-        for each in self._standings(objective):
-            pool = self.fleet.pools[each.index]
-            if lacks(pool, self._least) or not capacity.may_have_room(self.gang, pool):
-                continue
-            place = self._place(each)
-            if place is not None:
-                yield place
-
-    def _standings(self, objective: Objective) -> Iterator[Standing]:
-        """The pools that the gang is for, best first."""
-        ordered = standings(self.demand, objective, self.fleet, self.catalog).ordered
-        return iter(ordered) if self._pools is None and self._only is None else filter(self._is_for, ordered)
-
     def without_speed(self) -> Iterator[Place]:
         """Of these places those of which nobody knows the value although they have a price."""
         unknown = standings(self.demand, Objective.VALUE, self.fleet, self.catalog).without_speed
-        return filter(None, (self._place(each) for each in unknown if self._is_for(each)))
+        return filter(None, map(self._place, self._asked_about(unknown)))
 
-    def _is_for(self, standing: Standing) -> bool:
-        return (self._pools is None or standing.pool in self._pools) and self._only in (None, standing.pool)
+    def _asked_about(self, found: Sequence[Standing]) -> Sequence[Standing]:
+        """Those of the pools that the gang is for."""
+        if self._only is not None:
+            found = [each for each in found if each.pool == self._only]
+        pools = self._pools
+        return found if pools is None else [each for each in found if each.pool in pools]
 
     def _place(self, standing: Standing) -> Place | None:
         """The place; None where the gang is for other pools or is refused for good."""
@@ -181,7 +171,10 @@ class Place:
         """The trial of its best image that fits now."""
         if not self._tried:
             self._tried = True
-            if self._refusal is not None or self._wanted.over_quota(self._pool)[0] is not None:
+            wanted, pool = self._wanted, self._pool
+            if self._refusal is not None or not capacity.may_have_room(wanted.gang, pool):
+                return None
+            if wanted.over_quota(pool)[0] is not None:
                 return None
             trials = (self._try(image, room) for image, room in self._rooms() if room is not None)
             self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
