@@ -1,0 +1,42 @@
+"""What the pages show is accepted: each YAML block is a manifest, or members of a GPUJob's or GPUPool's spec."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
+from gpujob.vocabulary import API_VERSION
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+READERS = {"GPUJob": read_gpujob, "GPUPool": read_gpupool, "GPURuntime": read_gpuruntime}
+BLOCKS = [
+    pytest.param(yaml.safe_load(text), id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, text in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL))
+]
+
+
+def manifest_of(block: dict[str, Any]) -> dict[str, Any]:
+    """The block as a whole manifest: the kind is told by what only a GPUPool has."""
+    if "kind" in block:
+        return block
+    spec = block.get("spec", block)
+    kind = "GPUPool" if "nodeSelector" in spec else "GPUJob"
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "shown"}, "spec": spec}
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_block_is_accepted(block: dict[str, Any]) -> None:
+    manifest = manifest_of(block)
+    READERS[manifest["kind"]](manifest)
+
+
+def test_pages_show_every_kind_that_people_write() -> None:
+    shown = {manifest_of(block.values[0])["kind"] for block in BLOCKS}
+    assert shown >= READERS.keys()

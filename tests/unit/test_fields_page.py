@@ -1,0 +1,42 @@
+"""The page of fields tells each one, and tells it in words that people write."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpujob.api.crd import KINDS, definition
+from gpujob.fields_page import page, rows
+
+SPECS = {
+    found["spec"]["names"]["kind"]: found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for found in map(definition, KINDS)
+    if "spec" in found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+}
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_each_field_has_a_type_and_a_meaning(kind: str) -> None:
+    told = list(rows(SPECS[kind]))
+    assert len({path for path, _, _ in told}) == len(told)
+    assert [path for path, type_, meaning in told if not type_ or not meaning.strip()] == []
+
+
+def test_types_are_told_in_plain_words() -> None:
+    told = {path: (type_, meaning) for path, type_, meaning in rows(SPECS["GPUJob"])}
+    assert told["nodes"][0] == "1 to 1024"
+    assert told["placement.capacityTypes"][0] == "list of `OnDemand` or `Reserved` or `Spot`"
+    assert told["volumes[].name"][0] == "text, required"
+    assert told["podMetadata.labels"][0] == "map of text"
+    assert told["gpuMemory"][0] == "text or number"
+    assert told["framework.name"][0] == "text, default `pytorch`"
+
+
+def test_the_same_fields_are_told_once() -> None:
+    told = {path: meaning for path, _, meaning in rows(SPECS["GPUJob"])}
+    assert told["envByBackend.cuda"].endswith("Its fields are those of `env[]`.")
+    assert "envByBackend.cuda[].name" not in told and "env[].name" in told
+
+
+def test_a_cell_stays_one_cell() -> None:
+    lines = [line for line in page().splitlines() if line.startswith("| `")]
+    assert lines and all(line.replace("\\|", "").count("|") == 4 for line in lines)
