@@ -46,7 +46,7 @@ def _type(field: Schema) -> str:
         return " or ".join(f"`{word}`" if word else "nothing" for word in words)
     if field.get("x-kubernetes-int-or-string"):
         return "text or number"
-    kind = field.get("type", "object")
+    kind: str = field.get("type", "object")
     if kind == "array":
         return f"list of {_type(field['items'])}"
     if kind == "object" and "additionalProperties" in field:
