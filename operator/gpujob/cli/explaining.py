@@ -1,6 +1,7 @@
 """Why a job is where it is: what its status says, the decision made again now, and what would change it.
 
-The job's own pods are left out of the cluster for that, since they hold the very devices that the decision is about.
+The job's own pods, those to come as well, are left out of the cluster for that, since they hold the very devices that
+the decision is about.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def explain_job(
     job = read_gpujob(raw)
     uid = table(raw, "metadata").get("uid")
     pods = tuple(pod for pod in objects.pods if not uid or pod.job_uid != uid)
-    fleet, known = fleet_of(replace(objects, pods=pods), catalog)
+    promises = tuple(promise for promise in objects.promises if not uid or promise.job_uid != uid)
+    fleet, known = fleet_of(replace(objects, pods=pods, promises=promises), catalog)
     profiles = profiles_of(objects)
     own = Waiting("", "", informed(job, profiles), False, job.metadata.namespace or "default", job.metadata.name)
     if now is not None:

@@ -7,8 +7,8 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.errors import BadManifest
-from gpujob.untrusted import one_line
-from gpujob.vocabulary import GROUP
+from gpujob.untrusted import one_line, table
+from gpujob.vocabulary import GROUP, State
 
 if TYPE_CHECKING:
     from gpujob.api.gpujob import GPUJob
@@ -48,6 +48,11 @@ def given_twice(jobs: Iterable[GPUJob]) -> list[str]:
             told.append(f"GPUJob {key[0]}/{key[1]} is there twice; in a cluster the later one replaces the first")
         seen.add(key)
     return told
+
+
+def waits(raw: Mapping[str, Any]) -> bool:
+    """Whether a GPUJob is in the operator's queue."""
+    return table(raw, "status").get("state") == State.QUEUED and table(raw, "spec").get("suspend") is not True
 
 
 def _is_job(item: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ import orjson
 from gpujob.cli.printing import say
 from gpujob.errors import BadInput
 from gpujob.untrusted import tables
-from gpujob.vocabulary import GROUP, VERSION
+from gpujob.vocabulary import GROUP, VERSION, Label
 
 PAGE: Final = 500
 SECONDS: Final = 30
@@ -42,8 +42,9 @@ DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 TAINT_RULES: Final = "devicetaintrules"
 TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
 """The kind is younger than its group: a version that is served may lack it."""
-HOLDING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that take something from a node."""
+JOBS: Final = "/apis/batch/v1/jobs"
+HOLDING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that take something from a node, or from a quota until they have one."""
 
 OFFLINE: Final = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
 
@@ -68,7 +69,12 @@ class LiveCluster:
             if whole:
                 raise
             return [self._published(error), *self._extras()]
-        return [*fleet, self._if_allowed(GPUPOOLS), self._if_allowed(GPUJOBS), *self._extras(), *self._of_dra()]
+        ours = [
+            self._if_allowed(GPUPOOLS),
+            self._if_allowed(GPUJOBS),
+            self._if_allowed(JOBS, labelSelector=Label.JOB_UID),
+        ]
+        return [*fleet, *ours, *self._extras(), *self._of_dra()]
 
     def gpujob(self, name: str, namespace: str | None) -> dict[str, Any]:
         """One GPUJob with its status; without a namespace the one of the kubeconfig's context."""
@@ -132,9 +138,9 @@ class LiveCluster:
         rules = next((path for path in paths if connection.get(f"{path}?limit=1")[0] != 404), None)
         return [*found, self._if_allowed(rules)] if rules else found
 
-    def _if_allowed(self, path: str) -> dict[str, Any]:
+    def _if_allowed(self, path: str, **selectors: str) -> dict[str, Any]:
         try:
-            return self.listed(path)
+            return self.listed(path, **selectors)
         except Refused as error:
             say(f"not read: {error}")
             return {"kind": "List", "items": []}

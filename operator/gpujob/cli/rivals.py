@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from gpujob.cli.jobs import waits
 from gpujob.cli.planning import Profiles, informed
 from gpujob.errors import BadInput
 from gpujob.fleet.priorities import priority_of
 from gpujob.schedule.queue import Waiting
 from gpujob.status.patience import HOLD_SECONDS, hold_left
 from gpujob.untrusted import table
-from gpujob.vocabulary import State
 
 if TYPE_CHECKING:
     from gpujob.fleet.pools import Fleet
@@ -26,7 +26,7 @@ def rivals_in(
 
     lowest = min((priority_of(each.demand.priority_class, fleet.priorities) for each in asked), default=0)
     known = {(each.namespace, each.name) for each in asked}
-    waiting = (each for each in objects_in(documents, []) if each.get("kind") == "GPUJob" and _waits(each))
+    waiting = (each for each in objects_in(documents, []) if each.get("kind") == "GPUJob" and waits(each))
     found = (_waiting(each, profiles, now) for each in waiting)
     return [
         each
@@ -35,10 +35,6 @@ def rivals_in(
         and (each.namespace, each.name) not in known
         and priority_of(each.demand.priority_class, fleet.priorities) > lowest
     ]
-
-
-def _waits(raw: Mapping[str, Any]) -> bool:
-    return table(raw, "status").get("state") == State.QUEUED and table(raw, "spec").get("suspend") is not True
 
 
 def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Waiting | None:

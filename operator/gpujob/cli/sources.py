@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,10 +81,11 @@ def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
 
 def objects_of(documents: list[Any], request: Request) -> ClusterObjects:
     """What `read_raw` gave, as the planner reads it; what could not be read is told on stderr."""
+    from gpujob.cli.promises import promises_in
     from gpujob.fleet.cluster_file import read_cluster
 
     try:
-        objects = read_cluster(documents)
+        objects = replace(read_cluster(documents), promises=promises_in(documents))
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", request.cluster or "", error)) from error
     tell(objects.unread, "not read")

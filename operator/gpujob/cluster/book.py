@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -25,11 +25,11 @@ from gpujob.fleet.dra import with_slices
 from gpujob.fleet.index import FleetIndex
 from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.namespaces import Namespace
-from gpujob.fleet.objects import HOST_DEVICES, Node
+from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet
-from gpujob.fleet.priorities import Priorities, PriorityClass, class_of
-from gpujob.fleet.quota import Quota, Quotas, counted_as, quotas_after, quotas_of, taken_by
-from gpujob.fleet.quota_scopes import PodTraits
+from gpujob.fleet.priorities import Priorities, PriorityClass
+from gpujob.fleet.quota import Quota, Quotas, quotas_of
+from gpujob.fleet.quotas_promised import quotas_promised
 from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.slices import Claim, DeviceClass, Slice
 from gpujob.fleet.usage import Promise
@@ -173,7 +173,7 @@ class Book:
         for key in moved.get("jobs", ()):
             child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
             # A placement under way whose child is here already is one promise, not two: the child's counts.
-            self._index.put_promises((1, *key), child.promises() if child and child.owner_uid else ())
+            self._index.put_promises((1, *key), child.promises() if child else ())
         self._follow_claims(moved)
         if "gpupools" in moved:
             self._index.put_admin_pools(self.admin_pools())
@@ -217,15 +217,7 @@ class Book:
             return quotas
         promises = list(self._index.promised.all())
         pods = (pod for uid in {promise.job_uid for promise in promises} for pod in self._index.promised.pods_of(uid))
-        there = Counter((pod.job_uid, pod.attempt) for pod in pods)
-        for promise in promises:
-            if there[promise.job_uid, promise.attempt] > 0:
-                there[promise.job_uid, promise.attempt] -= 1
-            else:
-                needs = taken_by(counted_as(promise.resource), promise.gpus, promise.needs, 1)
-                traits = PodTraits(class_of(promise.priority_class, priorities), promise.resource == HOST_DEVICES)
-                quotas = quotas_after(quotas, promise.namespace, needs, traits)
-        return quotas
+        return quotas_promised(quotas, promises, pods, priorities)
 
     def _read_groups(self, node: Node) -> tuple[DeviceGroup, ...]:
         try:

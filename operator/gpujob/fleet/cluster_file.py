@@ -1,7 +1,7 @@
 """A cluster as a file: Kubernetes objects in YAML or JSON become what the planner reads. The same for live answers.
 
-`kubectl get nodes,pods,gpupools,gpuruntimes,runtimeclasses,resourcequotas,priorityclasses,pvc,pv -A -o yaml` is such a
-file, `kubectl gpujob capture` writes one. Everything in it is hostile: an object that cannot be read is left out and
+`kubectl get nodes,pods,jobs,gpujobs,gpupools,gpuruntimes,runtimeclasses,resourcequotas,priorityclasses,pvc,pv -A -o yaml`
+is such a file, `kubectl gpujob capture` writes one. Everything in it is hostile: an object that cannot be read is left out and
 said in `unread`, never raised, so that one malformed object does not stop the others. Called by the command line; the
 operator reads the same objects from its watches.
 """
@@ -28,7 +28,9 @@ from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.priorities import Priorities, read_priority
 from gpujob.fleet.quota import Quotas, quotas_of, read_quota
+from gpujob.fleet.quotas_promised import quotas_promised
 from gpujob.fleet.read import read_fleet
+from gpujob.fleet.usage import Promise
 from gpujob.fleet.volumes import NO_VOLUMES, Volumes, volumes_of
 from gpujob.untrusted import table
 from gpujob.vocabulary import GROUP, Label
@@ -82,6 +84,8 @@ class ClusterObjects:
     namespaces: Mapping[str, Namespace] = field(default_factory=dict, hash=False)
     volumes: Volumes = field(default=NO_VOLUMES, hash=False)
     priorities: Priorities = field(default_factory=dict, hash=False)
+    promises: tuple[Promise, ...] = ()
+    """What was promised to the child Jobs of GPUJobs, each promise once; who reads Jobs puts them here."""
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     """GPUJobProfiles and the objects of DRA as they came."""
     published_at: str | None = None
@@ -110,11 +114,18 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
         admin_pools = [*map(admin_pool, objects.admin_pools), *objects.held_pools]
         inventory = read_inventory(objects.others, objects.pods) if objects.others else None
         fleet = read_fleet(
-            objects.nodes, objects.pods, catalog, admin_pools, objects.runtime_classes, inventory=inventory
+            objects.nodes,
+            objects.pods,
+            catalog,
+            admin_pools,
+            objects.runtime_classes,
+            objects.promises,
+            inventory=inventory,
         )
     # Published pools tell no node's name or labels, so nothing can be said of volumes.
     volumes = NO_VOLUMES if objects.published_only else objects.volumes
-    fleet = replace(fleet, quotas=objects.quotas, namespaces=objects.namespaces, volumes=volumes)
+    quotas = quotas_promised(objects.quotas, objects.promises, objects.pods, objects.priorities)
+    fleet = replace(fleet, quotas=quotas, namespaces=objects.namespaces, volumes=volumes)
     return replace(fleet, priorities=objects.priorities), catalog
 
 

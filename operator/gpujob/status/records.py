@@ -84,8 +84,8 @@ class ChildRecord:
     """Whether its pods share the network of their nodes, so that nothing is read of them."""
 
     def promises(self) -> tuple[Promise, ...]:
-        """What its pods will take of their nodes; nothing once it has ended."""
-        if self.ended or not self.resource:
+        """What its pods will take of their nodes; nothing once it has ended, or of a Job that nobody owns."""
+        if self.ended or not self.resource or not self.owner_uid:
             return ()
         pool = str(self.hint.placement.get("pool", ""))
         # Pods that wait for nodes to be added are pinned to none.

@@ -30,6 +30,7 @@ KINDS = {
     "/apis/resource.k8s.io/v1/deviceclasses": "DeviceClass",
     "/apis/resource.k8s.io/v1/devicetaintrules": "DeviceTaintRule",
     "/apis/gpujob.dev/v1alpha1/gpujobs": "GPUJob",
+    "/apis/batch/v1/jobs": "Job",
 }
 
 
@@ -100,7 +101,7 @@ def test_a_live_plan_is_the_plan_of_the_captured_file(
     assert {token for _, _, token in server.asked} == {"Bearer secret-token"}
     assert [path for path, *_ in server.asked].count("/api/v1/nodes") == 3  # 9 nodes in pages of 4
     pods = next(query for path, query, _ in server.asked if path == "/api/v1/pods")
-    assert pods["fieldSelector"] == ["spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"]
+    assert pods["fieldSelector"] == ["status.phase!=Succeeded,status.phase!=Failed"]
 
 
 def test_a_capture_of_a_live_cluster_is_the_file(live: Callable[..., Any]) -> None:
