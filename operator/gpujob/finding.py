@@ -29,16 +29,6 @@ class Need(int):
         return format_need(self)
 
 
-class ExactDollars(int):
-    """Micro-dollars that print with every digit, where two amounts are held against each other."""
-
-    def __str__(self) -> str:
-        return f"${exact_dollars(self)}"
-
-    def __format__(self, spec: str) -> str:
-        return f"${exact_dollars(self)}"
-
-
 class Dollars(int):
     """Micro-dollars that print as dollars."""
 
@@ -47,6 +37,16 @@ class Dollars(int):
 
     def __format__(self, spec: str) -> str:
         return f"${format_dollars(self)}"
+
+
+class ExactDollars(int):
+    """Micro-dollars that print with every digit."""
+
+    def __str__(self) -> str:
+        return f"${exact_dollars(self)}"
+
+    def __format__(self, spec: str) -> str:
+        return f"${exact_dollars(self)}"
 
 
 class Cores(int):
@@ -71,6 +71,13 @@ class Finding:
     def message(self) -> str:
         """The sentence with its numbers."""
         return self.sentence.format(*self.numbers)
+
+
+def apart(*amounts: int) -> tuple[Dollars, ...] | tuple[ExactDollars, ...]:
+    """Micro-dollars that are held against each other: as dollars, with every digit where cents would make them look alike."""
+    shown = tuple(map(Dollars, amounts))
+    alike = len({str(each) for each in shown}) < len(set(amounts))
+    return tuple(map(ExactDollars, amounts)) if alike else shown
 
 
 def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:

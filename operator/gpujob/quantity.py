@@ -20,6 +20,9 @@ MEGA: Final = 10**6
 MICRO: Final = 10**6
 """Micro-dollars in a dollar."""
 
+CENT: Final = MICRO // 100
+"""Micro-dollars in a cent."""
+
 MAX_PRICE: Final = 100_000 * MICRO
 """The highest price that is believed, in micro-dollars an hour: above it a unit was mistaken."""
 
@@ -87,7 +90,7 @@ def parse_dollars(text: str | int, most: int = MAX_PRICE) -> int:
     value = Decimal(amount[0]) if amount else None
     if value is None or value * MICRO > most:
         raise BadQuantity(
-            f"{text!r} is not a price in US dollars between 0 and {most // MICRO}; write a decimal such as 2.10"
+            f'{text!r} is not a price in US dollars between 0 and {most // MICRO}; write a decimal in quotes, such as "2.10"'
         )
     return int((value * MICRO).to_integral_value(rounding=ROUND_HALF_UP))
 
@@ -156,12 +159,17 @@ def most_millicores(asked: int, most: int) -> int:
 
 
 def format_dollars(micro: int) -> str:
-    """Micro-dollars as dollars for people: with cents, or below ten cents exactly ("2.10", "0.0625"), so that only
-    0 shows as 0.00."""
-    if micro < MICRO // 10:
+    """Micro-dollars as dollars for people: in cents, or below one cent exactly ("2.10", "0.0025"), so that only 0 shows
+    as 0.00."""
+    if micro < CENT:
         return exact_dollars(micro)
-    cents = (micro + MICRO // 200) // (MICRO // 100)
+    cents = (micro + CENT // 2) // CENT
     return f"{cents // 100}.{cents % 100:02d}"
+
+
+def whole_cents(micro: int) -> int:
+    """The least amount in whole cents that is not below this one."""
+    return -(-micro // CENT) * CENT
 
 
 def exact_dollars(micro: int) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.errors import BadQuantity
-from gpujob.finding import Cores, Dollars, Finding, Size, counted, listed, nearest
+from gpujob.finding import Cores, Dollars, Finding, Size, apart, counted, listed, nearest
 from gpujob.quantity import (
     GI,
     MAX_PRICE,
@@ -25,6 +25,7 @@ from gpujob.quantity import (
     parse_millicores,
     quantity_of_bytes,
     shortest_quantity,
+    whole_cents,
 )
 from gpujob.vocabulary import Reason
 
@@ -99,7 +100,8 @@ def test_dollars(text: str | int, micro: int) -> None:
 )
 def test_what_is_no_price(text: Any) -> None:
     with pytest.raises(
-        BadQuantity, match=r"is not a price in US dollars between 0 and 100000; write a decimal such as 2\.10"
+        BadQuantity,
+        match=r'is not a price in US dollars between 0 and 100000; write a decimal in quotes, such as "2\.10"',
     ):
         parse_dollars(text)
 
@@ -125,16 +127,19 @@ def test_sizes_are_never_rounded_up(amount: int, text: str) -> None:
     [
         (2_100_000, "2.10"),
         (0, "0.00"),
-        (62_500, "0.0625"),
+        (62_500, "0.06"),
+        (9_999, "0.009999"),
+        (2_500, "0.0025"),
+        (10_000, "0.01"),
         (1, "0.000001"),
-        (99_999, "0.099999"),
+        (99_999, "0.10"),
         (50_000, "0.05"),
         (995_000, "1.00"),
         (100_000, "0.10"),
         (12_345_678, "12.35"),
     ],
 )
-def test_prices_in_cents_and_small_ones_exactly(micro: int, text: str) -> None:
+def test_prices_in_cents_and_what_is_below_one_exactly(micro: int, text: str) -> None:
     assert format_dollars(micro) == text
     assert f"{Dollars(micro)}" == str(Dollars(micro)) == f"${text}"
 
@@ -146,6 +151,16 @@ def test_prices_are_read_as_they_were_written(micro: int) -> None:
     assert abs(shown - micro) <= 5_000
     assert format_dollars(shown) == format_dollars(micro)
     assert (shown == 0) == (micro == 0)
+
+
+def test_amounts_that_are_compared_never_look_alike() -> None:
+    assert [str(each) for each in apart(13_723_548, 10_000_000)] == ["$13.72", "$10.00"]
+    assert [str(each) for each in apart(13_723_548, 13_720_000)] == ["$13.723548", "$13.72"]
+    assert [str(each) for each in apart(1_000_000, 1_000_000)] == ["$1.00", "$1.00"]
+
+
+def test_a_limit_is_raised_to_whole_cents() -> None:
+    assert [whole_cents(micro) for micro in (13_723_548, 13_720_000, 1)] == [13_730_000, 13_720_000, 10_000]
 
 
 def test_cores() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,10 @@ _SENTENCES: Final = {
     "dict_type": "must be a table of keys and values",
     "model_type": "must be a table of keys and values",
 }
+
+
+_BARE: Final = re.compile("[A-Za-z./_-][A-Za-z0-9./_=-]*")
+"""Words that YAML reads as texts without quotes."""
 
 
 def read_gpujob(document: Mapping[str, Any]) -> GPUJob:
@@ -116,7 +121,9 @@ def _text(document: Mapping[str, Any]) -> str:
     except (RecursionError, ValueError, TypeError) as error:
         raise BadManifest("document: is nested too deeply or holds what JSON cannot") from error
     if "spec" not in plain:
-        raise BadManifest("spec: is required")
+        others = [str(key) for key in plain if key not in ("apiVersion", "kind", "metadata")]
+        near = difflib.get_close_matches("spec", others, n=1, cutoff=0.6)
+        raise BadManifest(f"{near[0]}: unknown field; did you mean spec?" if near else "spec: is required")
     if size > SPEC_BYTES:
         raise BadManifest(
             f"spec: has {size} bytes, at most {SPEC_BYTES} are taken; put files into a ConfigMap (spec.code)"
@@ -174,14 +181,24 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
                 if least and number == 1
                 else f"must have at {'least' if least else 'most'} {number} {what}"
             )
+        case "tuple_type" if isinstance(given, str):
+            return f"must be a list, for example {_as_list(given, problem['loc'])}, got {_given(given)}"
         case known if known in _SENTENCES:
             return f"{_SENTENCES[known]}, got {_given(given)}"
     return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
 
 
+def _as_list(given: str, path: Sequence[Any]) -> str:
+    """A text as the YAML list that was meant; a command line is one entry for each word."""
+    words = given[:60].split() if path[-1] in ("command", "args") else [given[:60]]
+    return f"[{', '.join(word if _BARE.fullmatch(word) else json.dumps(word) for word in words)}]"
+
+
 def _no_text(value: Any) -> str:
     """What to do about a bare word or number where a text is wanted."""
     why = " (YAML takes an unquoted y, n, yes, no, on or off for that)" if isinstance(value, bool) else ""
+    if isinstance(value, float):
+        why = " (YAML takes an unquoted 2.10 for 2.1)"
     return f"must be a text, got {_given(value)}{why}; put it in quotes"
 
 

@@ -30,7 +30,7 @@ from gpujob.errors import BadQuantity
 MEMORY_REMEDY: Final = "write a number with a unit, for example 80G or 64Gi"
 CPU_REMEDY: Final = "write cores (8) or millicores (500m)"
 PARAMETERS_REMEDY: Final = "write millions, billions or trillions, for example 350M, 8B or 1.1T"
-MONEY_REMEDY: Final = "write US dollars as a decimal, for example 2.10"
+MONEY_REMEDY: Final = 'write US dollars as a decimal in quotes, for example "2.10"'
 
 QUANTITY_LENGTH: Final = 24
 """The most characters of a quantity or an amount."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,11 +31,12 @@ def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
     objects = list(objects_in(read_documents(text), strange))
     if strange:
         raise BadManifest(f"{strange[0].removesuffix(' and is left out')}; write apiVersion, kind: GPUJob and spec")
-    jobs = [_job(item, namespace) for item in objects if _is_job(item)]
+    found = [item for item in objects if _is_job(item)]
+    jobs = [_one_of(found, number, namespace) for number in range(len(found))]
     if not jobs:
         kinds = sorted({one_line(str(item.get("kind"))[:60]) for item in objects})
-        found = f"only {', '.join(kinds)}" if kinds else "nothing"
-        raise BadManifest(f"it holds no GPUJob ({found}); write apiVersion: {GROUP}/v1alpha1 and kind: GPUJob")
+        there = f"only {', '.join(kinds)}" if kinds else "nothing"
+        raise BadManifest(f"it holds no GPUJob ({there}); write apiVersion: {GROUP}/v1alpha1 and kind: GPUJob")
     return jobs
 
 
@@ -67,6 +68,19 @@ def _is_job(item: Mapping[str, Any]) -> bool:
     if version.partition("/")[0] == GROUP or SequenceMatcher(None, kind.lower(), "gpujob").ratio() > 0.8:
         raise BadManifest(f"kind {one_line(kind[:60])} is not known; did you mean GPUJob?")
     return False
+
+
+def _one_of(found: Sequence[Mapping[str, Any]], number: int, namespace: str | None) -> GPUJob:
+    """One of the jobs of a manifest; of several, what is wrong says which."""
+    try:
+        return _job(found[number], namespace)
+    except BadManifest as error:
+        if len(found) == 1:
+            raise
+        name = table(found[number], "metadata").get("name")
+        called = f" ({one_line(name[:63])})" if isinstance(name, str) and name else ""
+        which = f"GPUJob {number + 1} of {len(found)}{called}"
+        raise BadManifest("\n".join(f"{which}: {line}" for line in str(error).splitlines())) from error
 
 
 def _job(item: Mapping[str, Any], namespace: str | None) -> GPUJob:

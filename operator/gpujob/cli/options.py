@@ -84,11 +84,18 @@ def values_of(verb: Verb, arguments: Sequence[str], program: str) -> dict[str, A
         flags = tuple(flag for option in verb.options for flag in option.flags if flag.startswith("--"))
         word = unknown[0].partition("=")[0]
         what = f"no such option: {word}" if word.startswith("-") else f"unexpected argument '{word}'"
-        raise BadInput(what + _remedy(word, flags, f"{program} --help"))
+        raise BadInput(what + (_as_a_file(verb, found, word) or _remedy(word, flags, f"{program} --help")))
     values = vars(found)
     for option in verb.options:
         _check(option, values[option.name], f"see {program} --help")
     return values
+
+
+def _as_a_file(verb: Verb, found: argparse.Namespace, word: str) -> str:
+    """The remedy for a file that is named without the -f before it; empty where it is none, or -f was said."""
+    named = next((option for option in verb.options if "-f" in option.flags), None)
+    is_file = not word.startswith("-") and word.endswith((".yaml", ".yml", ".json"))
+    return f"; did you mean -f {word}?" if named and is_file and getattr(found, named.name) is None else ""
 
 
 def _check(option: Option, value: Any, remedy: str) -> None:

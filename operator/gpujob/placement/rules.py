@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from gpujob.catalog.records import Catalog
-from gpujob.finding import ExactDollars, Finding, listed
+from gpujob.finding import Finding, apart, listed
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.access import namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.demand import Demand
@@ -175,7 +175,7 @@ def over_cap(demand: Demand, price: int | None) -> Finding | None:
     if demand.max_price is None or price is None or price <= demand.max_price:
         return None
     sentence = "costs {} an hour, placement.maxPricePerHour is {}"
-    return Finding(Reason.PRICE_CAP, sentence, (ExactDollars(price), ExactDollars(demand.max_price)))
+    return Finding(Reason.PRICE_CAP, sentence, apart(price, demand.max_price))
 
 
 def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:

@@ -13,7 +13,7 @@ from gpujob.fleet.pools import Fleet
 from gpujob.placement.change import Proposal, proposed
 from gpujob.placement.decision import Candidate
 from gpujob.placement.demand import DEFAULT_DEVICES, Demand, OwnRuntime
-from gpujob.quantity import MAX_PRICE, exact_dollars
+from gpujob.quantity import CENT, MAX_PRICE, exact_dollars, whole_cents
 from gpujob.vocabulary import Precision
 
 _OTHER_FORMATS: Final = (Precision.BF16, Precision.FP16, Precision.FP32)
@@ -101,7 +101,7 @@ def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 
 
 def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The exact price of the job there, or no limit where the price is unknown or above what is believed."""
+    """The price of the job there in whole cents, or no limit where the price is unknown or above what is believed."""
     if demand.max_price is None:
         return
     field, before, price = "spec.placement.maxPricePerHour", exact_dollars(demand.max_price), candidate.price_per_hour
@@ -109,7 +109,9 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         yield proposed(0.5, field, before, None, demand.but(max_price=None))
         return
     distance = min(0.9, price / max(demand.max_price, 1) - 1)
-    yield proposed(distance, field, before, exact_dollars(price), demand.but(max_price=price))
+    # In whole cents, as people write it; a price of less than one cent is said exactly.
+    enough = price if price < CENT else whole_cents(price)
+    yield proposed(distance, field, before, exact_dollars(enough), demand.but(max_price=enough))
 
 
 def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

@@ -93,6 +93,29 @@ def test_a_missing_spec_is_refused_as_the_api_server_does() -> None:
     assert refusal({"metadata": {"name": "a"}, "spec": None}) == "spec: is required"
 
 
+def test_a_misspelt_spec_is_told_from_a_missing_one() -> None:
+    assert refusal({"metadata": {"name": "a"}, "specs": {}}) == "specs: unknown field; did you mean spec?"
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        (
+            {"command": "python3 train.py --lr 2"},
+            "spec.command: must be a list, for example [python3, train.py, --lr, \"2\"], got 'python3 train.py --lr 2'",
+        ),
+        ({"requires": "BF16"}, "spec.requires: must be a list, for example [BF16], got 'BF16'"),
+        ({"command": 3}, "spec.command: must be a list, got 3"),
+        (
+            {"framework": {"version": 2.1}},
+            "spec.framework.version: must be a text, got 2.1 (YAML takes an unquoted 2.10 for 2.1); put it in quotes",
+        ),
+    ],
+)
+def test_what_is_no_list_or_text_is_shown_as_one(spec: dict[str, Any], sentence: str) -> None:
+    assert refusal({"spec": spec}) == sentence
+
+
 def test_ten_problems_are_told_at_most() -> None:
     assert len(refusal({"spec": {f"field{number}": 1 for number in range(30)}}).splitlines()) == 10
 

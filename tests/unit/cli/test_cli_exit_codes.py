@@ -73,11 +73,20 @@ def test_each_problem_of_a_manifest_is_a_sentence_of_its_own(plan: Command) -> N
     assert len(answer.err.splitlines()) == 2
 
 
+def test_of_several_jobs_the_one_that_is_wrong_is_named(plan: Command) -> None:
+    answer = plan(manifest("good") + manifest("bad", comand=["x"]))
+    assert answer.code == 2
+    assert answer.err == "error: -f -: GPUJob 2 of 2 (bad): spec.comand: unknown field; did you mean command?\n"
+
+
 BAD_OPTIONS = {
     ("plan",): "error: option -f JOB is missing; see gpujob plan --help",
     ("plan", "-f"): "error: --filename/-f: expected one argument; see gpujob plan --help",
     ("plan", "-f", "x", "--clustr", "y"): "error: no such option: --clustr; did you mean --cluster?",
     ("plan", "-f", "x", "y"): "error: unexpected argument 'y'; see gpujob plan --help",
+    ("plan", "a1.yaml"): "error: unexpected argument 'a1.yaml'; did you mean -f a1.yaml?",
+    ("plan", "-f", "x", "a1.yaml"): "error: unexpected argument 'a1.yaml'; see gpujob plan --help",
+    ("pools", "a1.yaml"): "error: unexpected argument 'a1.yaml'; see gpujob pools --help",
     ("--verson",): "error: no such option: --verson; did you mean --version?",
     ("pln",): "error: no such command 'pln'; did you mean plan?",
     ("plan", "-f", "x", "-o", "xml"): (

@@ -79,7 +79,7 @@ def test_a_tainted_node_of_a_pool_leaves_a_smaller_gang() -> None:
     ("limit", "price", "says", "after"),
     [
         ("1.999999", "2", "costs $2.00 an hour, placement.maxPricePerHour is $1.999999", "2.00"),
-        ("2.00", "2.004", "costs $2.004 an hour, placement.maxPricePerHour is $2.00", "2.004"),
+        ("2.00", "2.004", "costs $2.004 an hour, placement.maxPricePerHour is $2.00", "2.01"),
         ("100.00", "99999", "costs $799992.00 an hour, placement.maxPricePerHour is $100.00", None),
     ],
 )
