@@ -20,7 +20,7 @@ from gpujob.cli.planning import Plan, plan_jobs
 from gpujob.errors import BadInput
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement import explain
+from gpujob.placement import documents
 from gpujob.placement.decision import Candidate
 from gpujob.quantity import format_dollars
 from gpujob.render.children import Children, render
@@ -68,7 +68,7 @@ def assert_pool(pool: Pool, wanted: dict[str, Any]) -> None:
 
 def assert_plan(plan: Plan, wanted: dict[str, Any], fleet: Fleet) -> None:
     """Everything that expect.yaml says of one job."""
-    decision, told = plan.decision, explain.plan(plan.decision)
+    decision, told = plan.decision, documents.plan(plan.decision)
     rest = dict(wanted)
     assert decision.verdict == rest.pop("verdict"), told["message"]
     chosen = told["chosen"] or {}

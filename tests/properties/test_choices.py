@@ -20,7 +20,8 @@ from gpujob.fleet.quota import read_quota
 from gpujob.placement.capacity import find_room, may_have_room, room_now, telling_size, untold_size
 from gpujob.placement.choose import Pick, choose
 from gpujob.placement.decide import decide
-from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.demand import Demand
+from gpujob.placement.gang import Gang
 from gpujob.placement.rules import POOL_RULES, rules_about, rules_of
 from gpujob.placement.shares import node_needs
 from gpujob.placement.sizing import estimated

@@ -18,7 +18,7 @@ from gpujob.catalog.load import load_catalog
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.pools import Fleet
-from gpujob.placement import explain, ranking
+from gpujob.placement import documents, ranking
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import demand_of
@@ -36,7 +36,7 @@ def fleet_from(objects: Iterable[Object], catalog: Catalog) -> Fleet:
 
 def plan(decision: Decision) -> dict[str, Any]:
     """The whole plan as JSON: every finding of every candidate is worded."""
-    found: dict[str, Any] = orjson.loads(orjson.dumps(explain.plan(decision)))
+    found: dict[str, Any] = orjson.loads(orjson.dumps(documents.plan(decision)))
     return found
 
 

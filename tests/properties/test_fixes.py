@@ -14,7 +14,7 @@ from worlds import mended, set_at
 
 from gpujob.api.manifest import read_gpujob
 from gpujob.catalog.load import load_catalog
-from gpujob.placement import explain
+from gpujob.placement import documents
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import demand_of
 from gpujob.placement.fixes import NOT_FOUND
@@ -153,7 +153,7 @@ def test_every_job_that_cannot_run_has_a_fix_that_helps_or_the_word_that_none_do
 ) -> None:
     document = manifest(**spec)
     decision = decided(document, objects, catalog)
-    told = explain.plan(decision)
+    told = documents.plan(decision)
     if decision.verdict in FITTING:
         assert decision.fix is None
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpujob.catalog.throughput import REFERENCE, Work
 from gpujob.errors import BadInput
 from gpujob.finding import Size, listed
-from gpujob.placement.explain import speed_text
+from gpujob.placement.documents import speed_text
 from gpujob.quantity import exact_dollars
 from gpujob.vocabulary import WorkKind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpujob.finding import Dollars, Size
-from gpujob.placement import explain
+from gpujob.placement import documents
 from gpujob.vocabulary import Outcome
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def speed(candidate: Candidate) -> str:
     """How fast the whole job is in B200s; ~ where it is an estimate."""
     if candidate.speed is None:
         return UNKNOWN
-    return ("~" if candidate.speed.estimate else "") + explain.speed_text(candidate.speed_of_job or 0)
+    return ("~" if candidate.speed.estimate else "") + documents.speed_text(candidate.speed_of_job or 0)
 
 
 def short(image: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gpujob.placement import explain
+from gpujob.placement import documents
 from gpujob.placement.demand import Demand, demand_of
 from gpujob.placement.learned import Profile, learned_of, profile_of
 from gpujob.placement.why_not import best_losers
@@ -104,11 +104,11 @@ def _plan(job: GPUJob, answer: Answer) -> Plan:
 
 def document(plan: Plan) -> dict[str, Any]:
     """The plan as the JSON of `plan -o json`."""
-    return {**explain.plan(plan.decision), "whyNot": [_why_not(each) for each in plan.others]}
+    return {**documents.plan(plan.decision), "whyNot": [_why_not(each) for each in plan.others]}
 
 
 def _why_not(answer: WhyNot) -> dict[str, Any]:
-    changes = [explain.change_document(change) for change in answer.fix.changes] if answer.fix else []
+    changes = [documents.change_document(change) for change in answer.fix.changes] if answer.fix else []
     return {
         "pool": answer.pool.name,
         "outcome": answer.outcome.value,

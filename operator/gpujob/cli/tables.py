@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gpujob.cli.planning import Plan
     from gpujob.fleet.pools import Fleet, Pool
     from gpujob.placement.decision import Candidate, Decision
-    from gpujob.placement.demand import Gang
     from gpujob.placement.explain import Offer
+    from gpujob.placement.gang import Gang
 
 ROOM_FOR_IMAGES: Final = 160
 """Columns of a terminal from which on the table of a plan names images; below, only the chosen one is named."""

@@ -11,7 +11,8 @@ from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pool_node import PoolNode
 from gpujob.fleet.pools import Pool
-from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.demand import Demand
+from gpujob.placement.gang import Gang
 from gpujob.placement.links import has_links, in_one_place, largest_place, place_of
 from gpujob.placement.node_rules import asked_of, disk_needed, largest_image, refusals
 from gpujob.placement.shares import node_needs, smallest

@@ -10,7 +10,8 @@ from gpujob.catalog.throughput import MILLION, Speed
 from gpujob.finding import Finding
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool
-from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.demand import Demand
+from gpujob.placement.gang import Gang
 from gpujob.vocabulary import Backend, Outcome, Verdict
 
 

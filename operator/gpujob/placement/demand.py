@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.architecture import OVERRIDE
 from gpujob.catalog.throughput import TRAINING, Work
 from gpujob.fleet.arriving import Arriving
+from gpujob.placement.gang import Gang
 from gpujob.placement.learned import Learned
 from gpujob.placement.needs import ModelDemand, model_demand
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
@@ -26,7 +27,6 @@ from gpujob.vocabulary import (
 if TYPE_CHECKING:  # the models would be half of the start of commands that read no job
     from gpujob.api.gpujob import GPUJob, GPUJobSpec, OwnImage
     from gpujob.api.model import Model
-    from gpujob.memory.estimate import Estimate
     from gpujob.placement.trying import Trying
 
 DEFAULT_FRAMEWORK = "pytorch"
@@ -41,40 +41,6 @@ class OwnRuntime:
     backend: Backend
     image: str
     runtime: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Gang:
-    """The pods that run at once, one a node: how many, GPUs of each, and on which accelerator (None: any)."""
-
-    nodes: int = 1
-    gpus_per_node: int = 1
-    accelerator: str | None = None
-    entry: int | None = None
-    """The index in spec.shapes; None when nodes and gpusPerNode say it."""
-
-    pools: frozenset[str] | None = field(default=None, compare=False)
-    """The pools that it was sized for; None: all of them."""
-    memory: Estimate | None = field(default=None, compare=False)
-    """What the job's model needs of each GPU in this gang; follows from the demand's model and the gang's GPUs."""
-
-    @property
-    def shape(self) -> str:
-        """Nodes x GPUs per node."""
-        return f"{self.nodes}x{self.gpus_per_node}"
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of the whole gang."""
-        return self.nodes * self.gpus_per_node
-
-    def is_for(self, pool: str) -> bool:
-        """Whether it is tried on a pool."""
-        return self.pools is None or pool in self.pools
-
-    def field(self, name: str) -> str:
-        """The path of the job's field that says `name` (nodes or gpusPerNode) of this gang."""
-        return f"spec.{name}" if self.entry is None else f"spec.shapes[{self.entry}].{name}"
 
 
 @dataclass(frozen=True)

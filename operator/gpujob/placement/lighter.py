@@ -10,7 +10,8 @@ from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
 from gpujob.placement.change import Proposal, proposed
 from gpujob.placement.decision import Candidate
-from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.demand import Demand
+from gpujob.placement.gang import Gang
 from gpujob.placement.needs import ModelDemand, estimate_of
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 

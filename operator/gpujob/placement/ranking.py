@@ -15,8 +15,9 @@ from gpujob.finding import Finding
 from gpujob.fleet.pools import Pool
 from gpujob.placement.capacity import Room
 from gpujob.placement.decision import Candidate
-from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.demand import Demand
 from gpujob.placement.drivers import least_need
+from gpujob.placement.gang import Gang
 from gpujob.vocabulary import Objective, Outcome, Reason
 
 ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.demand import Demand
+from gpujob.placement.gang import Gang
 from gpujob.placement.needs import ModelDemand, estimate_of
 from gpujob.vocabulary import Method, Sharding
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from gpujob.fleet.arriving import Arriving
-from gpujob.placement import explain
+from gpujob.placement import documents, explain
 from gpujob.placement.decision import Candidate, Decision
 from gpujob.status import conditions, cost, probing, progress
 from gpujob.status import telemetry as reading
@@ -245,7 +245,7 @@ def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reaso
 
 
 def _placement(decision: Decision) -> dict[str, Any]:
-    chosen = explain.chosen(decision) or {}
+    chosen = documents.chosen(decision) or {}
     chosen.pop("memoryPerGPU", None)
     chosen["provision"] = chosen.get("provision") or None
     return _without_blanks(chosen | {"message": explain.summary(decision), "digest": decision.digest})

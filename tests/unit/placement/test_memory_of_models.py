@@ -9,7 +9,7 @@ import pytest
 from builders import H100, MI300X, decision, demand, fleet, node
 
 from gpujob.catalog.load import load_catalog
-from gpujob.placement import explain
+from gpujob.placement import documents, explain
 from gpujob.placement.decision import Candidate, Decision
 from gpujob.placement.fixes import nearest_fix
 from gpujob.vocabulary import Outcome, Precision, Reason, Verdict, WorkKind
@@ -61,14 +61,14 @@ def test_the_estimate_follows_the_gpus_of_each_shape() -> None:
 
 
 def test_the_json_has_the_components_in_bytes() -> None:
-    document = explain.plan(decision(node("n", H100), model=LORA | {"gradientCheckpointing": "Layers"}))
+    document = documents.plan(decision(node("n", H100), model=LORA | {"gradientCheckpointing": "Layers"}))
     memory = document["memory"]
     assert list(memory) == ["expected", "high", "components"]
     words = ["weights", "gradients", "optimizer", "activations", "logits", "kvCache", "adapters", "overhead"]
     assert list(memory["components"]) == words
     assert sum(memory["components"].values()) == memory["expected"] < memory["high"]
     assert document["candidates"][0]["memory"] == memory
-    assert explain.plan(decision(node("n", H100), gpuMemory="10G"))["memory"] is None
+    assert documents.plan(decision(node("n", H100), gpuMemory="10G"))["memory"] is None
 
 
 def test_an_unknown_model_has_its_nearest_and_is_misconfigured() -> None:
@@ -120,7 +120,7 @@ def test_the_largest_sizes_that_the_schema_takes_print() -> None:
         "sequenceLength": 16_777_216,
         "shape": most,
     }
-    document = explain.plan(decision(node("n", H100), model=model))
+    document = documents.plan(decision(node("n", H100), model=model))
     assert document["verdict"] == "Impossible"
     assert orjson.dumps(document)
 

@@ -11,7 +11,8 @@ from builders import ANY_IMAGES, H100, MI300X, Object, decision, demand, fleet, 
 from gpujob.api.manifest import read_gpujob
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
-from gpujob.placement.explain import plan, summary
+from gpujob.placement.documents import plan
+from gpujob.placement.explain import summary
 from gpujob.render.children import render
 from gpujob.vocabulary import Outcome, Reason, Verdict
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import H100, L4, MI210, MI300X, MI355X, Object, decision, gpupool, node
 
-from gpujob.placement import explain
+from gpujob.placement import documents, explain
 from gpujob.placement.decision import Decision
 from gpujob.vocabulary import Outcome
 from tests.e2e.cluster.nodes import Nvidia
@@ -73,12 +73,12 @@ def test_speed_takes_an_unknown_price_and_of_equal_speeds_the_cheaper() -> None:
 
 def test_where_a_speed_is_unknown_cost_decides_and_the_plan_says_so() -> None:
     assert order(*NODES, W7800) == ["L4", "W7800", "MI300X", "H100-SXM", "B200"]
-    told = explain.plan(decided(*NODES, W7800))
+    told = documents.plan(decided(*NODES, W7800))
     assert told["objective"] == "Cost"
     assert told["message"] == (
         "l4-ondemand is cheapest of 5 pools with room at $0.70 an hour, since no speed of W7800 is known"
     )
-    assert explain.plan(decided(*NODES, W7800, objective="Cost"))["message"] == (
+    assert documents.plan(decided(*NODES, W7800, objective="Cost"))["message"] == (
         "l4-ondemand is cheapest of 5 pools with room at $0.70 an hour"
     )
     assert order(*NODES, W7800, objective="Speed")[-1] == "W7800"

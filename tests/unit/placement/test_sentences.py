@@ -8,7 +8,7 @@ import orjson
 import pytest
 from builders import ANY_IMAGES, H100, L4, MI210, MI300X, Object, decision, demand, fleet, gpupool, images, node
 
-from gpujob.placement import explain
+from gpujob.placement import documents, explain
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.placement.fixes import nearest_fix
@@ -252,7 +252,7 @@ def test_the_nearest_fix(objects: list[Object], spec: Object, field: str, before
 
 
 def test_changes_that_help_only_together_are_told_together() -> None:
-    told = explain.plan(decided(H, gpuMemory="100G", nodes=2))
+    told = documents.plan(decided(H, gpuMemory="100G", nodes=2))
     assert told["nearestFix"] is None
     assert told["together"] == {
         "message": "with spec.gpuMemory 84G instead of 100G and spec.nodes 1 instead of 2 it would fit pool "
@@ -279,7 +279,7 @@ def test_of_several_changes_the_nearest_is_told() -> None:
 
 
 def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
-    told = orjson.loads(orjson.dumps(explain.plan(decided(H, node("t", L4, 4, price="3"), gpusPerNode=2))))
+    told = orjson.loads(orjson.dumps(documents.plan(decided(H, node("t", L4, 4, price="3"), gpusPerNode=2))))
     assert told["verdict"] == "Placed"
     assert told["chosen"] == {
         "pool": "h100-sxm-ondemand",

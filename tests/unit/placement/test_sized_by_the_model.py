@@ -8,7 +8,7 @@ import pytest
 from builders import ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, node
 
 from gpujob.placement.decision import Decision
-from gpujob.placement.explain import plan
+from gpujob.placement.documents import plan
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
 SEVENTY = {"name": "llama-3.3-70b", "method": "Inference", "inference": {"maxTokens": 4096, "concurrency": 8}}

@@ -8,7 +8,8 @@ import pytest
 from builders import ANY_IMAGES, H100, L4, MI300X, Object, decision, gpupool, node
 
 from gpujob.placement.decision import Decision
-from gpujob.placement.explain import plan, summary
+from gpujob.placement.documents import plan
+from gpujob.placement.explain import summary
 from gpujob.vocabulary import Outcome, Verdict
 
 BUSY = node("busy", MI300X, price="1", allocatable={"amd.com/gpu": "0"})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpujob.catalog.throughput import MILLION, Speed
 from gpujob.fleet.pools import Fleet
-from gpujob.placement import explain
+from gpujob.placement import documents, explain
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand
@@ -210,7 +210,7 @@ def test_with_one_device_to_choose_nothing_is_probed_and_that_is_said() -> None:
     decision = Answer(replace(demand(), probe_steps=50), ALONE, ANY_IMAGES).decision
     assert decision.choice is not None
     assert decision.demand.trying is None
-    assert explain.chosen(decision).get("probe") is None  # type: ignore[union-attr]
+    assert documents.chosen(decision).get("probe") is None  # type: ignore[union-attr]
     assert "; nothing is probed: no other device has room" in explain.summary(decision)
 
 
@@ -233,7 +233,7 @@ def test_where_a_trial_did_not_start_the_real_run_goes_elsewhere_or_waits_as_any
     assert decision.choice.candidate.pool.accelerator_id == "H100-SXM"
     assert "the best without mi300x" in explain.summary(decision)
     assert "on which the trial did not start" in explain.summary(decision)
-    assert "probe" not in (explain.chosen(decision) or {})
+    assert "probe" not in (documents.chosen(decision) or {})
     neither = replace(wish, unstarted=tried["probed"])
     assert Answer(neither, cheap, ANY_IMAGES).demand.trying is None
     assert Answer(neither, cheap, ANY_IMAGES).decision.choice is not None

@@ -17,7 +17,7 @@ from gpujob.fleet.portion import Portion
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.fleet.request import DeviceRequest
 from gpujob.placement.decision import Candidate, Choice, ImageChoice
-from gpujob.placement.demand import Gang
+from gpujob.placement.gang import Gang
 from gpujob.quantity import GI
 from gpujob.render.children import Children, render
 from gpujob.render.runner import Runner

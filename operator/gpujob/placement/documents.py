@@ -1,0 +1,162 @@
+"""The decision as JSON: what `plan -o json` prints and status.placement holds, with the sentences of `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.catalog.throughput import MILLION, REFERENCE
+from gpujob.finding import Finding, Size
+from gpujob.placement.decision import Candidate, Change, Decision, Fix
+from gpujob.placement.explain import summary
+from gpujob.placement.gang import Gang
+from gpujob.placement.ranking import objective_used
+from gpujob.quantity import format_dollars
+
+if TYPE_CHECKING:
+    from gpujob.memory.estimate import Estimate
+
+
+def plan(decision: Decision) -> dict[str, Any]:
+    """The decision as the JSON of `plan -o json`."""
+    return {
+        "verdict": decision.verdict.value,
+        "message": summary(decision),
+        "objective": objective_used(decision.demand.objective, decision.candidates).value,
+        "work": {"kind": decision.demand.work.kind.value, "precision": decision.demand.work.precision.value},
+        "memory": _memory(_first_gang(decision).memory),
+        "chosen": _chosen_in_full(decision),
+        "candidates": [_candidate(candidate) for candidate in decision.candidates],
+        "nearestFix": _single(decision.fix),
+        "together": _several(decision.fix),
+        "problems": _findings(decision.problems),
+    }
+
+
+def _single(fix: Fix | None) -> dict[str, Any] | None:
+    """The one change that makes the job fit; None where it takes more than one."""
+    if fix is None or len(fix.changes) > 1:
+        return None
+    return {"message": fix.message, "change": change_document(fix.changes[0])}
+
+
+def _several(fix: Fix | None) -> dict[str, Any] | None:
+    """The changes that make the job fit only together; None where one is enough."""
+    if fix is None or len(fix.changes) == 1:
+        return None
+    return {"message": fix.message, "changes": [change_document(change) for change in fix.changes]}
+
+
+def change_document(change: Change) -> dict[str, Any]:
+    """A change as JSON: `to` is null where the field is to be left out."""
+    return {"field": change.field, "from": change.before, "to": change.after}
+
+
+def chosen(decision: Decision) -> dict[str, Any] | None:
+    """The choice with its nodes, image and price; None when nothing was chosen."""
+    if decision.choice is None:
+        return None
+    candidate = decision.choice.candidate
+    return {
+        "pool": candidate.pool.name,
+        "vendor": candidate.pool.vendor.value,
+        "accelerator": candidate.pool.accelerator_id,
+        **_part(candidate),
+        **_trial(decision),
+        "nodes": candidate.gang.nodes,
+        "gpusPerNode": candidate.gang.gpus_per_node,
+        "nodeNames": list(filter(None, decision.choice.nodes)),
+        "provision": candidate.provision,
+        "image": candidate.runtime.image,
+        "runtime": candidate.runtime.name,
+        "pricePerHour": _price(candidate.price_per_hour),
+        "priceSource": candidate.pool.price.source if candidate.pool.price else None,
+        "memoryPerGPU": str(Size(candidate.pool.memory)) if candidate.pool.memory else None,
+    }
+
+
+def _part(candidate: Candidate) -> dict[str, str]:
+    pool = candidate.pool
+    return {} if pool.device == pool.accelerator_id else {"device": pool.device}
+
+
+def _trial(decision: Decision) -> dict[str, int | None]:
+    """Whether the choice is a trial that ends after some steps."""
+    trying = decision.demand.trying
+    return {"probe": decision.demand.probe_steps} if trying is not None and trying.probe else {}
+
+
+def _chosen_in_full(decision: Decision) -> dict[str, Any] | None:
+    """The choice and how fast it is, which a status has no place for."""
+    found = chosen(decision)
+    return found and {**found, **_worth(decision.candidates[0])}
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "pool": candidate.pool.name,
+        "runtime": candidate.runtime.name,
+        "shape": candidate.gang.shape,
+        "memory": _memory(candidate.gang.memory),
+        "outcome": candidate.outcome.value,
+        "reasons": _findings(candidate.reasons),
+        "doubts": _findings(candidate.doubts),
+        "pricePerHour": _price(candidate.price_per_hour),
+        "priceSource": candidate.pool.price.source if candidate.pool.price else None,
+        **_worth(candidate),
+        "image": candidate.runtime.image,
+        "vendor": candidate.pool.vendor.value,
+        "accelerator": candidate.pool.accelerator_id,
+    }
+
+
+MOST_BYTES: Final = 2**62
+"""What a JSON number can say; more was asked of no device."""
+
+
+def _first_gang(decision: Decision) -> Gang:
+    """The gang that is chosen, else that of the first candidate."""
+    return decision.candidates[0].gang if decision.candidates else decision.demand.gang
+
+
+def _memory(need: Estimate | None) -> dict[str, Any] | None:
+    """What a job's model needs, in bytes for each GPU; None without a model that is known."""
+    if need is None:
+        return None
+    return {
+        "expected": min(need.expected, MOST_BYTES),
+        "high": min(need.high, MOST_BYTES),
+        "components": {name: min(amount, MOST_BYTES) for name, amount in need.components.named()},
+    }
+
+
+def speed_text(millionths: int) -> str:
+    """A relative speed with three digits: "0.344", "2.67"."""
+    return f"{millionths / MILLION:#.3g}".rstrip(".")
+
+
+def _worth(candidate: Candidate) -> dict[str, Any]:
+    """How fast the job and one GPU are in B200s, where that comes from, and the price of what a B200 does in an hour."""
+    speed = candidate.speed
+    told = speed and {
+        "comparedWith": REFERENCE,
+        "perGPU": speed_text(speed.millionths),
+        "job": speed_text(candidate.speed_of_job or 0),
+        "estimate": speed.estimate,
+        "source": speed.source,
+    }
+    price = candidate.pool.price
+    return {
+        # Without what a host that is started for the job costs besides its GPUs.
+        "marginalPricePerHour": _price(price.per_gpu_hour * candidate.gang.gpus if price else None),
+        "speed": told,
+        "pricePerWork": _price(candidate.price_of_work),
+    }
+
+
+def _findings(findings: Iterable[Finding]) -> list[Mapping[str, str]]:
+    return [{"reason": finding.reason.value, "message": finding.message} for finding in findings]
+
+
+def _price(micro: int | None) -> str | None:
+    return None if micro is None else format_dollars(micro)
