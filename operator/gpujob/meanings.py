@@ -252,8 +252,8 @@ TelemetryBlocked: the pod cannot be reached from the operator
     the NetworkPolicy that the sentence spells out
 ReportUnreadable: what answers on the reporter's port is no reporter
     another spec.telemetry.port
-HostNetwork: the pods share the network of their nodes, so nothing is read
-    spec.fabric.hostNetwork of the GPUPool decides that
+ReportOfAnother: the report is of another job or attempt, and nothing of it is counted
+    none where pods are on the network of their nodes; else GPUJOB_JOB_UID and GPUJOB_ATTEMPT as they were set
 NotRead: nothing was read of the current attempt so far
     none
 Overlaps: an older GPUPool claims nodes that this one selects too

@@ -385,7 +385,7 @@ class Reason(StrEnum):
     NO_REPORTER = "NoReporter"
     TELEMETRY_BLOCKED = "TelemetryBlocked"
     REPORT_UNREADABLE = "ReportUnreadable"
-    HOST_NETWORK = "HostNetwork"
+    REPORT_OF_ANOTHER = "ReportOfAnother"
     NOT_READ = "NotRead"
     OVERLAPS = "Overlaps"
     NO_OVERLAP = "NoOverlap"

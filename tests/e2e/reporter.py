@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+from gpujob.status.records import INDEX
 from tests.e2e.api_server import PODS
 from tests.e2e.cluster import eventually
 from tests.e2e.team import Team
@@ -23,11 +24,11 @@ def own_address() -> str:
 
 
 class Reporter:
-    """A program that trains 4 steps and 1,000 tokens a second, and is half done."""
+    """A program that trains 4 steps and 1,000 tokens a second, and is half done; `whose` are its job's uid and the attempt."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0, whose: tuple[str, str] | None = None) -> None:
         reporter = self
-        self.began, self.body = time.monotonic(), b""
+        self.began, self.body, self.whose = time.monotonic(), b"", whose
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -38,7 +39,7 @@ class Reporter:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer((own_address(), 0), Handler)
+        self.server = ThreadingHTTPServer((own_address(), port), Handler)
         Thread(target=self.server.serve_forever, daemon=True).start()
 
     @property
@@ -47,10 +48,11 @@ class Reporter:
 
     def report(self) -> bytes:
         passed = time.monotonic() - self.began
+        whose = self.whose and 'gpujob_attempt_info{{job_uid="{}",attempt="{}"}} 1\n'.format(*self.whose)
         return (
             f'gpujob_up 1\ngpujob_world_size 1\ngpujob_ranks_reporting 1\ngpujob_steps_total{{rank="0"}} {passed * 4:.0f}\n'
             f'gpujob_tokens_total{{rank="0"}} {passed * 1000:.0f}\ngpujob_progress_ratio{{rank="0"}} 0.5\n'
-            f'gpujob_remaining_seconds{{rank="0"}} 600\ngpujob_checkpoint_step{{rank="0"}} 7\n'
+            f'gpujob_remaining_seconds{{rank="0"}} 600\ngpujob_checkpoint_step{{rank="0"}} 7\n{whose or ""}'
         ).encode()
 
     def close(self) -> None:
@@ -60,10 +62,11 @@ class Reporter:
 
 
 def reach(team: Team, uid: str) -> None:
-    """Pretended pods have addresses where nothing is: this one's becomes the reporter's."""
+    """Pretended pods have addresses where nothing is: that of the job's first becomes the reporter's."""
 
     def pods() -> list[dict[str, Any]]:
-        return [pod for pod in team.pods(uid) if pod["status"].get("podIP") and pod["status"]["phase"] == "Running"]
+        first = [pod for pod in team.pods(uid) if pod["metadata"]["annotations"].get(INDEX) == "0"]
+        return [pod for pod in first if pod["status"].get("podIP") and pod["status"]["phase"] == "Running"]
 
     (pod,) = eventually(pods, what="a pod that runs")
     address = {"podIP": own_address(), "podIPs": [{"ip": own_address()}]}

@@ -16,9 +16,9 @@ from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.writer import Writer
 from gpujob.placement.learned import Profile, profile_of
 from gpujob.status.profile import Ran, after_run
-from tests.e2e.api_server import AuditLog
+from tests.e2e.api_server import GPUPOOLS, ApiServer, AuditLog
 from tests.e2e.cluster import Cluster, eventually
-from tests.e2e.conftest import Fleet, Operators
+from tests.e2e.conftest import MADE_BY, Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.reporter import PROFILES, Reporter, reach
 from tests.e2e.team import Team
@@ -161,3 +161,41 @@ def test_what_is_no_report_is_said_with_the_remedy(
     assert (found["status"], found["reason"]) == ("False", "ReportUnreadable")
     assert found["message"].endswith("give the reporter another one in spec.telemetry.port")
     assert team.state("busy-port") == "Running"
+
+
+@pytest.fixture
+def on_their_network(api: ApiServer, fleet: Fleet, team: Team) -> Iterator[None]:
+    """Two nodes whose gangs are on their own network."""
+    mine, _ = fleet(h100=2)
+    spec = {"nodeSelector": {"matchLabels": {MADE_BY: mine.partition("-")[0]}}, "fabric": {"hostNetwork": True}}
+    api.create(
+        GPUPOOLS, {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool", "metadata": {"name": "rails"}, "spec": spec}
+    )
+    yield
+    team.clear()
+    api.delete(GPUPOOLS, "rails")
+
+
+def test_a_gang_on_the_network_of_its_nodes_is_read_and_who_else_has_its_port_is_not(
+    on_their_network: None, attentive: OperatorProcess, team: Team
+) -> None:
+    uid = team.submit(
+        "gang", nodes=2, gpusPerNode=8, telemetry={"port": 10250}, placement={"pools": {"allow": ["rails"]}}
+    )
+    team.until("gang", "Running")
+    (train,) = team.pods(uid)[0]["spec"]["containers"]
+    told = {entry["name"]: entry.get("value") for entry in train["env"]}
+    assert "ports" not in train
+    reporter = Reporter(int(told["GPUJOB_REPORT_PORT"]), whose=("6f1c1f0e-52a4-4f6c-9d3b-0a8d2f3f7a11", "1"))
+    reach(team, uid)
+
+    def reading() -> str:
+        return str(team.condition("gang", "TelemetryReachable").get("reason", ""))
+
+    eventually(lambda: reading() == "ReportOfAnother", 60, what="the report of another job", every=0.2)
+    assert "progress" not in team.status("gang")
+    assert "throughput" not in team.status("gang")
+    reporter.whose = (told["GPUJOB_JOB_UID"], told["GPUJOB_ATTEMPT"])
+    eventually(lambda: reading() == "ReporterRead", 60, what="its own report", every=0.2)
+    eventually(lambda: team.status("gang").get("progress", {}).get("percent") == 50, 60, what="its progress", every=0.2)
+    reporter.close()

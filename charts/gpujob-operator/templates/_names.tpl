@@ -62,6 +62,7 @@ yes
 up
 world_size
 ranks_reporting
+attempt_info
 steps_total
 skipped_steps_total
 samples_total

@@ -73,7 +73,8 @@ class Top:
         return [row(job, self._traces.get(_uid(job)), datetime.now(UTC)) for job in sorted(jobs, key=_where)]
 
     def _read(self, jobs: Iterable[Mapping[str, Any]], within: str) -> None:
-        running = {_uid(job) for job in jobs if table(job, "status").get("state") == State.RUNNING}
+        statuses = {_uid(job): table(job, "status") for job in jobs}
+        running = {uid for uid, status in statuses.items() if status.get("state") == State.RUNNING}
         for uid in self._traces.keys() - running:
             del self._traces[uid]
         for uid, namespace, pod in self._first_pods(running, within):
@@ -83,8 +84,10 @@ class Top:
                 self.note = "live speeds need the right to get pods/proxy; these are the statuses' own"
                 return
             try:
-                if status == 200:
-                    self._traces.setdefault(uid, Trace()).take(read_report(body), time.monotonic())
+                report = read_report(body) if status == 200 else None
+                attempt = whole_number(statuses[uid].get("attempt")) or 1
+                if report is not None and report.is_of(uid, attempt, must_say=pod.on_host_network):
+                    self._traces.setdefault(uid, Trace()).take(report, time.monotonic())
             except UnreadableReport:
                 continue
 

@@ -1,7 +1,8 @@
 """Reads the reporter of each running job's first pod: seldom, spread over time, bounded in number, time and size.
 
-Where to read comes from the pod's own record: its address, and the port that its container declares. Nothing is
-followed and nothing of a reply is repeated, so that a job cannot use the operator to reach anything or to say anything.
+Where to read comes from the pod's own record: its address, and the port that its container declares, or that follows from
+its attempt where its node's network is its own. Nothing is followed and nothing of a reply is repeated, so that a job cannot
+use the operator to reach anything or to say anything. What another job or attempt reports is not taken.
 """
 
 from __future__ import annotations
@@ -129,6 +130,8 @@ class Scraper:
             child = self._desk.book.child(job.uid)
             if child is None or child.uid != pod.child_uid:
                 return
+            if isinstance(found, Report) and not found.is_of(job.uid, child.attempt, must_say=pod.on_host_network):
+                found = telemetry.anothers(pod.name, pod.port or 0, pod.on_host_network)
             if isinstance(found, Report):
                 self._take(job, pod, found)
                 self.results["Read"] += 1
@@ -146,9 +149,11 @@ class Scraper:
         except Refused:
             return telemetry.nobody_listens(pod.name, port)
         except Unreached as error:
+            if pod.on_host_network:
+                return telemetry.blocked_on_its_node(pod.name, port, self._namespace, str(error))
             return telemetry.blocked(pod.name, port, label_value(job.name), self._namespace, str(error))
         except UnreadableReport as error:
-            return telemetry.unreadable(pod.name, port, str(error))
+            return telemetry.unreadable(pod.name, port, str(error), pod.on_host_network)
 
     def _take(self, job: JobRecord, pod: PodState, report: Report) -> None:
         memory = self._memory.setdefault(job.uid, _Memory())

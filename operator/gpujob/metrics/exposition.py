@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,9 +25,13 @@ LATEST: Final = 253402300799.0
 SUMMED: Final = {"gpujob_samples_total": "samples", "gpujob_tokens_total": "tokens"}
 """Counters of which each process counts its own share."""
 
+WHOSE: Final = "gpujob_attempt_info"
+"""The metric that says by its labels whose report it is."""
+
 READ: Final = frozenset(
     {
         *SUMMED,
+        WHOSE,
         "gpujob_up",
         "gpujob_steps_total",
         "gpujob_world_size",
@@ -43,6 +47,8 @@ READ: Final = frozenset(
 """Names that are read."""
 
 _NAME: Final = re.compile(r"gpujob_[a-z_]{1,64}")
+_LABEL: Final = re.compile(r'([a-z_]{1,32})="([-0-9A-Za-z._]{0,128})"')
+_ATTEMPT: Final = re.compile(r"[0-9]{1,9}")
 _REST: Final = re.compile(r"(\{[^{}]{0,1024}\})? +([-+.0-9a-zA-Z]{1,32})(?: +-?[0-9]{1,20})? *")
 
 
@@ -68,6 +74,12 @@ class Report:
     """Unix time in seconds."""
     on_device: bool | None = None
     """Whether every process holds memory on a GPU; False: one trains on the CPU."""
+    whose: tuple[str, int] | None = None
+    """The job's uid and the attempt."""
+
+    def is_of(self, job_uid: str, attempt: int, *, must_say: bool) -> bool:
+        """Whether it is of that attempt; a report that does not say it, as of earlier reporters, is unless it must."""
+        return not must_say if self.whose is None else self.whose == (job_uid, attempt)
 
 
 def read_report(body: bytes) -> Report:
@@ -90,7 +102,19 @@ def read_report(body: bytes) -> Report:
         checkpoint_at=_most(found, "gpujob_checkpoint_timestamp_seconds", below=LATEST),
         last_step_at=_most(found, "gpujob_last_step_timestamp_seconds", below=LATEST),
         on_device=min(on_device) > 0 if on_device else None,
+        whose=_whose([labels for name, labels in series if name == WHOSE]),
     )
+
+
+def _whose(told: Sequence[str]) -> tuple[str, int] | None:
+    """The job's uid and the attempt in the labels of the one sample that says them."""
+    if not told:
+        return None
+    said = dict(_LABEL.findall(told[0]))
+    attempt = said.get("attempt", "")
+    if len(told) > 1 or "job_uid" not in said or not _ATTEMPT.fullmatch(attempt):
+        raise UnreadableReport(f"its {WHOSE} does not say one job and attempt")
+    return said["job_uid"], int(attempt)
 
 
 def _counters(found: Mapping[str, list[float]]) -> dict[str, float]:

@@ -58,12 +58,9 @@ def with_trial(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
 
 def _why_unprobed(demand: Demand, places: Sequence[Candidate]) -> str:
     """Why trials would tell nothing, empty where they would: one measurement compares with none."""
-    measurable = {place_of(c) for c in places if _can_be_measured(c)}
     known = {place for place in demand.probed if demand.learned and demand.learned.of(*place)}
-    if len(measurable | known) > 1 or not _unknown(demand, places):
+    if len(known.union(map(place_of, places))) > 1 or not _unknown(demand, places):
         return ""
-    if len(places) > 1:
-        return "nothing is probed: on the network of its nodes no program is measured"
     return "nothing is probed: no other device has room"
 
 
@@ -72,7 +69,7 @@ def _probe(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
 
     A trial is made once: one that counted another unit than the others compares with nothing, and would again.
     """
-    left = [c for c in _unknown(demand, places) if _can_be_measured(c)]
+    left = _unknown(demand, places)
     if not left or len(demand.probed) >= MOST_TRIALS:
         return _started(demand, places)
     first = min(left, key=lambda c: (c.price_per_hour is None, c.price_per_hour or 0, c.pool.name, c.gang.shape))
@@ -105,12 +102,6 @@ def place_of(candidate: Candidate) -> tuple[str, str]:
     return candidate.pool.device, candidate.gang.shape
 
 
-def _can_be_measured(candidate: Candidate) -> bool:
-    """Whether a program tells of its steps there: not in a gang on the network of its nodes."""
-    fabric = candidate.pool.fabric if candidate.gang.nodes > 1 else None
-    return fabric is None or not fabric.host_network
-
-
 def _exploration(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
     """The little known device whose run may cost the least more than one on the best measured one, within the bound.
 
@@ -128,10 +119,7 @@ def _exploration(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
         # Rounded up, so that what is stated bounds it.
         (max(0, -(dollars * (price - _worst(runs) * c.price_of_work) // price)), runs, c.pool.name, c)
         for c in places
-        if c.price_of_work
-        and c is not best
-        and _can_be_measured(c)
-        and (runs := runs_on(demand, c)) + under_way.get(place_of(c), 0) < ENOUGH
+        if c.price_of_work and c is not best and (runs := runs_on(demand, c)) + under_way.get(place_of(c), 0) < ENOUGH
     ]
     if not regrets:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from gpujob.api.gpujob import GPUJob, GPUJobSpec, ShapeChoice
 from gpujob.fleet.fabric import Fabric
+from gpujob.fleet.host_ports import rendezvous_port
 from gpujob.fleet.pools import Pool
 from gpujob.placement.decision import Choice
 from gpujob.quantity import format_dollars
@@ -23,9 +23,6 @@ Manifest = dict[str, Any]
 
 PORT: Final = 29500
 """torchrun's own default port; pods do not share a network, so it is free in every one."""
-
-HOST_PORTS: Final = (20_000, 9_500)
-"""The first of the ports for pods on the host's network and how many: below those of torchrun, NodePorts and clients."""
 
 HINT_LIMIT: Final = 60_000
 """The most characters of a placement hint; the API server takes 262,144 for all annotations of an object."""
@@ -147,10 +144,7 @@ class Attempt(Numbered):
     @property
     def port(self) -> int:
         """Where the pods of the gang meet: on the host's network every attempt needs one of its own."""
-        if not self.on_host_network:
-            return PORT
-        first, count = HOST_PORTS
-        return first + int(hashlib.sha256(self.name.encode()).hexdigest(), 16) % count
+        return rendezvous_port(self.name) if self.on_host_network else PORT
 
     @property
     def gpus(self) -> int:
@@ -177,11 +171,6 @@ class Attempt(Numbered):
     def reports(self) -> bool:
         """Whether the runner measures the program; without a preflight only where the job asks for it."""
         return self.checks or (self.runner is not None and self.spec.telemetry is not None)
-
-    @property
-    def serves(self) -> bool:
-        """Whether it serves what it measures: on the host's network the port would be the host's, and anybody's."""
-        return self.reports and not self.on_host_network
 
     def hint_text(self) -> str:
         """What was chosen, as compact JSON in the words of status.placement: it outlives a crash before the status."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gpujob.fleet.host_ports import report_port
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.folders import volume_name
 from gpujob.render.runner import FOLDER, NOTES, NOTES_SIZE, ON_PATH, REPORT_PORT
@@ -33,9 +34,12 @@ def mounts(attempt: Attempt) -> list[Manifest]:
 def ports(attempt: Attempt) -> list[Manifest]:
     """The port that the reporter serves on, by the name under which monitors and the operator find it.
 
-    None on the host's network: a declared port is taken of the node, and one that is not may be another program's.
+    On the host's network it is not declared: the scheduler would give it to one pod of a node, and leave the next one
+    Pending on the node that it is pinned to.
     """
-    return [{"name": TELEMETRY_PORT, "containerPort": _port(attempt), "protocol": "TCP"}] if attempt.serves else []
+    if not attempt.reports or attempt.on_host_network:
+        return []
+    return [{"name": TELEMETRY_PORT, "containerPort": _port(attempt), "protocol": "TCP"}]
 
 
 def with_reporter(attempt: Attempt, variables: list[Manifest]) -> list[Manifest]:
@@ -54,17 +58,21 @@ def with_reporter(attempt: Attempt, variables: list[Manifest]) -> list[Manifest]
 
 def _settings(attempt: Attempt) -> list[Manifest]:
     telemetry = attempt.spec.telemetry
-    numbers = {
+    told = {
         # Without it there is no reporter, and the lines of gpujob_report do nothing.
-        "GPUJOB_REPORT_PORT": _port(attempt) if attempt.serves else None,
+        "GPUJOB_REPORT_PORT": _port(attempt),
+        # With GPUJOB_ATTEMPT it says whose report it is.
+        "GPUJOB_JOB_UID": attempt.uid or None,
         "GPUJOB_SAMPLES_PER_STEP": telemetry and telemetry.samples_per_step,
         "GPUJOB_TOKENS_PER_STEP": telemetry and telemetry.tokens_per_step,
     }
-    settings: list[Manifest] = [{"name": name, "value": str(n)} for name, n in numbers.items() if n is not None]
+    settings: list[Manifest] = [{"name": name, "value": str(n)} for name, n in told.items() if n is not None]
     return [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, *settings]
 
 
 def _port(attempt: Attempt) -> int:
+    if attempt.on_host_network:
+        return report_port(attempt.name)
     telemetry = attempt.spec.telemetry
     return (telemetry and telemetry.port) or REPORT_PORT
 

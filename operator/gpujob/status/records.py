@@ -11,10 +11,11 @@ from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.fleet.manifests import read_pod
 from gpujob.fleet.objects import MOST_DEVICES, Pod, Resources
 from gpujob.fleet.usage import Promise, promises_of
+from gpujob.status.pods import TRAIN, controller, reporter_port
 from gpujob.status.preflight import Check, read_check
 from gpujob.status.rendezvous import Missed, read_missed
 from gpujob.untrusted import one_line, table, tables, whole_number
-from gpujob.vocabulary import PREFLIGHT, RUNNER_PREFIX, TELEMETRY_PORT, Annotation, Label
+from gpujob.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation in which the Job controller numbers the pods of an Indexed Job."""
@@ -22,9 +23,6 @@ INDEX: Final = "batch.kubernetes.io/job-completion-index"
 NODE_NAME_FIELD: Final = "metadata.name"
 MOST_PODS: Final = 1024
 """Pods of the largest gang (spec.nodes)."""
-
-TRAIN: Final = "train"
-"""The name of the container that decides how a job ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +78,6 @@ class ChildRecord:
     """The ConfigMap that brings the runner into its pods; empty where they run without."""
     preflight: bool = False
     """Whether its pods begin with a preflight."""
-    on_host_network: bool = False
-    """Whether its pods share the network of their nodes, so that nothing is read of them."""
 
     def promises(self) -> tuple[Promise, ...]:
         """What its pods will take of their nodes; nothing once it has ended, or of a Job that nobody owns."""
@@ -133,6 +129,8 @@ class PodState:
     address: str = ""
     port: int | None = None
     """Where its reporter serves."""
+    on_host_network: bool = False
+    """Whether it shares the network of its node, where another program may answer."""
     check: Check | None = None
     """What its preflight says; None before it began."""
     missed: Missed | None = None
@@ -196,7 +194,6 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         message=str(end.get("message", ""))[:1024],
         runner=next(_runners(pod), ""),
         preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
-        on_host_network=pod.get("hostNetwork") is True,
     )
 
 
@@ -218,8 +215,7 @@ def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:
 
 def owner_uid(metadata: Mapping[str, Any]) -> str:
     """The uid of the controlling owner, empty when there is none."""
-    owners = tables(metadata, "ownerReferences")
-    return next((str(owner.get("uid", "")) for owner in owners if owner.get("controller") is True), "")
+    return str(controller(metadata).get("uid", ""))
 
 
 def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
@@ -246,7 +242,8 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         message=_last_words(str(ended.get("message") or status.get("message") or "")),
         index=whole_number(table(metadata, "annotations").get(INDEX)),
         address=str(status.get("podIP") or "")[:64],
-        port=_telemetry_port(table(raw, "spec")),
+        port=reporter_port(raw),
+        on_host_network=table(raw, "spec").get("hostNetwork") is True,
         check=read_check(status),
         missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
     )
@@ -256,15 +253,6 @@ def _last_words(text: str) -> str:
     """The end of a message, on one line: of a log the last lines say what went wrong."""
     lines = (line.strip() for line in text[-4096:].splitlines())
     return one_line(" | ".join(line for line in lines if line)[-512:])
-
-
-def _telemetry_port(spec: Mapping[str, Any]) -> int | None:
-    if spec.get("hostNetwork") is True:
-        # Who answers there may be another job, or the node itself.
-        return None
-    train = next((c for c in tables(spec, "containers") if c.get("name") == TRAIN), {})
-    ports = (p.get("containerPort") for p in tables(train, "ports") if p.get("name") == TELEMETRY_PORT)
-    return next((port for port in ports if isinstance(port, int) and 0 < port < 65536), None)
 
 
 def _all_containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -50,7 +50,7 @@ def placed(
         disabled=job.spec.get("preflight") == PreflightMode.DISABLED,
         first=job.status.get("jobName") != child.name,
     )
-    claims = (*conditions.of_child(seen, sentence), *preflight, *_of_reading(job, child, placement, telemetry))
+    claims = (*conditions.of_child(seen, sentence), *preflight, *_of_reading(job, child, telemetry))
     status = _status(job, seen.state, claims, seen.reason, now)
     started = job.status.get("startTime") or within(seen.started, child.created, seen.ended or now)
     until = read_time(seen.ended) or read_time(now)
@@ -69,11 +69,7 @@ def placed(
     return _without_blanks(status)
 
 
-def _of_reading(
-    job: JobRecord, child: ChildRecord, placement: Mapping[str, Any], telemetry: Telemetry
-) -> tuple[Claim, ...]:
-    if child.on_host_network and child.runner:
-        return (reading.on_host_network(str(placement.get("pool", "?"))),)
+def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tuple[Claim, ...]:
     begun = job.status.get("jobName") == child.name
     return telemetry.claims or (() if begun else reading.anew(job.status))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpujob.fleet.host_ports import REPORTS
 from gpujob.status.conditions import Claim
 from gpujob.status.progress import Measured
 from gpujob.untrusted import tables
@@ -29,10 +30,17 @@ class Telemetry:
 _PLAIN: Final = re.compile(r"(?!(?i:true|false|yes|no|on|off|null|y|n)$)[A-Za-z][A-Za-z0-9._-]*")
 
 
+_ANOTHER_PORT: Final = (
+    "the pod is on the network of its node, where another program has this port: once that ends, the reporter takes "
+    "it, and a new attempt has another one"
+)
+
 SILENT: Final = Telemetry()
 """Nothing was read, and nothing is to be said about that."""
 
-TO_MEND: Final = frozenset({Reason.TELEMETRY_BLOCKED.value, Reason.REPORT_UNREADABLE.value})
+TO_MEND: Final = frozenset(
+    {Reason.TELEMETRY_BLOCKED.value, Reason.REPORT_UNREADABLE.value, Reason.REPORT_OF_ANOTHER.value}
+)
 """What somebody must mend."""
 
 
@@ -54,11 +62,24 @@ def blocked(pod: str, port: int, job: str, operator: str, why: str) -> Claim:
     """The pod cannot be reached: `job` is the value of its job label, `operator` the operator's namespace, `why` what the
     network said."""
     message = (
-        f"port {port} of pod {pod} cannot be reached from namespace {operator} ({why}); if a NetworkPolicy or a mesh "
+        f"{_unreached(pod, port, operator, why)}; if a NetworkPolicy or a mesh "
         f"keeps it apart, add a NetworkPolicy with podSelector {{{Label.JOB}: {_quoted(job)}}} and ingress from "
         f"namespaceSelector {{kubernetes.io/metadata.name: {operator}}} to TCP port {port}"
     )
     return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
+
+
+def blocked_on_its_node(pod: str, port: int, operator: str, why: str) -> Claim:
+    """The same of a pod on the network of its node, to which no NetworkPolicy applies."""
+    message = (
+        f"{_unreached(pod, port, operator, why)}; it is on the network of its node: let the nodes' firewall (a cloud's "
+        f"security group) admit TCP ports {REPORTS.start} to {REPORTS.stop - 1} from the operator"
+    )
+    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
+
+
+def _unreached(pod: str, port: int, operator: str, why: str) -> str:
+    return f"port {port} of pod {pod} cannot be reached from namespace {operator} ({why})"
 
 
 def _quoted(label: str) -> str:
@@ -66,22 +87,23 @@ def _quoted(label: str) -> str:
     return label if _PLAIN.fullmatch(label) else f'"{label}"'
 
 
-def unreadable(pod: str, port: int, why: str) -> Claim:
+def unreadable(pod: str, port: int, why: str, on_host_network: bool = False) -> Claim:
     """Something answers that is no reporter."""
+    remedy = "if the program uses this port itself, give the reporter another one in spec.telemetry.port"
     message = (
-        f"what port {port} of pod {pod} serves is no report ({why}); if the program uses this port itself, give the "
-        "reporter another one in spec.telemetry.port"
+        f"what port {port} of pod {pod} serves is no report ({why}); {_ANOTHER_PORT if on_host_network else remedy}"
     )
     return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_UNREADABLE, message)
 
 
-def on_host_network(pool: str) -> Claim:
-    """Nothing is read, and that will not change while the attempt lasts."""
+def anothers(pod: str, port: int, on_host_network: bool = False) -> Claim:
+    """A reporter answers that does not say that it is of this job and attempt."""
+    remedy = "if the program sets GPUJOB_JOB_UID or GPUJOB_ATTEMPT, leave them as they are"
     message = (
-        f"the pods share the network of the nodes of pool {pool}, where a port may be another program's: progress and "
-        "throughput are not read; spec.fabric.hostNetwork of the GPUPool decides that"
+        f"the report on port {port} of pod {pod} is not of this attempt of the job, and nothing of it is counted; "
+        f"{_ANOTHER_PORT if on_host_network else remedy}"
     )
-    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.HOST_NETWORK, message)
+    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_OF_ANOTHER, message)
 
 
 def anew(status: Mapping[str, Any]) -> tuple[Claim, ...]:

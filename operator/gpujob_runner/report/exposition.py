@@ -44,6 +44,7 @@ POD_METRICS: tuple[tuple[str, str, str], ...] = (
     ("up", "gauge", "1."),
     ("world_size", "gauge", "Ranks of the whole job."),
     ("ranks_reporting", "gauge", "Processes of this pod whose figures are in this answer."),
+    ("attempt_info", "gauge", "1: whose report it is."),
 )
 """The metrics of a pod, which carry no rank."""
 
@@ -56,15 +57,25 @@ MOST_ENTRIES = 64
 Labels = tuple[tuple[str, str], ...]
 
 
-def exposed(processes: Iterable[dict[str, Any]]) -> str:
-    """The page; of two processes that say they are the same rank, the one that stepped last is told."""
+def exposed(processes: Iterable[dict[str, Any]], job_uid: str = "", attempt: str = "") -> str:
+    """The page; of two processes that say they are the same rank, the one that stepped last is told.
+
+    `job_uid` and `attempt` say whose it is; the line is left out where one of them is empty.
+    """
     ranks = _by_rank(processes)
     world = max((_whole(told.get("world_size")) for told in ranks.values()), default=1)
+    whose = _row("attempt_info", (("job_uid", job_uid), ("attempt", attempt)), 1) if job_uid and attempt else ()
+    of_pod = {
+        "up": ["gpujob_up 1"],
+        "world_size": [f"gpujob_world_size {max(world, 1)}"],
+        "ranks_reporting": [f"gpujob_ranks_reporting {len(ranks)}"],
+        "attempt_info": list(whose),
+    }
     lines: list[str] = []
-    for (name, kind, text), value in zip(POD_METRICS, (1, max(world, 1), len(ranks))):
-        lines += [f"# HELP gpujob_{name} {text}", f"# TYPE gpujob_{name} {kind}", f"gpujob_{name} {value}"]
-    for name, kind, text in METRICS:
-        rows = [row for rank, told in ranks.items() for row in _rows(name, rank, told["figures"])]
+    for name, kind, text in (*POD_METRICS, *METRICS):
+        rows = of_pod.get(name)
+        if rows is None:
+            rows = [row for rank, told in ranks.items() for row in _rows(name, rank, told["figures"])]
         if rows:
             lines += [f"# HELP gpujob_{name} {text}", f"# TYPE gpujob_{name} {kind}", *rows]
     return "\n".join(lines) + "\n"

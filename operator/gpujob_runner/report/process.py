@@ -92,7 +92,7 @@ class Process:
 
     def page(self) -> str:
         """What /metrics answers: this process and every other of the pod."""
-        return exposed([self.figures(), *self.shared.others()])
+        return exposed([self.figures(), *self.shared.others()], self.settings.job_uid, self.settings.attempt)
 
     def _beats(self) -> None:
         while True:

@@ -17,6 +17,8 @@ class Settings(NamedTuple):
     folder: str
     samples_per_step: float | None
     tokens_per_step: float | None
+    job_uid: str = ""
+    attempt: str = ""
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Settings | None:
@@ -30,6 +32,8 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings | None:
         folder=environment.get("GPUJOB_RUN_FOLDER", "/run/gpujob"),
         samples_per_step=_amount(environment.get("GPUJOB_SAMPLES_PER_STEP")),
         tokens_per_step=_amount(environment.get("GPUJOB_TOKENS_PER_STEP")),
+        job_uid=environment.get("GPUJOB_JOB_UID", ""),
+        attempt=environment.get("GPUJOB_ATTEMPT", ""),
     )
 
 

@@ -95,6 +95,15 @@ def test_a_pod_that_does_not_report_is_shown_by_its_status(
     assert (answer.code, cells(answer.out)[1][5]) == (0, "40 %")
 
 
+def test_the_report_of_another_job_is_not_shown_as_this_one_s(
+    gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]]
+) -> None:
+    for uid, progress in (("uid-other", "40 %"), ("uid-llama", "50 %")):
+        whose = f'gpujob_attempt_info{{job_uid="{uid}",attempt="1"}} 1\n'
+        answers[PROXY] = (200, (REPORT + whose).encode())
+        assert cells(gpujob("top", "-n", "team", "--kubeconfig", kubeconfig).out)[1][5] == progress
+
+
 def test_an_odd_number_of_seconds_is_bad_input(gpujob: Command, kubeconfig: Path) -> None:
     answer = gpujob("top", "-A", "--every", "soon", "--kubeconfig", kubeconfig)
     assert (answer.code, answer.err) == (

@@ -16,10 +16,11 @@ from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.scraping import Scraper, Unreached
+from gpujob.fleet.host_ports import report_port
 from gpujob.render.attempt import Numbered
 from gpujob.status.progress import Measured
 from gpujob.status.records import JobRecord, read_job
-from gpujob.vocabulary import Label
+from gpujob.vocabulary import Label, Reason
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LONG = ".".join(["long" * 15] * 4)
@@ -29,7 +30,8 @@ class Reading:
     """An operator that reads the pod of one job; what the pod answers is told to it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str = "j") -> None:
-        self.seconds, self.answer = 0.0, b""
+        self.seconds, self.answer, self.on_host_network = 0.0, b"", False
+        self.asked: list[int] = []
         self.meanwhile: Callable[[], None] = lambda: None
         mirror = Mirror(mirrored("gpujob-runner-x"))
         wall = lambda: NOW + timedelta(seconds=self.seconds)  # noqa: E731
@@ -50,6 +52,7 @@ class Reading:
         pod["metadata"]["annotations"] = {"batch.kubernetes.io/job-completion-index": "0"}
         pod["spec"] = {
             "nodeName": "n",
+            "hostNetwork": self.on_host_network,
             "containers": [{"name": "train", "ports": [{"name": "telemetry", "containerPort": 9466}]}],
         }
         running = [{"name": "train", "state": {"running": {}}}]
@@ -57,7 +60,8 @@ class Reading:
         mirror.replace("pods", [pod], str(10 * number))
         self.desk.book.take(mirror.take_changes())
 
-    async def fetch(self, *_: object) -> bytes:
+    async def fetch(self, session: object, host: object, port: int) -> bytes:
+        self.asked.append(port)
         self.meanwhile()
         if not self.answer:
             raise Unreached("no reply within 3 seconds")
@@ -120,3 +124,57 @@ async def test_a_reading_that_comes_after_another_attempt_began_is_not_of_it(mon
     reading.meanwhile = lambda: None
     await reading.read(15.0, "gpujob_up 1\ngpujob_steps_total 3\n")
     assert reading.measured.counters == {"steps": 3.0}
+
+
+def report_of(uid: str, attempt: int) -> str:
+    return f'gpujob_up 1\ngpujob_attempt_info{{job_uid="{uid}",attempt="{attempt}"}} 1\ngpujob_steps_total 700\n'
+
+
+async def test_a_gang_on_the_network_of_its_nodes_is_read_at_its_attempt_s_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading = Reading(monkeypatch)
+    reading.on_host_network = True
+    for number in (1, 2):
+        reading.attempt(number)
+        await reading.read(15.0 * number, report_of("u", number))
+        assert reading.measured.counters == {"steps": 700.0}
+    assert reading.asked == [report_port("j-1"), report_port("j-2")]
+
+
+@pytest.mark.parametrize("on_host_network", [True, False])
+@pytest.mark.parametrize("answer", [report_of("another", 1), report_of("u", 2)])
+async def test_nothing_is_counted_of_what_another_job_or_attempt_reports(
+    monkeypatch: pytest.MonkeyPatch, answer: str, on_host_network: bool
+) -> None:
+    reading = Reading(monkeypatch)
+    reading.on_host_network = on_host_network
+    reading.attempt(1)
+    for seconds in (0.0, 60.0):
+        await reading.read(seconds, answer)
+    seen = reading.desk.telemetry["u"]
+    assert seen.measured is None
+    assert [claim.reason for claim in seen.claims] == [Reason.REPORT_OF_ANOTHER]
+    assert reading.scraper.results == {"ReportOfAnother": 2}
+    await reading.read(75.0, report_of("u", 1))
+    assert reading.measured.counters == {"steps": 700.0}
+
+
+async def test_on_the_network_of_a_node_a_report_must_say_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+    reading.on_host_network = True
+    reading.attempt(1)
+    await reading.read(0.0, "gpujob_up 1\ngpujob_steps_total 700\n")
+    assert reading.desk.telemetry == {}
+
+
+async def test_a_firewall_of_nodes_is_the_remedy_on_their_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+    reading.on_host_network = True
+    reading.attempt(1)
+    for seconds in (0.0, 60.0):
+        await reading.read(seconds)
+    (claim,) = reading.desk.telemetry["u"].claims
+    assert claim.reason is Reason.TELEMETRY_BLOCKED
+    assert "firewall" in claim.message
+    assert "NetworkPolicy" not in claim.message

@@ -43,6 +43,36 @@ def test_figures_of_ranks_become_those_of_the_job() -> None:
     )
 
 
+def whose(labels: str) -> Report:
+    return read_report(f"gpujob_up 1\ngpujob_attempt_info{{{labels}}} 1\n".encode())
+
+
+def test_a_report_says_whose_it_is() -> None:
+    told = whose('job_uid="6f1c1f0e-52a4",attempt="2"')
+    assert told.whose == ("6f1c1f0e-52a4", 2)
+    assert whose('attempt="2",job_uid="6f1c1f0e-52a4"') == told
+    for must_say in (True, False):
+        assert told.is_of("6f1c1f0e-52a4", 2, must_say=must_say)
+        assert not told.is_of("6f1c1f0e-52a4", 1, must_say=must_say)
+        assert not told.is_of("6f1c1f0e", 2, must_say=must_say)
+
+
+def test_a_report_that_does_not_say_it_is_of_the_pod_that_was_asked_where_no_other_could_answer() -> None:
+    told = read_report(b"gpujob_up 1\n")
+    assert told.is_of("u", 1, must_say=False)
+    assert not told.is_of("u", 1, must_say=True)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    ['job_uid="u"', 'attempt="1"', 'job_uid="u",attempt="x"', 'job_uid="u",attempt="-1"', 'job_uid="a b",attempt="1"',
+     'job_uid="u",attempt="1"} 1\ngpujob_attempt_info{job_uid="u",attempt="2"'],
+)  # fmt: skip
+def test_a_report_that_says_badly_whose_it_is_is_none(labels: str) -> None:
+    with pytest.raises(UnreadableReport, match="its gpujob_attempt_info does not say one job and attempt"):
+        whose(labels)
+
+
 def test_what_is_not_said_is_not_known() -> None:
     assert read_report(b"gpujob_up 1\n") == Report(counters={})
 

@@ -252,19 +252,16 @@ def rails(*on_hosts: str) -> Fleet:
     return fleet(*nodes, *pools, space, catalog=ANY_IMAGES)
 
 
-def test_what_cannot_be_measured_is_neither_probed_nor_explored() -> None:
+def test_gangs_on_the_network_of_their_hosts_are_probed_and_explored_too() -> None:
     two = demand(nodes=2, gpusPerNode=8).but(namespace="default")
-    both = Answer(replace(two, probe_steps=50), rails("a", "h"), ANY_IMAGES).decision
-    assert (both.verdict, both.demand.trying) == (Verdict.PLACED, None)
-    assert "nothing is probed: on the network of its nodes no program is measured" in explain.summary(both)
-    one = Answer(replace(two, probe_steps=50), rails("a"), ANY_IMAGES)
-    assert (one.demand.trying, one.pick.verdict) == (None, Verdict.PLACED)
-    single = Answer(replace(demand(), probe_steps=50), rails("a", "h"), ANY_IMAGES)
-    assert single.demand.trying is not None
+    for on_hosts in (("a", "h"), ("a",), ()):
+        probing = Answer(replace(two, probe_steps=50), rails(*on_hosts), ANY_IMAGES).demand.trying
+        assert probing is not None
+        assert probing.probe
     learned = Learned("p", (measured("H100-SXM", 1000, shape="2x8", dollars=10_000_000),))
     wish = replace(two, learned=learned, exploration=10**9)
     assert Answer(wish, rails(), ANY_IMAGES).demand.trying is not None
-    assert Answer(wish, rails("a"), ANY_IMAGES).demand.trying is None
+    assert Answer(wish, rails("a"), ANY_IMAGES).demand.trying is not None
 
 
 def test_a_trial_that_counted_another_unit_is_not_made_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 from pod_security import violations
 from samples import H100, MI300X, SAMPLES, Sample, choice_of, job_of
 
-from gpujob.render.runner import ON_PATH
+from gpujob.fleet.host_ports import RENDEZVOUS, REPORTS
 from gpujob.status.records import read_pod_record
 from gpujob.vocabulary import Label
 
@@ -90,25 +90,60 @@ def test_a_gang_gets_the_whole_fabric_and_a_single_pod_nothing() -> None:
     assert single["spec"] == plain["spec"]
 
 
-def test_a_gang_on_the_host_s_network_opens_no_port_for_its_figures_and_its_lines_do_nothing() -> None:
-    job = job_of(nodes=2, gpusPerNode=8, telemetry={"port": 9999})
-    pod = Sample(job, SAMPLES["fabric-gang"].choice).children().job["spec"]["template"]["spec"]
-    train = pod["containers"][0]
-    variables = {entry["name"]: entry.get("value") for entry in train["env"]}
-    assert ("ports" in train, "GPUJOB_REPORT_PORT" in variables) == (False, False)
-    # import gpujob_report works all the same.
-    assert variables["PYTHONPATH"] == ON_PATH
-    assert read_pod_record(forged_port(pod)).state.port is None  # type: ignore[union-attr]
+def test_a_gang_on_the_host_s_network_declares_no_port_and_serves_on_one_of_its_attempt() -> None:
+    def served(asked: int, attempt: int) -> tuple[int, int | None]:
+        job = job_of(nodes=2, gpusPerNode=8, telemetry={"port": asked})
+        child = Sample(job, SAMPLES["fabric-gang"].choice, attempt=attempt).children().job
+        pod = child["spec"]["template"]["spec"]
+        train = pod["containers"][0]
+        variables = {entry["name"]: entry.get("value") for entry in train["env"]}
+        assert "ports" not in train
+        assert (variables["GPUJOB_JOB_UID"], variables["GPUJOB_ATTEMPT"]) == (job.metadata.uid, str(attempt))
+        state = read_pod_record(forged_port(pod, child["metadata"]["name"])).state
+        assert state is not None
+        assert state.on_host_network
+        return int(variables["GPUJOB_REPORT_PORT"]), state.port
+
+    found = [served(asked, attempt) for asked, attempt in ((9999, 1), (10250, 1), (9999, 2))]
+    assert all(told == read for told, read in found)
+    assert found[0] == found[1] != found[2]
+    assert all(62_000 <= told < 65_000 for told, _ in found)
 
 
-def forged_port(spec: dict[str, Any]) -> dict[str, Any]:
-    """The pod as if somebody had declared the port all the same."""
-    container = spec["containers"][0] | {"ports": [{"name": "telemetry", "containerPort": 9999}]}
+def forged_port(spec: dict[str, Any], child: str) -> dict[str, Any]:
+    """The pod as if somebody had sent its readers to the kubelet's port all the same."""
+    train = spec["containers"][0]
+    env = [{"name": "GPUJOB_REPORT_PORT", "value": "10250"}, *train["env"]]
+    container = train | {"ports": [{"name": "telemetry", "containerPort": 10250}], "env": env}
     return {
-        "metadata": {"name": "p", "labels": {Label.JOB_UID: "u"}},
+        "metadata": {
+            "name": "p",
+            "labels": {Label.JOB_UID: "u"},
+            "annotations": {"gpujob.dev/report-port": "10250"},
+            "ownerReferences": [{"kind": "Job", "name": child, "uid": "c", "controller": True}],
+        },
         "spec": {**spec, "containers": [container]},
         "status": {"podIP": "192.168.0.1"},
     }
+
+
+@pytest.mark.parametrize(
+    "owners", [[], [{"controller": True, "name": 7}], "x", [{"controller": True, "name": "j" * 9000}]]
+)
+def test_whatever_owns_a_pod_on_the_host_s_network_its_port_is_one_of_reporters(owners: Any) -> None:
+    raw = forged_port(SAMPLES["fabric-gang"].children().job["spec"]["template"]["spec"], "")
+    raw["metadata"]["ownerReferences"] = owners
+    state = read_pod_record(raw).state
+    assert state is not None
+    assert state.port in REPORTS
+
+
+def test_ports_on_the_host_s_network_keep_away_from_those_of_others() -> None:
+    node_ports, clients = range(30_000, 32_768), range(32_768, 61_000)
+    of_nodes = {2379, 2380, 6443, 9090, 9100, 9400, 9464, 9466, *range(10_248, 10_260), 29_500, 61_678, 61_679}
+    for ours, other in ((RENDEZVOUS, REPORTS), (REPORTS, RENDEZVOUS)):
+        assert not set(ours) & {*other, *node_ports, *clients, *of_nodes}
+        assert max(ours) < 2**16
 
 
 def test_gangs_on_the_host_s_network_meet_at_ports_of_their_own() -> None:
@@ -124,7 +159,7 @@ def test_gangs_on_the_host_s_network_meet_at_ports_of_their_own() -> None:
     assert all(len(each) == 1 for each in found)
     numbers = {int(port) for each in found for port in each}
     assert len(numbers) == 4
-    assert all(20_000 <= number < 29_500 for number in numbers)
+    assert numbers <= set(RENDEZVOUS)
 
 
 @pytest.mark.parametrize(("name", "exact"), [("claimed-nvidia", True), ("claimed-amd-gang-v1beta1", False)])

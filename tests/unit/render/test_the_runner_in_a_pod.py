@@ -69,7 +69,7 @@ def test_the_preflight_sees_what_the_program_will_see(pool: Any) -> None:
     assert {name: its[name] for name in mine if name != "GPUJOB_PREFLIGHT"} == {
         name: value for name, value in mine.items() if name != "GPUJOB_PREFLIGHT"
     }
-    assert its.keys() - mine.keys() == {"POD_IP", "GPUJOB_REPORT_PORT", "PYTHONPATH"}
+    assert its.keys() - mine.keys() == {"POD_IP", "GPUJOB_REPORT_PORT", "GPUJOB_JOB_UID", "PYTHONPATH"}
 
 
 def test_what_was_promised_is_told() -> None:

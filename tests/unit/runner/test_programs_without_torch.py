@@ -163,6 +163,41 @@ def test_lines_of_a_program_without_torch_are_served(tmp_path: Path) -> None:
     assert [name for name in (tmp_path / "report").iterdir() if name.suffix in (".json", ".lock")] == []
 
 
+def test_a_report_says_of_which_job_and_attempt_it_is(tmp_path: Path) -> None:
+    program = "import gpujob_report; gpujob_report.step(); print(*[name for name in page() if 'attempt' in name])"
+    done = run(["-c", SCRAPE + program], tmp_path, GPUJOB_JOB_UID="6f1c-1", GPUJOB_ATTEMPT="3")
+    assert done.stdout == 'gpujob_attempt_info{job_uid="6f1c-1",attempt="3"}\n'
+
+
+def test_what_is_posted_for_a_trainer_is_taken_with_the_token_of_its_process_alone(tmp_path: Path) -> None:
+    """On the network of a node the loopback address is that of every process of the node."""
+    program = """
+        import gpujob_report, json, os, stat, urllib.error, urllib.request
+        from gpujob_runner.report import process, trainer
+        gpujob_report.step()
+        environment = {}
+        trainer.listen(environment)
+        file = environment["KUBEFLOW_TRAINER_SERVER_TOKEN"]
+        secret = open(file).read()
+        def posted(token):
+            body = json.dumps({"trainerStatus": {"progressPercentage": 40}}).encode()
+            asked = urllib.request.Request(environment["KUBEFLOW_TRAINER_SERVER_URL"], body, method="POST")
+            if token is not None:
+                asked.add_header("Authorization", token)
+            try:
+                code = urllib.request.urlopen(asked).status
+            except urllib.error.HTTPError as error:
+                code = error.code
+            return code, process.rank.progress and process.rank.progress[0]
+        for token in (None, "", "Bearer", "Bearer ", f"Bearer {secret}x", secret, "Bearer \u00e9", f"Bearer {secret}"):
+            print(*posted(token))
+        print(len(secret), oct(stat.S_IMODE(os.stat(file).st_mode)))
+    """
+    done = run(["-c", textwrap.dedent(program)], tmp_path)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [*["401 None"] * 7, "200 0.4", "32 0o600"]
+
+
 def test_a_taken_port_is_left_alone_with_one_line(tmp_path: Path) -> None:
     program = "import gpujob_report, time; gpujob_report.step(); time.sleep(2.5); gpujob_report.step(); print('done')"
     with socket.socket() as other:

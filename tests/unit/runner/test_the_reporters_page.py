@@ -91,6 +91,13 @@ def test_every_figure_of_a_rank_is_on_the_page() -> None:
     assert [name for name, _, _ in METRICS if f"# TYPE gpujob_{name} " not in page] == []
 
 
+def test_the_page_says_whose_it_is_where_the_pod_does() -> None:
+    found = samples(exposed([told(0)], 'u"1', "2"))
+    assert found[("gpujob_attempt_info", (("attempt", "2"), ("job_uid", 'u"1')))] == 1
+    for job_uid, attempt in (("", "2"), ("u", "")):
+        assert "attempt_info" not in exposed([told(0)], job_uid, attempt)
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "1", None, [], {}, 10**400, {"0": "x"}, True])
 def test_anything_may_stand_in_another_process_file(value: Any) -> None:
     figures = dict.fromkeys([name for name, _, _ in METRICS] + ["devices"], value)

@@ -179,22 +179,26 @@ def reading_of(status: dict[str, Any]) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-def test_of_pods_on_the_network_of_their_nodes_it_is_told_at_once_that_nothing_is_read() -> None:
-    pod = {"hostNetwork": True, "volumes": [{"configMap": {"name": "gpujob-runner-1"}}]}
-    metadata = {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}
-    child = read_child({"metadata": metadata, "spec": {"template": {"spec": pod}}})
-    job = read_job({"metadata": {"name": "j", "uid": "u"}, "spec": {}, "status": {}})
-    seen = Observation(State.PLACED, Reason.PLACED, "created")
-    held = {**job.status, "placement": PLACEMENT, "jobName": "j-1"}
-    status = report.placed(replace(job, status=held), child, seen, None, NOW)
-    assert reading_of(status) == ("False", "HostNetwork")
-    (told,) = (c["message"] for c in status["conditions"] if c["type"] == "TelemetryReachable")
-    assert told == (
-        "the pods share the network of the nodes of pool p, where a port may be another program's: progress and "
-        "throughput are not read; spec.fabric.hostNetwork of the GPUPool decides that"
+def test_the_remedy_for_a_pod_on_the_network_of_its_node_is_none_that_does_not_apply_there() -> None:
+    stopped = telemetry.blocked_on_its_node("p", 62_001, "gpujob-system", "no reply within 3 seconds").message
+    assert stopped == (
+        "port 62001 of pod p cannot be reached from namespace gpujob-system (no reply within 3 seconds); it is on the "
+        "network of its node: let the nodes' firewall (a cloud's security group) admit TCP ports 62000 to 64999 from "
+        "the operator"
     )
-    running = report.placed(replace(job, status=status), child, RUNNING, None, NOW)
-    assert not telemetry.differs(status, running)
+    for claim in (telemetry.unreadable("p", 62_001, "not ASCII text", True), telemetry.anothers("p", 62_001, True)):
+        assert claim.message.endswith(
+            "; the pod is on the network of its node, where another program has this port: once that ends, the "
+            "reporter takes it, and a new attempt has another one"
+        )
+    assert "GPUJOB_JOB_UID" in telemetry.anothers("p", 9466).message
+
+
+def test_the_report_of_another_is_told_at_once() -> None:
+    held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING)
+    another = status_of(held, RUNNING, Telemetry(None, (telemetry.anothers("p", 62_001, True),)))
+    assert reading_of(another) == ("False", "ReportOfAnother")
+    assert telemetry.is_news(held, another)
 
 
 @pytest.mark.parametrize(
