@@ -196,7 +196,7 @@ class Telemetry(Shape):
     """How the job's speed is measured: the runner counts steps, these fields say what a step is worth."""
 
     port: Annotated[int, Field(ge=1024, le=65535)] | None = None
-    """The port of each pod at which its figures are read; 9466 when absent."""
+    """The port of each pod at which its figures are read; 9466 when absent; unused where pods are on the network of their nodes."""
     samples_per_step: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
     """Samples of one optimizer step of the whole job; unset: only steps are counted."""
     tokens_per_step: Annotated[int, Field(ge=1, le=1_000_000_000_000)] | None = None
