@@ -76,7 +76,7 @@ class Display(Shape):
     """Texts for `kubectl get`, which cannot compute."""
 
     accelerator: Annotated[str, Field(max_length=80)] | None = None
-    """For example 2×8 MI300X."""
+    """For example 2x8 MI300X."""
     progress: Annotated[str, Field(max_length=32)] | None = None
     """For example 42 %, or step 1200 where the program does not say how long it is."""
     throughput: Annotated[str, Field(max_length=32)] | None = None

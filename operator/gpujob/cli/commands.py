@@ -125,7 +125,10 @@ def explain(request: Request) -> int:
     objects, known = sources.objects_of(documents, request), sources.read_catalog(request.catalog)
     asked = [request.why_not] if request.why_not else []
     now = datetime.now(UTC)
-    answers = [explaining.explain_job(job, objects, known, asked, documents, now) for job in jobs]
+    answers = [
+        explaining.explain_job(job, objects, known, asked, documents, now, named=request.name is not None)
+        for job in jobs
+    ]
     if request.in_tables:
         from gpujob.cli.tables import print_explanations
 
@@ -221,6 +224,8 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
     documents, now = sources.read_raw(request), datetime.now(UTC)
     objects = sources.objects_of(documents, request)
     fleet, known = fleet_of(objects, sources.read_catalog(request.catalog))
+    if request.cluster is None:
+        sources.tell_of_namespaces(jobs, fleet.namespaces)
     profiles, arriving = planning.profiles_of(objects), tuple(patience.arriving(objects.nodes, now))
 
     def rivals(asked: Sequence[Waiting]) -> Sequence[Waiting]:

@@ -37,6 +37,15 @@ class Explanation:
     """The state in the status; empty for a job that has none."""
     said: str
     """What the status says of the placement; empty where it says nothing."""
+    named: bool = False
+    """Whether it is a job of the cluster, not one of a file."""
+    asked: bool = False
+    """Whether the pools that are explained were asked for."""
+
+    @property
+    def unseen(self) -> bool:
+        """Whether no operator has looked at the job yet."""
+        return self.named and not self.state
 
 
 def explain_job(
@@ -46,6 +55,8 @@ def explain_job(
     asked: Sequence[str] = (),
     documents: Iterable[Any] = (),
     now: datetime | None = None,
+    *,
+    named: bool = False,
 ) -> Explanation:
     """The explanation of a GPUJob as the API server holds it; `asked`: the pools of --why-not, else the next best.
 
@@ -75,6 +86,8 @@ def explain_job(
         plan=Plan(job, decision, others),
         state=str(status.get("state") or ""),
         said=_said(status),
+        named=named,
+        asked=bool(asked),
     )
 
 

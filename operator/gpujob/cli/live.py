@@ -49,6 +49,10 @@ HOLDING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 OFFLINE: Final = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
 
 
+INSTALL: Final = "helm install gpujob-operator charts/gpujob-operator --namespace gpujob-system --create-namespace"
+"""How the CRDs and the operator come into a cluster; the chart's README says with which image."""
+
+
 class Refused(BadInput):
     """The cluster does not let this user list something."""
 
@@ -82,8 +86,20 @@ class LiveCluster:
         where = namespace or namespace_of(self.kubeconfig, self.context)
         status, body = connection.get(f"/apis/{GROUP}/{VERSION}/namespaces/{quote(where)}/gpujobs/{quote(name)}")
         if status == 404:
+            self.require_gpujobs()
+            self.require_namespace(where)
             raise BadInput(f"there is no GPUJob {name} in namespace {where}; `kubectl get gpujobs -A` lists them all")
         return _page(f"gpujobs of namespace {where}", status, body)
+
+    def require_gpujobs(self) -> None:
+        """Raises BadInput where the cluster does not know the kind."""
+        if self.get(f"/apis/{GROUP}/{VERSION}")[0] == 404:
+            raise BadInput(f"the cluster has no kind GPUJob: its CRDs are not installed; {INSTALL}")
+
+    def require_namespace(self, name: str) -> None:
+        """Raises BadInput where the cluster has no such namespace; who may not ask is told nothing."""
+        if self.get(f"/api/v1/namespaces/{quote(name)}")[0] == 404:
+            raise BadInput(f"there is no namespace {name}; `kubectl get namespaces` lists them all")
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Status and body of one GET request."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.placement import documents
 from gpujob.placement.demand import Demand, demand_of
+from gpujob.placement.explain import best_per_pool
 from gpujob.placement.learned import Profile, learned_of, profile_of
 from gpujob.placement.why_not import best_losers
 from gpujob.schedule.queue import Answer, Waiting, place_all
@@ -17,6 +18,7 @@ from gpujob.vocabulary import Verdict
 if TYPE_CHECKING:
     from gpujob.api.gpujob import GPUJob
     from gpujob.catalog.records import Catalog
+    from gpujob.finding import Finding
     from gpujob.fleet.arriving import Arriving
     from gpujob.fleet.cluster_file import ClusterObjects
     from gpujob.fleet.pools import Fleet
@@ -119,13 +121,18 @@ def _why_not(answer: WhyNot) -> dict[str, Any]:
     }
 
 
-def why_not_sentences(plan: Plan) -> list[tuple[str, str]]:
-    """Labels and sentences of what follows the table: why not each other pool."""
-    return [(f"Why not {each.pool.name}:", _sentence(each)) for each in plan.others]
+def why_not_sentences(plan: Plan, *, whole: bool = False) -> list[tuple[str, str]]:
+    """Labels and sentences of what follows the table: why not each other pool.
+
+    Not `whole`: without the reasons that stand in the table.
+    """
+    best = {} if whole else {each.pool.name: each.reasons[:1] for each in best_per_pool(plan.decision)}
+    return [(f"Why not {each.pool.name}:", _sentence(each, best.get(each.pool.name, ()))) for each in plan.others]
 
 
-def _sentence(answer: WhyNot) -> str:
-    reasons = "; ".join(each.message for each in answer.reasons)
+def _sentence(answer: WhyNot, told: Sequence[Finding]) -> str:
+    known = {each.message for each in told}
+    reasons = "; ".join(each.message for each in answer.reasons if each.message not in known)
     return f"{reasons}; {answer.change}" if reasons else answer.change
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -104,6 +104,14 @@ def read_live_job(name: str, documents: list[Any], request: Request) -> Mapping[
     from gpujob.cli.explaining import in_documents
 
     return in_documents(documents, name, request.namespace)
+
+
+def tell_of_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> None:
+    """Says which namespaces of jobs a live cluster lacks; nothing where none could be read."""
+    wanted = dict.fromkeys(job.metadata.namespace or "default" for job in jobs)
+    for name in wanted if known else ():
+        if name not in known:
+            say(f"there is no namespace {name} yet: `kubectl create namespace {name}`, or name another with -n")
 
 
 def tell(sentences: tuple[str, ...] | list[str], what: str) -> None:

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from gpujob.placement.explain import Offer
     from gpujob.placement.gang import Gang
 
+UNSEEN: Final = "the operator has not looked at it; is it running? `kubectl get deployments -A | grep gpujob-operator`"
+
+ABOVE: Final = "as said above"
+"""What stands in the row of a pool to which nothing applies but what is wrong with the job itself."""
+
 ROOM_FOR_IMAGES: Final = 160
 """Columns of a terminal from which on the table of a plan names images; below, only the chosen one is named."""
 
@@ -60,16 +65,24 @@ def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color
         for number, each in enumerate(explanations):
             if number:
                 console.print()
-            if each.state:
-                print_text(
-                    console,
-                    Text.assemble(
-                        (each.state, "bold"), f"  {': '.join(map(plain, filter(None, (each.plan.name, each.said))))}"
-                    ),
-                )
-                print_text(console, Text("Decided again, without its own pods:"))
-            _print_plan(console, each.plan, wide=wide)
+            same = _print_status(console, each)
+            _print_plan(console, each.plan, wide=wide, again=same, asked=each.asked)
     print(shown.get(), end="")
+
+
+def _print_status(console: Console, each: Explanation) -> bool:
+    """What the status says, if it is a job of a cluster; whether the decision made now says the same."""
+    if each.unseen:
+        print_text(console, Text.assemble(("No status", "bold"), f"  {plain(each.plan.name)}: {UNSEEN}"))
+    elif each.state:
+        said = ": ".join(map(plain, filter(None, (each.plan.name, each.said))))
+        print_text(console, Text.assemble((each.state, "bold"), f"  {said}"))
+    else:
+        return False
+    decision = each.plan.decision
+    same = each.said == explain.summary(decision)
+    print_text(console, Text(f"Decided again, without its own pods{', with the same answer' if same else ':'}"))
+    return same
 
 
 def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
@@ -97,13 +110,15 @@ def print_sections(tables: Mapping[str, tuple[list[str], list[list[str]]]], *, c
     print(shown.get(), end="")
 
 
-def _print_plan(console: Console, plan: Plan, *, wide: bool) -> None:
+def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False, asked: bool = False) -> None:
+    """A plan; `again`: its sentence stands above already. Pools that are `asked` about get all their reasons."""
     decision = plan.decision
     sentence = explain.summary(decision)
     if decision.fix:  # It has its own line below.
         sentence = sentence.removesuffix(f"; {decision.fix.message}")
     verdict = (decision.verdict.value, VERDICT_STYLES[decision.verdict])
-    print_text(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence)}"))
+    if not again:
+        print_text(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence)}"))
     offers = explain.offers(decision) if wide else ()
     candidates = [offer.best for offer in offers] if wide else explain.best_per_pool(decision)
     images = not wide and (not console.is_terminal or console.width >= ROOM_FOR_IMAGES)
@@ -123,7 +138,7 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool) -> None:
         print_text(console, Text.assemble((label, "bold"), plain(sentence)))
     if plan.others:
         console.print()
-    for label, sentence in why_not_sentences(plan):
+    for label, sentence in why_not_sentences(plan, whole=asked):
         print_text(console, Text.assemble((f"{plain(label)} ", "bold"), plain(sentence)))
 
 
@@ -220,7 +235,7 @@ def _candidate_row(candidate: Candidate, general: frozenset[Finding]) -> list[st
         *cells.place(candidate),
         cells.short(candidate.runtime.image),
         cells.outcome(candidate),
-        reasons[0].message if reasons else "",
+        reasons[0].message if reasons else ABOVE if candidate.reasons else "",
     ]
 
 

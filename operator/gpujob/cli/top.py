@@ -1,23 +1,28 @@
 """Running jobs as they go: how far, how fast (with the last minutes as a sparkline), until when, for how much.
 
 Speeds come live from the reporters of the jobs' first pods, through the API server's proxy, with the user's own rights;
-without the right to `pods/proxy`, or where a pod does not answer, what the status says is shown.
+without the right to `pods/proxy`, or where a pod does not answer, what the status says is shown, and why. What a job has
+cost is counted to the moment of the look.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
+from gpujob.finding import Dollars
 from gpujob.metrics.exposition import Report, UnreadableReport, read_report
 from gpujob.metrics.window import Window
+from gpujob.status import cost
 from gpujob.status.patience import read_time
 from gpujob.status.records import PodState, read_pod_record
-from gpujob.untrusted import table, whole_number
+from gpujob.untrusted import one_line, table, whole_number
 from gpujob.vocabulary import GROUP, VERSION, Label, State
 
 if TYPE_CHECKING:
@@ -26,6 +31,12 @@ if TYPE_CHECKING:
 HEADERS: Final = ("NAMESPACE", "JOB", "STATE", "POOL", "ACCEL", "PROGRESS", "SPEED", "LATELY", "ETA", "COST")
 LIVE: Final = (State.PLACED, State.STARTING, State.RUNNING)
 """States that are shown."""
+
+LEFT_OUT: Final = ("LATELY", "ACCEL", "POOL", "ETA", "PROGRESS", "NAMESPACE")
+"""Columns that a narrow terminal goes without, in this order."""
+
+GAP: Final = 2
+"""Blanks between two columns."""
 
 BARS: Final = "▁▂▃▄▅▆▇█"
 POINTS: Final = 24
@@ -69,6 +80,12 @@ class Top:
         within = f"/namespaces/{self._namespace}" if self._namespace else ""
         found = self._cluster.listed(f"/apis/{GROUP}/{VERSION}{within}/gpujobs")["items"]
         jobs = [job for job in found if table(job, "status").get("state") in LIVE]
+        if not found:
+            self._cluster.require_gpujobs()
+            if self._namespace:
+                self._cluster.require_namespace(self._namespace)
+        if not jobs:
+            self.note = _nobody(len(found), self._namespace)
         self._read(jobs, within)
         return [row(job, self._traces.get(_uid(job)), datetime.now(UTC)) for job in sorted(jobs, key=_where)]
 
@@ -77,19 +94,29 @@ class Top:
         running = {uid for uid, status in statuses.items() if status.get("state") == State.RUNNING}
         for uid in self._traces.keys() - running:
             del self._traces[uid]
+        silent: list[str] = []
         for uid, namespace, pod in self._first_pods(running, within):
             path = f"/api/v1/namespaces/{namespace}/pods/{pod.name}:{pod.port}/proxy/metrics"
             status, body = self._cluster.get(path)
-            if status in (401, 403):
+            if status == 401 or _is_refusal(status, body):
                 self.note = "live speeds need the right to get pods/proxy; these are the statuses' own"
                 return
             try:
-                report = read_report(body) if status == 200 else None
-                attempt = whole_number(statuses[uid].get("attempt")) or 1
-                if report is not None and report.is_of(uid, attempt, must_say=pod.on_host_network):
-                    self._traces.setdefault(uid, Trace()).take(report, time.monotonic())
-            except UnreadableReport:
-                continue
+                if status == 200:
+                    report = read_report(body)
+                    attempt = whole_number(statuses[uid].get("attempt")) or 1
+                    if report.is_of(uid, attempt, must_say=pod.on_host_network):
+                        self._traces.setdefault(uid, Trace()).take(report, time.monotonic())
+                        continue
+                    why = "answers with the report of another job"
+                else:
+                    why = f"does not answer through the API server ({status}{_said(body)})"
+            except UnreadableReport as error:
+                why = f"answers what is no report ({error})"
+            silent.append(f"pod {namespace}/{pod.name} {why}")
+        if silent:
+            more = f", and {len(silent) - 1} more likewise" if len(silent) > 1 else ""
+            self.note = f"{silent[0]}{more}; shown is what the status says"
 
     def _first_pods(self, running: set[str], within: str) -> Iterator[tuple[str, str, PodState]]:
         from gpujob.cli.live import Refused
@@ -108,6 +135,32 @@ class Top:
                 yield record.use.job_uid, record.use.namespace, pod
 
 
+def _nobody(found: int, namespace: str | None) -> str:
+    """What is said where no job is shown."""
+    where = f"namespace {namespace}" if namespace else "any namespace"
+    others = f"; {found} wait or have ended: kubectl get gpujobs{f' -n {namespace}' if namespace else ' -A'}"
+    return f"no job is placed, starts or runs in {where}{others if found else ''}"
+
+
+def _is_refusal(status: int, body: bytes) -> bool:
+    """Whether the API server itself refuses: whatever stands between it and a pod may answer 403, too."""
+    return status == 403 and _answer(body).get("reason") == "Forbidden"
+
+
+def _said(body: bytes) -> str:
+    """What the API server says of a pod that it cannot reach; empty where nothing is said in its words."""
+    message = one_line(str(_answer(body).get("message") or ""))[:120]
+    return f": {message}" if message else ""
+
+
+def _answer(body: bytes) -> Mapping[str, Any]:
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) and found.get("kind") == "Status" else {}
+
+
 def row(job: Mapping[str, Any], trace: Trace | None, now: datetime) -> tuple[str, ...]:
     """The cells of one job."""
     metadata, status = table(job, "metadata"), table(job, "status")
@@ -123,8 +176,16 @@ def row(job: Mapping[str, Any], trace: Trace | None, now: datetime) -> tuple[str
         _speed(trace, status),
         sparkline(trace.speeds if trace else ()),
         _eta(report, status, now),
-        str(shown.get("cost", "-")),
+        _cost(status, now) or str(shown.get("cost", "-")),
     )
+
+
+def _cost(status: Mapping[str, Any], now: datetime) -> str:
+    """What the job has cost until now: the status is written less often than one looks. Empty where that is not known."""
+    accrued = cost.dollars(
+        cost.cost(status, table(status, "placement"), str(status.get("startTime")), now).get("accrued")
+    )
+    return str(Dollars(accrued)) if status.get("startTime") and accrued is not None else ""
 
 
 def sparkline(speeds: Iterable[float]) -> str:
@@ -181,15 +242,29 @@ def watch(top: Top, every: float, *, once: bool, color: bool) -> None:
     console = console_of(color)
     rows = top.look()
     if once or not console.is_terminal:
-        print_table(console, HEADERS, rows, [""] * len(rows))
+        headers, shown = fitting(HEADERS, rows, console.width)
+        if rows:
+            print_table(console, headers, shown, [""] * len(rows))
         if top.note:
             say(top.note)
         return
-    with Live(table_of(HEADERS, rows, [""] * len(rows)), console=console, screen=True, auto_refresh=False) as screen:
+    with Live(console=console, screen=True, auto_refresh=False) as screen:
         while True:
-            screen.update(table_of(HEADERS, rows, [""] * len(rows), caption=top.note), refresh=True)
+            headers, shown = fitting(HEADERS, rows, console.width)
+            screen.update(table_of(headers, shown, [""] * len(rows), caption=top.note), refresh=True)
             time.sleep(every)
             rows = top.look()
+
+
+def fitting(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> tuple[list[str], list[list[str]]]:
+    """The columns that fit a terminal of this width: names are never broken while there is a column to leave out."""
+    kept = list(range(len(headers)))
+    for word in ("", *LEFT_OUT):
+        kept = [number for number in kept if headers[number] != word]
+        widest = [max(map(len, (headers[number], *(row[number] for row in rows)))) for number in kept]
+        if sum(widest) + GAP * (len(kept) - 1) <= width:
+            break
+    return [headers[number] for number in kept], [[row[number] for number in kept] for row in rows]
 
 
 def seconds(text: str) -> float:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -13,7 +14,7 @@ import structlog
 from gpujob.cluster import shell
 from gpujob.cluster.connection import UnusableConnection
 from gpujob.cluster.operator import Operator, find_connection
-from gpujob.cluster.settings import Settings, read_settings
+from gpujob.cluster.settings import VARIABLES, Settings, read_settings
 from gpujob.errors import BadInput
 
 GARBAGE: Final = 10_000
@@ -21,8 +22,20 @@ GARBAGE: Final = 10_000
 lists of 10,000 nodes leave takes more than a quarter of their time, and finds nothing."""
 
 
-def main() -> int:
-    """The exit code: 0 after a signal, 1 when a part died, 2 for settings that cannot be read."""
+USAGE: Final = (
+    "usage: python -m gpujob.cluster\n\n"
+    "Runs the operator against the cluster of its pod, else of the kubeconfig's current context, until it gets a signal.\n"
+    "It takes no arguments; these variables set what it does:\n"
+    + "".join(f"  {name}\n" for name in VARIABLES).rstrip("\n")
+)
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """The exit code: 0 after a signal or for --help, 1 when a part died, 2 for settings or words that cannot be read."""
+    if arguments:
+        asked = set(arguments) <= {"-h", "--help"}
+        print(USAGE if asked else f"unexpected argument {arguments[0]!r}\n{USAGE}", file=None if asked else sys.stderr)
+        return 0 if asked else 2
     try:
         settings = read_settings()
         connection = find_connection()
@@ -60,4 +73,4 @@ def _log_as(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

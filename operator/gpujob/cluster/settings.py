@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Final
 
 from gpujob.errors import BadInput
 from gpujob.status.patience import HOLD_SECONDS, PROVISION_SECONDS
@@ -32,6 +33,10 @@ class Settings:
     """Seconds that devices are held for a waiting job against those of lower priority; 0 holds none."""
     scrape_seconds: float = 15.0
     """Seconds between two readings of a running job's reporter."""
+
+
+VARIABLES: Final = tuple(f"GPUJOB_{field.name.upper()}" for field in fields(Settings))
+"""The variables of the settings."""
 
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:

@@ -271,11 +271,11 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 def _accelerator(placement: Mapping[str, Any]) -> str:
-    """For example 2×8 MI300X, or MI300X for a single device."""
+    """For example 2x8 MI300X, or MI300X for a single device."""
     nodes, gpus, name = placement.get("nodes", 1), placement.get("gpusPerNode", 1), placement.get("accelerator", "?")
     if (nodes, gpus) == (1, 1):
         return str(name)
-    return f"{gpus} {name}" if nodes == 1 else f"{nodes}×{gpus} {name}"
+    return f"{gpus} {name}" if nodes == 1 else f"{nodes}x{gpus} {name}"
 
 
 def _without_blanks(record: dict[str, Any]) -> dict[str, Any]:

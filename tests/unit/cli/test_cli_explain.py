@@ -189,3 +189,44 @@ def test_a_new_node_without_devices_is_waited_for(gpujob: Command, tmp_path: Pat
         path.write_text(yaml.safe_dump(node))
         answer = gpujob("plan", "-f", "-", "--cluster", path, "--catalog", CATALOG, stdin=manifest_of_two_gpus())
         assert (answer.code, word in answer.out) == (code, True), answer.out
+
+
+def refused(**status: Any) -> dict[str, Any]:
+    """A job of the cluster that no pool can run."""
+    return {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUJob",
+        "metadata": {"name": "big", "namespace": "team", "uid": "uid-big"},
+        "spec": {"gpuMemory": "500G"},
+        "status": status,
+    }
+
+
+def test_a_job_that_no_operator_has_seen_is_told_so(gpujob: Command, tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump_all([refused()]))
+    answer = gpujob("explain", "big", "--cluster", path, "--catalog", CATALOG)
+    first, second, third = answer.out.splitlines()[:3]
+    assert first.startswith("No status  big: the operator has not looked at it; is it running? `kubectl get deploy")
+    assert second == "Decided again, without its own pods:"
+    assert third.startswith("Impossible  big: ")
+    answer = gpujob("explain", "-f", "-", "--cluster", path, "--catalog", CATALOG, stdin=manifest())
+    assert answer.out.startswith("Placed  train: ")
+
+
+def test_a_refusal_is_said_once(gpujob: Command, tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump_all([refused()]))
+    plan = json.loads(gpujob("explain", "big", "--cluster", path, "--catalog", CATALOG, "-o", "json").out)
+    said = {"type": "Placed", "status": "False", "message": plan["message"]}
+    path.write_text(
+        MIXED.read_text() + "\n---\n" + yaml.safe_dump_all([refused(state="Impossible", conditions=[said])])
+    )
+    out = gpujob("explain", "big", "--cluster", path, "--catalog", CATALOG).out
+    assert out.splitlines()[1] == "Decided again, without its own pods, with the same answer"
+    reason = "needs 465.67Gi usable per GPU, MI300X has 191.68Gi"
+    # Once in the sentence and once in the row of its pool.
+    assert out.count(reason) == 2
+    assert out.count("Impossible  big") == 1
+    asked = gpujob("explain", "big", "--cluster", path, "--catalog", CATALOG, "--why-not", L4).out
+    assert f"Why not {L4}: needs 465.67Gi usable per GPU, L4 has" in asked

@@ -207,3 +207,31 @@ def test_a_context_that_is_not_there_is_one_sentence(live: Callable[..., Any]) -
     assert answer.code == 2
     assert "elsewhere" in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+def test_a_namespace_that_is_not_there_yet_is_said(live: Callable[..., Any], server: Server) -> None:
+    server.objects.append({"kind": "Namespace", "metadata": {"name": "default"}})
+    assert "namespace" not in live().err
+    told = live("-n", "nosuch").err
+    assert told == ("there is no namespace nosuch yet: `kubectl create namespace nosuch`, or name another with -n\n")
+
+
+@pytest.mark.parametrize(
+    ("installed", "namespace", "sentence"),
+    [
+        (404, 200, "error: the cluster has no kind GPUJob: its CRDs are not installed; helm install gpujob-operator "),
+        (200, 404, "error: there is no namespace team; `kubectl get namespaces` lists them all"),
+        (200, 200, "error: there is no GPUJob train in namespace team; `kubectl get gpujobs -A` lists them all"),
+    ],
+)
+def test_why_a_job_is_not_found(
+    live: Callable[..., Any], server: Server, installed: int, namespace: int, sentence: str
+) -> None:
+    server.statuses |= {
+        "/apis/gpujob.dev/v1alpha1/namespaces/team/gpujobs/train": 404,
+        "/apis/gpujob.dev/v1alpha1": installed,
+        "/api/v1/namespaces/team": namespace,
+    }
+    answer = live("train", "-n", "team", verb="explain")
+    assert answer.code == 2
+    assert answer.err.splitlines()[-1].startswith(sentence)

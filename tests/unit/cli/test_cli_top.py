@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_room import Command, served
 
-from gpujob.cli.top import Trace, sparkline
+from gpujob.cli.top import HEADERS, Trace, fitting, sparkline
 from gpujob.metrics.exposition import read_report
+from gpujob.status.patience import write_time
 
 REPORT = "gpujob_up 1\ngpujob_steps_total 10\ngpujob_progress_ratio 0.5\ngpujob_remaining_seconds 5400\n"
 JOBS = "/apis/gpujob.dev/v1alpha1/namespaces/team/gpujobs"
@@ -78,21 +80,100 @@ def test_running_jobs_show_what_their_reporters_say_now(gpujob: Command, kubecon
 def test_without_the_right_to_the_proxy_the_status_is_shown_and_that_is_said(
     gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]]
 ) -> None:
-    answers[PROXY] = (403, {"message": "no"})
+    answers[PROXY] = (403, {"kind": "Status", "reason": "Forbidden", "message": "no"})
     answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
     assert cells(answer.out)[1][5:] == ["40 %", "2553 tok/s", "-", "$1.23"]
     assert answer.err == "live speeds need the right to get pods/proxy; these are the statuses' own\n"
 
 
+NO_ANSWER = "does not answer through the API server"
+
+
 @pytest.mark.parametrize(
-    "reply", [(502, b"bad gateway"), (200, b"<html>"), (200, b"gpujob_up 1\ngpujob_steps_total NaN")]
+    ("reply", "why"),
+    [
+        ((502, b"bad gateway"), f"{NO_ANSWER} (502)"),
+        ((403, b"<html>a proxy between says no</html>"), f"{NO_ANSWER} (403)"),
+        ((503, b'{"kind": "Status", "message": "no route to host"}'), f"{NO_ANSWER} (503: no route to host)"),
+        ((200, b"<html>"), "answers what is no report (it has no gpujob_up)"),
+    ],
 )
-def test_a_pod_that_does_not_report_is_shown_by_its_status(
-    gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]], reply: tuple[int, bytes]
+def test_a_pod_that_does_not_report_is_shown_by_its_status_and_that_is_said(
+    gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]], reply: tuple[int, bytes], why: str
 ) -> None:
     answers[PROXY] = reply
     answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
     assert (answer.code, cells(answer.out)[1][5]) == (0, "40 %")
+    assert answer.err == f"pod team/llama-1-0-x {why}; shown is what the status says\n"
+
+
+def test_of_several_silent_pods_the_first_is_named(
+    gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]]
+) -> None:
+    answers[JOBS] = (200, {"items": [gpujob_named("llama", "Running"), gpujob_named("other", "Running")]})
+    answers[PODS] = (200, {"items": [pod_of("llama"), pod_of("other")]})
+    answers[PROXY] = (502, b"")
+    answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
+    assert f"llama-1-0-x {NO_ANSWER} (502), and 1 more likewise; shown is" in answer.err
+
+
+def test_costs_are_counted_to_now(gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]]) -> None:
+    begun = write_time(datetime.now(UTC) - timedelta(minutes=30))
+    priced = gpujob_named(
+        "llama",
+        "Running",
+        startTime=begun,
+        placement={"pool": "mi300x", "pricePerHour": "6.00"},
+        cost={"accrued": "2.10", "earlier": "2.00"},
+        display={"cost": "$2.10"},
+    )
+    answers[JOBS] = (200, {"items": [priced]})
+    answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
+    assert cells(answer.out)[1][-1] in ("$5.00", "$5.01")
+
+
+@pytest.mark.parametrize(
+    ("installed", "namespace", "sentence"),
+    [
+        (404, 200, "error: the cluster has no kind GPUJob: its CRDs are not installed; helm install gpujob-operator "),
+        (200, 404, "error: there is no namespace team; `kubectl get namespaces` lists them all\n"),
+        (200, 403, "no job is placed, starts or runs in namespace team\n"),
+        (200, 200, "no job is placed, starts or runs in namespace team\n"),
+    ],
+)
+def test_why_nothing_is_shown(
+    gpujob: Command,
+    kubeconfig: Path,
+    answers: dict[str, tuple[int, Any]],
+    installed: int,
+    namespace: int,
+    sentence: str,
+) -> None:
+    answers[JOBS] = (404 if installed == 404 else 200, {"items": []})
+    answers["/apis/gpujob.dev/v1alpha1"] = (installed, {})
+    answers["/api/v1/namespaces/team"] = (namespace, {})
+    answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
+    assert (answer.code, answer.out) == (2 if sentence.startswith("error") else 0, "")
+    assert answer.err.startswith(sentence)
+
+
+def test_jobs_that_wait_are_counted(gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]]) -> None:
+    answers[JOBS] = (200, {"items": [gpujob_named("a", "Queued"), gpujob_named("b", "Failed")]})
+    answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
+    assert answer.err == (
+        "no job is placed, starts or runs in namespace team; 2 wait or have ended: kubectl get gpujobs -n team\n"
+    )
+
+
+def test_a_narrow_terminal_goes_without_columns_and_breaks_no_name() -> None:
+    row = ("team", "a-job-with-a-long-name", "Running", "mi300x-standard-nd96isr-mi300x-v5-ondemand", "8 MI300X",
+           "40 %", "2553 tok/s", "▁▅█▁▅█▁▅█▁▅█▁▅█▁▅█▁▅█", "12 min", "$1.23")  # fmt: skip
+    assert fitting(HEADERS, [row], 200) == (list(HEADERS), [list(row)])
+    headers, [shown] = fitting(HEADERS, [row], 100)
+    assert headers == ["NAMESPACE", "JOB", "STATE", "PROGRESS", "SPEED", "ETA", "COST"]
+    assert shown[1] == "a-job-with-a-long-name"
+    assert fitting(HEADERS, [row], 20)[0] == ["JOB", "STATE", "SPEED", "COST"]
+    assert fitting(HEADERS, [], 200) == (list(HEADERS), [])
 
 
 def test_the_report_of_another_job_is_not_shown_as_this_one_s(

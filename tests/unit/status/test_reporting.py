@@ -86,7 +86,7 @@ def test_a_placed_job_says_where_and_for_how_much() -> None:
         "message": "mi300x-ondemand is the only pool with room at $33.60 an hour",
         "digest": PLACED.digest,
     }
-    assert status["display"] == {"accelerator": "2×8 MI300X", "reason": "Placed"}
+    assert status["display"] == {"accelerator": "2x8 MI300X", "reason": "Placed"}
     assert (status["jobName"], status["attempt"], claims(status)["Placed"]) == ("j-1", 1, ("True", "Placed"))
 
 
@@ -189,8 +189,8 @@ def test_a_hint_says_after_a_crash_what_the_decision_said_before() -> None:
     [
         ({}, "MI300X"),
         ({"gpusPerNode": 8}, "8 MI300X"),
-        ({"nodes": 2, "gpusPerNode": 8}, "2×8 MI300X"),
-        ({"nodes": 2}, "2×1 MI300X"),
+        ({"nodes": 2, "gpusPerNode": 8}, "2x8 MI300X"),
+        ({"nodes": 2}, "2x1 MI300X"),
     ],
 )
 def test_devices_in_one_column(spec: dict[str, int], text: str) -> None:
