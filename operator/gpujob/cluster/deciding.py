@@ -9,6 +9,7 @@ from typing import Final
 
 from gpujob.cluster.desk import Desk, next_attempt
 from gpujob.cluster.learning import Learning
+from gpujob.cluster.retelling import Retelling
 from gpujob.cluster.steps import Steps
 from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.pools import Fleet
@@ -34,9 +35,15 @@ class Deciding:
     """Decides the queue when what a decision depends on has changed, and not more often than it can afford."""
 
     def __init__(
-        self, desk: Desk, steps: Steps, learning: Learning, provision_seconds: float, hold_seconds: float
+        self,
+        desk: Desk,
+        steps: Steps,
+        learning: Learning,
+        retelling: Retelling,
+        provision_seconds: float,
+        hold_seconds: float,
     ) -> None:
-        self._desk, self._steps, self._learning = desk, steps, learning
+        self._desk, self._steps, self._learning, self._retelling = desk, steps, learning, retelling
         self._provision_seconds, self._hold_seconds = provision_seconds, hold_seconds
         self._arriving: tuple[Arriving, ...] = ()
         self._next_decision = 0.0
@@ -58,7 +65,7 @@ class Deciding:
         for job, placing in self._decisions(fleet):
             with self._desk.alone(job):
                 if job.spec.get("suspend") is True:
-                    self._steps.report(job, report.planned(job, placing.decision, self._desk.now()))
+                    self._retelling.report(job, report.planned(job, placing.decision, self._desk.now()))
                 elif placing.choice is not None:
                     decision = placing.decision
                     self._promise(job, decision)
@@ -138,7 +145,7 @@ class Deciding:
             if ripe > now:
                 self._desk.due[job.uid] = ripe
                 return
-        self._steps.report(job, report.refused(job, decision, self._desk.now()))
+        self._retelling.report(job, report.refused(job, decision, self._desk.now()))
         self._count(decision)
 
     def _count(self, decision: Decision) -> None:

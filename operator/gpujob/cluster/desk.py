@@ -61,6 +61,8 @@ class Memory:
     """The child whose pods were seen to run, and since when."""
     told_at: float = -math.inf
     """When it was last told why it waits."""
+    retold_at: float = -math.inf
+    """When it was last told other numbers."""
     retry_at: float = 0.0
     delay: float = 0.0
     failed_on: int | str = ""

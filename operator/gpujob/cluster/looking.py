@@ -12,7 +12,7 @@ from gpujob.cluster.progress_pace import EVERY
 from gpujob.cluster.steps import Steps
 from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.claims import selects
-from gpujob.status import patience, probing, progress, report, telemetry
+from gpujob.status import news, patience, probing, progress, report, telemetry
 from gpujob.status.observe import Observation, observe, waits_for_devices
 from gpujob.status.probing import Course, Result
 from gpujob.status.records import ChildRecord, JobRecord
@@ -209,7 +209,7 @@ class Looking:
         seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(job, seen)
         said = self._desk.telemetry.get(job.uid, SILENT)
         status = report.placed(job, child, seen, None, self._desk.now(), said)
-        if seen.state.final and not is_final(job) and report.patch(job.status, status) is not None:
+        if seen.state.final and not is_final(job) and news.patch(job.status, status) is not None:
             self._steps.start(job, self._steps.finish(job, child, status))
             return
         moved = seen.state is State.RUNNING and self._moved(job, status)

@@ -17,6 +17,7 @@ from gpujob.cluster.delivery import Delivery
 from gpujob.cluster.desk import Desk
 from gpujob.cluster.learning import Learning
 from gpujob.cluster.looking import Looking
+from gpujob.cluster.retelling import Retelling
 from gpujob.cluster.steps import Steps
 from gpujob.cluster.writer import Writer
 from gpujob.render.runner import Runner
@@ -44,7 +45,8 @@ class Reconciler:
         learning = Learning(self.desk, writer)
         self._steps = Steps(self.desk, writer, self.delivery, learning)
         self._looking = Looking(self.desk, self._steps, provision_seconds)
-        self._deciding = Deciding(self.desk, self._steps, learning, provision_seconds, hold_seconds)
+        self._retelling = Retelling(self.desk, self._steps)
+        self._deciding = Deciding(self.desk, self._steps, learning, self._retelling, provision_seconds, hold_seconds)
         self._led = False
 
     async def run(self) -> None:
@@ -82,6 +84,8 @@ class Reconciler:
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():
             self._deciding.decide()
+        # 4. Those that wait on are told their numbers again, when it is their turn.
+        self._retelling.tell()
 
     def _leads(self) -> bool:
         leads = self._is_leader()
@@ -105,6 +109,6 @@ class Reconciler:
         if not self._led:
             return 1.0
         waits = [at - self.desk.clock() for at in self.desk.due.values()]
-        if (decision := self._deciding.seconds_to_next()) is not None:
-            waits.append(decision)
+        others = self._deciding.seconds_to_next(), self._retelling.seconds_to_next()
+        waits += [seconds for seconds in others if seconds is not None]
         return max(0.0, min(waits)) if waits else None

@@ -22,7 +22,7 @@ from gpujob.placement.decision import Decision
 from gpujob.render.attempt import Numbered
 from gpujob.render.children import render
 from gpujob.render.service import rendezvous
-from gpujob.status import patience, probing, report
+from gpujob.status import news, patience, probing, report
 from gpujob.status.observe import Observation, observe
 from gpujob.status.probing import Result
 from gpujob.status.records import ChildRecord, JobRecord, read_child
@@ -52,7 +52,7 @@ class Steps:
 
     def report(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
         """Writes a status that says something new; `moved`: its progress is worth a write too."""
-        if report.patch(job.status, status, moved=moved) is not None:
+        if news.patch(job.status, status, moved=moved) is not None:
             self.start(job, self.write(job, status, moved=moved))
 
     async def end_tasks(self) -> None:
@@ -134,7 +134,7 @@ class Steps:
 
     async def write(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
         """Writes what of a status differs from the one held; a write that does not fit any more is tried later."""
-        changes = report.patch(job.status, status, moved=moved)
+        changes = news.patch(job.status, status, moved=moved)
         if changes is None:
             return
         if not await self._writer.write_status(job, changes, status):

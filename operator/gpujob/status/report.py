@@ -1,8 +1,4 @@
-"""The whole status of a job for each thing that can be the case, and the merge patch that makes it so.
-
-A status is written only when it says something new: a waiting job whose numbers move (3 of 8 GPUs free, then 2) is not
-written again while its reason and its nearest pool stay.
-"""
+"""The whole status of a job for each thing that can be the case."""
 
 from __future__ import annotations
 
@@ -181,46 +177,6 @@ def lost(job: JobRecord, now: str) -> dict[str, Any]:
     return _without_blanks(status)
 
 
-def patch(held: Mapping[str, Any], wanted: Mapping[str, Any], *, moved: bool = False) -> dict[str, Any] | None:
-    """The JSON merge patch that turns the held status into the wanted one; None when it says nothing new.
-
-    `moved`: that progress, speed and cost are others is worth a write now.
-    """
-    if not moved and _meaning(held) == _meaning(wanted):
-        return None
-    return _merge_patch(held, wanted) or None
-
-
-def _merge_patch(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    changes: dict[str, Any] = {key: None for key in held if key not in wanted}
-    for key, value in wanted.items():
-        before = held.get(key)
-        if isinstance(value, dict) and isinstance(before, dict):
-            inner = _merge_patch(before, value)
-            if inner:
-                changes[key] = inner
-        elif value != before:
-            changes[key] = value
-    return changes
-
-
-def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
-    """What a reader would call different: state, reasons, generation, placement, times and the nearest pool."""
-    claims = tuple(
-        (c.get("type"), c.get("status"), c.get("reason"), c.get("observedGeneration"))
-        for c in status.get("conditions") or ()
-        if not reading.is_one(c)
-    )
-    nearest = (status.get("candidates") or [{}])[0]
-    placement = status.get("placement") or {}
-    kept = ("state", "jobName", "attempt", "startTime", "completionTime", "observedGeneration")
-    # A plan promises no node: which of equal nodes it would take changes with every other job.
-    nodes = () if status.get("state") == State.SUSPENDED else tuple(placement.get("nodeNames") or ())
-    chosen = tuple(placement.get(key) for key in ("pool", "image")), nodes
-    shown = (status.get("display") or {}).get("reason")
-    return (*(status.get(key) for key in kept), claims, chosen, nearest.get("pool"), nearest.get("reason"), shown)
-
-
 def _without_child(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
     """What the status of a job has of which nothing runs, or is to end: what was read of the last attempt is over."""
     return _status(job, state, (*claims, *reading.anew(job.status)), reason, now)
@@ -286,7 +242,6 @@ __all__ = [
     "gave_up",
     "hint",
     "lost",
-    "patch",
     "placed",
     "planned",
     "rechecked",

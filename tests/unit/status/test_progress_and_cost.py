@@ -12,7 +12,7 @@ import yaml
 
 from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.cluster.progress_pace import EVERY, ProgressPace
-from gpujob.status import cost, progress, report, telemetry
+from gpujob.status import cost, news, progress, report, telemetry
 from gpujob.status.observe import Observation
 from gpujob.status.progress import Measured
 from gpujob.status.records import read_child, read_job
@@ -121,8 +121,8 @@ def test_a_checkpoint_after_each_step_is_told_once_a_minute(seconds: int, worth:
 def test_that_a_reporter_answers_rides_on_another_write_and_that_it_is_blocked_is_worth_one() -> None:
     held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING)
     answers = status_of(held, RUNNING, READ)
-    assert report.patch(held, answers) is None
-    assert report.patch(held, answers, moved=True) is not None
+    assert news.patch(held, answers) is None
+    assert news.patch(held, answers, moved=True) is not None
     assert not telemetry.differs(held, answers)
     stopped = status_of(held, RUNNING, Telemetry(None, (STOPPED,)))
     assert telemetry.differs(held, stopped)
@@ -142,7 +142,7 @@ def test_a_port_that_answers_now_so_and_now_so_is_told_of_at_the_pace_of_progres
         now = 15.0 * reading
         told = Telemetry(None, (GARBAGE,)) if reading // 4 % 2 else READ
         status = status_of(held, RUNNING, told)
-        assert report.patch(held, status) is None
+        assert news.patch(held, status) is None
         if telemetry.differs(held, status) and pace.wait("u", soon=telemetry.is_news(held, status)) == 0:
             held, writes = status, writes + 1
     assert 1 < writes <= now / EVERY + 1

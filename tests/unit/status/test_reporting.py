@@ -12,7 +12,7 @@ from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.gpupool import GPUPoolStatus
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
-from gpujob.status import pools, report
+from gpujob.status import news, pools, report
 from gpujob.status.conditions import Claim, merged
 from gpujob.status.observe import Observation
 from gpujob.status.records import ChildRecord, JobRecord, read_child, read_job
@@ -144,11 +144,11 @@ def test_conditions_of_others_stay() -> None:
 def test_a_patch_turns_the_held_status_into_the_wanted_one() -> None:
     held = report.refused(job(), BUSY, NOW)
     wanted = report.placed(job(**held), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, LATER)
-    patch = report.patch(held, wanted)
+    patch = news.patch(held, wanted)
     assert patch is not None
     assert merge(held, patch) == wanted
-    assert report.patch(wanted, wanted) is None
-    back = report.patch(wanted, held)
+    assert news.patch(wanted, wanted) is None
+    back = news.patch(wanted, held)
     assert back is not None
     assert merge(wanted, back) == held
 
@@ -170,9 +170,9 @@ def test_numbers_that_move_are_not_news_and_reasons_are() -> None:
     first = decision(node("n", H100, allocatable={"nvidia.com/gpu": "7"}), gpusPerNode=8)
     moved = decision(node("n", H100, allocatable={"nvidia.com/gpu": "6"}), gpusPerNode=8)
     held = report.refused(job(), first, NOW)
-    assert report.patch(held, report.refused(job(**held), moved, LATER)) is None
-    assert report.patch(held, report.refused(job(**held), BUSY, LATER)) is not None
-    assert report.patch(held, report.refused(job(2, **held), first, LATER)) is not None
+    assert news.patch(held, report.refused(job(**held), moved, LATER)) is None
+    assert news.patch(held, report.refused(job(**held), BUSY, LATER)) is not None
+    assert news.patch(held, report.refused(job(2, **held), first, LATER)) is not None
 
 
 def test_a_hint_says_after_a_crash_what_the_decision_said_before() -> None:
