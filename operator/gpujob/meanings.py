@@ -129,6 +129,8 @@ QuotaExceeded: a ResourceQuota of the namespace is used up or too small
     raise it, or ask for less
 NodesDidNotCome: nodes that were to be added did not come in time
     see the autoscaler's events; other pools are tried meanwhile
+Unschedulable: the scheduler bound pods to none of their nodes, so that the job gave its GPUs back
+    mend what the scheduler says; other pools are tried meanwhile
 Probed: a short trial of the job ended, and the next one or the job itself follows
     none
 """
@@ -230,6 +232,8 @@ Starting: the pods are there and not all of them run yet
     none, or what the sentence tells of a pod
 Running: the pods run
     none
+Probing: the pods run, for a short trial on one pool (spec.probe)
+    none; the next pool or the job itself follows
 NotStarted: the pods do not run yet
     none
 Ended: the job ended

@@ -322,6 +322,7 @@ class Reason(StrEnum):
     MAY_GROW = "MayGrow"
     QUOTA_EXCEEDED = "QuotaExceeded"
     NODES_DID_NOT_COME = "NodesDidNotCome"
+    UNSCHEDULABLE = "Unschedulable"
     PROBED = "Probed"
 
     # What the preflight in a pod finds before the program starts.
@@ -374,6 +375,7 @@ class Reason(StrEnum):
     NOT_SUSPENDED = "NotSuspended"
     STARTING = "Starting"
     RUNNING = "Running"
+    PROBING = "Probing"
     NOT_STARTED = "NotStarted"
     ENDED = "Ended"
     SUCCEEDED = "Succeeded"

@@ -430,6 +430,7 @@ def test_the_operator_is_told_what_it_reads() -> None:
         "GPUJOB_LOG_FORMAT": "text",
         "GPUJOB_PROVISION_SECONDS": "900",
         "GPUJOB_HOLD_SECONDS": "21600",
+        "GPUJOB_UNBOUND_SECONDS": "300",
     }
     assert container["command"] == ["python", "-m", "gpujob.cluster"]
     assert {each["name"]: each["containerPort"] for each in container["ports"]} == {"metrics": 9000, "health": 9001}

@@ -44,3 +44,20 @@ def test_of_two_gangs_that_each_want_all_nodes_one_runs_and_the_other_has_no_pod
     team.until(waiting, "Running")
     assert team.state(running) == "Succeeded"
     team.until(waiting, "Succeeded")
+
+
+def test_a_job_that_waits_is_told_what_is_free_now(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
+    fleet(h100=2)
+    for name in ("one", "other"):
+        team.submit(name, gpusPerNode=4)
+    team.until_all(["one", "other"], "Running")
+    team.submit("waits", nodes=2, gpusPerNode=8)
+    team.until("waits", "Queued")
+    before = team.condition("waits", "Placed")
+    assert "8 of 16 are free" in before["message"]
+    team.delete("one")
+    # Its pod is given its grace first.
+    told = lambda: "12 of 16 are free" in team.condition("waits", "Placed")["message"]  # noqa: E731
+    eventually(told, 90, what="the new number")
+    after = team.condition("waits", "Placed")
+    assert (after["reason"], after["lastTransitionTime"]) == (before["reason"], before["lastTransitionTime"])

@@ -9,12 +9,13 @@ import pytest
 
 from tests.e2e.api_server import CLAIMS, NODES, VOLUMES, ApiServer
 from tests.e2e.cluster import eventually
-from tests.e2e.conftest import Fleet
+from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team, pinned_nodes
 
 pytestmark = pytest.mark.e2e
 
+STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 DATA: dict[str, Any] = {
     "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
@@ -132,3 +133,57 @@ def test_a_lower_job_leaves_alone_what_a_higher_one_waits_for(
         assert team.state("hi") == "Succeeded"
     finally:
         api.delete(PRIORITY_CLASSES, name)
+
+
+@pytest.fixture
+def idle_class(api: ApiServer, team: Team) -> Iterator[str]:
+    """The name of a StorageClass whose volumes nobody makes."""
+    name = f"{team.namespace}-idle"
+    body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    api.create(STORAGE_CLASSES, body | {"provisioner": "nobody.example", "volumeBindingMode": "Immediate"})
+    yield name
+    api.delete(STORAGE_CLASSES, name)
+
+
+def claim(api: ApiServer, team: Team, **spec: Any) -> None:
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    wish = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    api.create(CLAIMS.format(team.namespace), body | {"spec": wish | spec})
+
+
+def test_pods_that_no_node_takes_give_the_gpus_of_one_pool_after_the_other_back(
+    no_operator: None, operators: Operators, api: ApiServer, fleet: Fleet, team: Team, idle_class: str
+) -> None:
+    hasty = operators("hasty")
+    hasty.settings["GPUJOB_UNBOUND_SECONDS"] = "8"
+    hasty.start_without_waiting_for_the_lease()
+    fleet(h100=1, mi210=1)
+    claim(api, team, storageClassName=idle_class)
+    uid = team.submit("vain", **DATA)
+    # Both rest for three times as long, and are tried again then.
+    eventually(lambda: len(team.status("vain").get("excludedPools", [])) == 2, 60, what="both pools given back")
+    held = team.until("vain", "Queued", timeout=60)
+    assert {each["reason"] for each in held["excludedPools"]} == {"Unschedulable"}
+    assert "placement" not in held
+    assert "claim needs a StorageClass" in team.condition("vain", "Placed")["message"]
+    eventually(lambda: team.jobs(uid) == [], 60, what="the children gone")
+    hasty.stop()
+    assert hasty.errors() == []
+
+
+def test_a_claim_that_is_never_bound_is_told_before_any_gpu_is_held(
+    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=1)
+    claim(api, team, storageClassName="")
+    eventually(
+        lambda: api.get(CLAIMS.format(team.namespace), "data").get("status", {}).get("phase"), what="a pending claim"
+    )
+    uid = team.submit("reader", **DATA)
+    team.until("reader", "Misconfigured")
+    told = team.condition("reader", "Placed")
+    assert (told["reason"], team.pods(uid)) == ("VolumeMissing", [])
+    assert told["message"] == (
+        "PersistentVolumeClaim data is not bound and names no StorageClass (`kubectl get storageclass` lists them), so that "
+        "no pod with it starts; create it anew or take it off the job"
+    )

@@ -70,7 +70,9 @@ def wishes(draw: st.DrawFn) -> Demand:
         spec.pop("gpuMemory", None)
     override = draw(st.sampled_from([None, None, "9.4.2", "11.0.0", "x"]))
     away = draw(st.sampled_from([(), (("x", "2026-01-01T00:00:00Z"),)]))
-    return replace(demand(**spec), pools_away=away, gfx_override=override)
+    names = st.sampled_from(["x", "z", "h100-ondemand", "mi300x-ondemand", "mi210-ondemand"])
+    resting = tuple((name, "2026-01-01T00:00:00Z", "no port") for name in sorted(draw(st.sets(names, max_size=2))))
+    return replace(demand(**spec), pools_away=away, pools_resting=resting, gfx_override=override)
 
 
 @st.composite
@@ -150,7 +152,9 @@ def test_it_stays_so_while_a_fleet_fills(objects: list[Object], queue: list[Dema
 
 
 def plain_room(wish: Demand, pool: Pool, size: int | None) -> list[str] | None:
-    """The nodes by a walk over all of them; None where they are too few."""
+    """The nodes by a walk over all of them; None where they are too few, or took no pod of the job lately."""
+    if any(name == pool.name for name, _, _ in wish.pools_resting):
+        return None
     asked = Resources(wish.millicores or 0, wish.memory or 0, wish.storage or 0)
     disk = None if size is None else size * 5 // 2 + (wish.storage or 20 * GI)
     growth = pool.growth if pool.growth and pool.name not in dict(wish.pools_away) else None

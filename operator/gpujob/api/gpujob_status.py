@@ -64,19 +64,23 @@ class CandidateStatus(Shape):
 
 
 class ExcludedPool(Shape):
-    """A pool that is not waited for, since its nodes did not come."""
+    """A pool that is left out for a while, since it let the job down."""
 
     name: DnsName
     """The pool."""
     until: Annotated[str, Field(max_length=32)]
     """When it is tried again."""
+    reason: Annotated[str, Field(max_length=64)] | None = None
+    """NodesDidNotCome (nodes that are there are taken all the same) or Unschedulable."""
+    message: Annotated[str, Field(max_length=512)] | None = None
+    """What the scheduler said, where it is Unschedulable."""
 
 
 class Display(Shape):
     """Texts for `kubectl get`, which cannot compute."""
 
     accelerator: Annotated[str, Field(max_length=80)] | None = None
-    """For example 2x8 MI300X."""
+    """For example 2x8 MI300X, or MI300X (probe) while a trial runs."""
     progress: Annotated[str, Field(max_length=32)] | None = None
     """For example 42 %, or step 1200 where the program does not say how long it is."""
     throughput: Annotated[str, Field(max_length=32)] | None = None
@@ -109,7 +113,7 @@ class GPUJobStatus(Shape):
     attempt: int | None = None
     """The number of the current attempt, from 1."""
     excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
-    """Pools whose nodes did not come, and when they are tried again."""
+    """Pools whose nodes did not come or did not take the job's pods, and when they are tried again."""
     progress: Progress | None = None
     """How far the job is, written on every 5 percent or every 5 minutes."""
     throughput: Throughput | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gpujob.cluster.desk import Desk, is_final, last_attempt
@@ -13,7 +13,7 @@ from gpujob.cluster.steps import Steps
 from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.claims import selects
 from gpujob.status import news, patience, probing, progress, report, telemetry
-from gpujob.status.observe import Observation, observe, waits_for_devices
+from gpujob.status.observe import Observation, held_in_vain, observe, waits_for_devices, why_not_bound
 from gpujob.status.probing import Course, Result
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT
@@ -44,11 +44,23 @@ class Awaited:
     bare: Arriving | None
 
 
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """Pods that no node has taken yet: how much longer they may hold its GPUs, why, and the end of that."""
+
+    seconds_left: float
+    why: str
+    until: str
+
+
 class Looking:
     """Looks at one job at a time; starts at most one step of it."""
 
-    def __init__(self, desk: Desk, steps: Steps, provision_seconds: float) -> None:
-        self._desk, self._steps, self._provision_seconds = desk, steps, provision_seconds
+    def __init__(
+        self, desk: Desk, steps: Steps, provision_seconds: float, unbound_seconds: float = patience.UNBOUND_SECONDS
+    ) -> None:
+        self._desk, self._steps = desk, steps
+        self._provision_seconds, self._unbound_seconds = provision_seconds, unbound_seconds
 
     def look(self, job: JobRecord) -> None:
         """What the next step of one job is: nothing, a write, or a place in the queue."""
@@ -123,10 +135,13 @@ class Looking:
             self._steps.report(
                 job, report.gave_up(job, child, self._provision_seconds, self._desk.wall(), waiting.bare)
             )
+        elif (unbound := self._stays_unbound(job, child)) and unbound.seconds_left <= 0:
+            seconds, now = self._unbound_seconds, self._desk.wall()
+            self._steps.report(job, report.not_bound(job, child, unbound.why, seconds, now))
         elif self._lost_service(job, child):
             self._steps.start(job, self._steps.serve(job, child))
         else:
-            self._report_child(job, child, waiting.bare if waiting else None)
+            self._report_child(job, child, waiting.bare if waiting else None, unbound)
 
     def _cannot_check(self, job: JobRecord, child: ChildRecord, *, retired: bool) -> bool:
         """Whether the image cannot run the preflight, so that the child gives way to an attempt without one.
@@ -180,8 +195,21 @@ class Looking:
         end = patience.end_of_wait(begun, bare, self._provision_seconds)
         left = (end - now).total_seconds()
         if left > 0:
-            self._desk.due[job.uid] = self._desk.clock() + left
+            self._desk.look_again(job.uid, left)
         return Awaited(left, bare and replace(bare, until=patience.write_time(end)))
+
+    def _stays_unbound(self, job: JobRecord, child: ChildRecord) -> Unbound | None:
+        """What pods wait for that are to start on nodes that are there, while one of them is bound to none."""
+        if not child.nodes or child.paused or job.status.get("startTime"):
+            return None
+        why, begun = why_not_bound(child, self._desk.book.pods(child)), patience.read_time(child.created)
+        if not why or begun is None:
+            return None
+        end = begun + timedelta(seconds=self._unbound_seconds)
+        left = (end - self._desk.wall()).total_seconds()
+        if left > 0:
+            self._desk.look_again(job.uid, left)
+        return Unbound(left, why, patience.write_time(end))
 
     def _newest_without_devices(self, pool: str, now: datetime) -> Arriving | None:
         """The node of an admin's pool that came last and offers no devices."""
@@ -201,11 +229,15 @@ class Looking:
         now = self._desk.clock()
         if memory.no_service_since is None:
             memory.no_service_since = now
-        self._desk.due[job.uid] = memory.no_service_since + SERVICE_AFTER
+        self._desk.look_again(job.uid, memory.no_service_since + SERVICE_AFTER - now)
         return memory.no_service_since + SERVICE_AFTER <= now
 
-    def _report_child(self, job: JobRecord, child: ChildRecord, bare: Arriving | None = None) -> None:
+    def _report_child(
+        self, job: JobRecord, child: ChildRecord, bare: Arriving | None = None, unbound: Unbound | None = None
+    ) -> None:
         seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
+        if unbound and seen.stuck and seen.state is State.PLACED:
+            seen = held_in_vain(seen, unbound.until)
         seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(job, seen)
         said = self._desk.telemetry.get(job.uid, SILENT)
         status = report.placed(job, child, seen, None, self._desk.now(), said)
@@ -239,5 +271,5 @@ class Looking:
         ripe = memory.not_running[1] + (starting if seen.state is State.STARTING else UNBOUND_AFTER)
         if ripe <= now or job.status.get("state") == State.STARTING:
             return seen
-        self._desk.due[job.uid] = ripe
+        self._desk.look_again(job.uid, ripe - now)
         return Observation(State.PLACED, Reason.PLACED, seen.message)

@@ -62,6 +62,7 @@ class Operator:
             self.leadership.is_leader,
             runner,
             provision_seconds=settings.provision_seconds,
+            unbound_seconds=settings.unbound_seconds,
             hold_seconds=settings.hold_seconds,
         )
         self.scraper = Scraper(

@@ -21,7 +21,7 @@ from gpujob.cluster.retelling import Retelling
 from gpujob.cluster.steps import Steps
 from gpujob.cluster.writer import Writer
 from gpujob.render.runner import Runner
-from gpujob.status.patience import HOLD_SECONDS, PROVISION_SECONDS
+from gpujob.status.patience import HOLD_SECONDS, PROVISION_SECONDS, UNBOUND_SECONDS
 
 GATHER: Final = 0.02
 """Seconds in which changes gather before a round looks at them."""
@@ -38,13 +38,14 @@ class Reconciler:
         runner: Runner,
         provision_seconds: float = PROVISION_SECONDS,
         hold_seconds: float = HOLD_SECONDS,
+        unbound_seconds: float = UNBOUND_SECONDS,
     ) -> None:
         self.desk = Desk(book)
         self._is_leader = is_leader
         self.delivery = Delivery(self.desk, writer, runner)
         learning = Learning(self.desk, writer)
         self._steps = Steps(self.desk, writer, self.delivery, learning)
-        self._looking = Looking(self.desk, self._steps, provision_seconds)
+        self._looking = Looking(self.desk, self._steps, provision_seconds, unbound_seconds)
         self._retelling = Retelling(self.desk, self._steps)
         self._deciding = Deciding(self.desk, self._steps, learning, self._retelling, provision_seconds, hold_seconds)
         self._led = False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from gpujob.errors import BadInput
-from gpujob.status.patience import HOLD_SECONDS, PROVISION_SECONDS
+from gpujob.status.patience import HOLD_SECONDS, PROVISION_SECONDS, UNBOUND_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Settings:
     """Seconds that a job waits for nodes that an autoscaler must add, before another pool is tried."""
     hold_seconds: float = HOLD_SECONDS
     """Seconds that devices are held for a waiting job against those of lower priority; 0 holds none."""
+    unbound_seconds: float = UNBOUND_SECONDS
+    """Seconds that pods hold the GPUs of nodes to which the scheduler does not bind them."""
     scrape_seconds: float = 15.0
     """Seconds between two readings of a running job's reporter."""
 
@@ -53,6 +55,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         write_rate=float(_port(env, "GPUJOB_WRITE_RATE", 200)),
         provision_seconds=float(_port(env, "GPUJOB_PROVISION_SECONDS", int(PROVISION_SECONDS))),
         hold_seconds=float(_port(env, "GPUJOB_HOLD_SECONDS", int(HOLD_SECONDS))),
+        unbound_seconds=float(_port(env, "GPUJOB_UNBOUND_SECONDS", int(UNBOUND_SECONDS))),
         scrape_seconds=float(max(1, _port(env, "GPUJOB_SCRAPE_SECONDS", 15))),
     )
 

@@ -1,6 +1,6 @@
 """Which nodes can mount a PersistentVolumeClaim: those that its PersistentVolume's affinity and zone labels allow.
 
-A claim that is not bound yet waits for its first pod and hinders nobody. The terms are Kubernetes' own: terms are
+A claim of a StorageClass that is not bound yet waits for its first pod and hinders nobody. The terms are Kubernetes' own: terms are
 alternatives, the expressions of one hold together; zone labels of old volumes name several zones with __ between them.
 Claims and volumes are read into slim records once, and held against the nodes only when a job names the claim.
 """
@@ -125,6 +125,11 @@ def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
         trouble = "is being deleted"
     elif table(raw, "status").get("phase") == "Lost":
         trouble = "has lost its PersistentVolume"
+    elif table(raw, "status").get("phase") == "Pending" and not (
+        spec.get("storageClassName") or spec.get("volumeName")
+    ):
+        # Only a claim with a StorageClass may be waiting for its first pod.
+        trouble = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
     volume = spec.get("volumeName")
     one_node = bool(words) and all(mode in OF_ONE_NODE for mode in words)
     return VolumeClaim(volume if isinstance(volume, str) else "", one_node, trouble)

@@ -42,7 +42,8 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
         return Room()
     chosen = _with_room(demand, pool, image_size)
     if len(chosen) == demand.nodes:
-        return _room_on(chosen)
+        rest = _rests(demand, pool)
+        return Room(busy=(rest,)) if rest else _room_on(chosen)
     able = _able(demand, pool, image_size)
     if len(able) >= demand.nodes:
         # Free devices that nobody can use are told beside those that are waited for.
@@ -58,6 +59,8 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
 
 def room_now(demand: Demand, pool: Pool, image_size: int | None) -> Room | None:
     """What `find_room` finds where that has nodes; nothing is said of why not."""
+    if _rests(demand, pool):
+        return None
     chosen = _with_room(demand, pool, image_size)
     return _room_on(chosen) if len(chosen) == demand.nodes else None
 
@@ -154,7 +157,7 @@ def telling_size(image_size: int | None, untold: int) -> int | None:
 def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     """Whether it is plain that a pool without room now can have it later: enough of its nodes can take such pods."""
     enough = pool.stock.open >= demand.nodes and not in_one_place(demand, pool)
-    return enough and all_able(demand, pool, image_size)
+    return enough and all_able(demand, pool, image_size) and not _rests(demand, pool)
 
 
 def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
@@ -188,6 +191,15 @@ def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
     if until is None or pool.growth is None:
         return None
     return Finding(Reason.NODES_DID_NOT_COME, "nodes that were to be added did not come; tried again at {}", (until,))
+
+
+def _rests(demand: Demand, pool: Pool) -> Finding | None:
+    """A pool whose nodes did not take the job's pods is given a rest: its GPUs are others' meanwhile."""
+    rest = next((rest for rest in demand.pools_resting if rest[0] == pool.name), None)
+    if rest is None:
+        return None
+    _, until, why = rest
+    return Finding(Reason.UNSCHEDULABLE, "its nodes did not take the job's pods ({}); tried again at {}", (why, until))
 
 
 def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding | None:

@@ -108,6 +108,8 @@ class Demand:
     """New nodes whose devices are still to come, by name."""
     pools_away: tuple[tuple[str, str], ...] = ()
     """Pools whose nodes did not come lately, and until when (RFC 3339) they are not waited for."""
+    pools_resting: tuple[tuple[str, str, str], ...] = ()
+    """Pools to whose nodes the job's pods were not bound lately, until when (RFC 3339) they are not tried, and why."""
 
     learned: Learned | None = None
     """What earlier runs of this work measured; None where nothing was."""

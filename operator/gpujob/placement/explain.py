@@ -58,7 +58,8 @@ def _placed(decision: Decision) -> str:
     trying = decision.demand.trying
     unprobed = f"; {decision.demand.unprobed}" if decision.demand.unprobed else ""
     if trying is not None and (chosen.pool.name, chosen.gang.shape) == (trying.pool, trying.shape):
-        return f"{chosen.pool.name} is {trying.why}{price}"[:SENTENCE_LENGTH]
+        then = f"; {trying.then}" if trying.then else ""
+        return f"{chosen.pool.name} is {trying.why}{price}{then}"[:SENTENCE_LENGTH]
     if len(fitting) == 1:
         return f"{chosen.pool.name} is the only pool with room{price}{added}{unprobed}"[:SENTENCE_LENGTH]
     rank, why = _rank(decision.demand.objective, chosen, fitting)

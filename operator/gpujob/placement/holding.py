@@ -22,7 +22,9 @@ from gpujob.placement.ranking import Trial
 from gpujob.placement.shares import node_needs, smallest
 from gpujob.vocabulary import Reason
 
-HOLDS_NOTHING: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.MAY_GROW, Reason.NODES_DID_NOT_COME})
+HOLDS_NOTHING: Final = frozenset(
+    {Reason.QUOTA_EXCEEDED, Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE}
+)
 """Reasons of a busy candidate that no device which becomes free takes away."""
 
 

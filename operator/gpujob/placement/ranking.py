@@ -35,7 +35,7 @@ SILENT_DOUBTS: Final = frozenset(
 )
 """Doubts that are shown but do not rank a candidate lower."""
 
-_IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME})
+_IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE})
 
 Rank = tuple[object, ...]
 

@@ -41,6 +41,8 @@ class Trying:
     shape: str
     why: str
     probe: bool = False
+    then: str = ""
+    """What follows after it, in a clause."""
 
 
 def with_trial(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
@@ -73,8 +75,9 @@ def _probe(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
     if not left or len(demand.probed) >= MOST_TRIALS:
         return _started(demand, places)
     first = min(left, key=lambda c: (c.price_per_hour is None, c.price_per_hour or 0, c.pool.name, c.gang.shape))
-    why = f"probed for {counted(demand.probe_steps or 0, 'step')}, {counted(len(left) - 1, 'more pool')} to probe"
-    return Trying(first.pool.name, first.gang.shape, why, probe=True)
+    why, others = f"probed for {counted(demand.probe_steps or 0, 'step')}", len(left) - 1
+    then = f"{counted(others, 'more pool')} to probe after it" if others else "the job itself follows"
+    return Trying(first.pool.name, first.gang.shape, why, probe=True, then=then)
 
 
 def _started(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
@@ -94,7 +97,16 @@ def with_one_more(demand: Demand, placed: Mapping[tuple[str, str], int]) -> Dema
 
 
 def _unknown(demand: Demand, places: Iterable[Candidate]) -> list[Candidate]:
-    return [c for c in places if not is_measured(demand, c) and place_of(c) not in demand.probed]
+    return [c for c in places if _is_unknown(demand, c)]
+
+
+def _is_unknown(demand: Demand, candidate: Candidate) -> bool:
+    return not is_measured(demand, candidate) and place_of(candidate) not in demand.probed
+
+
+def is_to_be_probed(demand: Demand, candidate: Candidate) -> bool:
+    """Whether a job that probes makes a trial there."""
+    return _is_unknown(demand, candidate) and _can_be_measured(candidate) and not candidate.provision
 
 
 def place_of(candidate: Candidate) -> tuple[str, str]:

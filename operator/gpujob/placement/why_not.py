@@ -18,6 +18,7 @@ from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Decision, Fix
 from gpujob.placement.demand import Demand
 from gpujob.placement.fixes import fix_for_pool
+from gpujob.placement.trying import is_to_be_probed
 from gpujob.quantity import MAX_PRICE, MICRO
 from gpujob.untrusted import one_line
 from gpujob.vocabulary import Objective, Outcome, Verdict
@@ -84,6 +85,8 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
     if best.outcome is Outcome.CHOSEN:
         return "it was chosen"
     if best.outcome is Outcome.FITS:
+        if _is_probed_later(asked.decision, best):
+            return f"it fits too, and is probed after {asked.chosen}; the job itself goes where the probes say"
         return f"it fits too, and {_winning_wish(asked, best) or _winning_price(asked, best)}"
     if best.outcome is Outcome.BUSY:
         return _with_room(asked, best)
@@ -95,6 +98,12 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
     if winner == best.pool.name:
         return f"{fix.message} and be chosen"
     return f"{fix.message}, and {winner} would still be chosen" if winner else f"{fix.message}, which is busy now"
+
+
+def _is_probed_later(decision: Decision, best: Candidate) -> bool:
+    """Whether the decision is about a probe and this is another place that is not probed yet."""
+    trying, demand = decision.demand.trying, decision.demand
+    return trying is not None and trying.probe and is_to_be_probed(demand, best)
 
 
 def _winning_wish(asked: _Asked, best: Candidate) -> str:

@@ -28,9 +28,10 @@ def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
     """The conditions of a job with a child; `placed` is the sentence of its decision."""
     runs, done, failed = (seen.state is s for s in (State.RUNNING, State.SUCCEEDED, State.FAILED))
     ended = done or failed
-    # That a node waits for its devices is told by its own word; most others are the kubelet's, and in the message.
-    not_started = seen.reason if seen.reason is Reason.WAITING_FOR_DEVICES else Reason.NOT_STARTED
-    running_reason = Reason.RUNNING if runs else Reason.ENDED if ended else not_started
+    # What is waited for is told by its own word; most others are the kubelet's, and in the message.
+    told = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE)
+    not_started = seen.reason if seen.reason in told else Reason.NOT_STARTED
+    running_reason = seen.reason if runs else Reason.ENDED if ended else not_started
     return (
         Claim(ConditionType.PLACED, True, Reason.PLACED, placed),
         Claim(ConditionType.RUNNING, runs, running_reason, seen.message),

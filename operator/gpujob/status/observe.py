@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpujob.finding import listed
+from gpujob.finding import counted, listed
 from gpujob.fleet.arriving import Arriving
 from gpujob.status.preflight import Check, verdict_of
+from gpujob.status.probing import steps_of
 from gpujob.status.records import ChildRecord, PodState
 from gpujob.status.rendezvous import Ended, why_not_met
 from gpujob.vocabulary import Reason, State
@@ -35,6 +36,11 @@ FAILED_CREATE: Final = "FailedCreate"
 """What the Job controller's events say when a quota or an admission policy refuses pods; no status tells it."""
 
 
+CLAIMS_REMEDY: Final = (
+    "see `kubectl describe pvc`: a claim needs a StorageClass of `kubectl get storageclass`, or a PersistentVolume"
+)
+"""What is said where the scheduler names claims."""
+
 KILLED: Final = (137, 143)
 """Exit codes of a program that was told to end: SIGKILL and SIGTERM."""
 
@@ -58,6 +64,9 @@ def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) 
     seen = _observe(child, pods, ran=ran)
     if seen.state is State.FAILED and checked is not None and checked.passed is False and not seen.started:
         seen = replace(seen, reason=checked.reason, message=checked.message)
+    if seen.state is State.RUNNING and (steps := steps_of(child)) is not None:
+        message = f"{seen.message}; this is a probe of {counted(steps, 'step')}, the job itself follows"
+        seen = replace(seen, reason=Reason.PROBING, message=message)
     return replace(seen, checked=checked)
 
 
@@ -66,6 +75,24 @@ def waits_for_devices(bare: Arriving) -> Observation:
     reason = Reason.WAITING_FOR_DEVICES
     message = f"node {bare.node} came at {bare.since} and offers no GPUs yet; they are waited for until {bare.until}"
     return Observation(State.PLACED, reason, message, stuck=reason.value)
+
+
+def why_not_bound(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    """What is said of pods without a node, with the remedy; empty where each has one."""
+    if len(pods) < child.pods:
+        return _not_there(child, pods)
+    refused = next((pod for pod in pods if not pod.node), None)
+    if refused is None:
+        return ""
+    what = f": {refused.waiting_message}" if refused.waiting_message else ""
+    remedy = f" ({CLAIMS_REMEDY})" if "PersistentVolumeClaim" in refused.waiting_message else ""
+    return f"pod {refused.name} is bound to no node{what}{remedy}"
+
+
+def held_in_vain(seen: Observation, until: str) -> Observation:
+    """What is the case while pods hold GPUs of nodes to which nobody binds them: until when they may."""
+    message = f"{seen.message}; the job gives its GPUs back at {until} if that stays so"
+    return replace(seen, reason=Reason.UNSCHEDULABLE, message=message)
 
 
 def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Observation:
@@ -105,15 +132,24 @@ def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> 
 
 def _not_bound(child: ChildRecord, pods: Sequence[PodState]) -> Observation:
     """No pod has reached its node: usually for a moment, for longer where something refuses pods."""
-    there = f"child Job {child.name} exists, {len(pods)} of {child.pods} pods are there"
     if len(pods) < child.pods:
-        advice = f"{there}; if a quota or a policy refuses the others, `kubectl describe job {child.name}` says which"
-        return Observation(State.PLACED, Reason.PLACED, advice, stuck=FAILED_CREATE)
+        return Observation(State.PLACED, Reason.PLACED, _not_there(child, pods), stuck=FAILED_CREATE)
     refused = next((pod for pod in pods if pod.waiting_reason), None)
     if refused is None:
-        return Observation(State.PLACED, Reason.PLACED, there)
-    message = f"pod {refused.name} is bound to no node: {refused.waiting_message}"
-    return Observation(State.PLACED, Reason.PLACED, message, stuck=refused.waiting_reason)
+        return Observation(State.PLACED, Reason.PLACED, _there(child, pods))
+    # The one that waits is told of, whichever of them the sentence names.
+    return Observation(
+        State.PLACED, Reason.PLACED, why_not_bound(child, [refused] * child.pods), stuck=refused.waiting_reason
+    )
+
+
+def _there(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    return f"child Job {child.name} exists, {len(pods)} of {child.pods} pods are there"
+
+
+def _not_there(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    advice = f"if a quota or a policy refuses the others, `kubectl describe job {child.name}` says which"
+    return f"{_there(child, pods)}; {advice}"
 
 
 def _all_started(child: ChildRecord, pods: Sequence[PodState]) -> str:

@@ -13,14 +13,20 @@ from typing import Any, Final
 from gpujob.fleet.arriving import Arriving, is_bare
 from gpujob.fleet.objects import Node
 from gpujob.placement.demand import Demand
-from gpujob.untrusted import tables
-from gpujob.vocabulary import ConditionType
+from gpujob.untrusted import one_line, tables
+from gpujob.vocabulary import ConditionType, Reason
 
 HOLD_SECONDS: Final = 21600.0
 """Seconds that devices are held for a waiting job against those of lower priority, unless an admin says otherwise."""
 
 PROVISION_SECONDS: Final = 900.0
 """Seconds that nodes to be added, and the devices of new ones, are waited for, unless an admin says otherwise."""
+
+UNBOUND_SECONDS: Final = 300.0
+"""Seconds that pods hold the GPUs of nodes to which the scheduler does not bind them, unless an admin says otherwise."""
+
+RESTS: Final = 3
+"""A pool is not tried again for as many times that: such a job holds GPUs in vain for a quarter of the time at most."""
 
 REMEMBERED: Final = 16
 """Pools that a status remembers at most; the oldest go first."""
@@ -29,14 +35,15 @@ REMEMBERED: Final = 16
 def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> Demand:
     """What the job asks for at this moment: no pool that let it down lately, no waiting that is over."""
     away = tuple(sorted(pools_away(status, now)))
+    resting = tuple(sorted(_resting(status, now)))
     begun = read_time(created)
     over = begun is None or now >= begun + timedelta(seconds=demand.wait_seconds)
-    return replace(demand, pools_away=away, wait_seconds=0 if over else demand.wait_seconds)
+    return replace(demand, pools_away=away, pools_resting=resting, wait_seconds=0 if over else demand.wait_seconds)
 
 
 def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> float | None:
     """Seconds until `timely` gives another answer; None when it never will by time alone."""
-    moments = [until for _, until in pools_away(status, now)]
+    moments = [until for _, until, _, _ in _left_out(status, now)]
     moments += [arriving.until for arriving in demand.arriving]
     ends = [time for text in moments if (time := read_time(text))]
     begun = read_time(created)
@@ -77,18 +84,44 @@ def still_arriving(newcomers: Iterable[Arriving], now: datetime) -> Iterator[Arr
     return (each for each in newcomers if (until := read_time(each.until)) is not None and now < until)
 
 
+_WHY: Final = (Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE)
+"""Why a pool is left out for a while; entries without a word are of the first kind."""
+
+
 def pools_away(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
     """The pools whose nodes did not come, with the time until which they are not waited for."""
+    return ((name, until) for name, until, why, _ in _left_out(status, now) if why is Reason.NODES_DID_NOT_COME)
+
+
+def _resting(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str, str]]:
+    """The pools whose nodes took no pod of the job, with the time until which they are not tried, and what was said."""
+    return ((name, until, said) for name, until, why, said in _left_out(status, now) if why is Reason.UNSCHEDULABLE)
+
+
+def _left_out(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str, Reason, str]]:
     for entry in tables(status, "excludedPools")[:REMEMBERED]:
-        name, until = entry.get("name"), read_time(entry.get("until"))
+        name, until, said = entry.get("name"), read_time(entry.get("until")), entry.get("message")
         if isinstance(name, str) and until is not None and until > now:
-            yield name, write_time(until)
+            why = Reason.UNSCHEDULABLE if entry.get("reason") == Reason.UNSCHEDULABLE else Reason.NODES_DID_NOT_COME
+            yield name, write_time(until), why, one_line(said[:512]) if isinstance(said, str) else ""
 
 
-def with_pool_away(status: Mapping[str, Any], pool: str, now: datetime, seconds: float) -> list[dict[str, str]]:
+def with_pool_away(
+    status: Mapping[str, Any],
+    pool: str,
+    now: datetime,
+    seconds: float,
+    why: Reason = Reason.NODES_DID_NOT_COME,
+    said: str = "",
+) -> list[dict[str, str]]:
     """status.excludedPools after one more pool let the job down."""
-    others = [{"name": name, "until": until} for name, until in pools_away(status, now) if name != pool]
-    return [*others, {"name": pool, "until": write_time(now + timedelta(seconds=seconds))}][-REMEMBERED:]
+    others = [each for each in _left_out(status, now) if each[0] != pool]
+    last = pool, write_time(now + timedelta(seconds=seconds)), why, said[:512]
+    entries = [
+        {"name": name, "until": until, "reason": reason.value, "message": message}
+        for name, until, reason, message in (*others, last)
+    ]
+    return [{key: text for key, text in entry.items() if text} for entry in entries][-REMEMBERED:]
 
 
 def read_time(text: Any) -> datetime | None:

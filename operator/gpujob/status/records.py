@@ -78,6 +78,8 @@ class ChildRecord:
     """The ConfigMap that brings the runner into its pods; empty where they run without."""
     preflight: bool = False
     """Whether its pods begin with a preflight."""
+    paused: bool = False
+    """Whether somebody suspended it, as admission of Jobs does: it has no pods, and nothing is wrong."""
 
     def promises(self) -> tuple[Promise, ...]:
         """What its pods will take of their nodes; nothing once it has ended, or of a Job that nobody owns."""
@@ -194,6 +196,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         message=str(end.get("message", ""))[:1024],
         runner=next(_runners(pod), ""),
         preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
+        paused=spec.get("suspend") is True,
     )
 
 

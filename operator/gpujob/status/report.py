@@ -13,7 +13,7 @@ from gpujob.status import conditions, cost, probing, progress
 from gpujob.status import telemetry as reading
 from gpujob.status.conditions import Claim
 from gpujob.status.observe import Observation
-from gpujob.status.patience import read_time, with_pool_away, within, write_time
+from gpujob.status.patience import RESTS, read_time, with_pool_away, within, write_time
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT, Telemetry
 from gpujob.untrusted import table, tables
@@ -140,6 +140,19 @@ def gave_up(
     return _without_blanks(status | {"attempt": child.attempt, "excludedPools": away})
 
 
+def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, now: datetime) -> dict[str, Any]:
+    """The status of a job whose pods the scheduler did not bind for so many seconds; `why` is what it says. Written before
+    the child is deleted, which it no longer names."""
+    pool, reason = str((job.status.get("placement") or child.hint.placement).get("pool", "")), Reason.UNSCHEDULABLE
+    away = with_pool_away(job.status, pool, now, seconds * RESTS, reason, why)
+    sentence = (
+        f"after {seconds:g} seconds {why}; the job gave the GPUs of pool {pool} back, other pools are tried, "
+        f"this one at {away[-1]['until']}"
+    )
+    status = _without_child(job, State.QUEUED, conditions.of_refusal(reason, sentence), reason, write_time(now))
+    return _without_blanks(status | {"attempt": child.attempt, "excludedPools": away})
+
+
 def probed(
     job: JobRecord, child: ChildRecord, sentence: str, probes: list[dict[str, Any]], now: datetime
 ) -> dict[str, Any]:
@@ -227,11 +240,10 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 def _accelerator(placement: Mapping[str, Any]) -> str:
-    """For example 2x8 MI300X, or MI300X for a single device."""
+    """For example 2x8 MI300X, or MI300X for a single device; whether it is a probe is said in the same column."""
     nodes, gpus, name = placement.get("nodes", 1), placement.get("gpusPerNode", 1), placement.get("accelerator", "?")
-    if (nodes, gpus) == (1, 1):
-        return str(name)
-    return f"{gpus} {name}" if nodes == 1 else f"{nodes}x{gpus} {name}"
+    count = f"{nodes}x{gpus} " if nodes != 1 else f"{gpus} " if gpus != 1 else ""
+    return f"{count}{name}" + (" (probe)" if placement.get("probe") is not None else "")
 
 
 def _without_blanks(record: dict[str, Any]) -> dict[str, Any]:
@@ -242,6 +254,7 @@ __all__ = [
     "gave_up",
     "hint",
     "lost",
+    "not_bound",
     "placed",
     "planned",
     "rechecked",

@@ -91,3 +91,23 @@ def test_a_claim_that_one_node_can_mount(modes: list[str], one_node: bool) -> No
 def test_claims_with_which_no_pod_starts() -> None:
     assert read_volume_claim({"status": {"phase": "Lost"}}).trouble == "has lost its PersistentVolume"
     assert read_volume_claim({"metadata": {"deletionTimestamp": "x"}}).trouble == "is being deleted"
+
+
+@pytest.mark.parametrize(
+    ("phase", "spec", "refused"),
+    [
+        ("Pending", {}, True),
+        ("Pending", {"storageClassName": ""}, True),
+        ("Pending", {"storageClassName": "fast"}, False),
+        # The control plane binds it to the volume that it names.
+        ("Pending", {"volumeName": "pv"}, False),
+        ("Bound", {"volumeName": "pv"}, False),
+        (None, {}, False),
+    ],
+)
+def test_a_claim_without_a_class_is_bound_before_its_pods_or_never(
+    phase: str | None, spec: dict[str, str], refused: bool
+) -> None:
+    found = read_volume_claim({"spec": spec, "status": {"phase": phase} if phase else {}})
+    words = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
+    assert found.trouble == (words if refused else "")

@@ -27,6 +27,7 @@ from gpujob.placement.learned import (
     weighted_median,
 )
 from gpujob.placement.trying import MOST_TRIALS, SLOWER
+from gpujob.placement.why_not import why_not
 from gpujob.quantity import format_dollars
 from gpujob.schedule.queue import Answer, Waiting, place_all
 from gpujob.vocabulary import Verdict
@@ -191,8 +192,11 @@ def test_a_probe_visits_each_device_with_room_and_then_takes_the_best() -> None:
     wish = replace(demand(), probe_steps=50)
     first = placed(wish)
     assert first.demand.trying is not None
-    assert "probed for 50 steps, 1 more pool to probe" in explain.summary(first)
-    seen = first.demand.trying.pool
+    seen, other = first.demand.trying.pool, next(p.name for p in TWO.pools if p.name != first.demand.trying.pool)
+    assert explain.summary(first) == f"{seen} is probed for 50 steps at $2.00 an hour; 1 more pool to probe after it"
+    assert why_not(first, other, TWO, ANY_IMAGES).change == (
+        f"it fits too, and is probed after {seen}; the job itself goes where the probes say"
+    )
     device = "MI300X" if seen.startswith("mi300x") else "H100-SXM"
     second = placed(replace(wish, learned=Learned("", (measured(device, 500),))))
     assert second.demand.trying is not None

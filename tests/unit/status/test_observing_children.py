@@ -70,6 +70,14 @@ def waits(reason: str, message: str = "") -> dict[str, Any]:
     return {"waiting": {"reason": reason, "message": message}}
 
 
+CLAIM = [
+    {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims",
+    }
+]
 UNBOUND = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}]
 P, S, R = State.PLACED, State.STARTING, State.RUNNING
 
@@ -96,6 +104,14 @@ P, S, R = State.PLACED, State.STARTING, State.RUNNING
             {},
             P,
             "pod a is bound to no node: 0/3 nodes are available",
+        ),
+        (
+            1,
+            [pod("a", {}, "Pending", node="", conditions=CLAIM)],
+            {},
+            P,
+            "pod a is bound to no node: 0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims (see "
+            "`kubectl describe pvc`: a claim needs a StorageClass of `kubectl get storageclass`, or a PersistentVolume)",
         ),
         (
             2,

@@ -9,6 +9,7 @@ import pytest
 
 from gpujob.placement.demand import Demand
 from gpujob.status.patience import hold_left, next_change, pools_away, timely, with_pool_away, within
+from gpujob.vocabulary import Reason
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 LATER, BEFORE = "2026-11-28T12:10:00Z", "2026-11-28T11:59:59Z"
@@ -22,6 +23,15 @@ def test_a_pool_is_away_until_its_time() -> None:
     status = away(("a", LATER), ("b", BEFORE))
     assert timely(Demand(), BEFORE, status, NOW).pools_away == (("a", LATER),)
     assert next_change(Demand(), BEFORE, status, NOW) == 600
+
+
+def test_a_pool_that_took_no_pod_rests_and_is_told_apart_from_one_whose_nodes_did_not_come() -> None:
+    first = {"excludedPools": with_pool_away(away(("a", LATER)), "b", NOW, 900, Reason.UNSCHEDULABLE, "no\nport")}
+    found = timely(Demand(), BEFORE, first, NOW)
+    assert (found.pools_away, found.pools_resting) == ((("a", LATER),), (("b", "2026-11-28T12:15:00Z", "no\\nport"),))
+    second = with_pool_away(first, "a", NOW, 60, Reason.UNSCHEDULABLE)
+    assert {(each["name"], each["reason"]) for each in second} == {("a", "Unschedulable"), ("b", "Unschedulable")}
+    assert next_change(Demand(), BEFORE, {"excludedPools": second}, NOW) == 60
 
 
 @pytest.mark.parametrize(
@@ -66,7 +76,7 @@ def test_a_status_remembers_each_pool_once_and_sixteen_at_most() -> None:
     status = away(*((f"p{number}", LATER) for number in range(16)))
     remembered = with_pool_away(status, "p3", NOW, 60)
     assert [entry["name"] for entry in remembered].count("p3") == 1
-    assert remembered[-1] == {"name": "p3", "until": "2026-11-28T12:01:00Z"}
+    assert remembered[-1] == {"name": "p3", "until": "2026-11-28T12:01:00Z", "reason": "NodesDidNotCome"}
     assert len(with_pool_away(status, "new", NOW, 60)) == 16
 
 

@@ -13,11 +13,12 @@ from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.gpujobprofile import GPUJobProfile
 from gpujob.placement.learned import profile_of
 from gpujob.status import probing, report
+from gpujob.status.observe import observe
 from gpujob.status.probing import Course
 from gpujob.status.profile import KEPT, MEASUREMENTS, Ran, after_run
 from gpujob.status.progress import Measured
-from gpujob.status.records import ChildRecord, JobRecord, read_child, read_job
-from gpujob.vocabulary import Annotation, Label
+from gpujob.status.records import ChildRecord, JobRecord, PodState, read_child, read_job
+from gpujob.vocabulary import Annotation, Label, Reason, State
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -211,3 +212,17 @@ def test_trials_that_somebody_forged_are_none(probes: Any) -> None:
     assert list(probing.failed({"probes": probes})) == []
     assert list(probing.tried({"probes": probes})) == []
     assert list(probing.unstarted({"probes": probes})) == []
+
+
+RUNS = PodState("j-1-0", "c", "n", "Running", running=True, leaving=False, started="2026-01-01T12:00:00Z")
+
+
+def test_a_trial_that_runs_is_told_apart_from_the_job_itself() -> None:
+    seen = observe(trial(), [RUNS], ran=True)
+    assert (seen.state, seen.reason) == (State.RUNNING, Reason.PROBING)
+    assert seen.message.endswith("; this is a probe of 50 steps, the job itself follows")
+    status = report.placed(job(), trial(), seen, None, "2026-01-01T12:00:00Z")
+    assert status["display"]["accelerator"] == "2×8 MI300X (probe)"
+    assert status["display"]["reason"] == "Probing"
+    real = observe(trial(probe=None), [RUNS], ran=True)
+    assert real.reason is Reason.RUNNING

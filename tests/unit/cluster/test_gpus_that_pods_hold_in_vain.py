@@ -1,0 +1,153 @@
+"""Pods that the scheduler binds to none of their nodes give the GPUs back after a while; nothing that starts is disturbed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from gpujob.catalog.load import load_catalog
+from gpujob.cluster.book import Book
+from gpujob.cluster.desk import Desk
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.looking import Looking
+from gpujob.cluster.mirror import Mirror
+from gpujob.status.records import JobRecord, read_job
+from gpujob.vocabulary import Annotation, Label
+
+MADE = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HINT = {
+    "pool": "h100",
+    "vendor": "NVIDIA",
+    "accelerator": "H100-SXM",
+    "nodes": 2,
+    "gpusPerNode": 8,
+    "image": "i",
+    "runtime": "own",
+}
+REFUSED = {
+    "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+    "message": "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+}  # fmt: skip
+JOB = {"name": "j", "namespace": "team", "uid": "u", "generation": 1}
+
+
+class Gang:
+    """A gang of two pods, so many seconds after its child was made; it stands for the steps too."""
+
+    def __init__(self, *, nodes: tuple[str, ...] = ("n0", "n1"), suspend: bool = False) -> None:
+        self.seconds, self.written = 0.0, list[Any]()
+        self.mirror = Mirror(mirrored("gpujob-runner-x"))
+        wall = lambda: MADE + timedelta(seconds=self.seconds)  # noqa: E731
+        self.desk = Desk(Book(self.mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
+        self.looking = Looking(self.desk, self, 900.0)  # type: ignore[arg-type]
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        child = {
+            "metadata": {
+                "name": "j-1", "namespace": "team", "uid": "c", "creationTimestamp": "2026-01-01T12:00:00Z",
+                "labels": {Label.ATTEMPT: "1", Label.JOB_UID: "u"},
+                "ownerReferences": [{"kind": "GPUJob", "name": "j", "uid": "u", "controller": True}],
+                "annotations": {Annotation.PLACEMENT: orjson.dumps(HINT).decode()},
+            },
+            "spec": {"completions": 2, "suspend": suspend, "template": {"spec": {"affinity": {"nodeAffinity": required}}}},
+        }  # fmt: skip
+        self.mirror.replace("jobs", [child], "7")
+        owners = {"ownerReferences": child["metadata"]["ownerReferences"]}
+        self.mirror.replace("services", [{"metadata": {"name": "j-1", "namespace": "team", "uid": "s"} | owners}], "7")
+
+    def pods(self, *nodes: str) -> None:
+        """Its pods, each on a node, or refused by the scheduler where that is empty."""
+        owner = {"kind": "Job", "name": "j-1", "uid": "c", "controller": True}
+        found = [
+            {
+                "metadata": {
+                    "name": f"j-1-{number}", "namespace": "team", "uid": f"p{number}", "ownerReferences": [owner],
+                    "labels": {Label.JOB_UID: "u", Label.ATTEMPT: "1"},
+                },
+                "spec": {"nodeName": node, "containers": [{"name": "train"}]},
+                "status": {"phase": "Pending", "conditions": [] if node else [REFUSED]},
+            }
+            for number, node in enumerate(nodes)
+        ]  # fmt: skip
+        self.mirror.replace("pods", found, "7")
+        self.desk.book.take(self.mirror.take_changes())
+
+    def report(self, job: JobRecord, status: Any, *, moved: bool = False) -> None:
+        self.written.append(status)
+
+    def look(self, seconds: float, **status: Any) -> Any:
+        """What is written after a look; None where nothing is."""
+        self.seconds, self.written = seconds, []
+        held = {"jobName": "j-1", "attempt": 1, "placement": HINT, "state": "Placed", **status}
+        self.looking.look(read_job({"metadata": JOB, "spec": {}, "status": held}))
+        return self.written[-1] if self.written else None
+
+
+def placed(status: Any) -> dict[str, Any]:
+    found: dict[str, Any] = next(c for c in status["conditions"] if c["type"] == "Placed")
+    return found
+
+
+def test_the_attempt_is_given_up_and_the_pool_rests() -> None:
+    gang = Gang()
+    gang.pods("n0", "")
+    assert gang.look(299.0)["jobName"] == "j-1"
+    assert gang.desk.due["u"] == 300.0
+    status = gang.look(300.0)
+    assert (status["state"], "jobName" in status, "placement" in status, status["attempt"]) == (
+        "Queued",
+        False,
+        False,
+        1,
+    )
+    (rest,) = status["excludedPools"]
+    assert rest.pop("message") in placed(status)["message"]
+    assert rest == {"name": "h100", "until": "2026-01-01T12:20:00Z", "reason": "Unschedulable"}
+    assert (placed(status)["status"], placed(status)["reason"]) == ("False", "Unschedulable")
+    assert placed(status)["message"] == (
+        "after 300 seconds pod j-1-1 is bound to no node: 0/3 nodes are available: pod has unbound immediate "
+        "PersistentVolumeClaims. not found (see `kubectl describe pvc`: a claim needs a StorageClass of `kubectl get "
+        "storageclass`, or a PersistentVolume); the job gave the GPUs of pool h100 back, other pools are tried, this one at "
+        "2026-01-01T12:20:00Z"
+    )
+
+
+def test_until_then_the_status_says_how_long_the_gpus_are_held() -> None:
+    gang = Gang()
+    gang.pods("", "")
+    gang.look(0.0)
+    status = gang.look(20.0)
+    running = next(c for c in status["conditions"] if c["type"] == "Running")
+    assert (status["state"], status["display"]["reason"], running["reason"]) == (
+        "Placed",
+        "Unschedulable",
+        "Unschedulable",
+    )
+    assert running["message"].endswith("; the job gives its GPUs back at 2026-01-01T12:05:00Z if that stays so")
+
+
+def test_pods_that_are_not_made_hold_no_longer() -> None:
+    gang = Gang()
+    gang.pods("n0")
+    assert "1 of 2 pods are there; if a quota or a policy refuses the others" in placed(gang.look(300.0))["message"]
+
+
+@pytest.mark.parametrize(
+    ("made", "pods", "held"),
+    [
+        ({}, ("n0", "n1"), {}),
+        # A pod of a job that ran is gone: the child Job says what becomes of it.
+        ({}, ("n0", ""), {"startTime": "2026-01-01T12:01:00Z"}),
+        # Nodes to be added have a wait of their own.
+        ({"nodes": ()}, ("", ""), {}),
+        # Whoever admits Jobs suspended it: it holds no GPUs.
+        ({"suspend": True}, (), {}),
+    ],
+)
+def test_what_is_no_hold_in_vain(made: dict[str, Any], pods: tuple[str, ...], held: dict[str, Any]) -> None:
+    gang = Gang(**made)
+    gang.pods(*pods)
+    assert gang.look(3000.0, **held)["jobName"] == "j-1"
