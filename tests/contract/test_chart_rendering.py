@@ -315,7 +315,7 @@ OPERATOR_MAY = {
     ("", "pods"): {"list", "watch"},
     ("", "resourcequotas"): {"list", "watch"},
     ("", "configmaps"): {"create", "delete", "list", "patch", "watch"},
-    ("", "services"): {"create", "get", "list", "watch"},
+    ("", "services"): {"create", "delete", "get", "list", "watch"},
     ("batch", "jobs"): {"create", "delete", "get", "list", "watch"},
     ("events.k8s.io", "events"): {"create"},
     ("gpujob.dev", "gpujobs"): {"list", "watch"},

@@ -462,3 +462,19 @@ def test_a_final_status_that_somebody_else_wrote_is_corrected_while_the_job_runs
     status = team.until("forged", "Running", timeout=60)
     assert status["jobName"] != "bogus"
     assert [pod["metadata"]["uid"] for pod in team.pods(uid)] == pods
+
+
+def test_of_a_gang_that_was_resumed_the_service_of_the_earlier_attempt_is_gone(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=2)
+    uid = team.submit("gang", nodes=2, gpusPerNode=8)
+    team.until("gang", "Running")
+    team.change("gang", suspend=True)
+    team.until("gang", "Suspended")
+    eventually(lambda: not team.services(uid) and not team.jobs(uid), what="neither Service nor Job")
+    told = team.condition("gang", "Suspended")["message"]
+    assert told == "spec.suspend is true: attempt 1 was stopped and nothing new is created"
+    team.change("gang", suspend=False)
+    status = team.until("gang", "Running", timeout=60)
+    assert [each["metadata"]["name"] for each in team.services(uid)] == [status["jobName"]]

@@ -110,7 +110,11 @@ class Book:
 
     def lacks_service(self, child: ChildRecord) -> bool:
         """Whether a gang's pods have no names to find each other by."""
-        return child.pods > 1 and (child.namespace, child.name) not in (self._services.get(child.owner_uid) or {})
+        return child.pods > 1 and self.service(child) is None
+
+    def service(self, child: ChildRecord) -> ServiceRecord | None:
+        """The Service of a child Job's pods."""
+        return (self._services.get(child.owner_uid) or {}).get((child.namespace, child.name))
 
     def pods(self, child: ChildRecord) -> list[PodState]:
         """The pods of a child Job, in the order of their names; those of an attempt that is being deleted are not."""

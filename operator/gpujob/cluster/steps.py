@@ -101,7 +101,10 @@ class Steps:
             self._desk.retry_later(job, error, job.version)
 
     async def end(self, child: ChildRecord) -> None:
-        """Deletes a child."""
+        """Deletes a child, its Service first: as long as the Job is there this is tried again."""
+        service = self._desk.book.service(child)
+        if service is not None and service.uid:
+            await self._writer.delete_service(child, service.uid)
         await self._writer.delete_child(child)
 
     async def finish(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:

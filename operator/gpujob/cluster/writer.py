@@ -15,7 +15,7 @@ import structlog
 
 from gpujob.cluster.api_errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, OutcomeUnknown
 from gpujob.cluster.client import APPLY_PATCH, ApiClient
-from gpujob.cluster.kinds import CONFIG_MAPS, EVENTS, GPUJOBS, GPUPOOLS, JOBS, PROFILES
+from gpujob.cluster.kinds import CONFIG_MAPS, EVENTS, GPUJOBS, GPUPOOLS, JOBS, PROFILES, SERVICES
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.resources import Resource
 from gpujob.fleet.pools import Pool
@@ -145,6 +145,15 @@ class Writer:
         except (NotFound, Conflict):
             answer = None
         self._mirror.note_deleted("jobs", child.namespace, child.name, child.uid, answer)
+
+    async def delete_service(self, child: ChildRecord, uid: str) -> None:
+        """Deletes the Service of a child Job that is to go; what is gone already is fine."""
+        self._check()
+        try:
+            answer = await self._client.delete(SERVICES.path(child.namespace, child.name), uid=uid)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted("services", child.namespace, child.name, uid, answer)
 
     async def write_status(self, job: JobRecord, changes: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
         """Whether the status was written; False when the job is gone or newer than what was looked at."""

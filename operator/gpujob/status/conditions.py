@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gpujob.status.observe import Observation
 from gpujob.status.preflight import Check
 from gpujob.status.preflight_words import SENTENCES
 from gpujob.status.records import ChildRecord
 from gpujob.vocabulary import ConditionType, Reason, State
+
+NOT_RUN: Final = "the preflight has not run yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,21 @@ def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first
         message = f"{SENTENCES[Reason.NO_INTERPRETER]({})}; attempt {child.attempt} runs without a preflight"
         check = Check(True, None, Reason.NO_INTERPRETER, message)
     elif check is None and first:
-        check = Check(False, None, Reason.PREFLIGHT_PENDING, "the preflight has not run yet")
+        check = Check(False, None, Reason.PREFLIGHT_PENDING, NOT_RUN)
     elif check is not None and check.passed and seen.state in (State.PLACED, State.STARTING) and not seen.stuck:
         check = None
     return () if check is None else (Claim(ConditionType.PREFLIGHT_PASSED, check.passed, check.reason, check.message),)
+
+
+def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[Claim, ...]:
+    """That what the pods of an attempt found says nothing of the next one; nothing where no pods said anything.
+
+    That an image cannot run the preflight stays: the next attempt goes by it.
+    """
+    said = (c for c in held if isinstance(c, Mapping) and c.get("type") == ConditionType.PREFLIGHT_PASSED)
+    if not any(c.get("status") != "Unknown" for c in said):
+        return ()
+    return (Claim(ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_PENDING, NOT_RUN),)
 
 
 def of_recheck(message: str) -> tuple[Claim, ...]:
@@ -76,12 +89,13 @@ def of_refusal(reason: Reason, message: str) -> tuple[Claim, ...]:
     )
 
 
-def of_plan(message: str) -> tuple[Claim, ...]:
-    """The conditions of a suspended job: a plan only."""
+def of_plan(message: str, stopped: int | None = None) -> tuple[Claim, ...]:
+    """The conditions of a suspended job: a plan only; `stopped` is the attempt that was made before."""
+    now = f"attempt {stopped} was stopped and nothing new is created" if stopped else "nothing is created"
     return (
         Claim(ConditionType.PLACED, False, Reason.PLAN_ONLY, message),
         *_nothing_runs(),
-        Claim(ConditionType.SUSPENDED, True, Reason.PLAN_ONLY, "spec.suspend is true: nothing is created"),
+        Claim(ConditionType.SUSPENDED, True, Reason.PLAN_ONLY, f"spec.suspend is true: {now}"),
     )
 
 

@@ -107,6 +107,7 @@ class ServiceRecord:
     """A gang's Service: that it is there, and whose it is."""
 
     owner_uid: str
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,8 @@ def _runners(pod: Mapping[str, Any]) -> Iterator[str]:
 
 def read_service(raw: Mapping[str, Any]) -> ServiceRecord:
     """The record of a gang's Service."""
-    return ServiceRecord(owner_uid(table(raw, "metadata")))
+    metadata = table(raw, "metadata")
+    return ServiceRecord(owner_uid(metadata), str(metadata.get("uid", "")))
 
 
 def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:

@@ -16,7 +16,7 @@ from gpujob.status.observe import Observation
 from gpujob.status.patience import RESTS, read_time, with_pool_away, within, write_time
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT, Telemetry
-from gpujob.untrusted import table, tables
+from gpujob.untrusted import table, tables, whole_number
 from gpujob.vocabulary import ConditionType, PreflightMode, Reason, State, Verdict
 
 CANDIDATES: Final = 5
@@ -91,7 +91,8 @@ def refused(job: JobRecord, decision: Decision, now: str, state: State | None = 
 
 def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
     """The status of a suspended job: where it would go, and nothing created."""
-    status = _without_child(job, State.SUSPENDED, conditions.of_plan(explain.summary(decision)), Reason.PLAN_ONLY, now)
+    claims = conditions.of_plan(explain.summary(decision), whole_number(job.status.get("attempt")))
+    status = _without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
     placement = _placement(decision) if decision.choice else None
     status |= {"candidates": _candidates(decision), "placement": placement, "attempt": job.status.get("attempt")}
     if placement:
@@ -104,7 +105,7 @@ def suspending(job: JobRecord, child: ChildRecord, now: str) -> dict[str, Any]:
 
     It no longer names the child, which says that its end is no loss; a plan follows when the child is gone.
     """
-    claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free")
+    claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free", child.attempt)
     status = _without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
     end = read_time(now)
     status["cost"] = cost.ended(job.status, end) if end else status["cost"]
@@ -192,7 +193,8 @@ def lost(job: JobRecord, now: str) -> dict[str, Any]:
 
 def _without_child(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
     """What the status of a job has of which nothing runs, or is to end: what was read of the last attempt is over."""
-    return _status(job, state, (*claims, *reading.anew(job.status)), reason, now)
+    before = conditions.preflight_anew(job.status.get("conditions") or ())
+    return _status(job, state, (*before, *claims, *reading.anew(job.status)), reason, now)
 
 
 def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from gpujob.placement.decision import Decision
 from gpujob.status import news, pools, report
 from gpujob.status.conditions import Claim, merged
 from gpujob.status.observe import Observation
+from gpujob.status.preflight import Check
 from gpujob.status.records import ChildRecord, JobRecord, read_child, read_job
 from gpujob.vocabulary import ConditionType, Label, Reason, State
 
@@ -238,3 +240,28 @@ def test_an_edit_of_a_discovered_pool_is_told_with_the_remedy_and_so_is_its_end(
     )
     assert claims(pools.status(pool, found, status, NOW, 3))["Edited"] == ("False", "SpecAsWritten")
     assert "Edited" not in claims(pools.status(pool, found, {}, NOW))
+
+
+def test_a_job_that_is_suspended_while_it_runs_was_stopped_and_its_preflight_is_over() -> None:
+    checked = Check(True, True, Reason.PREFLIGHT_PASSED, "2 GPUs work")
+    running = replace(seen(State.RUNNING, Reason.RUNNING, started=NOW), checked=checked)
+    child_ = replace(child(), preflight=True)
+    held = report.placed(job(), child_, running, PLACED, NOW)
+    assert claims(held)["PreflightPassed"] == ("True", "PreflightPassed")
+    stopping = valid(report.suspending(job(**held), child_, LATER))
+    planned = valid(report.planned(job(**stopping), PLACED, LATER))
+    for status in (stopping, planned):
+        said = {c["type"]: c["message"] for c in status["conditions"]}
+        assert said["Suspended"] == "spec.suspend is true: attempt 1 was stopped and nothing new is created"
+        assert claims(status)["PreflightPassed"] == ("Unknown", "PreflightPending")
+    never = report.planned(job(), PLACED, NOW)
+    assert {c["type"]: c["message"] for c in never["conditions"]}["Suspended"] == (
+        "spec.suspend is true: nothing is created"
+    )
+    assert "PreflightPassed" not in claims(never)
+
+
+def test_that_an_image_cannot_run_the_preflight_outlives_a_suspension() -> None:
+    held = report.rechecked(job(), child(), "no Python", NOW)
+    status = report.planned(job(**held), PLACED, LATER)
+    assert claims(status)["PreflightPassed"] == ("Unknown", "NoInterpreter")
