@@ -106,7 +106,7 @@ def _is_unknown(demand: Demand, candidate: Candidate) -> bool:
 
 def is_to_be_probed(demand: Demand, candidate: Candidate) -> bool:
     """Whether a job that probes makes a trial there."""
-    return _is_unknown(demand, candidate) and _can_be_measured(candidate) and not candidate.provision
+    return _is_unknown(demand, candidate) and not candidate.provision
 
 
 def place_of(candidate: Candidate) -> tuple[str, str]:
