@@ -195,7 +195,7 @@ class ConditionType(StrEnum):
     EDITED = "Edited"
     """Whether somebody changed the spec of a GPUPool that the operator wrote, which changes nothing."""
     READ = "Read"
-    """Whether the devices of a GPUPool are known; its message says what is doubtful."""
+    """Whether the devices of a GPUPool are known and jobs may have them; its message says what is doubtful."""
 
 
 @unique

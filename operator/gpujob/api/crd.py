@@ -86,6 +86,7 @@ KINDS: Final = (
             Column("Free", ".status.gpus.free", "integer"),
             Column("Memory", ".status.memory"),
             Column("$/GPU-H", ".status.pricePerGPUHour"),
+            Column("Problem", ".status.problem"),
             AGE,
             Column("Driver", ".status.driver", wide=True),
             Column("Capacity", ".status.capacityType", wide=True),

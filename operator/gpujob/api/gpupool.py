@@ -233,6 +233,8 @@ class GPUPoolStatus(Shape):
     """US dollars an hour for each GPU; absent when unknown."""
     price_source: Annotated[str, Field(max_length=256)] | None = None
     """Where the price comes from, with its date."""
+    problem: Annotated[str, Field(max_length=64)] | None = None
+    """Why no job gets these devices, one word, for example AcceleratorUnknown; the conditions say more."""
     conditions: Annotated[tuple[Condition, ...], list_map("type", items=8)] = ()
     """What is doubtful and why."""
 

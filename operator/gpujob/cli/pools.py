@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpujob.finding import Finding, Size
+from gpujob.placement.shortfall import barred
 from gpujob.quantity import format_dollars
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def documents(fleet: Fleet) -> list[dict[str, Any]]:
 
 
 def _pool(pool: Pool, fleet: Fleet) -> dict[str, Any]:
-    overlap = fleet.overlaps.get(pool.name)
+    overlap, problem = fleet.overlaps.get(pool.name), pool.problem or barred(pool)
     return {
         "pool": pool.name,
         "discovered": pool.discovered,
@@ -38,7 +39,7 @@ def _pool(pool: Pool, fleet: Fleet) -> dict[str, Any]:
         "cpuArchitecture": pool.cpu_architecture,
         "pricePerGPUHour": format_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "priceSource": pool.price.source if pool.price else None,
-        "problem": _finding(pool.problem) if pool.problem else None,
+        "problem": _finding(problem) if problem else None,
         "doubts": [_finding(doubt) for doubt in pool.doubts],
         "notReady": [{"node": node.name, **_finding(node.unready)} for node in pool.nodes if node.unready],
         "overlap": {"olderPool": overlap[0], "node": overlap[1]} if overlap else None,

@@ -14,6 +14,7 @@ from gpujob.cli.planning import why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.finding import Finding, counted, listed
 from gpujob.placement import explain
+from gpujob.placement.shortfall import barred
 from gpujob.vocabulary import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -264,7 +265,11 @@ def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
 
 def _notes(pool: Pool, fleet: Fleet) -> list[str]:
     """What is wrong with a pool, then what is doubtful, then nodes that take no jobs now."""
-    findings = [*filter(None, [pool.problem]), *pool.doubts, *(node.unready for node in pool.nodes if node.unready)]
+    findings = [
+        *filter(None, [pool.problem, barred(pool)]),
+        *pool.doubts,
+        *(node.unready for node in pool.nodes if node.unready),
+    ]
     notes = [finding.message for finding in findings]
     if pool.name in fleet.overlaps:
         older, node = fleet.overlaps[pool.name]

@@ -1,8 +1,10 @@
-"""Publishes discovered pools as GPUPool objects and fills the status of all pools, at most every 30 seconds."""
+"""Publishes discovered pools as GPUPool objects and fills the status of all pools, seldom while nobody changes one."""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,25 +21,45 @@ from gpujob.status import pools as publish
 log = structlog.get_logger(__name__)
 
 EVERY: Final = 30.0
-"""Seconds between two writes of a pool's status, at least."""
+"""Seconds between two writes of a pool's status, at least, while no admin changes a GPUPool."""
+
+LOOKS_EVERY: Final = 0.5
+"""Seconds between two looks at whether there is something to publish."""
 
 
 class PoolPublisher:
     """Keeps GPUPool objects equal to the fleet while this process leads; silent while nothing changes."""
 
-    def __init__(self, book: Book, writer: Writer, is_leader: Callable[[], bool]) -> None:
-        self._book, self._writer, self._is_leader = book, writer, is_leader
+    def __init__(
+        self, book: Book, writer: Writer, is_leader: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._book, self._writer, self._is_leader, self._clock = book, writer, is_leader, clock
         self._published_at: tuple[int, ...] = ()
+        self._published = -math.inf
+        self._given: frozenset[tuple[str, int]] = frozenset()
+        """The admins' GPUPools of that time: who changes one looks at it, and at those whose nodes it takes."""
 
     async def run(self) -> None:
-        """Publishes soon after the start and then whenever the fleet changed, every 30 seconds at most."""
+        """Publishes soon after the start, soon after an admin's GPUPool changed, and else every 30 seconds at most."""
         while True:
-            if self._is_leader() and self._book.mirror.complete and self._published_at != self._book.fleet_version():
-                self._published_at = self._book.fleet_version()
+            if self._is_leader() and self._book.mirror.complete and self.is_due():
+                self.note()
                 await self._publish_once()
-                await asyncio.sleep(EVERY)
-            else:
-                await asyncio.sleep(0.5)
+            await asyncio.sleep(LOOKS_EVERY)
+
+    def is_due(self) -> bool:
+        """Whether the fleet changed and that was not published lately, or an admin's GPUPool came, changed or went."""
+        if self._published_at == self._book.fleet_version():
+            return False
+        return self._clock() >= self._published + EVERY or self._given != self._admins()
+
+    def note(self) -> None:
+        """Notes what is published now, and when."""
+        self._published_at, self._published, self._given = self._book.fleet_version(), self._clock(), self._admins()
+
+    def _admins(self) -> frozenset[tuple[str, int]]:
+        records = self._book.pool_records().values()
+        return frozenset((record.uid, record.generation) for record in records if record.admin is not None)
 
     async def _publish_once(self) -> None:
         try:

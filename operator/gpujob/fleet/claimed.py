@@ -125,7 +125,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     if not groups:
         return fallback, Finding(
             Reason.NO_POOL,
-            "GPUPool {} has no GPU node: spec.nodeSelector matches none, or an older GPUPool has them",
+            "GPUPool {} has no GPU node of its own; look at spec.nodeSelector",
             (admin.name,),
         )
     if len({group.resource for group in groups}) > 1:

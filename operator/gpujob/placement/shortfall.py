@@ -75,6 +75,14 @@ def without_handler(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
     yield Finding(Reason.RUNTIME_HANDLER_MISSING, sentence, numbers)
 
 
+def barred(pool: Pool) -> Finding | None:
+    """The taint that keeps every job from a pool; None where a node has none that the pool does not tolerate."""
+    nodes = (*pool.nodes, *((pool.growth.template,) if pool.growth and pool.growth.count else ()))
+    if not all(any(_not_tolerated(pool, node)) for node in nodes):
+        return None
+    return next(_tainted(pool, nodes), None)
+
+
 def _tainted(pool: Pool, nodes: tuple[PoolNode, ...]) -> Iterator[Finding]:
     refused = [(node, taint) for node in nodes if (taint := next(_not_tolerated(pool, node), None))]
     there = [(node, taint) for node, taint in refused if not node.coming]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from gpujob.fleet.pools import Fleet, Pool
+from gpujob.placement.shortfall import barred
 from gpujob.quantity import exact_dollars, format_bytes
 from gpujob.status.conditions import Claim, merged
 from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, GROUP, ConditionType, Label, Reason
@@ -61,6 +62,7 @@ def status(
         "capacityType": pool.capacity_type.value,
         "pricePerGPUHour": exact_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "priceSource": pool.price.source[:256] if pool.price else None,
+        "problem": next((claim.reason.value for claim in claims if _keeps_jobs_away(claim)), None),
         "conditions": merged(conditions, claims, generation, now),
     }
     return {key: value for key, value in record.items() if value is not None}
@@ -91,13 +93,18 @@ def contradiction(pool: Pool, uid: str, held: Mapping[str, Any], instance: str, 
 
 
 def _claims(pool: Pool, fleet: Fleet) -> Iterator[Claim]:
-    if pool.problem:
-        yield Claim(ConditionType.READ, False, pool.problem.reason, pool.problem.message)
+    problem = pool.problem or barred(pool)
+    if problem:
+        yield Claim(ConditionType.READ, False, problem.reason, problem.message)
     else:
         doubts = "; ".join(doubt.message for doubt in pool.doubts)
         yield Claim(ConditionType.READ, True, Reason.READ, doubts or "labels and catalog agree")
     if not pool.discovered:
         yield _overlap(fleet.overlaps.get(pool.name))
+
+
+def _keeps_jobs_away(claim: Claim) -> bool:
+    return (claim.type, claim.holds) in ((ConditionType.READ, False), (ConditionType.OVERLAPS, True))
 
 
 def _edits(held: Iterable[Any], *, edited: bool) -> Iterator[Claim]:

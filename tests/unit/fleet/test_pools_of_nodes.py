@@ -217,7 +217,7 @@ def test_selectors_are_those_of_kubernetes(spec: Object, labels: dict[str, str],
             [],
             {},
             Reason.NO_POOL,
-            "GPUPool mine has no GPU node: spec.nodeSelector matches none, or an older GPUPool has them",
+            "GPUPool mine has no GPU node of its own; look at spec.nodeSelector",
         ),
         (
             [node("n", H100, labels=X)],

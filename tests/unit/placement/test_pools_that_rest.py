@@ -7,7 +7,7 @@ from dataclasses import replace
 from builders import ANY_IMAGES, H100, MI300X, demand, fleet, node
 
 from gpujob.placement.decide import decide
-from gpujob.placement.explain import plan
+from gpujob.placement.documents import plan
 from gpujob.vocabulary import Outcome, Verdict
 
 UNTIL = "2026-11-28T12:00:00Z"

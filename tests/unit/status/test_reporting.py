@@ -223,6 +223,31 @@ def test_what_a_pool_says_of_itself() -> None:
     assert claims(told["late"]) == {"Read": ("False", "NoPool"), "Overlaps": ("True", "Overlaps")}
     assert claims(told["unknown-amd-ondemand"]) == {"Read": ("False", "DeviceUnknown")}
     assert "pricePerGPUHour" not in told["unknown-amd-ondemand"]
+    # What `kubectl get gpupools` shows of it.
+    problems = {name: status.get("problem") for name, status in told.items()}
+    assert problems == {"mine": None, "late": "NoPool", "unknown-amd-ondemand": "DeviceUnknown"}
+    # An overlap is told once.
+    said = [c["message"] for c in told["late"]["conditions"]]
+    assert sorted(said) == [
+        "GPUPool late has no GPU node of its own; look at spec.nodeSelector",
+        "the older GPUPool mine claims node a too and has it; narrow spec.nodeSelector",
+    ]
+
+
+def test_a_pool_whose_taint_keeps_every_job_away_says_so() -> None:
+    taint = ["team=ml:NoSchedule"]
+    found = fleet(node("a", H100, taints=taint), node("b", H100, taints=taint))
+    status = pools.status(found.pools[0], found, {}, NOW)
+    assert (status["problem"], claims(status)["Read"]) == ("TaintNotTolerated", ("False", "TaintNotTolerated"))
+    assert status["conditions"][0]["message"] == (
+        "all 2 nodes have taint team=ml:NoSchedule; tolerate it in a GPUPool (spec.tolerations) or remove it"
+    )
+    some = fleet(node("a", H100, taints=taint), node("b", H100))
+    assert all(pools.status(pool, some, {}, NOW).get("problem") in (None, "TaintNotTolerated") for pool in some.pools)
+    tolerant = fleet(
+        node("a", H100, labels={"x": "y"}, taints=taint), gpupool("mine", {"x": "y"}, tolerations=[{"key": "team"}])
+    )
+    assert "problem" not in pools.status(tolerant.pools[0], tolerant, {}, NOW)
 
 
 def test_an_edit_of_a_discovered_pool_is_told_with_the_remedy_and_so_is_its_end() -> None:
