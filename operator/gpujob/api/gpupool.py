@@ -138,12 +138,13 @@ class FabricSpec(Shape):
 
 
 class ProvisionSpec(Shape):
-    """Nodes that an autoscaler adds when a pod waits for them; a new node is like those that are there."""
+    """Nodes that an autoscaler adds when a pod waits for them; a new node is like those that are there. Where none can be,
+    spec.accelerator and gpusPerNode say what is added."""
 
     max_nodes: Annotated[int, Field(ge=1, le=10000)]
     """The most nodes that the pool can have, those that are there included."""
-    gpus_per_node: Annotated[int, Field(ge=1, le=64)]
-    """GPUs of a new node."""
+    gpus_per_node: Annotated[int, Field(ge=1, le=64)] | None = None
+    """GPUs of a new node; as many as the largest node has when absent, so needed where the pool can be without nodes."""
     driver_version: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """The driver of new nodes, while no node is there to say it."""
     cpu_architecture: Literal["amd64", "arm64"] | None = None

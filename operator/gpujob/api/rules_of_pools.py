@@ -39,11 +39,6 @@ _OWN: Final[tuple[Rule, ...]] = (
     ),
     keys(NodeSelector, "matchLabels", forms.LABEL_KEY),
     Rule(
-        GPUPoolSpec, "provision", "provision needs spec.accelerator: while no node is there, nothing else says what is added",
-        "!has(self.provision) || has(self.accelerator)",
-        lambda value: value.provision is None or value.accelerator is not None,
-    ),
-    Rule(
         GPUPoolSpec, "deviceMode", "deviceMode HostDevices needs spec.accelerator: no device plugin says what the nodes have",
         "!has(self.deviceMode) || self.deviceMode != 'HostDevices' || has(self.accelerator)",
         lambda value: value.device_mode != "HostDevices" or value.accelerator is not None,

@@ -13,7 +13,7 @@ from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.cloud import Origin, origin_of_labels
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.facts import DeviceFacts, named
-from gpujob.fleet.growth import doubts_of, growth_of, node_pool_of
+from gpujob.fleet.growth import doubts_of, gpus_of_new, growth_of, node_pool_of, unknown_of_new
 from gpujob.fleet.held import problem_of
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Pool
@@ -31,7 +31,8 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
     problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, groups)
     origins = [group.origin for group in groups] or _new_origins(admin)
     capacity = admin.capacity_type or _capacity_type(origins)
-    coming = pricing.Coming(admin.provision.gpus_per_node, origins[0]) if admin.provision else None
+    added = gpus_of_new(admin, (group.total or group.healthy for group in groups))
+    coming = pricing.Coming(added, origins[0]) if added else None
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
     nodes = pool_nodes(groups, usage, admin.fabric)
     growth = growth_of(admin, nodes)
@@ -121,7 +122,8 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         sentence = "spec.accelerator {} is in no catalog row{}"
         return fallback, Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, near))
     if not groups and admin.provision:
-        return replace(fallback, driver=admin.provision.driver, doubts=_selected_others(admin, row, catalog)), None
+        new = replace(fallback, driver=admin.provision.driver, doubts=_selected_others(admin, row, catalog))
+        return new, unknown_of_new(admin)
     if not groups:
         return fallback, Finding(
             Reason.NO_POOL,

@@ -30,7 +30,7 @@ class Provision:
     """Nodes that an autoscaler can add: sizes in millicores and bytes, None where the admin does not say."""
 
     max_nodes: int
-    gpus_per_node: int
+    gpus_per_node: int | None = None
     driver: str | None = None
     cpu_architecture: str | None = None
     millicores: int | None = None

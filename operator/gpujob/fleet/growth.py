@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpujob.finding import Finding
@@ -34,15 +34,35 @@ def growth_of(admin: AdminPool, nodes: Sequence[PoolNode]) -> Growth | None:
 
     A new node is like the largest one that is there; what spec.provision says overrides it.
     """
-    provision = admin.provision
-    if provision is None:
+    provision, gpus = admin.provision, gpus_of_new(admin, (node.total or node.healthy for node in nodes))
+    if provision is None or not gpus:
         return None
-    return Growth(_template(provision, nodes), max(0, provision.max_nodes - len(nodes)))
+    return Growth(_template(provision, gpus, nodes), max(0, provision.max_nodes - len(nodes)))
 
 
-def _template(provision: Provision, nodes: Sequence[PoolNode]) -> PoolNode:
+def gpus_of_new(admin: AdminPool, there: Iterable[int]) -> int:
+    """The GPUs of a node that is added: what spec.provision says, else those of the largest node that is there; 0 where
+    nobody says it."""
+    if admin.provision is None:
+        return 0
+    return admin.provision.gpus_per_node or max(there, default=0)
+
+
+def unknown_of_new(admin: AdminPool) -> Finding | None:
+    """What nobody says of the nodes to be added to a pool without nodes; None where all is said."""
+    said = (
+        ("spec.accelerator", admin.accelerator),
+        ("spec.provision.gpusPerNode", admin.provision and admin.provision.gpus_per_node),
+    )
+    missing = [field for field, value in said if not value]
+    if not missing:
+        return None
+    sentence = "no node is there that says what spec.provision adds; set {}"
+    return Finding(Reason.DEVICE_UNKNOWN, sentence, (" and ".join(missing),))
+
+
+def _template(provision: Provision, gpus: int, nodes: Sequence[PoolNode]) -> PoolNode:
     like = max(nodes, key=lambda node: (node.allocatable.memory, node.name), default=None)
-    gpus = provision.gpus_per_node
     known = Resources(
         provision.millicores or (like.allocatable.millicores if like else 0),
         provision.memory or (like.allocatable.memory if like else 0),

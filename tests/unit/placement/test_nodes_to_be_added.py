@@ -217,3 +217,29 @@ def test_new_nodes_may_have_the_devices_taint_and_those_that_the_admin_tolerates
         {"key": "team", "operator": "Equal", "value": "a"},
         {"key": "soon", "operator": "Exists"},
     ]
+
+
+def test_what_is_added_is_like_the_nodes_that_are_there() -> None:
+    pool = gpupool("mine", {"pool": "mine"}, provision={"maxNodes": 3}, price={"perGPUHour": "2"})
+    there = node("there", MI300X, labels={"pool": "mine"})
+    found = decided(pool, there, nodes=3, gpusPerNode=8)
+    assert (found.verdict, plan(found)["chosen"]["accelerator"]) == (Verdict.PLACED, "MI300X")
+    assert decided(pool, there, nodes=4, gpusPerNode=8).verdict is Verdict.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({"accelerator": None, "provision": {"maxNodes": 3}}, "spec.accelerator and spec.provision.gpusPerNode"),
+        ({"provision": {"maxNodes": 3}}, "spec.provision.gpusPerNode"),
+        ({"accelerator": None}, "spec.accelerator"),
+    ],
+)
+def test_without_a_node_the_pool_asks_for_what_nobody_says(spec: dict[str, Any], fields: str) -> None:
+    made = growing(**spec)
+    made["spec"] = {key: value for key, value in made["spec"].items() if value is not None}
+    found = decided(made, placement={"pools": {"allow": ["new"]}})
+    assert found.verdict is Verdict.MISCONFIGURED
+    assert [reason.message for reason in found.candidates[0].reasons] == [
+        f"no node is there that says what spec.provision adds; set {fields}"
+    ]
