@@ -74,7 +74,8 @@ def test_an_admins_pool_claims_nodes_and_discovered_pools_come_and_go(
         for name in nodes[1:]:
             api.delete(NODES, name)
         eventually(lambda: nodes_by_pool(api) == {discovered: 1}, 45, what="one pool for the node that is left")
-        assert audit.writes(mark)["gpupools/status"] <= 2
+        # At once what an admin's GPUPool gives back, and what gathers until half a minute later.
+        assert audit.writes(mark)["gpupools/status"] <= 4
     finally:
         for name in admins:
             api.delete(GPUPOOLS, name)

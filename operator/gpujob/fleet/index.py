@@ -138,7 +138,8 @@ class FleetIndex:
         self._admins, self._claims, self._doubtful = named, Claims(admins), doubts_of_unclaimed(admins)
         for home in [home for home in self._base if isinstance(home, str) and home not in named]:
             self._forget(home)
-            self._stale.discard(home)
+        # One that came and went since the last look was never built.
+        self._stale = {home for home in self._stale if not isinstance(home, str) or home in named}
         self._homes.clear()
         self._homes_of.clear()
         self._lost.clear()

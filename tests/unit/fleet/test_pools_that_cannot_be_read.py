@@ -27,7 +27,7 @@ X = {"pool": "x"}
         {"price": {"perGPUHour": "cheap"}},
         {"memoryPerGPU": "-1Gi"},
         {"tolerations": {"key": "k"}},
-        {"provision": {"maxNodes": 1, "gpusPerNode": 8}},
+        {"provision": {"maxNodes": 0}},
         {"accelerator": 5},
     ],
 )
@@ -95,5 +95,15 @@ def test_the_operator_holds_them_too(selector: Any) -> None:
     assert before == fleet(raw)
     index.put_admin_pools([_live(broken)])
     assert index.fleet() == fleet(raw, broken)
+    index.put_admin_pools([])
+    assert index.fleet() == before
+
+
+def test_a_pool_that_came_and_went_between_two_looks_is_none() -> None:
+    raw, catalog = node("a", H100, labels=X), load_catalog()
+    index = FleetIndex(catalog)
+    index.put_node(read_node(raw), groups_of(read_node(raw), catalog))
+    before = index.fleet()
+    index.put_admin_pools([_live(gpupool("mine", X))])
     index.put_admin_pools([])
     assert index.fleet() == before
