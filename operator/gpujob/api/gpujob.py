@@ -115,13 +115,13 @@ class Resources(Shape):
     """What each pod gets besides GPUs. Unset: the share of the node that belongs to its GPUs."""
 
     cpu: Millicores | None = None
-    """CPU cores."""
+    """CPU cores, for example 16 or 500m."""
     memory: Memory | None = None
-    """Main memory, shared memory included."""
+    """Main memory, shared memory included, for example 200Gi."""
     ephemeral_storage: Memory | None = None
-    """Local disk."""
+    """Local disk, for example 100Gi."""
     shared_memory: Memory | None = None
-    """The size of /dev/shm; counts in memory. Unset: a quarter of memory, at least 1Gi, at most 64Gi."""
+    """The size of /dev/shm, for example 16Gi; counts in memory. Unset: a quarter of memory, at least 1Gi, at most 64Gi."""
 
 
 class AllowDenyAccelerators(Shape):
@@ -153,7 +153,7 @@ class Placement(Shape):
     """What the choice of a pool may depend on. Unset: every pool of both vendors that is not spot, the best value first."""
 
     vendors: Annotated[tuple[Literal["AMD", "NVIDIA"], ...], a_set(items=2)] = ()
-    """Vendors that may be chosen; both when empty."""
+    """Vendors that may be chosen, for example [AMD]; both when empty."""
     accelerators: AllowDenyAccelerators | None = None
     """Accelerators that may be chosen."""
     pools: AllowDenyPools | None = None
@@ -162,17 +162,18 @@ class Placement(Shape):
     """Kinds of devices that are accepted; Whole when empty. Partition: MIG slices and AMD partitions. Shared: time-slicing
     and MPS, without isolation of memory. Integrated: devices that share the host's memory."""
     capacity_types: Annotated[tuple[Literal["OnDemand", "Reserved", "Spot"], ...], a_set(items=3)] = ()
-    """Ways of paying that are accepted; OnDemand and Reserved when empty, Spot only if listed."""
+    """Ways of paying that are accepted, for example [OnDemand, Spot]; OnDemand and Reserved when empty, Spot only if listed."""
     objective: Literal["Value", "Cost", "Speed"] | None = None
     """What to optimise: Value, the price of the work (of the hour where no speed is known); Cost, the price of the whole
     job for an hour; Speed, how fast the whole job is. Value when absent."""
     max_price_per_hour: Money | None = None
-    """The most that the whole job may cost an hour, in US dollars; pools without a known price are then refused."""
+    """The most that the whole job may cost an hour, in US dollars in quotes, for example "20.00"; pools without a known
+    price are then refused."""
     wait_seconds: Annotated[int, Field(ge=0, le=604800)] | None = None
     """Seconds from its creation that the job waits for a better pool before it takes the next best; 0 when absent."""
     exploration: Money | None = None
-    """US dollars that the job may cost more than on the best measured device, by estimate, to try one that its profile
-    has not measured yet; nothing is tried when absent."""
+    """US dollars in quotes, for example "5.00", that the job may cost more than on the best measured device, by estimate, to
+    try one that its profile has not measured yet; nothing is tried when absent."""
     probe: Probe | None = None
     """Short trials on each kind of device with room, then the real run on the best of them."""
 
@@ -207,7 +208,8 @@ class GPUJobSpec(Shape):
     """What to run and what it needs; the operator chooses vendor, image, pool and nodes."""
 
     command: Annotated[tuple[Argument, ...], a_list(items=64)] = ()
-    """The program, as the container's entry point; the image's own when empty. It is never wrapped."""
+    """The program, as the container's entry point, for example [torchrun, train.py]; the image's own when empty. It is never
+    wrapped."""
     args: Annotated[tuple[Argument, ...], a_list(items=1024)] = ()
     """The program's arguments."""
     working_dir: Path | None = None
@@ -238,13 +240,14 @@ class GPUJobSpec(Shape):
     """Whole-gang alternatives instead of nodes and gpusPerNode: the job runs as exactly one of them, on one vendor.
     An empty list says nothing."""
     gpu_memory: Memory | None = None
-    """Usable memory that each GPU must have, as the framework sees it: 80G fits an "80 GB" card, 80Gi does not."""
+    """Usable memory that each GPU must have, as the framework sees it, for example 70G: 80G fits an "80 GB" card, 80Gi does not."""
     model: Model | None = None
     """A model and what is done with it: the memory that each GPU needs is estimated, instead of gpuMemory."""
     resources: Resources | None = None
     """CPU, memory, disk and shared memory of each pod."""
     profile: DnsLabel | None = None
-    """Jobs of one profile do the same work: what one measures counts in the placement of the next (GPUJobProfile)."""
+    """A name of your own, for example llama-8b-lora. Jobs of one profile do the same work: what one measures counts in the placement
+    of the next (GPUJobProfile)."""
     placement: Placement | None = None
     """What the choice of a pool may depend on."""
     priority_class_name: ObjectName | None = None

@@ -63,30 +63,31 @@ class Ownership(Shape):
     yearlyOperations / 8760) / GPUs / utilization, with the GPUs of one node, gives US dollars an hour for each GPU."""
 
     gpu_purchase: Dollars
-    """US dollars that one GPU cost, as Kubernetes counts whole ones (an MI250X card is two)."""
+    """US dollars that one GPU cost, for example "15000", as Kubernetes counts whole ones (an MI250X card is two)."""
     host_purchase: Dollars | None = None
-    """US dollars that a node cost besides its GPUs; 0 when absent."""
+    """US dollars that a node cost besides its GPUs, for example "60000"; 0 when absent."""
     years: Years
-    """Years over which the purchase is written off."""
+    """Years over which the purchase is written off, for example "4"."""
     watts: Watts | None = None
-    """Power that a node draws, GPUs included; 0 when absent."""
+    """Power that a node draws, GPUs included, for example "10200"; 0 when absent."""
     price_per_k_wh: PricePerKWh | None = Field(default=None, alias="pricePerKWh")
-    """US dollars for a kWh; 0 when absent."""
+    """US dollars for a kWh, for example "0.12"; 0 when absent."""
     pue: Effectiveness | None = None
-    """Power usage effectiveness of the building: all its power divided by that of its machines; 1 when absent."""
+    """Power usage effectiveness of the building: all its power divided by that of its machines, for example "1.3"; 1 when
+    absent."""
     utilization: Share | None = None
-    """The share of hours in which the GPUs are used: idle hours are paid by the others; 1 when absent."""
+    """The share of hours in which the GPUs are used, for example "0.7": idle hours are paid by the others; 1 when absent."""
     yearly_operations: Dollars | None = None
-    """US dollars a year for a node: staff, space, network, support; 0 when absent."""
+    """US dollars a year for a node, for example "9000": staff, space, network, support; 0 when absent."""
 
 
 class Price(Shape):
     """What the devices cost: exactly one member."""
 
     per_gpu_hour: Money | None = Field(default=None, alias="perGPUHour")
-    """US dollars an hour for each GPU."""
+    """US dollars an hour for each GPU, in quotes, for example "2.10"."""
     per_node_hour: Money | None = None
-    """US dollars an hour for a whole node, divided by its devices."""
+    """US dollars an hour for a whole node, in quotes, for example "16.80"; divided by its devices."""
     ownership: Ownership | None = None
     """What owned nodes cost, from purchase, power and operations."""
 
@@ -150,9 +151,9 @@ class ProvisionSpec(Shape):
     cpu_architecture: Literal["amd64", "arm64"] | None = None
     """The CPU architecture of new nodes, while no node is there to say it; amd64 when absent."""
     cpu: Millicores | None = None
-    """CPU cores of a new node."""
+    """CPU cores of a new node, for example 96."""
     memory: Memory | None = None
-    """Main memory of a new node."""
+    """Main memory of a new node, for example 1800Gi."""
     taints: Annotated[tuple[NewTaint, ...], a_list(items=16)] = ()
     """Taints of new nodes."""
 
@@ -171,7 +172,7 @@ class GPUPoolSpec(Shape):
     capacity_type: Literal["OnDemand", "Reserved", "Spot"] | None = None
     """How the nodes are paid for; the nodes' labels when absent, else OnDemand."""
     memory_per_gpu: Memory | None = Field(default=None, alias="memoryPerGPU")
-    """Usable memory of each device that Kubernetes counts, in place of what labels and catalog say."""
+    """Usable memory of each device that Kubernetes counts, for example 192Gi, in place of what labels and catalog say."""
     supplemental_groups: Annotated[tuple[Gid, ...], a_set(items=16)] = ()
     """Group ids that own /dev/kfd and /dev/dri/renderD* on these hosts, for AMD."""
     runtime_class_name: ObjectName | None = None

@@ -60,7 +60,7 @@ class GPURuntimeSpec(Shape):
     runs_as_non_root: Literal["True", "False", "Unknown"] = "Unknown"
     """Whether it works as a user other than root; False refuses jobs that do not ask for root."""
     size: Memory | None = None
-    """The unpacked size, for the disk check."""
+    """The unpacked size, for example 18G, for the disk check."""
     preference: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """The higher wins among the runtimes that a pool can run; then the newest framework, then the newest backend."""
 

@@ -143,7 +143,7 @@ class EmptyDirVolume(Shape):
     medium: Literal["", "Memory"] | None = None
     """Memory for a folder in RAM; the node's disk when absent."""
     size_limit: Memory | None = None
-    """The most that it may hold."""
+    """The most that it may hold, for example 50Gi."""
 
 
 class ClaimResources(Shape):
