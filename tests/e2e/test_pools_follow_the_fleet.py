@@ -65,8 +65,11 @@ def test_an_admins_pool_claims_nodes_and_discovered_pools_come_and_go(
             f"the older GPUPool {admins[0]} claims node {nodes[0]} too and has it; narrow spec.nodeSelector"
         )
         assert condition(api, admins[0], "Overlaps")["status"] == "False"
-        status = api.get(GPUPOOLS, admins[0])["status"]
-        assert (status["gpus"], status["pricePerGPUHour"]) == ({"total": 8, "free": 8}, "1.25")
+        free = {"total": 8, "free": 8}
+        eventually(
+            lambda: api.get(GPUPOOLS, admins[0])["status"]["gpus"] == free, 45, what="all of its GPUs free again"
+        )
+        assert api.get(GPUPOOLS, admins[0])["status"]["pricePerGPUHour"] == "1.25"
 
         mark = audit.now()
         for name in admins:
