@@ -37,7 +37,8 @@ def demo_dir() -> Path:
 def main(arguments: list[str]) -> int:
     """Exit code 0 when every job got where it should."""
     if arguments == ["down"]:
-        down(demo_dir())
+        ended = down(demo_dir())
+        print(f"the demo's operator and cluster are gone, {demo_dir()} too" if ended else f"no demo in {demo_dir()}")
         return 0
     if arguments != ["up"]:
         print("usage: python -m demo up|down", file=sys.stderr)

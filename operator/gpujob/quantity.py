@@ -15,6 +15,7 @@ from gpujob.errors import BadQuantity
 KI: Final = 1024
 MI: Final = 1024**2
 GI: Final = 1024**3
+TI: Final = 1024**4
 MEGA: Final = 10**6
 
 MICRO: Final = 10**6
@@ -103,16 +104,28 @@ def parse_parameters(text: str) -> int:
     return int(_exact(text[:-1]) * unit)
 
 
+def format_parameters(number: int) -> str:
+    """Parameters of a model as people write them, with three digits: 494M, 8.03B, 1.04T."""
+    unit, name = next(((u, n) for u, n in ((10**12, "T"), (10**9, "B")) if number >= u), (10**6, "M"))
+    digits = max(0, 3 - len(str(number // unit)))
+    return f"{number / unit:.{digits}f}{name}"
+
+
 def format_bytes(amount: int) -> str:
-    """A memory size for people: two decimals of Gi, or Mi below one Gi ("79.65Gi", "512Mi"); never rounded up."""
-    unit, name = (GI, "Gi") if amount >= GI else (MI, "Mi")
+    """A memory size for people: two decimals of Ti, Gi or Mi ("79.65Gi", "512Mi"); never rounded up."""
+    unit, name = _unit(amount)
     hundredths = amount * 100 // unit
     return _trimmed(hundredths) + name
 
 
+def _unit(amount: int) -> tuple[int, str]:
+    """The unit in which people read a size; Ti from 10 Ti on, since devices and hosts are compared in Gi."""
+    return (TI, "Ti") if amount >= 10 * TI else (GI, "Gi") if amount >= GI else (MI, "Mi")
+
+
 def format_need(amount: int) -> str:
     """A memory size that is asked for, for people: as `format_bytes`, never rounded down."""
-    unit, name = (GI, "Gi") if amount >= GI else (MI, "Mi")
+    unit, name = _unit(amount)
     return _trimmed(-(-amount * 100 // unit)) + name
 
 

@@ -19,6 +19,7 @@ from gpujob.quantity import (
     format_bytes,
     format_dollars,
     format_millicores,
+    format_parameters,
     parse_bytes,
     parse_count,
     parse_dollars,
@@ -115,6 +116,8 @@ def test_what_is_no_price(text: Any) -> None:
         (GI - 1, "1023.99Mi"),
         (0, "0Mi"),
         (80 * GI - 1, "79.99Gi"),
+        (3156949 * GI // 100, "30.82Ti"),
+        (2003 * GI, "2003Gi"),
     ],
 )
 def test_sizes_are_never_rounded_up(amount: int, text: str) -> None:
@@ -151,6 +154,20 @@ def test_prices_are_read_as_they_were_written(micro: int) -> None:
     assert abs(shown - micro) <= 5_000
     assert format_dollars(shown) == format_dollars(micro)
     assert (shown == 0) == (micro == 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (494_032_768, "494M"),
+        (8_030_261_248, "8.03B"),
+        (70_553_706_496, "70.6B"),
+        (1_043_000_000_000, "1.04T"),
+        (22_000_000, "22.0M"),
+    ],
+)
+def test_parameters_are_written_with_three_digits(number: int, text: str) -> None:
+    assert format_parameters(number) == text
 
 
 def test_amounts_that_are_compared_never_look_alike() -> None:

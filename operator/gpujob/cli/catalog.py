@@ -10,7 +10,7 @@ from gpujob.catalog.throughput import REFERENCE, Work
 from gpujob.errors import BadInput
 from gpujob.finding import Size, listed
 from gpujob.placement.documents import speed_text
-from gpujob.quantity import exact_dollars
+from gpujob.quantity import exact_dollars, format_parameters
 from gpujob.vocabulary import WorkKind
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class Section:
     def table(self, catalog: Catalog, *, wide: bool) -> tuple[list[str], list[list[str]]]:
         """Headers and rows."""
         headers = [header for header in self.columns if wide or header not in self.wide]
-        return headers, [[_cell(row[self.columns[header]]) for header in headers] for row in self.rows(catalog)]
+        rows = self.rows(catalog)
+        return headers, [[_cell(row[self.columns[header]], self.columns[header]) for header in headers] for row in rows]
 
 
 def _accelerators(catalog: Catalog) -> Rows:
@@ -221,7 +222,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
         _features,
         {"FEATURE": "name", "NEEDED OF": "levels", "DESCRIPTION": "description", "ACCELERATORS": "accelerators",
          "RUNTIMES": "runtimes", **_SOURCE},
-        frozenset({"ACCELERATORS", "RUNTIMES"}),
+        frozenset({"ACCELERATORS", "RUNTIMES", "SOURCE"}),
     ),
     "throughputs": Section(
         _throughputs,
@@ -237,6 +238,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
         _speeds,
         {"ACCELERATOR": "accelerator", "WORK": "work", "SPEED": "speed", "OF A": "comparedWith", "ESTIMATE": "estimate",
          **_SOURCE},
+        frozenset({"SOURCE"}),
     ),
 }  # fmt: skip
 
@@ -255,11 +257,13 @@ def documents(catalog: Catalog, wanted: Iterable[str]) -> dict[str, Rows]:
     return {name: section.rows(catalog) for name, section in sections(wanted).items()}
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, member: str) -> str:
     if value is None or value == "" or value == []:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(str, value))
+    if member == "parameters" and isinstance(value, int):
+        return format_parameters(value)
     return f"{value:g}" if isinstance(value, float) else str(value)

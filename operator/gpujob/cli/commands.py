@@ -41,7 +41,7 @@ EVERY: Final = Option(("--every",), "Seconds between two looks.", metavar="SECON
 ONCE: Final = Option(("--once",), "Look once.")
 SECTIONS: Final = Option(
     ("sections",),
-    "accelerators, runtimes, prices, features, throughputs, models or speeds; all when absent.",
+    "accelerators, runtimes, stacks, prices, features, throughputs, models or speeds; all when absent.",
     metavar="SECTION",
     repeated=True,
 )
@@ -159,7 +159,10 @@ def pools(request: Request) -> int:
 
 
 def catalog(request: Request) -> int:
-    """Show what the catalog knows of accelerators, images, prices, features and speeds: each row with source and date."""
+    """Show what the catalog knows of accelerators, images, prices, features and speeds: each row with source and date.
+
+    The tables of features and speeds show their sources with -o wide.
+    """
     from gpujob.cli import catalog as known
     from gpujob.cli import sources
 

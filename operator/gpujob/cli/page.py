@@ -5,22 +5,28 @@ The page is whole: no script, nothing fetched, and every text of a manifest or a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpujob.cli import cells
+from gpujob.cli.planning import why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.errors import BadInput
+from gpujob.finding import listed
 from gpujob.placement import explain
 from gpujob.vocabulary import Outcome
 
 if TYPE_CHECKING:
     from gpujob.cli.planning import Plan
+    from gpujob.finding import Finding
     from gpujob.placement.decision import Candidate, Decision
 
-HEADERS: Final = ("Pool", "Accelerator", "GPUs", "Free/total", "Memory", "$/h", "Speed", "$/work", "Outcome", "Why")
+HEADERS: Final = (
+    "Pool", "Accelerator", "GPUs", "Free/total", "Memory", "$/h", "Speed", "$/work", "Image", "Outcome", "Why"
+)  # fmt: skip
 
 STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #1c2430; }
@@ -65,29 +71,44 @@ def page(plans: Sequence[Plan]) -> str:
 
 def _plan(plan: Plan) -> Iterator[str]:
     decision = plan.decision
-    yield f"<h1>{_text(plan.name)}: {decision.verdict.value}</h1><p>{_text(explain.summary(decision))}</p>"
+    sentence = explain.summary(decision)
+    if decision.fix:  # It has its own line below.
+        sentence = sentence.removesuffix(f"; {decision.fix.message}")
+    yield f"<h1>{_text(plan.name)}: {decision.verdict.value}</h1><p>{_text(sentence)}</p>"
+    if decision.fix:
+        yield f"<p><b>Nearest fix:</b> {_text(decision.fix.message)}</p>"
     candidates = explain.best_per_pool(decision)
     if not candidates:
         return
     yield picture(candidates)
-    yield "<table><thead><tr>" + "".join(f"<th>{header}</th>" for header in HEADERS) + "</tr></thead><tbody>"
-    for candidate in candidates:
-        yield (
-            f'<tr class="{candidate.outcome.value}">'
-            + "".join(f"<td>{_text(cell)}</td>" for cell in _row(candidate))
-            + "</tr>"
-        )
-    yield "</tbody></table>"
+    general = frozenset(decision.problems)
+    yield from _table(HEADERS, [(candidate.outcome.value, _row(candidate, general)) for candidate in candidates])
     yield from _choice(decision)
+    for label, why_not in why_not_sentences(plan):
+        yield f'<p class="note"><b>{_text(label)}</b> {_text(why_not)}</p>'
+    if any(gang.memory for gang in decision.demand.gangs):
+        headers, rows, ends = cells.memory(decision.demand.gangs)
+        yield from _table(headers, [("", row) for row in (*rows, *ends)])
+        if any("(" in cell for row in rows for cell in row):
+            yield f'<p class="note">{cells.IN_BRACKETS}</p>'
 
 
-def _row(candidate: Candidate) -> tuple[str, ...]:
+def _table(headers: Iterable[str], rows: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
+    """A table; each row has a class and its cells."""
+    yield "<table><thead><tr>" + "".join(f"<th>{_text(header)}</th>" for header in headers) + "</tr></thead><tbody>"
+    for kind, row in rows:
+        yield f'<tr class="{kind}">' + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>"
+    yield "</tbody></table>"
+
+
+def _row(candidate: Candidate, general: frozenset[Finding]) -> tuple[str, ...]:
     return (
         *cells.place(candidate),
         cells.speed(candidate),
         cells.money(candidate.price_of_work),
+        cells.short(candidate.runtime.image),
         cells.outcome(candidate),
-        candidate.reasons[0].message if candidate.reasons else "",
+        cells.why(candidate, general),
     )
 
 
@@ -109,13 +130,19 @@ def _choice(decision: Decision) -> Iterator[str]:
 def picture(candidates: Iterable[Candidate]) -> str:
     """A point for each pool whose price and speed are known: dollars an hour to the right, speed upwards, as SVG.
 
-    Lines from the corner join what costs the same for the same work; below the line of the best is worse value.
+    A line from the corner joins what costs as little for the same work as on the best; below it is worse value. Pools
+    without a point are named.
     """
+    candidates = list(candidates)
     points = [
         (c.price_per_hour / 1e6, c.speed_of_job / 1e6, c) for c in candidates if c.price_per_hour and c.speed_of_job
     ]
     if not points:
         return '<p class="note">No picture: no pool has both a known price and a known speed for this work.</p>'
+    missing = [c.pool.name for c in candidates if not (c.price_per_hour and c.speed_of_job)]
+    note = "The dashed line is the best value: what costs as little for the same work."
+    if missing:
+        note += f" Not shown, since price or speed is not known: {listed(missing)}."
     right = max(price for price, _, _ in points) * MARGIN
     top = max(speed for _, speed, _ in points) * MARGIN
     parts = [
@@ -125,19 +152,27 @@ def picture(candidates: Iterable[Candidate]) -> str:
         _best_value(points, right, top),
         *(_point(price, speed, candidate, right, top) for price, speed, candidate in points),
         "</svg>",
+        f'<p class="note">{_text(note)}</p>',
     ]
     return "".join(parts)
 
 
 def _axis(right: float, top: float) -> Iterator[str]:
-    for part in (0.25, 0.5, 0.75, 1.0):
-        price, speed = right * part / MARGIN, top * part / MARGIN
-        yield _words(_x(price, right), HEIGHT - BELOW + 18, f"{price:.3g}", "middle")
-        yield _words(LEFT - 8, _y(speed, top) + 4, f"{speed:.3g}", "end")
+    for price in round_steps(right):
+        yield _words(_x(price, right), HEIGHT - BELOW + 18, f"{price:g}", "middle")
+    for speed in round_steps(top):
+        yield _words(LEFT - 8, _y(speed, top) + 4, f"{speed:g}", "end")
     yield _words((LEFT + WIDTH) / 2, HEIGHT - 10, "US dollars an hour for the whole job", "middle")
     yield _words(
         LEFT, HEIGHT / 2, "speed, in B200s", "middle", f' transform="rotate(-90 14 {HEIGHT / 2}) translate(-56 0)"'
     )
+
+
+def round_steps(end: float) -> list[float]:
+    """From 3 to 7 numbers above 0 and up to `end` that people count in: steps of 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(end))
+    step = next(power * part for part in (0.1, 0.2, 0.5, 1.0, 2.0) if end / (power * part) < 8)
+    return [float(f"{step * number:.6g}") for number in range(1, int(end / step + 1e-9) + 1)]
 
 
 def _words(x: float, y: float, text: str, anchor: str, more: str = "") -> str:

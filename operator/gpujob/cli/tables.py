@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 UNSEEN: Final = "the operator has not looked at it; is it running? `kubectl get deployments -A | grep gpujob-operator`"
 
-ABOVE: Final = "as said above"
-"""What stands in the row of a pool to which nothing applies but what is wrong with the job itself."""
-
 ROOM_FOR_IMAGES: Final = 160
 """Columns of a terminal from which on the table of a plan names images; below, only the chosen one is named."""
 
@@ -212,31 +209,20 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterable[tuple[str, s
 def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
     """What the model takes on each GPU at its peak, by component, then both ends: a column for each shape.
 
-    A component that is none at the peak shows what it is at another moment, so that none is missed.
+    A component that is none at the peak shows what it is at another moment in brackets, so that none is missed.
     """
-    needs = {gang.shape: gang.memory for gang in gangs if gang.memory is not None}
-    parts = zip(*(zip(need.components.named(), need.most.named(), strict=True) for need in needs.values()), strict=True)
-    rows = [
-        [part[0][0][0], *(_component(amount, most) for (_, amount), (_, most) in part)]
-        for part in parts
-        if any(most for _, (_, most) in part)
-    ]
-    ends = [[end, *(cells.size(getattr(need, end)) for need in needs.values())] for end in ("low", "expected", "high")]
-    styles = [""] * len(rows) + ["bold"] * len(ends)
-    print_table(console, ["MEMORY OF EACH GPU", *needs], [*rows, *ends], styles)
-
-
-def _component(amount: int, most: int) -> str:
-    return cells.size(amount) if amount or not most else f"0 ({cells.size(most)} at another moment)"
+    headers, rows, ends = cells.memory(gangs)
+    print_table(console, headers, [*rows, *ends], [""] * len(rows) + ["bold"] * len(ends))
+    if any("(" in cell for row in rows for cell in row):
+        print_text(console, Text(cells.IN_BRACKETS))
 
 
 def _candidate_row(candidate: Candidate, general: frozenset[Finding]) -> list[str]:
-    reasons = [finding for finding in candidate.reasons if finding not in general]
     return [
         *cells.place(candidate),
         cells.short(candidate.runtime.image),
         cells.outcome(candidate),
-        reasons[0].message if reasons else ABOVE if candidate.reasons else "",
+        cells.why(candidate, general),
     ]
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from . import binaries, choice
 from .nodes import POOLS, default_fleet, node_list, pretended_nodes
@@ -55,8 +56,14 @@ def _up(options: argparse.Namespace) -> int:
         print(f"already up: {cluster.kind} cluster in {cluster.dir}")
     else:
         print(f"{cluster.kind} cluster up after {time.monotonic() - began:.1f} s in {cluster.dir}")
-    print('use it: eval "$(python -m tests.e2e.cluster env)"')
+    print(f'use it: eval "$({_python()} -m tests.e2e.cluster env)"')
     return 0
+
+
+def _python() -> str:
+    """This interpreter as one types it here: where it is below this folder, from here on."""
+    here, program = Path.cwd(), Path(sys.executable)
+    return shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program))
 
 
 def _create(cluster: Cluster, fleet: dict[str, int]) -> str:

@@ -31,7 +31,7 @@ def test_one_section_is_a_table_of_its_own(gpujob: Command, section: str) -> Non
     found = json.loads(gpujob("catalog", section, "-o", "json").out)
     assert list(found) == [section]
     assert yaml.safe_load(gpujob("catalog", section, "-o", "yaml").out) == found
-    header, *rows = gpujob("catalog", section).out.splitlines()
+    header, *rows = gpujob("catalog", section, "-o", "wide").out.splitlines()
     assert header.split()[-2:] == ["SOURCE", "DATE"]
     assert len(rows) == len(found[section])
 
@@ -59,7 +59,7 @@ def test_an_own_catalog_is_shown_and_its_wrong_rows_are_told(gpujob: Command, tm
     path = tmp_path / "own.yaml"
     path.write_text("features: [{name: Mine, levels: runtime, description: ours}, {name: Bad, levels: none}]")
     answer = gpujob("catalog", "features", "--catalog", path)
-    assert answer.out.splitlines()[1].split() == ["Mine", "runtime", "ours", "-", "-"]
+    assert answer.out.splitlines()[1].split() == ["Mine", "runtime", "ours", "-"]
     assert answer.err == "catalog row left out: Bad: feature Bad: levels must be accelerator, runtime or both\n"
 
 
@@ -70,3 +70,21 @@ def test_an_unknown_section_is_bad_input(gpujob: Command) -> None:
         "error: the catalog has no section speed; the sections are accelerators, runtimes, stacks, prices, features, "
         "throughputs, models and speeds\n"
     )
+
+
+def test_the_help_names_every_section(gpujob: Command) -> None:
+    told = " ".join(gpujob("catalog", "--help").out.split())
+    assert f"{', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}; all when absent" in told
+
+
+def test_tables_of_features_and_speeds_are_narrow_without_their_sources(gpujob: Command) -> None:
+    for section in ("features", "speeds"):
+        assert max(map(len, gpujob("catalog", section).out.splitlines())) < 160
+        assert "SOURCE" in gpujob("catalog", section, "-o", "wide").out.splitlines()[0]
+
+
+def test_parameters_of_models_are_written_as_people_write_them(gpujob: Command) -> None:
+    row = next(line for line in gpujob("catalog", "models").out.splitlines() if line.startswith("llama-3.1-8b "))
+    assert row.split()[1] == "8.03B"
+    models = json.loads(gpujob("catalog", "models", "-o", "json").out)["models"]
+    assert next(each["parameters"] for each in models if each["name"] == "llama-3.1-8b") == 8_030_261_248

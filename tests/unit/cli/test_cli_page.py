@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from cli_room import CATALOG, MIXED, Command, manifest
+
+from gpujob.cli.page import round_steps
 
 
 class Outline(HTMLParser):
@@ -79,3 +82,48 @@ def test_every_verdict_has_a_page(plan: Command, tmp_path: Path, verdict: dict[s
     page = tmp_path / "p.html"
     answer = plan(manifest(**verdict), "--html", page)
     assert answer.out.split()[0] in written(page)[0]
+
+
+def test_a_page_says_what_the_terminal_says(plan: Command, tmp_path: Path) -> None:
+    page = tmp_path / "p.html"
+    answer = plan(manifest("llama", model={"name": "llama-3.1-8b", "method": "LoRA"}), "--html", page)
+    text, _ = written(page)
+    assert "<th>Image</th>" in text
+    assert "<th>MEMORY OF EACH GPU</th>" in text
+    assert "<td>expected</td>" in text
+    whys = [line.partition(": ")[2] for line in answer.out.splitlines() if line.startswith("Why not ")]
+    assert whys
+    assert all(escape(why) in text for why in whys)
+    assert "The dashed line is the best value" in text
+    # The L4 has no price in the tests' catalog.
+    assert re.search("Not shown, since price or speed is not known: [^<]*l4-g6-12xlarge-ondemand", text)
+
+
+def test_a_refusal_s_nearest_fix_is_on_the_page_once(plan: Command, tmp_path: Path) -> None:
+    page = tmp_path / "p.html"
+    answer = plan(manifest(gpuMemory="500G"), "--html", page)
+    fix = next(line for line in answer.out.splitlines() if line.startswith("Nearest fix: ")).partition(": ")[2]
+    assert written(page)[0].count(escape(fix)) == 1
+
+
+def test_what_is_wrong_with_the_job_is_not_repeated_in_each_row(plan: Command, tmp_path: Path) -> None:
+    page = tmp_path / "p.html"
+    plan(manifest(requires=["Nonsense"]), "--html", page)
+    text, _ = written(page)
+    assert text.count("Nonsense is no known feature") == 1
+    assert "<td>as said above</td>" in text
+
+
+@pytest.mark.parametrize(
+    ("end", "steps"),
+    [
+        (7.9, [1, 2, 3, 4, 5, 6, 7]),
+        (63.3, [10, 20, 30, 40, 50, 60]),
+        (0.0173, [0.005, 0.01, 0.015]),
+        (1.0, [0.2, 0.4, 0.6, 0.8, 1.0]),
+        (1, [0.2, 0.4, 0.6, 0.8, 1.0]),
+        (9.9, [2, 4, 6, 8]),
+    ],
+)
+def test_axes_are_marked_in_round_steps(end: float, steps: list[float]) -> None:
+    assert round_steps(end) == steps
