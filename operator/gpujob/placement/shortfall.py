@@ -180,7 +180,7 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
     unready = [_unready(demand, node) for node in able if node.unready is not None]
     gpus = demand.gpus_per_node
     free = sum(max(node.free, 0) for node in ready)
-    largest = max((node.free for node in ready), default=0)
+    largest = max((node.free for node in ready if not node.coming), default=0)
     on = f"on each of {demand.nodes} nodes" if demand.nodes > 1 else "on one node"
     if not ready:
         yield from _first_of_each_reason(unready)
@@ -192,10 +192,13 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
     crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
     needed = counted(gpus, "free GPU")
     room = f"; room on {with_room} of {demand.nodes} nodes" if demand.nodes > 1 else ""
+    # As `pools` counts: what can be added is told beside what is there.
+    there = [node for node in ready if not node.coming]
+    free_there, grown = sum(max(node.free, 0) for node in there), _can_be_added(pool, able)
     if free >= gpus * demand.nodes and crowded is None:
         sentence = "needs {} {}: {} are free over {}, at most {} on one{}"
-        over = counted(len(ready), "node")
-        yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free, over, max(largest, 0), room))
+        over = counted(len(there), "node")
+        yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free_there, over, max(largest, 0), grown + room))
     elif crowded is not None:
         sentence = "GPUs are free on node {}, but {} CPU and {} memory are left there of {} and {} needed"
         left, needs = crowded.left, node_needs(demand, crowded)
@@ -203,10 +206,18 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
                    Size(needs.memory))  # fmt: skip
         yield Finding(Reason.NOT_ENOUGH_FREE, sentence, numbers)
     else:
-        total = sum(node.total or node.healthy for node in able)
+        total = sum(node.total or node.healthy for node in able if not node.coming)
         sentence = "needs {} {}, {} of {} are free{}"
-        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (needed, on, free, total, room))
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (needed, on, free_there, total, grown + room))
     yield from _first_of_each_reason(unready)
+
+
+def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
+    """How many nodes can be added, where a job could use one; else empty."""
+    one = next((node for node in able if node.coming), None)
+    if one is None or pool.growth is None:
+        return ""
+    return f", {counted(pool.growth.count, 'node')} with {counted(one.healthy, 'GPU')} can be added"
 
 
 def _unready(demand: Demand, node: PoolNode) -> Finding:

@@ -227,6 +227,16 @@ def test_what_is_added_is_like_the_nodes_that_are_there() -> None:
     assert decided(pool, there, nodes=4, gpusPerNode=8).verdict is Verdict.IMPOSSIBLE
 
 
+def test_what_is_free_is_counted_apart_from_what_can_be_added() -> None:
+    pool = gpupool("mine", {"pool": "mine"}, accelerator="MI300X", provision=NEW | {"maxNodes": 3})
+    nodes = [node(name, MI300X, labels={"pool": "mine"}) for name in ("a", "b")]
+    taken = [pod("p", "a", {"amd.com/gpu": 4}), pod("q", "b", {"amd.com/gpu": 4})]
+    found = decided(pool, *nodes, *taken, nodes=3, gpusPerNode=8)
+    assert [reason.message for reason in found.candidates[0].reasons] == [
+        "needs 8 free GPUs on each of 3 nodes, 8 of 16 are free, 1 node with 8 GPUs can be added; room on 1 of 3 nodes"
+    ]
+
+
 @pytest.mark.parametrize(
     ("spec", "fields"),
     [
