@@ -85,7 +85,7 @@ KINDS: Final = (
             Column("GPUs", ".status.gpus.total", "integer"),
             Column("Free", ".status.gpus.free", "integer"),
             Column("Memory", ".status.memory"),
-            Column("$/GPU-H", ".status.pricePerGPUHour"),
+            Column("$/GPU-H", ".status.display.price"),
             Column("Problem", ".status.problem"),
             AGE,
             Column("Driver", ".status.driver", wide=True),

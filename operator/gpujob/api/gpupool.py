@@ -204,6 +204,13 @@ class GPUCount(Shape):
     """Devices that no pod holds, on nodes that are ready."""
 
 
+class PoolDisplay(Shape):
+    """Texts for `kubectl get`, which cannot compute."""
+
+    price: Annotated[str, Field(max_length=24)] | None = None
+    """US dollars an hour for each GPU, in cents, for example 2.10."""
+
+
 class GPUPoolStatus(Shape):
     """What the pool is made of; written by the operator, at most every 30 seconds."""
 
@@ -237,6 +244,8 @@ class GPUPoolStatus(Shape):
     """Where the price comes from, with its date."""
     problem: Annotated[str, Field(max_length=64)] | None = None
     """Why no job gets these devices, one word, for example AcceleratorUnknown; the conditions say more."""
+    display: PoolDisplay | None = None
+    """Texts for `kubectl get`."""
     conditions: Annotated[tuple[Condition, ...], list_map("type", items=8)] = ()
     """What is doubtful and why."""
 

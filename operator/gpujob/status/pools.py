@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.shortfall import barred
-from gpujob.quantity import exact_dollars, format_bytes
+from gpujob.quantity import exact_dollars, format_bytes, format_dollars
 from gpujob.status.conditions import Claim, merged
 from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, GROUP, ConditionType, Label, Reason
 
@@ -61,6 +61,7 @@ def status(
         "instanceType": pool.instance_type or None,
         "capacityType": pool.capacity_type.value,
         "pricePerGPUHour": exact_dollars(pool.price.per_gpu_hour) if pool.price else None,
+        "display": {"price": format_dollars(pool.price.per_gpu_hour)} if pool.price else None,
         "priceSource": pool.price.source[:256] if pool.price else None,
         "problem": next((claim.reason.value for claim in claims if _keeps_jobs_away(claim)), None),
         "conditions": merged(conditions, claims, generation, now),

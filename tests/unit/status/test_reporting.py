@@ -222,7 +222,9 @@ def test_what_a_pool_says_of_itself() -> None:
     assert claims(mine) == {"Read": ("True", "Read"), "Overlaps": ("False", "NoOverlap")}
     assert claims(told["late"]) == {"Read": ("False", "NoPool"), "Overlaps": ("True", "Overlaps")}
     assert claims(told["unknown-amd-ondemand"]) == {"Read": ("False", "DeviceUnknown")}
+    assert mine["display"] == {"price": "2.00"}
     assert "pricePerGPUHour" not in told["unknown-amd-ondemand"]
+    assert "display" not in told["unknown-amd-ondemand"]
     # What `kubectl get gpupools` shows of it.
     problems = {name: status.get("problem") for name, status in told.items()}
     assert problems == {"mine": None, "late": "NoPool", "unknown-amd-ondemand": "DeviceUnknown"}
@@ -248,6 +250,12 @@ def test_a_pool_whose_taint_keeps_every_job_away_says_so() -> None:
         node("a", H100, labels={"x": "y"}, taints=taint), gpupool("mine", {"x": "y"}, tolerations=[{"key": "team"}])
     )
     assert "problem" not in pools.status(tolerant.pools[0], tolerant, {}, NOW)
+
+
+def test_a_pool_keeps_its_exact_price_and_shows_cents() -> None:
+    found = fleet(node("a", H100, price="3.430887"))
+    [told] = [pools.status(pool, found, {}, NOW) for pool in found.pools]
+    assert (told["pricePerGPUHour"], told["display"]) == ("3.430887", {"price": "3.43"})
 
 
 def test_an_edit_of_a_discovered_pool_is_told_with_the_remedy_and_so_is_its_end() -> None:
