@@ -22,10 +22,9 @@ from gpujob.placement.why_not import why_not
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
-FITTING = {Verdict.PLACED, Verdict.WAITING}
 IN_THE_CLUSTER = frozenset({Reason.TAINT_NOT_TOLERATED, Reason.ARCH_UNSUPPORTED, Reason.DRIVER_TOO_OLD})
 """What only an admin can mend."""
-WORDS_OF_THE_CLUSTER = ("ResourceQuota", "has driver", "taint", "image has")
+WORDS_OF_THE_CLUSTER = ("ResourceQuota", "has driver", "taint", "image has", "more node")
 """What sentences of such reasons hold."""
 
 
@@ -41,7 +40,7 @@ def fleets(draw: st.DrawFn) -> list[Object]:
 
 KINDS = (
     "mi300x", "h100", "a100-spot", "l4", "cpx", "mig", "shared", "tainted", "provision", "small-nodes", "old-driver",
-    "two-sizes",
+    "two-sizes", "node-pool", "node-pool-of-three",
 )  # fmt: skip
 HARD = (
     {"requests.nvidia.com/gpu": "4", "requests.amd.com/gpu": "4"}, {"requests.cpu": "16"},
@@ -60,6 +59,10 @@ def pool_of(kind: str, name: str, price: str | None) -> list[Object]:
         spec: dict[str, Any] = {"price": {"perGPUHour": price}} if price else {}
         new = {"maxNodes": 2, "gpusPerNode": 8, "cpu": "64", "memory": "512Gi"}
         return [gpupool(name, {"new": name}, accelerator="MI300X", provision=new, **spec)]
+    if kind.startswith("node-pool"):
+        device, count = (H100, 3) if kind == "node-pool-of-three" else (MI300X, 1)
+        label = {"karpenter.sh/nodepool": name}
+        return [node(f"{name}-{number}", device, price=price, labels=label) for number in range(count)]
     if kind == "two-sizes":
         return [node(f"{name}-a", H100, 8, price=price), node(f"{name}-b", H100, 4, price=price)]
     made = {
@@ -110,6 +113,7 @@ def wishes(draw: st.DrawFn) -> Object:
     size = draw(
         st.sampled_from(
             [{}, {"gpusPerNode": 9}, {"gpusPerNode": 16, "nodes": 3}, {"nodes": 5}, {"gpuMemory": "80Gi"},
+             {"nodes": 2, "gpusPerNode": 8}, {"nodes": 4, "gpusPerNode": 8},
              {"gpuMemory": "300G", "gpusPerNode": 8}, {"gpuMemory": "79.65Gi"}, *MODELS, *SHAPES]
         )
     )  # fmt: skip
@@ -122,6 +126,8 @@ MODELS = (
     {"model": {**BIG, "sharding": "None"}},
     {"model": BIG, "gpusPerNode": 4},
     {"model": {"name": "llama-3.1-405b"}},
+    {"model": {"name": "llama-3.1-405b", "gradientCheckpointing": "Layers"}},
+    {"model": {"name": "llama-3.1-70b", "gradientCheckpointing": "Layers"}, "nodes": 4},
     {"model": {"parameters": "8B", "method": "LoRA", "precision": "FP8", "batchPerGPU": 512}},
     {"model": {"name": "llama-3.1-70b", "method": "Inference", "inference": {"maxTokens": 131072, "concurrency": 64}}},
     {"model": {"name": "llama-3.1-9b"}},
@@ -143,6 +149,14 @@ def decided(document: Object, objects: list[Object], catalog: Any) -> Decision:
     return next(place_all([job], fleet_from(objects, catalog), catalog)).decision
 
 
+def runs(decision: Decision) -> bool:
+    """Whether the job is placed, or waits for what becomes free: not for nodes that nobody promised."""
+    if decision.verdict is not Verdict.WAITING:
+        return decision.verdict is Verdict.PLACED
+    busy = (candidate for candidate in decision.candidates if candidate.outcome is Outcome.BUSY)
+    return any(all(finding.reason is not Reason.MAY_GROW for finding in candidate.reasons) for candidate in busy)
+
+
 catalogs = st.sampled_from([ANY_IMAGES, load_catalog()])
 
 
@@ -154,15 +168,18 @@ def test_every_job_that_cannot_run_has_a_fix_that_helps_or_the_word_that_none_do
     document = manifest(**spec)
     decision = decided(document, objects, catalog)
     told = documents.plan(decision)
-    if decision.verdict in FITTING:
+    if decision.verdict in (Verdict.PLACED, Verdict.WAITING):
         assert decision.fix is None
+        assert runs(decision) or ("needs" in told["message"] and "more node" in told["message"])
         return
     if decision.fix is None:
         assert bool(decision.hopeless) == (decision.verdict is Verdict.IMPOSSIBLE)
         assert decision.hopeless in told["message"]
         assert told["nearestFix"] is told["together"] is None
         return
-    assert decided(mended(document, decision.fix), objects, catalog).verdict in FITTING
+    after = decided(mended(document, decision.fix), objects, catalog)
+    assert runs(after)
+    assert ("which is busy now" in decision.fix.message) == (after.verdict is Verdict.WAITING)
     assert bool(told["nearestFix"]) != bool(told["together"])
     assert decision.problems or decision.fix.message in told["message"]
 
@@ -215,3 +232,4 @@ def test_what_is_said_to_make_a_pool_win_makes_it_win(objects: list[Object], spe
         assert wins != (said.change.endswith("would still be chosen") or said.change.endswith("is busy now")), (
             said.change
         )
+        assert runs(after), said.change

@@ -207,9 +207,9 @@ def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding
     enough = sum((node.total or node.healthy) >= demand.gpus_per_node for node in pool.nodes)
     if not pool.node_pool or not enough or any(finding.reason is not Reason.POOL_TOO_SMALL for finding in never):
         return None
-    sentence = "needs {}, the pool has {}; {} may grow: {}"
+    sentence = "needs {} ({} with {} each, the pool has {}); {} may grow: {}"
     remedy = "add a GPUPool with spec.provision" if pool.discovered else "set spec.provision in its GPUPool"
-    numbers = (f"{counted(demand.nodes, 'node')} with {counted(demand.gpus_per_node, 'GPU')} each", enough,
+    numbers = (counted(max(1, demand.nodes - enough), "more node"), demand.nodes, counted(demand.gpus_per_node, "GPU"), enough,
                pool.node_pool, remedy)  # fmt: skip
     return Finding(Reason.MAY_GROW, sentence, numbers)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpujob.finding import Dollars, Finding, listed
 from gpujob.placement.decision import Candidate, Decision
+from gpujob.placement.memory import lacking
 from gpujob.placement.ranking import objective_used, without_speed
 from gpujob.vocabulary import Objective, Outcome, Reason, Verdict
 
@@ -42,11 +43,19 @@ def summary(decision: Decision) -> str:
 
 
 def _nearest(decision: Decision) -> Candidate:
-    """The candidate that a sentence is about: the one that the nearest fix would make fit, else the first."""
+    """The candidate that a sentence is about: the one that the nearest fix would make fit, else the first; of those that
+    lack nothing but memory the one that lacks least."""
     if decision.fix is not None:
         pool = decision.fix.pool
         return next((c for c in decision.candidates if c.pool.name == pool), decision.candidates[0])
+    short = [candidate for candidate in best_per_pool(decision) if _only_lacks_memory(candidate)]
+    if decision.verdict is Verdict.IMPOSSIBLE and decision.candidates[0] in short:
+        return min(short, key=lambda candidate: lacking(candidate.gang, candidate.pool, decision.demand))
     return decision.candidates[0]
+
+
+def _only_lacks_memory(candidate: Candidate) -> bool:
+    return all(finding.reason is Reason.MEM_TOO_SMALL for finding in candidate.reasons)
 
 
 def _placed(decision: Decision) -> str:

@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.catalog.records import Catalog
-from gpujob.finding import Finding, listed
+from gpujob.finding import Finding
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.change import Proposal, Repair
 from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Change, Decision, Fix
 from gpujob.placement.demand import Demand
+from gpujob.placement.fix_words import said
 from gpujob.placement.lighter import fewer_for_model, lighter_model
 from gpujob.placement.quota_repairs import within_quota
+from gpujob.placement.ranking import lacks_nodes
 from gpujob.placement.sizes import less_memory, smaller_disk, smaller_gang, smaller_pods, whole_nodes
 from gpujob.placement.typos import meant_words
 from gpujob.placement.wishes import (
@@ -61,6 +63,7 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.PRICE_CAP: (higher_price, fewer_for_model),
     Reason.PRICE_UNKNOWN: (higher_price,),
     Reason.POOL_TOO_SMALL: (smaller_gang, fewer_for_model),
+    Reason.MAY_GROW: (smaller_gang, fewer_for_model),
     Reason.WHOLE_NODES_ONLY: (whole_nodes,),
     Reason.TAINT_NOT_TOLERATED: (smaller_gang, fewer_for_model),
     Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang, fewer_for_model),
@@ -88,12 +91,13 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
     if choice is not None:
         return replace(decision, fix=_fix(replace(found, pool=choice.candidate.pool.name)))
     pool = found.pool or decide(found.demand, fleet, catalog).candidates[0].pool.name
-    return replace(decision, fix=_fix(replace(found, pool=pool)))
+    fix = _fix(replace(found, pool=pool))
+    return replace(decision, fix=replace(fix, message=f"{fix.message}, which is busy now"))
 
 
 def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
-    """The smallest change that makes an Impossible job Placed or Waiting, or that puts right the words of a Misconfigured
-    one; None when no change of at most MOST_CHANGES fields does."""
+    """The smallest change that makes an Impossible job Placed or Waiting for devices that become free, or that puts right the
+    words of a Misconfigured one; None when no change of at most MOST_CHANGES fields does."""
     return with_fix(decision, fleet, catalog).fix
 
 
@@ -128,18 +132,22 @@ def _searched(
     start = _Step(0, (), decision.demand, only)
     steps = _distinct(_steps(start, candidates, decision.problems, fleet, catalog), ())
     seen: set[object] = set()
-    whole = True
+    whole, grown = True, ""
     for _ in range(MOST_CHANGES):
         for step in steps[:TRIED]:
-            if _helps(step, fleet, catalog):
+            helps, lacking = _helps(step, fleet, catalog)
+            if helps:
                 return step
+            grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
         seen.update(_key(step) for step in steps)
         tried = _pursued(steps)
         whole = whole and len(tried) == len(steps)
         further = (more for step in tried for more in _further(step, fleet, catalog))
         steps = _distinct(further, seen)
-        if not steps:
+        if not steps and not grown:
             return _hopeless(HOPELESS if whole else NOT_FOUND, candidates, tried, fleet, catalog)
+    if grown:
+        return f"{HOPELESS if whole else NOT_FOUND} on the nodes that are there; {grown}"
     return f"more than {MOST_CHANGES} changes of the job would be needed" if whole else NOT_FOUND
 
 
@@ -164,16 +172,16 @@ def _hopeless(
         left = _after(step, fleet, catalog).candidates[:1]
         first = next((finding for candidate in left for finding in candidate.reasons), None)
         if first is not None and first.message not in told:
-            return f"{sentence}: {_said(step)} still {first.message}"
+            return f"{sentence}: {said(step.changes)} still {first.message}"
     return sentence
 
 
 def _further(step: _Step, fleet: Fleet, catalog: Catalog) -> Iterator[_Step]:
     """A step with one more change, of another field."""
     decision = _after(step, fleet, catalog)
-    said = {change.field for change in step.changes}
+    fields = {change.field for change in step.changes}
     for more in _steps(step, decision.candidates, decision.problems, fleet, catalog):
-        if more.changes[-1].field not in said:
+        if more.changes[-1].field not in fields:
             yield more
 
 
@@ -191,7 +199,7 @@ def _steps(
             yield _with(step, proposal, step.pool, 0)
     seen: set[object] = set()
     for candidate in candidates:
-        if candidate.outcome is not Outcome.REJECTED:
+        if candidate.outcome is not Outcome.REJECTED and not lacks_nodes(candidate):
             continue
         reasons = frozenset(finding.reason for finding in candidate.reasons)
         place = (candidate.pool.name, candidate.gang, reasons)
@@ -231,41 +239,20 @@ def _key(step: _Step) -> object:
     return frozenset((change.field, str(change.after)) for change in step.changes), step.pool
 
 
-def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> bool:
-    pick = choose(step.demand, fleet, catalog, only=step.pool or None)
-    return pick.verdict in (Verdict.PLACED, Verdict.WAITING)
+def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str]:
+    """Whether the job is placed then, or waits for devices that become free; else the nodes that a pool lacks, in words.
+
+    A pool that may only grow holds no job: nobody promised that its nodes come.
+    """
+    verdict = choose(step.demand, fleet, catalog, only=step.pool or None).verdict
+    if verdict is not Verdict.WAITING:
+        return verdict is Verdict.PLACED, ""
+    busy = [each for each in _after(step, fleet, catalog).candidates if each.outcome is Outcome.BUSY]
+    if not all(map(lacks_nodes, busy)):
+        return True, ""
+    lacking = next(finding for finding in busy[0].reasons if finding.reason is Reason.MAY_GROW)
+    return False, f"pool {busy[0].pool.name} {lacking.message}"
 
 
 def _fix(step: _Step) -> Fix:
-    return Fix(_sentence(step), step.changes, step.pool, step.demand)
-
-
-def _sentence(step: _Step) -> str:
-    return f"{_said(step)} it would fit pool {step.pool}"
-
-
-def _said(step: _Step) -> str:
-    """What to set and what to leave out."""
-    said = []
-    for preposition, changes in (
-        ("with", [change for change in step.changes if change.after is not None]),
-        ("without", [change for change in step.changes if change.after is None]),
-    ):
-        if changes:
-            said.append(f"{preposition} {listed(map(_worded, changes))}")
-    return " and ".join(said)
-
-
-def _worded(change: Change) -> str:
-    if change.after is None:
-        return f"{change.field} ({_text(change.before)})"
-    instead = f" instead of {_text(change.before)}" if change.before is not None else ""
-    return f"{change.field} {_text(change.after)}{instead}"
-
-
-def _text(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_text, value)) + "]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_text(part)}" for key, part in value.items()) + "}"
-    return "nothing" if value is None else str(value)
+    return Fix(f"{said(step.changes)} it would fit pool {step.pool}", step.changes, step.pool, step.demand)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
+from gpujob.placement.capacity import able_nodes
 from gpujob.placement.change import Proposal, proposed
 from gpujob.placement.decision import Candidate
 from gpujob.placement.demand import Demand
@@ -53,8 +54,22 @@ def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
 
 def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """What lets fewer devices hold a model, where their number follows from it."""
-    if demand.sized_by_model and candidate.gang.gpus > 1:
-        yield from lighter_model(demand, candidate, fleet, catalog)
+    gang, able = candidate.gang, 0
+    if not demand.sized_by_model or gang.gpus == 1:
+        return
+    fewer = _half(demand, gang)
+    if fewer.nodes > 1:
+        able = len(able_nodes(demand.only(gang), candidate.pool))
+    while fewer.nodes > max(1, able) and not demand.nodes_said:
+        fewer = _half(demand, fewer)
+    yield from lighter_model(demand, candidate._replace(gang=fewer), fleet, catalog)
+
+
+def _half(demand: Demand, gang: Gang) -> Gang:
+    """The next smaller gang that is tried unasked; a number of nodes that the job names is kept."""
+    if gang.nodes > 1 and not demand.nodes_said:
+        return replace(gang, nodes=gang.nodes // 2, memory=None)
+    return replace(gang, gpus_per_node=max(1, gang.gpus_per_node // 2), memory=None)
 
 
 def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Iterator[Proposal]:

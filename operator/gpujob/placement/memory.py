@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding, Need, Size, counted, listed
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement.demand import Demand
+from gpujob.placement.demand import Demand, Gang
 from gpujob.quantity import GI
 from gpujob.vocabulary import Reason
 
@@ -23,6 +23,12 @@ def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None
         return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), Need(demand.gang.memory.high), *has))
     sentence = "needs {} usable per GPU, {} has {} (short by {})" + _unit_hint(least, pool.memory)
     return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), *has))
+
+
+def lacking(gang: Gang, pool: Pool, demand: Demand) -> int:
+    """Bytes that a device of the pool lacks for a gang of the demand, 0 where nobody knows what it has."""
+    least = gang.memory.expected if gang.memory is not None else demand.gpu_memory
+    return max(0, (least or 0) - pool.memory) if pool.memory is not None else 0
 
 
 def lacks(pool: Pool, least: int | None) -> bool:

@@ -157,6 +157,11 @@ def in_vain(candidate: Candidate) -> bool:
     return any(finding.reason in _IN_VAIN for finding in candidate.reasons)
 
 
+def lacks_nodes(candidate: Candidate) -> bool:
+    """Whether a busy candidate waits for nodes that nobody promised."""
+    return any(finding.reason is Reason.MAY_GROW for finding in candidate.reasons)
+
+
 def ties(candidate: Candidate) -> Rank:
     """What decides between equals: nodes that are there, fewer doubts, less memory, the pool's name, the smaller gang."""
     return (candidate.provision, *ties_of(candidate.pool, candidate.gang, telling(candidate.doubts)))
@@ -176,10 +181,8 @@ def _in_pool(trial: Trial) -> _Standing:
     candidate = trial.candidate
     reasons = candidate.reasons
     refused = len(reasons) if candidate.outcome is Outcome.REJECTED else 0
-    for finding in reasons:
-        if finding.reason is Reason.MAY_GROW:
-            refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
-            break
+    if lacks_nodes(candidate):
+        refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
     if candidate.outcome is not Outcome.REJECTED:
         return (_ORDER[candidate.outcome], refused, trial.rank)
     # Of images that lack a newer driver the one that lacks least is the nearest: no host is to be upgraded too far.

@@ -127,7 +127,7 @@ def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
 
 
 def _so_many(total: int, more: int, pool: Pool) -> str:
-    return f"{total if total or not pool.growth else 'none'}{_added(more, pool)}"
+    return f"{counted(total, 'node') if total or not pool.growth else 'none'}{_added(more, pool)}"
 
 
 def _added(more: int, pool: Pool) -> str:
@@ -191,7 +191,8 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
         return
     crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
     needed = counted(gpus, "free GPU")
-    room = f"; room on {with_room} of {demand.nodes} nodes" if demand.nodes > 1 else ""
+    has = "1 node has" if with_room == 1 else f"{with_room or 'no'} nodes have"
+    room = f"; {has} room" if demand.nodes > 1 else ""
     # As `pools` counts: what can be added is told beside what is there.
     there = [node for node in ready if not node.coming]
     free_there, grown = sum(max(node.free, 0) for node in there), _can_be_added(pool, able)

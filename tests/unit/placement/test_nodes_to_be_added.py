@@ -6,13 +6,31 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, MI300X, Object, decision, demand, fleet, gpupool, images, manifest, node, pod
+from builders import (
+    A100,
+    ANY_IMAGES,
+    H100,
+    L4,
+    MI300X,
+    Object,
+    decision,
+    demand,
+    fleet,
+    gpupool,
+    images,
+    manifest,
+    node,
+    pod,
+)
 
 from gpujob.api.manifest import read_gpujob
+from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.placement.documents import plan
 from gpujob.placement.explain import summary
+from gpujob.placement.fixes import with_fix
+from gpujob.placement.why_not import why_not
 from gpujob.render.children import render
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
@@ -80,9 +98,9 @@ def test_never_more_nodes_than_the_admin_says() -> None:
         (0, {}, {"gpusPerNode": 9}, "needs 9 GPUs on one node, a node to be added has 8"),
         (1, {}, {"gpusPerNode": 9}, "needs 9 GPUs on one node, the largest node has 8"),
         (1, {"maxNodes": 4}, {"nodes": 9, "gpusPerNode": 8},
-         "needs 9 nodes with 8 GPUs each, the pool has 1 and 3 can be added (spec.provision.maxNodes of its GPUPool)"),
+         "needs 9 nodes with 8 GPUs each, the pool has 1 node and 3 can be added (spec.provision.maxNodes of its GPUPool)"),
         (2, {}, {"nodes": 3},
-         "needs 3 nodes with 1 GPU each, the pool has 2 and 0 can be added (spec.provision.maxNodes of its GPUPool)"),
+         "needs 3 nodes with 1 GPU each, the pool has 2 nodes and 0 can be added (spec.provision.maxNodes of its GPUPool)"),
         (0, {}, {"nodes": 3, "gpusPerNode": 9},
          "needs 9 GPUs on one node, a node to be added has 8, and 3 such nodes where the pool has none and 2 can be "
          "added (spec.provision.maxNodes of its GPUPool)"),
@@ -175,7 +193,7 @@ def test_a_node_pool_that_nobody_described_may_grow(label: str, words: str) -> N
     found = decided(node("n", H100, labels={label: "gpu"}), nodes=2, gpusPerNode=8)
     assert found.verdict is Verdict.WAITING
     assert summary(found) == (
-        f"pool {found.candidates[0].pool.name} has too few nodes: needs 2 nodes with 8 GPUs each, the pool has 1; "
+        f"pool {found.candidates[0].pool.name} has too few nodes: needs 1 more node (2 with 8 GPUs each, the pool has 1); "
         f"{words} may grow: add a GPUPool with spec.provision"
     )
 
@@ -183,6 +201,55 @@ def test_a_node_pool_that_nobody_described_may_grow(label: str, words: str) -> N
 def test_more_gpus_than_a_node_has_do_not_come_by_growing() -> None:
     found = decided(node("n", H100, labels={"karpenter.sh/nodepool": "gpu"}), gpusPerNode=16)
     assert found.verdict is Verdict.IMPOSSIBLE
+
+
+def three_of_each() -> list[Object]:
+    """Three nodes of H100, three of A100 and two of MI300X, each kind in a node pool of its own."""
+    kinds = (("h", H100, 3, "3.4"), ("a", A100, 3, "2"), ("m", MI300X, 2, "6"))
+    return [
+        node(f"{name}{number}", gpu, price=price, labels={"karpenter.sh/nodepool": name})
+        for name, gpu, count, price in kinds
+        for number in range(count)
+    ]
+
+
+def test_nodes_that_nobody_promised_are_no_fix() -> None:
+    objects = three_of_each()
+    known = fleet(*objects)
+    found = with_fix(decide(demand(model={"name": "llama-3.1-405b"}), known, ANY_IMAGES), known, ANY_IMAGES)
+    assert found.fix is not None
+    # Layers alone would need eight nodes.
+    changed = [(change.field, change.after) for change in found.fix.changes]
+    assert changed == [("spec.model.gradientCheckpointing", "Layers"), ("spec.model.method", "LoRA")]
+    assert choose(found.fix.demand, known, ANY_IMAGES).verdict is Verdict.PLACED
+
+
+def test_a_fix_for_another_pool_asks_only_for_the_nodes_that_it_has() -> None:
+    wish = {"accelerators": {"allow": ["H100-SXM"]}, "vendors": ["AMD"]}
+    known = fleet(*three_of_each())
+    found = decide(demand(nodes=3, gpusPerNode=8, placement=wish), known, ANY_IMAGES)
+    assert why_not(found, "mi300x-ondemand", known, ANY_IMAGES).change == (
+        "with spec.placement.accelerators.allow [H100-SXM, MI300X] instead of [H100-SXM] and spec.nodes 2 instead of 3 it "
+        "would fit pool mi300x-ondemand and be chosen"
+    )
+
+
+def test_where_only_nodes_are_missing_their_number_is_told() -> None:
+    known = fleet(node("l", L4, labels={"karpenter.sh/nodepool": "l"}))
+    model = {"name": "llama-3.1-405b", "sharding": "FSDP", "method": "QLoRA", "sequenceLength": 512, "batchPerGPU": 1,
+             "gradientCheckpointing": "Layers"}  # fmt: skip
+    found = with_fix(decide(demand(model=model, placement={"vendors": ["AMD"]}), known, ANY_IMAGES), known, ANY_IMAGES)
+    assert (found.fix, found.hopeless) == (
+        None,
+        "no change of the job makes it fit on the nodes that are there; with spec.placement.vendors [AMD, NVIDIA] instead of "
+        "[AMD] pool l4-ondemand needs 7 more nodes (8 with 8 GPUs each, the pool has 1); Karpenter node pool l may grow: add a "
+        "GPUPool with spec.provision",
+    )
+
+
+def test_of_pools_that_lack_only_memory_the_nearest_lacks_least() -> None:
+    found = decided(node("l", L4, price="1"), node("h", H100, price="3"), gpuMemory="90Gi")
+    assert "nearest is h100-sxm-ondemand: needs 90Gi usable per GPU" in summary(found)
 
 
 def test_what_only_has_to_become_free_is_nearer_than_what_may_grow() -> None:

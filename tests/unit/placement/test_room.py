@@ -129,7 +129,7 @@ def test_nodes_with_a_taint_that_prefers_others_come_last() -> None:
         (
             [node("n", L4, 4)],
             {"nodes": 3},
-            ["PoolTooSmall: needs 3 nodes with 1 GPU each, the pool has 1"],
+            ["PoolTooSmall: needs 3 nodes with 1 GPU each, the pool has 1 node"],
         ),
         (
             [node("n", L4, 4), node("m", L4, 2)],
@@ -173,14 +173,14 @@ def test_nodes_with_a_taint_that_prefers_others_come_last() -> None:
             [node("n", L4, 4), node("m", L4, 4), pod("p", "n", {GPU: 3})],
             {"nodes": 2, "gpusPerNode": 2},
             [
-                "Fragmented: needs 2 free GPUs on each of 2 nodes: 5 are free over 2 nodes, at most 4 on one; room on 1 of 2 nodes"
+                "Fragmented: needs 2 free GPUs on each of 2 nodes: 5 are free over 2 nodes, at most 4 on one; 1 node has room"
             ],
         ),
         (
             [node("n", L4, 4), node("m", L4, 4, cordoned=True)],
             {"nodes": 2, "gpusPerNode": 4},
             [
-                "NotEnoughFree: needs 4 free GPUs on each of 2 nodes, 4 of 8 are free; room on 1 of 2 nodes",
+                "NotEnoughFree: needs 4 free GPUs on each of 2 nodes, 4 of 8 are free; 1 node has room",
                 "Cordoned: node m is cordoned",
             ],
         ),

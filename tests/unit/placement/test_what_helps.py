@@ -43,7 +43,7 @@ def told(*objects: Object, **spec: Any) -> tuple[list[str], Fix | None]:
         ([machine("a")], {"resources": {"cpu": "97", "memory": "64Gi"}},
          ["needs 97 CPU on one node, the largest node has 96"], [("spec.resources.cpu", "96")]),
         ([machine("a"), machine("b")], {"nodes": 3, "gpusPerNode": 9},
-         ["needs 9 GPUs on one node, the largest node has 8, and 3 such nodes where the pool has 2"],
+         ["needs 9 GPUs on one node, the largest node has 8, and 3 such nodes where the pool has 2 nodes"],
          [("spec.gpusPerNode", 8), ("spec.nodes", 2)]),
         ([machine("a")], {"resources": {"sharedMemory": "5000Gi"}},
          ["needs 5000Gi memory on one node, the largest node has 1000Gi"], [("spec.resources.sharedMemory", "1000Gi")]),
