@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import log
 from typing import TYPE_CHECKING, Final
 
 from gpujob.quantity import GI, KI
@@ -125,10 +126,28 @@ def plain_model(name: str) -> str:
 
 
 def nearest_models(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Up to three known models of similar letters, the likeliest first."""
-    from difflib import get_close_matches
+    """Up to three known models of similar letters, the likeliest first: of one family those of the nearest size."""
+    from difflib import SequenceMatcher, get_close_matches
 
-    return tuple(get_close_matches(plain_model(name)[:256], list(known), n=3, cutoff=0.5))
+    wanted = plain_model(name)[:256]
+    family, size = _family(wanted)
+
+    def unlike(other: str) -> tuple[float, float]:
+        its_family, its_size = _family(other)
+        apart = abs(log(its_size / size)) if size and its_size else 0.0
+        return -SequenceMatcher(None, family, its_family).ratio(), apart
+
+    similar = get_close_matches(wanted, list(known), n=12, cutoff=0.5)
+    return tuple(sorted(similar, key=unlike)[:3] if size else similar[:3])
+
+
+_BILLIONS: Final = re.compile(r"(?<![0-9.])([0-9]+(?:[.][0-9]+)?)b(?![a-z0-9])")
+
+
+def _family(name: str) -> tuple[str, float]:
+    """A model's name without its size, and the size in billions of parameters, 0 where the name says none."""
+    found = _BILLIONS.search(name)
+    return (name, 0.0) if found is None else (name[: found.start()] + name[found.end() :], float(found[1]))
 
 
 def _index(pairs: Iterable[tuple[str, Accelerator]]) -> dict[str, tuple[Accelerator, ...]]:

@@ -1,7 +1,8 @@
 """Which nodes can mount a PersistentVolumeClaim: those that its PersistentVolume's affinity and zone labels allow.
 
-A claim of a StorageClass that is not bound yet waits for its first pod and hinders nobody. The terms are Kubernetes' own: terms are
-alternatives, the expressions of one hold together; zone labels of old volumes name several zones with __ between them.
+A claim of a StorageClass that is not bound yet waits for its first pod and ties to no node; its access modes count all the same.
+The terms are Kubernetes' own: terms are alternatives, the expressions of one hold together; zone labels of old volumes name
+several zones with __ between them.
 Claims and volumes are read into slim records once, and held against the nodes only when a job names the claim.
 """
 

@@ -20,7 +20,8 @@ def summary(decision: Decision) -> str:
     if decision.verdict is Verdict.PLACED:
         return _placed(decision)
     if decision.problems:
-        return "; ".join(problem.message for problem in decision.problems)
+        said = [problem.message for problem in decision.problems]
+        return "; ".join([*said, decision.fix.message] if decision.fix else said)
     if not decision.candidates:
         return "no node of this cluster offers GPUs that are known; kubectl gpujob pools shows what was found"
     nearest = _nearest(decision)

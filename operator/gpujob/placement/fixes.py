@@ -22,7 +22,7 @@ from gpujob.placement.fix_words import said
 from gpujob.placement.lighter import fewer_for_model, lighter_model
 from gpujob.placement.quota_repairs import within_quota
 from gpujob.placement.ranking import lacks_nodes
-from gpujob.placement.sizes import less_memory, smaller_disk, smaller_gang, smaller_pods, whole_nodes
+from gpujob.placement.sizes import less_memory, one_node, smaller_disk, smaller_gang, smaller_pods, whole_nodes
 from gpujob.placement.typos import meant_words
 from gpujob.placement.wishes import (
     as_root,
@@ -64,6 +64,7 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.PRICE_UNKNOWN: (higher_price,),
     Reason.POOL_TOO_SMALL: (smaller_gang, fewer_for_model),
     Reason.MAY_GROW: (smaller_gang, fewer_for_model),
+    Reason.ACCESS_MODE: (one_node, fewer_for_model),
     Reason.WHOLE_NODES_ONLY: (whole_nodes,),
     Reason.TAINT_NOT_TOLERATED: (smaller_gang, fewer_for_model),
     Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang, fewer_for_model),
@@ -177,12 +178,9 @@ def _hopeless(
 
 
 def _further(step: _Step, fleet: Fleet, catalog: Catalog) -> Iterator[_Step]:
-    """A step with one more change, of another field."""
+    """A step with one more change: of another field, or of a value that was not changed far enough."""
     decision = _after(step, fleet, catalog)
-    fields = {change.field for change in step.changes}
-    for more in _steps(step, decision.candidates, decision.problems, fleet, catalog):
-        if more.changes[-1].field not in fields:
-            yield more
+    yield from _steps(step, decision.candidates, decision.problems, fleet, catalog)
 
 
 def _after(step: _Step, fleet: Fleet, catalog: Catalog) -> Decision:
@@ -196,7 +194,7 @@ def _steps(
     """For each rejected candidate, the changes that would answer its reasons; fewer reasons are nearer."""
     if problems:
         for proposal in meant_words(step.demand, fleet, catalog):
-            yield _with(step, proposal, step.pool, 0)
+            yield from _with(step, proposal, step.pool, 0)
     seen: set[object] = set()
     for candidate in candidates:
         if candidate.outcome is not Outcome.REJECTED and not lacks_nodes(candidate):
@@ -212,7 +210,7 @@ def _steps(
             if known and repair not in _BY_IMAGE:
                 continue
             for proposal in repair(step.demand, candidate, fleet, catalog):
-                yield _with(step, proposal, candidate.pool.name, len(candidate.reasons) - 1)
+                yield from _with(step, proposal, candidate.pool.name, len(candidate.reasons) - 1)
 
 
 _OF_IMAGES: Final = frozenset({Reason.FRAMEWORK_UNSUPPORTED, Reason.DISK_TOO_SMALL})
@@ -220,9 +218,18 @@ _BY_IMAGE: Final = frozenset({other_versions, smaller_disk})
 """Repairs whose proposals depend on the candidate's image."""
 
 
-def _with(step: _Step, proposal: Proposal, pool: str, others: int) -> _Step:
-    distance = step.distance + proposal.distance + others
-    return _Step(distance, (*step.changes, proposal.change), proposal.demand, pool)
+def _with(step: _Step, proposal: Proposal, pool: str, others: int) -> Iterator[_Step]:
+    """The step with a proposal; none where a list that was changed already would become longer or shorter still."""
+    change, changes = proposal.change, list(step.changes)
+    for index, earlier in enumerate(changes):
+        if earlier.field == change.field:
+            if isinstance(earlier.after, list) or change.after in (None, earlier.before):
+                return
+            changes[index] = replace(change, before=earlier.before)
+            break
+    else:
+        changes.append(change)
+    yield _Step(step.distance + proposal.distance + others, tuple(changes), proposal.demand, pool)
 
 
 def _distinct(steps: Iterable[_Step], seen: Collection[object]) -> list[_Step]:

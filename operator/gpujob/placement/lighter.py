@@ -19,9 +19,6 @@ from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Shard
 SHORTEST: Final = 512
 """Tokens below which a sequence is not cut."""
 
-STEP: Final = 256
-"""Tokens by which a sequence is cut."""
-
 
 def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """What keeps the model and takes less memory; the less it changes what is learnt, the nearer."""
@@ -104,16 +101,14 @@ def _less_at_once(demand: Demand, model: ModelDemand, candidate: Candidate, cata
         now: int | None = getattr(model, attribute)
         if not now or now <= least or (field.startswith("inference") and model.method is not Method.INFERENCE):
             continue
-        step = 1 if least == 1 else STEP
-        most = _most_that_fits(demand, model, attribute, (least // step, (now - 1) // step), step, candidate, catalog)
+        most = _most_that_fits(demand, model, attribute, (least, now - 1), candidate, catalog)
         if most:
             changed = demand.with_model(_with(model, attribute, most))
             yield proposed(far - 0.3 * most / now, f"spec.model.{field}", now, most, changed)
 
 
 def _most_that_fits(
-    demand: Demand, model: ModelDemand, attribute: str, ends: tuple[int, int], step: int, candidate: Candidate,
-    catalog: Catalog,
+    demand: Demand, model: ModelDemand, attribute: str, ends: tuple[int, int], candidate: Candidate, catalog: Catalog
 ) -> int:  # fmt: skip
     """The most of one size of the workload that the device holds, without a doubt if it can be; 0 where none does."""
     shards = demand.spreads(candidate.gang)
@@ -122,12 +117,12 @@ def _most_that_fits(
         low, high = ends
         while low < high:
             middle = (low + high + 1) // 2
-            if _fits(_with(spread, attribute, middle * step), end, candidate, catalog):
+            if _fits(_with(spread, attribute, middle), end, candidate, catalog):
                 low = middle
             else:
                 high = middle - 1
-        if low and _fits(_with(spread, attribute, low * step), end, candidate, catalog):
-            return low * step
+        if low and _fits(_with(spread, attribute, low), end, candidate, catalog):
+            return low
     return 0
 
 

@@ -17,6 +17,9 @@ from gpujob.placement.memory import same_number_that_fits
 from gpujob.placement.node_rules import image_room
 from gpujob.quantity import GI, format_millicores, most_bytes, most_millicores, shortest_quantity
 
+NO_AMOUNT: Final = 0.95
+"""How far it is to ask for nothing where something was asked for."""
+
 
 def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """The most gpuMemory that the device has; of 80Gi on an "80 GB" card what was meant, 80G."""
@@ -39,6 +42,16 @@ def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     most = counts[min(gang.nodes, len(counts)) - 1] if counts else 0
     if 0 < most < gang.gpus_per_node:
         yield fewer_gpus(demand, candidate, most)
+
+
+def one_node(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """One node, where several cannot mount a volume at once."""
+    gang = candidate.gang
+    if gang.nodes > 1 and not demand.sized_by_model:
+        yield fewer_nodes(demand, candidate, 1)
+    elif gang.nodes > 1 and demand.nodes_said:
+        changed = demand.but(gangs=(replace(gang, nodes=1, gpus_per_node=1, memory=None, pools=None),))
+        yield proposed(1 - 1 / gang.nodes, gang.field("nodes"), gang.nodes, 1, changed)
 
 
 def whole_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -73,14 +86,17 @@ def smaller_pods(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         fits = SIZES[attribute].most(asked, _at_most(demand.only(candidate.gang), candidate.pool, attribute))
         if 0 < fits < asked and not (attribute == "memory" and (demand.shared_memory or 0) > fits):
             yield smaller(demand, attribute, fits)
-        yield proposed(0.95, _field(attribute), _shown(attribute, asked), None, asking(demand, **{attribute: None}))
+        yield proposed(
+            NO_AMOUNT, _field(attribute), _shown(attribute, asked), None, asking(demand, **{attribute: None})
+        )
 
 
 def smaller(demand: Demand, attribute: str, amount: int, distance: float | None = None) -> Proposal:
     """The proposal of less of one thing that a pod asks for, or of a number where it leaves that to the share."""
     asked: int | None = getattr(demand, attribute)
     before = _shown(attribute, asked) if asked else None
-    far = distance if distance is not None or not asked else 1 - amount / asked
+    # However far the amount goes down, it is nearer than none.
+    far = distance if distance is not None or not asked else min(1 - amount / asked, NO_AMOUNT - 0.01)
     after = _shown(attribute, amount)
     return proposed(far or 0.5, _field(attribute), before, after, asking(demand, **{attribute: amount}))
 

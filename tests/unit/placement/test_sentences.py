@@ -122,7 +122,8 @@ def decided(*objects: Object, **spec: Any) -> Decision:
 )
 def test_the_sentence_of_a_decision(objects: list[Object], spec: Object, reason: Reason, sentence: str) -> None:
     found = decided(*objects, **spec)
-    assert (explain.summary(found), explain.reason(found)) == (sentence, reason)
+    fix = f"; {found.fix.message}" if found.problems and found.fix else ""
+    assert (explain.summary(found), explain.reason(found)) == (sentence + fix, reason)
 
 
 @pytest.mark.parametrize(

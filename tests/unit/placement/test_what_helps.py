@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, Object, decision, fleet, gpupool, node, pod
+from builders import A100, ANY_IMAGES, MI300X, Object, decision, demand, fleet, gpupool, node, pod
 
+from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision, Fix
-from gpujob.placement.fixes import nearest_fix
-from gpujob.vocabulary import Verdict
+from gpujob.placement.explain import summary
+from gpujob.placement.fixes import nearest_fix, with_fix
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.vocabulary import Reason, Verdict
 
 
 def machine(name: str, cpu: str = "96", memory: str = "1000Gi", disk: str = "1000Gi", **others: Any) -> Object:
@@ -113,3 +116,60 @@ def test_what_a_pod_asks_as_a_whole_counts() -> None:
     found = decision(machine("a"), machine("b"), holder, catalog=ANY_IMAGES, resources={"cpu": "8", "memory": "200Gi"})
     assert found.choice is not None
     assert found.choice.nodes == ("b",)
+
+
+def quota(gpus: int) -> Object:
+    """A ResourceQuota of the job's namespace for NVIDIA GPUs."""
+    hard = {"requests.nvidia.com/gpu": str(gpus)}
+    return {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"},
+        "spec": {"hard": hard}, "status": {"hard": hard, "used": {}},
+    }  # fmt: skip
+
+
+def changes(*objects: Object, **spec: Any) -> list[tuple[str, object]]:
+    """The changes of the nearest fix of a job in the namespace `default`, where there is one."""
+    known = fleet(*objects)
+    job = Waiting("", "", demand(**spec), namespace="default")
+    fix = next(place_all([job], known, ANY_IMAGES)).decision.fix
+    return [(change.field, change.after) for change in fix.changes] if fix else []
+
+
+def test_a_number_that_is_still_too_large_becomes_smaller_again() -> None:
+    assert changes(machine("a"), quota(1), gpusPerNode=9) == [("spec.gpusPerNode", 1)]
+
+
+def test_a_small_amount_is_nearer_than_none() -> None:
+    assert changes(machine("a", cpu="191750m"), resources={"cpu": "1e9"}) == [("spec.resources.cpu", "191")]
+
+
+def test_a_sequence_is_cut_to_the_longest_that_surely_fits() -> None:
+    model = {"parameters": "7B", "method": "QLoRA", "batchPerGPU": 32}
+    card = node("a", MI300X, price="2")
+    [(field, most)] = changes(card, model={**model, "sequenceLength": 128_000}, gpusPerNode=1)
+    assert (field, isinstance(most, int)) == ("spec.model.sequenceLength", True)
+    tight = []
+    for length in (most, most + 1):  # type: ignore[operator]
+        found = decision(card, catalog=ANY_IMAGES, model={**model, "sequenceLength": length}, gpusPerNode=1)
+        assert found.choice is not None
+        tight.append(Reason.MEM_TIGHT in {doubt.reason for doubt in found.choice.candidate.doubts})
+    assert tight == [False, True]
+
+
+def test_the_nearest_model_is_of_the_nearest_size() -> None:
+    assert changes(machine("a"), model={"name": "llama-3.1-7b", "method": "QLoRA"}) == [
+        ("spec.model.name", "llama-3.1-8b")
+    ]
+    found = decision(machine("a"), catalog=ANY_IMAGES, model={"name": "llama-3.1-7b"})
+    assert found.problems[0].message.startswith(
+        "model.name: llama-3.1-7b is no known model; the nearest are llama-3.1-8b, llama-3.1-70b and "
+    )
+
+
+def test_what_must_be_mended_is_said_with_its_fix() -> None:
+    known = fleet(machine("a"))
+    found = with_fix(decide(demand(requires=["BF61"]), known, ANY_IMAGES), known, ANY_IMAGES)
+    assert summary(found) == (
+        "requires: BF61 is no known feature; the nearest is BF16; with spec.requires [BF16] instead of [BF61] it would fit "
+        "pool a100-80gb-ondemand"
+    )
