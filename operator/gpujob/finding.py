@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpujob.quantity import exact_dollars, format_bytes, format_dollars, format_millicores, format_need
+from gpujob.quantity import exact_dollars, format_bytes, format_dollars, format_lack, format_millicores, format_need
 from gpujob.vocabulary import Reason
 
 
@@ -27,6 +27,17 @@ class Need(int):
 
     def __format__(self, spec: str) -> str:
         return format_need(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Bytes that are asked for and fewer that are there; it prints as the difference of what both print as."""
+
+    need: int
+    has: int
+
+    def __str__(self) -> str:
+        return format_lack(self.need, self.has)
 
 
 class Dollars(int):

@@ -177,6 +177,8 @@ MemTight: the model fits, and with what the allocator may reserve beyond it may 
     a larger GPU, or gpuMemory if it is known
 ShardingAssumed: the estimate takes the model as sharded over all GPUs of the job
     say model.sharding if it is not
+NoCommand: neither command nor args nor an image of one's own is given, so that the catalog image's own command runs
+    write spec.command
 DriverUnknown: no label says which driver the nodes have, or of the image which it needs
     label the nodes, or driver of the GPURuntime
 DriverUntested: the driver is outside of those that this ROCm release was tried with

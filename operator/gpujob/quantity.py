@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from math import ceil
 from typing import Final
 
 from gpujob.errors import BadQuantity
@@ -127,6 +129,14 @@ def format_need(amount: int) -> str:
     """A memory size that is asked for, for people: as `format_bytes`, never rounded down."""
     unit, name = _unit(amount)
     return _trimmed(-(-amount * 100 // unit)) + name
+
+
+def format_lack(need: int, has: int) -> str:
+    """What `format_need(need)` is more than `format_bytes(has)`, so that the three add up."""
+    unit, name = (GI, "Gi") if has >= GI else (MI, "Mi")
+    of_need = GI if need >= GI else MI
+    asked = Fraction(-(-need * 100 // of_need) * of_need, unit)
+    return _trimmed(ceil(asked) - has * 100 // unit) + name
 
 
 def format_millicores(amount: int) -> str:

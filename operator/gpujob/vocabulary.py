@@ -347,6 +347,7 @@ class Reason(StrEnum):
     NODE_DOUBTED = "NodeDoubted"
     MEM_TIGHT = "MemTight"
     SHARDING_ASSUMED = "ShardingAssumed"
+    NO_COMMAND = "NoCommand"
     DRIVER_UNKNOWN = "DriverUnknown"
     DRIVER_UNTESTED = "DriverUntested"
     DRIVER_FORWARD = "DriverForward"

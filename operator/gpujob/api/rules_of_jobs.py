@@ -23,6 +23,7 @@ from gpujob.api.gpujob import (
 )
 from gpujob.api.model import Model
 from gpujob.api.rule import Rule, one_of, relative_path
+from gpujob.api.version_ranges import is_satisfiable
 from gpujob.quantity import parse_bytes
 
 _NUMBER: Final = "[0-9]+([.][0-9]+)*"
@@ -39,9 +40,17 @@ def _range(field: str, example: str) -> Rule:
     )  # fmt: skip
 
 
-def _disjoint(model: type[BaseModel], what: str) -> Rule:
+def _admits(field: str) -> Rule:
+    """The API server has no versions to try; the operator and the command line say it."""
     return Rule(
-        model, "deny", f"{what}: the same name is allowed and denied; take it off one list",
+        Framework, field, f"no version is in framework.{field}: its parts exclude one another; take one out", "",
+        lambda value: getattr(value, field) is None or is_satisfiable(getattr(value, field)),
+    )  # fmt: skip
+
+
+def _disjoint(model: type[BaseModel]) -> Rule:
+    return Rule(
+        model, "deny", "the same name is allowed and denied; take it off one list",
         "!has(self.allow) || !has(self.deny) || self.deny.all(d, !(d in self.allow))",
         lambda value: not set(value.allow) & set(value.deny),
     )  # fmt: skip
@@ -87,10 +96,12 @@ _OWN: Final[tuple[Rule, ...]] = (
         Telemetry, "port", "29500 is the port of the rendezvous; use another one",
         "!has(self.port) || self.port != 29500", lambda value: value.port != 29500,
     ),
-    _disjoint(AllowDenyAccelerators, "placement.accelerators"),
-    _disjoint(AllowDenyPools, "placement.pools"),
+    _disjoint(AllowDenyAccelerators),
+    _disjoint(AllowDenyPools),
     _range("version", ">=2.10,<2.15"),
     _range("python", ">=3.11 or ==3.12.*"),
+    _admits("version"),
+    _admits("python"),
     Rule(
         GPUJobSpec, "workingDir", "workingDir must be an absolute path",
         "!has(self.workingDir) || self.workingDir.startsWith('/')",

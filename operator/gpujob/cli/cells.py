@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Final
 
-from gpujob.finding import Dollars, Finding, Size
+from gpujob.finding import Dollars, Finding, Need, Size
 from gpujob.placement import documents
 from gpujob.vocabulary import Outcome
 
@@ -52,7 +52,8 @@ def memory(gangs: Iterable[Gang]) -> tuple[list[str], list[list[str]], list[list
         for part in parts
         if any(most for _, (_, most) in part)
     ]
-    ends = [[end, *(size(getattr(need, end)) for need in needs.values())] for end in ("low", "expected", "high")]
+    # What is asked for is never rounded down, as in the sentences.
+    ends = [[end, *(str(Need(getattr(need, end))) for need in needs.values())] for end in ("low", "expected", "high")]
     return ["MEMORY OF EACH GPU", *needs], rows, ends
 
 

@@ -206,6 +206,8 @@ def _quota_unchecked(demand: Demand, pool: Pool, fleet: Fleet) -> Findings:
 def _doubts(demand: Demand, pool: Pool, image: Image, room: Room, of_image: Findings) -> Iterator[Finding]:
     yield from memory_tight(demand, pool)
     yield from sharding_assumed(demand)
+    if not demand.own_command:
+        yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
     yield from pool.doubts
     if image.facts is None:
         yield Finding(

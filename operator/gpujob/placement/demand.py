@@ -78,7 +78,11 @@ class Demand:
     memory: int | None = None
     storage: int | None = None
     shared_memory: int | None = None
+    written: tuple[tuple[str, str], ...] = ()
+    """How the job writes its sizes and its price limit, by the name of the field here."""
     as_root: bool = False
+    own_command: bool = True
+    """Whether the job says what its containers run."""
     precision: Precision | None = None
     """The number format that the job says itself; None where the usual one is assumed."""
     gfx_override: str | None = None
@@ -153,6 +157,10 @@ class Demand:
         """Until when a node's devices are waited for; None where they are not."""
         return next((each for each in self.arriving if each.node == node), None)
 
+    def as_written(self, name: str, otherwise: str) -> str:
+        """How the job writes one of its amounts."""
+        return dict(self.written).get(name, otherwise)
+
     def spreads(self, gang: Gang) -> bool:
         """Whether the model is taken as sharded over the gang's GPUs although the job does not say so.
 
@@ -217,6 +225,8 @@ def demand_of(job: GPUJob) -> Demand:
         millicores=parse_millicores(resources.cpu) if resources and resources.cpu else None,
         memory=_bytes(resources.memory) if resources else None,
         storage=_bytes(resources.ephemeral_storage) if resources else None,
+        written=tuple(_written(spec)),
+        own_command=bool(spec.command or spec.args or spec.images),
         shared_memory=_bytes(resources.shared_memory) if resources else None,
         wait_seconds=(placement and placement.wait_seconds) or 0,
         exploration=parse_dollars(placement.exploration) if placement and placement.exploration else None,
@@ -234,6 +244,15 @@ def _claims(spec: GPUJobSpec) -> tuple[str, ...]:
     named = [each.persistent_volume_claim.claim_name for each in spec.volumes if each.persistent_volume_claim]
     code = spec.code and spec.code.persistent_volume_claim
     return tuple(sorted({*named, *([code.claim_name] if code else ())}))
+
+
+def _written(spec: GPUJobSpec) -> Iterator[tuple[str, str]]:
+    limit, resources = spec.placement and spec.placement.max_price_per_hour, spec.resources
+    amounts = {"gpu_memory": spec.gpu_memory, "max_price": limit}
+    if resources is not None:
+        amounts |= {"millicores": resources.cpu, "memory": resources.memory, "storage": resources.ephemeral_storage,
+                    "shared_memory": resources.shared_memory}  # fmt: skip
+    return ((name, str(amount)) for name, amount in amounts.items() if amount)
 
 
 def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:

@@ -134,7 +134,7 @@ class Offer:
     alike: tuple[Candidate, ...]
     """Images that would do as well as the best one."""
     refused: tuple[tuple[Finding, tuple[Candidate, ...]], ...]
-    """Images that fare worse, by the first reason that the best one does not have; with the numbers of the first of them."""
+    """Images that fare worse, by the first reason that the best one does not have, and its numbers."""
 
     @property
     def images(self) -> int:
@@ -153,12 +153,11 @@ def offers(decision: Decision) -> tuple[Offer, ...]:
 def _offer(best: Candidate, others: Sequence[Candidate]) -> Offer:
     """The offer of a pool; an image is alike where it has no reason that the best one lacks."""
     shared = {finding.reason for finding in best.reasons}
-    alike, first, refused = [], dict[Reason, Finding](), dict[Reason, list[Candidate]]()
+    alike, refused = [], dict[Finding, list[Candidate]]()
     for each in others:
         own = next((finding for finding in each.reasons if finding.reason not in shared), None)
         if own is None:
             alike.append(each)
         else:
-            first.setdefault(own.reason, own)
-            refused.setdefault(own.reason, []).append(each)
-    return Offer(best, tuple(alike), tuple((first[reason], tuple(images)) for reason, images in refused.items()))
+            refused.setdefault(own, []).append(each)
+    return Offer(best, tuple(alike), tuple((own, tuple(images)) for own, images in refused.items()))

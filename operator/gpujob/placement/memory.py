@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpujob.catalog.records import Catalog
-from gpujob.finding import Finding, Need, Size, counted, listed
+from gpujob.finding import Finding, Lack, Need, Size, counted, listed
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand, Gang
 from gpujob.quantity import GI
@@ -17,7 +17,7 @@ def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None
     least = needed(demand)
     if least is None or pool.memory is None or not lacks(pool, least):
         return None
-    has = (pool.device, Size(pool.memory), Size(least - pool.memory))
+    has = (pool.device, Size(pool.memory), Lack(least, pool.memory))
     if demand.gang.memory is not None:
         sentence = "the model needs {} on each GPU, up to {} with what the allocator reserves; {} has {} (short by {})"
         return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), Need(demand.gang.memory.high), *has))

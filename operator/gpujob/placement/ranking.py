@@ -30,10 +30,14 @@ SILENT_DOUBTS: Final = frozenset(
         Reason.BF16_EMULATED,
         Reason.OVERRIDE_NOT_SET,
         Reason.SHARDING_ASSUMED,
+        Reason.NO_COMMAND,
         Reason.DEVICE_TAINTED,
     }
 )
 """Doubts that are shown but do not rank a candidate lower."""
+
+MOST_REASONS: Final = 1000
+"""More reasons than any candidate has."""
 
 _IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE})
 
@@ -49,6 +53,11 @@ class Trial(NamedTuple):
     candidate: Candidate
     room: Room
     rank: tuple[int, int]
+
+
+def is_meant_for(gang: Gang, pool: Pool) -> bool:
+    """Whether a gang's accelerator, where it names one, is what the pool has."""
+    return gang.accelerator in (None, pool.accelerator_id) or gang.accelerator in pool.models
 
 
 def job_price(demand: Demand, pool: Pool, room: Room) -> int | None:
@@ -181,6 +190,8 @@ def _in_pool(trial: Trial) -> _Standing:
     candidate = trial.candidate
     reasons = candidate.reasons
     refused = len(reasons) if candidate.outcome is Outcome.REJECTED else 0
+    if candidate.gang.accelerator is not None and not is_meant_for(candidate.gang, candidate.pool):
+        refused += MOST_REASONS  # Of a pool that an entry of spec.shapes is for, that entry is what is to be told.
     if lacks_nodes(candidate):
         refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
     if candidate.outcome is not Outcome.REJECTED:

@@ -40,7 +40,7 @@ def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_siz
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
         most = Size(max(node.allocatable.storage or 0 for node in nodes))
         sentence = "needs {} of disk for image and job, the largest node has {}"
-        yield Finding(Reason.DISK_TOO_SMALL, sentence, (Size(disk_needed(demand, image_size)), most))
+        yield Finding(Reason.DISK_TOO_SMALL, sentence, (Need(disk_needed(demand, image_size)), most))
 
 
 def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) -> Iterator[Finding]:
@@ -204,7 +204,7 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
         sentence = "GPUs are free on node {}, but {} CPU and {} memory are left there of {} and {} needed"
         left, needs = crowded.left, node_needs(demand, crowded)
         numbers = (crowded.name, Cores(max(left.millicores, 0)), Size(max(left.memory, 0)), Cores(needs.millicores),
-                   Size(needs.memory))  # fmt: skip
+                   Need(needs.memory))  # fmt: skip
         yield Finding(Reason.NOT_ENOUGH_FREE, sentence, numbers)
     else:
         total = sum(node.total or node.healthy for node in able if not node.coming)

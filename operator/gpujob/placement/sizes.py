@@ -27,7 +27,8 @@ def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
     if wanted and usable and usable < wanted:
         fits = same_number_that_fits(wanted, usable) or most_bytes(wanted, usable)
         changed = demand.but(gpu_memory=fits)
-        yield proposed(1 - fits / wanted, "spec.gpuMemory", shortest_quantity(wanted), shortest_quantity(fits), changed)
+        before = demand.as_written("gpu_memory", shortest_quantity(wanted))
+        yield proposed(1 - fits / wanted, "spec.gpuMemory", before, shortest_quantity(fits), changed)
 
 
 def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -86,15 +87,14 @@ def smaller_pods(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         fits = SIZES[attribute].most(asked, _at_most(demand.only(candidate.gang), candidate.pool, attribute))
         if 0 < fits < asked and not (attribute == "memory" and (demand.shared_memory or 0) > fits):
             yield smaller(demand, attribute, fits)
-        yield proposed(
-            NO_AMOUNT, _field(attribute), _shown(attribute, asked), None, asking(demand, **{attribute: None})
-        )
+        before, without = demand.as_written(attribute, _shown(attribute, asked)), asking(demand, **{attribute: None})
+        yield proposed(NO_AMOUNT, _field(attribute), before, None, without)
 
 
 def smaller(demand: Demand, attribute: str, amount: int, distance: float | None = None) -> Proposal:
     """The proposal of less of one thing that a pod asks for, or of a number where it leaves that to the share."""
     asked: int | None = getattr(demand, attribute)
-    before = _shown(attribute, asked) if asked else None
+    before = demand.as_written(attribute, _shown(attribute, asked)) if asked else None
     # However far the amount goes down, it is nearer than none.
     far = distance if distance is not None or not asked else min(1 - amount / asked, NO_AMOUNT - 0.01)
     after = _shown(attribute, amount)

@@ -45,8 +45,10 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
 def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """The framework, the PriorityClass, the model, and the runtimes of the job's own images."""
     word = demand.framework
-    if word != DEFAULT_FRAMEWORK and word not in catalog.frameworks and (meant := catalog.nearest_framework(word)):
-        yield proposed(0.1, "spec.framework.name", word, meant, demand.but(framework=meant))
+    if word != DEFAULT_FRAMEWORK and word not in catalog.frameworks:
+        meant = catalog.nearest_framework(word)
+        changed = demand.but(framework=meant or DEFAULT_FRAMEWORK)
+        yield proposed(0.1 if meant else 0.6, "spec.framework.name", word, meant, changed)
     known = fleet.priorities
     if demand.priority_class is not None and known and demand.priority_class not in known:
         for place, name in enumerate((identity.nearest(demand.priority_class, known), None)):

@@ -25,6 +25,8 @@ from gpujob.vocabulary import Objective, Outcome, Verdict
 
 CENT: Final = MICRO // 100
 
+GIVE_A_PRICE: Final = "give it one in a GPUPool (spec.price)"
+
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
@@ -130,11 +132,13 @@ def _winning_price(asked: _Asked, best: Candidate) -> str:
             low = middle
         else:
             high = middle - 1
+    if pool.price is None and 0 < low < MAX_PRICE // CENT:
+        return f"would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less, but no price of it is known; {GIVE_A_PRICE}"
     now = f"now {Dollars(pool.price.per_gpu_hour)}" if pool.price else "now no price is known"
     if low == 0:
         return f"would win over {chosen} below {Dollars(CENT)} a GPU-hour ({now})"
     if pool.price is None and low == MAX_PRICE // CENT:
-        return f"would win over {chosen} with any price ({now}); give it one in a GPUPool (spec.price)"
+        return f"would win over {chosen} with any price ({now}); {GIVE_A_PRICE}"
     return f"would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less ({now})"
 
 

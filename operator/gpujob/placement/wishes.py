@@ -104,7 +104,8 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     """The price of the job there in whole cents, or no limit where the price is unknown or above what is believed."""
     if demand.max_price is None:
         return
-    field, before, price = "spec.placement.maxPricePerHour", exact_dollars(demand.max_price), candidate.price_per_hour
+    field, price = "spec.placement.maxPricePerHour", candidate.price_per_hour
+    before = demand.as_written("max_price", exact_dollars(demand.max_price))
     if price is None or price > MAX_PRICE:
         yield proposed(0.5, field, before, None, demand.but(max_price=None))
         return

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from gpujob.api.crd import RULES
+from gpujob.api.gpujob import Framework
 from gpujob.api.manifest import read_gpujob
 from gpujob.api.pods import KeyToPath
+from gpujob.api.version_ranges import is_satisfiable
 from gpujob.errors import BadManifest
 
 pieces = st.sampled_from(["==", "!=", ">=", "<=", "~=", ">", "<", ",", ".", "*", " ", "0", "2", "10", "a", "\n"])
@@ -25,7 +27,33 @@ def test_every_range_that_is_admitted_is_a_pep_440_range(text: str) -> None:
 
 
 def test_only_what_costs_too_much_is_left_to_python() -> None:
-    assert [rule.model for rule in RULES if not rule.expression] == [KeyToPath]
+    assert [rule.model for rule in RULES if not rule.expression] == [KeyToPath, Framework, Framework]
+
+
+@pytest.mark.parametrize("text", [">=2.10,<2.5", ">2.10,<=2.10", "==2.9,!=2.9.0", "~=2.10,>=3", "==2.*,!=2.*", "<0"])
+def test_a_range_that_no_version_is_in_is_refused(text: str) -> None:
+    with pytest.raises(BadManifest) as refusal:
+        read_gpujob({"spec": {"framework": {"version": text}}})
+    sentence = "spec.framework.version: no version is in framework.version: its parts exclude one another; take one out"
+    assert str(refusal.value).endswith(sentence)
+
+
+@given(text=st.lists(pieces, min_size=1, max_size=10).map("".join))
+def test_a_range_without_versions_admits_none(text: str) -> None:
+    try:
+        wanted = SpecifierSet(text)
+    except InvalidSpecifier:
+        return
+    if not is_satisfiable(text):
+        tried = [f"{one}.{two}.{three}" for one in range(13) for two in range(13) for three in (0, 1)]
+        assert not list(wanted.filter(tried))
+
+
+@pytest.mark.parametrize(
+    "text", [">=2.5,<2.10", "!=2.*", ">2.9,<2.9.1", "==2.10.*,>2.10", "~=2.10,<2.11", "<=0", "!=0", ">1"]
+)
+def test_a_range_with_versions_is_none_of_them(text: str) -> None:
+    assert is_satisfiable(text)
 
 
 def test_a_file_of_a_volume_stays_below_its_mount() -> None:

@@ -22,7 +22,9 @@ CUDA = {"name": "cuda", "backend": "CUDA", "architectures": ["8.0", "9.0", "12.0
 
 def candidate(gpu: Amd | Nvidia, catalog: Catalog, labels: dict[str, Any] | None = None, **spec: Any) -> Candidate:
     """The first candidate on one node of this device."""
-    return decision(node("n", gpu, 1, labels=labels, price="1"), catalog=catalog, **spec).candidates[0]
+    return decision(
+        node("n", gpu, 1, labels=labels, price="1"), catalog=catalog, command=["python"], **spec
+    ).candidates[0]
 
 
 def driver(version: str | None) -> dict[str, Any]:

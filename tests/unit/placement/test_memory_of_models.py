@@ -29,7 +29,7 @@ def test_a_device_below_the_expected_peak_is_refused_with_the_numbers() -> None:
     assert next((f.reason, f.message) for f in refused.reasons) == (
         Reason.MEM_TOO_SMALL,
         "the model needs 123.15Gi on each GPU, up to 129.67Gi with what the allocator reserves; "
-        "H100-SXM has 79.09Gi (short by 44.04Gi)",
+        "H100-SXM has 79.09Gi (short by 44.06Gi)",
     )
 
 

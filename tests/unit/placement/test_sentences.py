@@ -69,7 +69,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             {"gpuMemory": "80Gi"},
             Reason.IMPOSSIBLE,
             "the only pool, h100-sxm-ondemand, can never run it: needs 80Gi usable per GPU, H100-SXM has "
-            "79.09Gi (short by 921.6Mi); 80G fits; with spec.gpuMemory 80G instead of 80Gi it would fit pool "
+            "79.09Gi (short by 0.91Gi); 80G fits; with spec.gpuMemory 80G instead of 80Gi it would fit pool "
             "h100-sxm-ondemand",
         ),
         (
@@ -211,7 +211,7 @@ def test_why_an_image_is_refused(objects: list[Object], catalog: Any, sentence: 
 
 
 def test_as_root_an_image_for_root_only_is_taken_and_said() -> None:
-    found = decision(H, catalog=ROOT, securityContext={"runAsUser": 0})
+    found = decision(H, catalog=ROOT, command=["python"], securityContext={"runAsUser": 0})
     assert found.choice is not None
     assert [doubt.message for doubt in found.choice.candidate.doubts] == [
         'runs as root, which the "restricted" Pod Security level refuses'
@@ -224,7 +224,7 @@ def test_as_root_an_image_for_root_only_is_taken_and_said() -> None:
         ([H], {"gpuMemory": "100G"}, "spec.gpuMemory", "100G", "84G"),
         ([H], {"placement": {"vendors": ["AMD"]}}, "spec.placement.vendors", ["AMD"], ["AMD", "NVIDIA"]),
         ([H], {"placement": {"capacityTypes": ["Spot"]}}, "spec.placement.capacityTypes", ["Spot"], ["OnDemand", "Spot"]),
-        ([H], {"placement": {"maxPricePerHour": "1"}}, "spec.placement.maxPricePerHour", "1.00", "2.00"),
+        ([H], {"placement": {"maxPricePerHour": "1"}}, "spec.placement.maxPricePerHour", "1", "2.00"),
         (
             [H],
             {"placement": {"accelerators": {"allow": ["L4"]}}},
@@ -238,7 +238,7 @@ def test_as_root_an_image_for_root_only_is_taken_and_said() -> None:
         ([H], {"nodes": 2}, "spec.nodes", 2, 1),
         ([H], {"gpusPerNode": 16}, "spec.gpusPerNode", 16, 8),
         ([H], {"resources": {"cpu": "200"}}, "spec.resources.cpu", "200", "128"),
-        ([H], {"resources": {"memory": "2Ti"}}, "spec.resources.memory", "2048Gi", "1024Gi"),
+        ([H], {"resources": {"memory": "2Ti"}}, "spec.resources.memory", "2Ti", "1024Gi"),
         ([A], {"requires": ["FP8OCP", "BF16"]}, "spec.requires", ["BF16", "FP8OCP"], ["BF16"]),
         ([A], {"framework": {"version": ">=3"}}, "spec.framework.version", ">=3", "==2.10.0"),
         ([A], {"images": {"cuda": {"image": "own:1"}}}, "spec.images", {"cuda": {"image": "own:1"}}, None),
@@ -331,6 +331,11 @@ def test_the_images_of_a_pool_are_counted_or_grouped_by_why_they_are_not_its_bes
     catalog = images(*rows)
     (offer,) = explain.offers(decide(demand(), fleet(H, catalog=catalog), catalog))
     assert (offer.best.runtime.name, [each.runtime.name for each in offer.alike]) == ("best", ["second"])
-    grouped = {str(finding.reason): [each.runtime.name for each in tried] for finding, tried in offer.refused}
-    assert grouped == {"ImageNeedsRoot": ["root"], "ArchUnsupported": ["old1", "old2"]}
+    grouped = {finding.message: [each.runtime.name for each in tried] for finding, tried in offer.refused}
+    # What one image has is never said of another.
+    assert grouped == {
+        "image works as root only; set securityContext.runAsUser to 0": ["root"],
+        "H100-SXM needs compute capability 9.0, image has 7.0": ["old1"],
+        "H100-SXM needs compute capability 9.0, image has 7.5": ["old2"],
+    }
     assert offer.images == len(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, MI300X, Object, decision, demand, fleet, gpupool, node, pod
+from builders import A100, ANY_IMAGES, L4, MI300X, Object, decision, demand, fleet, gpupool, node, pod
 
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision, Fix
@@ -173,3 +173,39 @@ def test_what_must_be_mended_is_said_with_its_fix() -> None:
         "requires: BF61 is no known feature; the nearest is BF16; with spec.requires [BF16] instead of [BF61] it would fit "
         "pool a100-80gb-ondemand"
     )
+
+
+@pytest.mark.parametrize(("wanted", "says"), [
+    ("37.26Gi", "needs 37.26Gi usable per GPU, L4 has 22.26Gi (short by 15Gi)"),
+    ("30G", "needs 27.94Gi usable per GPU, L4 has 22.26Gi (short by 5.68Gi)"),
+])  # fmt: skip
+def test_what_is_short_is_the_difference_of_what_is_shown(wanted: str, says: str) -> None:
+    assert told(node("a", L4, price="1"), gpuMemory=wanted)[0] == [says]
+
+
+def test_of_a_pool_that_a_shape_is_for_that_shape_is_told() -> None:
+    shapes = [{"accelerator": "MI300X", "gpusPerNode": 1}, {"accelerator": "L4", "nodes": 9, "gpusPerNode": 8}]
+    found = decision(node("a", L4, 4, price="1"), catalog=ANY_IMAGES, shapes=shapes)
+    first = found.candidates[0]
+    assert (first.gang.shape, first.reasons[0].reason) == ("9x8", Reason.POOL_TOO_SMALL)
+
+
+def test_an_amount_is_said_as_it_was_written() -> None:
+    found = decision(machine("a"), catalog=ANY_IMAGES, resources={"memory": "10Ti"})
+    fix = nearest_fix(found, fleet(machine("a")), ANY_IMAGES)
+    assert fix is not None
+    assert [(change.before, change.after) for change in fix.changes] == [("10Ti", "1000Gi")]
+
+
+def test_a_framework_that_no_image_has_is_left_out() -> None:
+    assert changes(machine("a"), framework={"name": "tensorflow"}) == [("spec.framework.name", None)]
+
+
+@pytest.mark.parametrize(("spec", "doubted"), [
+    ({}, True), ({"command": []}, True), ({"command": ["python"]}, False), ({"args": ["serve"]}, False),
+    ({"images": {"cuda": {"image": "own:1"}}}, False),
+])  # fmt: skip
+def test_a_job_without_a_command_is_doubted(spec: dict[str, Any], doubted: bool) -> None:
+    found = decision(machine("a"), catalog=ANY_IMAGES, **spec)
+    assert found.choice is not None
+    assert (Reason.NO_COMMAND in {doubt.reason for doubt in found.choice.candidate.doubts}) is doubted
