@@ -136,7 +136,7 @@ class _Sized:
             unsure = self._doubts[about] = (doubts, every, image_rules.count(every))
         candidate = Candidate(
             self._pool, image.choice, self._demand.gang, found[1], found[2], unsure[1],
-            self._price, self._coming, self._speed,
+            self._price, self._coming, self._speed, self._demand.scales(self._demand.gang),
         )  # fmt: skip
         return Trial(candidate, self._room, (unsure[2], image.rank))
 

@@ -39,11 +39,15 @@ class Candidate(NamedTuple):
     """Whether an autoscaler must add nodes first."""
     speed: Speed | None = None
     """How fast one of its devices is on the job's work, compared with a B200; None when nothing is known."""
+    scales: bool = True
+    """Whether the gang counts as so many times as fast; see `Demand.scales`."""
 
     @property
     def speed_of_job(self) -> int | None:
         """Millionths of a B200 that the whole gang is worth; None when no speed is known."""
-        return None if self.speed is None else self.speed.millionths * self.gang.gpus
+        if self.speed is None:
+            return None
+        return self.speed.millionths * (self.gang.gpus if self.scales or self.speed.measured else 1)
 
     @property
     def price_of_work(self) -> int | None:

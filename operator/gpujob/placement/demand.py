@@ -172,6 +172,14 @@ class Demand:
             return False
         return self.sized_by_model or model.method is Method.INFERENCE
 
+    def scales(self, gang: Gang) -> bool:
+        """Whether the gang counts as so many times as fast as one GPU.
+
+        Not where the job asked for no number of GPUs and it is only assumed that the program is sharded over several: one
+        that is not uses one of them, or fails.
+        """
+        return not (self.sized_by_model and self.spreads(gang))
+
     def only(self, gang: Gang) -> Demand:
         """The same demand for one gang alone."""
         return self if len(self.gangs) == 1 and self.gang is gang else self.but(gangs=(gang,))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding, Lack, Need, Size, counted, listed
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement.demand import Demand, Gang
+from gpujob.placement.demand import Demand
+from gpujob.placement.gang import Gang
 from gpujob.quantity import GI
 from gpujob.vocabulary import Reason
 
@@ -61,6 +62,11 @@ def sharding_assumed(demand: Demand) -> Iterator[Finding]:
     """The doubt that several GPUs hold the model only if the program shards it over them."""
     if demand.spreads(demand.gang):
         sentence = "the model is taken as sharded over {} (FSDP, or tensor parallel); say model.sharding if it is not"
+        if not demand.scales(demand.gang):
+            sentence = (
+                "the model is taken as sharded over {} (FSDP, or tensor parallel), and these as no faster than one; say in "
+                "model.sharding how it is"
+            )
         yield Finding(Reason.SHARDING_ASSUMED, sentence, (counted(demand.gang.gpus, "GPU"),))
 
 

@@ -37,6 +37,7 @@ class Wanted:
         "_pools",
         "_rules",
         "_rules_about",
+        "_scales",
         "asked",
         "catalog",
         "demand",
@@ -51,15 +52,20 @@ class Wanted:
         self.demand, self.gang, self.fleet, self.catalog, self.refusals = demand, demand.gang, fleet, catalog, refusals
         self.asked = Asked(demand, fleet, catalog, refusals)
         self._only, self._pools, self._least = only, demand.gang.pools, needed(demand)
+        self._scales = demand.scales(demand.gang)
         self._rules = [rule for rule in self.asked.rules if rule is not memory_too_small]
         self._rules_about: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
         self._allowed: dict[str, tuple[Finding | None, bool]] = {}
         self._known: dict[int, Place | None] = {}
 
+    def wish(self, standing: Standing, objective: Objective) -> tuple[int, ...]:
+        """The least that `ranking.wish` can be of the gang on a pool."""
+        return standing.wish(self.gang.gpus, objective, scales=self._scales)
+
     def places(self, objective: Objective, limit: tuple[int, ...] | None = None) -> Iterator[Place]:
         """The pools that are not refused for good, best first; those only that may be wished for more than a limit."""
         for each in self._asked_about(standings(self.demand, objective, self.fleet, self.catalog).ordered):
-            if limit is not None and each.wish(self.gang.gpus, objective) >= limit:
+            if limit is not None and self.wish(each, objective) >= limit:
                 if self.demand.trying is None:
                     return
                 continue
@@ -151,7 +157,7 @@ class Place:
 
     def wish(self, objective: Objective) -> tuple[int, ...]:
         """The least that `ranking.wish` can be of it."""
-        return self._standing.wish(self._wanted.gang.gpus, objective)
+        return self._wanted.wish(self._standing, objective)
 
     def floor(self, objective: Objective) -> Rank:
         """The least that its rank can be, and the ranks of those after it in their order: nodes that are there, no doubt

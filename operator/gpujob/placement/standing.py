@@ -1,7 +1,8 @@
 """What each pool is worth for a kind of work, whatever the job's size, and the pools in the order of an objective.
 
-Price and speed of a gang are those of a GPU times its GPUs, so that the order of the pools is the same for every gang. It
-follows from facts and is kept with the fleet: a decision looks at the pools from the best on, not at all of them.
+Price and speed of a gang are those of a GPU times its GPUs, so that the order of the pools is the same for every gang (but for
+those whose speed does not scale, see `Demand.scales`). It follows from facts and is kept with the fleet: a decision looks at
+the pools from the best on, not at all of them.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ class Standing:
     """Millionths of a B200."""
     doubts: int
     """Doubts about the pool that rank it lower."""
+    measured: bool = False
+    """Whether earlier runs of the job's profile measured the speed."""
 
     @property
     def without_speed(self) -> bool:
         """Whether nobody knows its value although it has a price."""
         return self.price is not None and not self.speed
 
-    def wish(self, gpus: int, objective: Objective) -> tuple[int, ...]:
-        """The least that `ranking.wish` can be of so many of its GPUs."""
-        price = None if self.price is None else self.price * gpus
-        return ranking.wish_of(price, None if self.speed is None else self.speed * gpus, objective)
+    def wish(self, gpus: int, objective: Objective, *, scales: bool) -> tuple[int, ...]:
+        """The least that `ranking.wish` can be of so many of its GPUs; `scales` as of a candidate."""
+        price, times = None if self.price is None else self.price * gpus, gpus if scales or self.measured else 1
+        return ranking.wish_of(price, None if self.speed is None else self.speed * times, objective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +58,26 @@ class Standings:
 
 def standings(demand: Demand, objective: Objective, fleet: Fleet, catalog: Catalog) -> Standings:
     """The pools for a demand of one gang, in the order of the least that their ranks can be."""
-    gang = demand.gang
+    gang, scales = demand.gang, demand.scales(demand.gang)
+    # Where price and speed are both those of a GPU times the GPUs, the order is the same for every gang.
+    gpus = 1 if scales else gang.gpus
 
     def work_out() -> Standings:
         ordered = sorted(
             _each(demand, fleet, catalog),
-            key=lambda each: (each.wish(1, objective), ranking.ties_of(fleet.pools[each.index], gang, each.doubts)),
+            key=lambda each: (
+                each.wish(gpus, objective, scales=scales),
+                ranking.ties_of(fleet.pools[each.index], gang, each.doubts),
+            ),
         )
         return Standings(ordered, [each for each in ordered if each.without_speed])
 
     # What earlier runs measured is the job's own, and told by shape.
-    found = work_out() if demand.learned is not None else _kept(fleet, (objective, demand.work), catalog, work_out)
+    found = (
+        work_out()
+        if demand.learned is not None
+        else _kept(fleet, (objective, demand.work, gpus, scales), catalog, work_out)
+    )
     if demand.trying is None:
         return found
     first = sorted(found.ordered, key=lambda each: ranking.is_late(demand, fleet.pools[each.index], gang))
@@ -77,7 +89,7 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
     for index, pool in enumerate(fleet.pools):
         speed, price = speed_of(demand, pool, catalog), pool.price
         worth = (price.per_gpu_hour if price else None, speed.millionths if speed else None)
-        found.append(Standing(pool.name, index, *worth, ranking.telling(pool.doubts)))
+        found.append(Standing(pool.name, index, *worth, ranking.telling(pool.doubts), bool(speed and speed.measured)))
     return found
 
 

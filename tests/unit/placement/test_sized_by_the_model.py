@@ -43,8 +43,28 @@ def test_that_it_must_be_sharded_is_said() -> None:
     found = decided(node("n", H100), model=SEVENTY)
     assert found.choice is not None
     assert [d.message for d in found.choice.candidate.doubts if d.reason is Reason.SHARDING_ASSUMED] == [
-        "the model is taken as sharded over 4 GPUs (FSDP, or tensor parallel); say model.sharding if it is not"
+        "the model is taken as sharded over 4 GPUs (FSDP, or tensor parallel), and these as no faster than one; say in "
+        "model.sharding how it is"
     ]
+
+
+def test_gpus_that_only_an_assumption_needs_bring_no_speed() -> None:
+    pools = [node("h", H100, price="6.88"), node("m", MI300X, price="6")]
+    model = {"name": "llama-3.1-8b", "precision": "FP8"}
+    found = decided(*pools, command=["python3"], model=model)
+    first, second = found.candidates[0], next(c for c in found.candidates if c.pool.accelerator_id == "H100-SXM")
+    assert (first.pool.accelerator_id, first.gang.shape, second.gang.shape) == ("MI300X", "1x1", "1x4")
+    assert (second.speed_of_job, second.scales) == (second.speed and second.speed.millionths, False)
+    # Once the job says that it is sharded, its four GPUs count as four.
+    said = decided(*pools, model={**model, "sharding": "FSDP"}).candidates[0]
+    assert (said.pool.accelerator_id, said.gang.shape) == ("H100-SXM", "1x4")
+    assert said.speed_of_job == 4 * (said.speed.millionths if said.speed else 0)
+
+
+def test_gpus_that_the_job_asks_for_count_all() -> None:
+    found = decided(node("n", H100), gpusPerNode=4, model=SEVENTY)
+    assert found.choice is not None
+    assert found.choice.candidate.scales
 
 
 def test_a_model_that_is_not_sharded_does_not_get_more_devices() -> None:
