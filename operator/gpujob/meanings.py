@@ -176,7 +176,7 @@ NodeDoubted: a node's network failed a test, or its device plugin is switched of
 MemTight: the model fits, and with what the allocator may reserve beyond it may not
     a larger GPU, or gpuMemory if it is known
 ShardingAssumed: the estimate takes the model as sharded over all GPUs of the job
-    say model.sharding if it is not
+    say in model.sharding how it is
 NoCommand: neither command nor args nor an image of one's own is given, so that the catalog image's own command runs
     write spec.command
 DriverUnknown: no label says which driver the nodes have, or of the image which it needs

@@ -12,6 +12,7 @@ from gpujob.fleet.arriving import Arriving
 from gpujob.placement.gang import Gang
 from gpujob.placement.learned import Learned
 from gpujob.placement.needs import ModelDemand, model_demand
+from gpujob.placement.written import amounts_written
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
 from gpujob.vocabulary import (
     Backend,
@@ -233,7 +234,7 @@ def demand_of(job: GPUJob) -> Demand:
         millicores=parse_millicores(resources.cpu) if resources and resources.cpu else None,
         memory=_bytes(resources.memory) if resources else None,
         storage=_bytes(resources.ephemeral_storage) if resources else None,
-        written=tuple(_written(spec)),
+        written=amounts_written(spec),
         own_command=bool(spec.command or spec.args or spec.images),
         shared_memory=_bytes(resources.shared_memory) if resources else None,
         wait_seconds=(placement and placement.wait_seconds) or 0,
@@ -252,15 +253,6 @@ def _claims(spec: GPUJobSpec) -> tuple[str, ...]:
     named = [each.persistent_volume_claim.claim_name for each in spec.volumes if each.persistent_volume_claim]
     code = spec.code and spec.code.persistent_volume_claim
     return tuple(sorted({*named, *([code.claim_name] if code else ())}))
-
-
-def _written(spec: GPUJobSpec) -> Iterator[tuple[str, str]]:
-    limit, resources = spec.placement and spec.placement.max_price_per_hour, spec.resources
-    amounts = {"gpu_memory": spec.gpu_memory, "max_price": limit}
-    if resources is not None:
-        amounts |= {"millicores": resources.cpu, "memory": resources.memory, "storage": resources.ephemeral_storage,
-                    "shared_memory": resources.shared_memory}  # fmt: skip
-    return ((name, str(amount)) for name, amount in amounts.items() if amount)
 
 
 def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:
