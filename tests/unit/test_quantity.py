@@ -18,6 +18,7 @@ from gpujob.quantity import (
     exact_dollars,
     format_bytes,
     format_dollars,
+    format_lack,
     format_millicores,
     format_parameters,
     parse_bytes,
@@ -226,3 +227,16 @@ def test_counts_and_hints_in_sentences() -> None:
 @given(value=st.text(max_size=20))
 def test_a_finding_words_whatever_it_was_given(value: str) -> None:
     assert Finding(Reason.DEVICE_UNKNOWN, "it is {}", (value,)).message == f"it is {value}"
+
+
+@pytest.mark.parametrize(
+    ("need", "has", "shown"),
+    [
+        (20 * GI, 5 * GI + 1, "15Gi"),
+        (GI + 1, GI // 2, "522.24Mi"),
+        (3 * MI + 1, 2 * MI, "1.01Mi"),
+        (GI, GI // 2, "512Mi"),
+    ],
+)
+def test_what_lacks_is_the_difference_of_what_is_shown(need: int, has: int, shown: str) -> None:
+    assert format_lack(need, has) == shown

@@ -259,7 +259,7 @@ accelerators: [{id: MI430X, name: AMD Instinct MI430X, architecture: gfx1251, de
         (
             "prices: [{cloud: c, region: r, perGPUHour: {X: cheap}}]",
             "prices of c r: the price of X is wrong: 'cheap' is not a price in US dollars between 0 and 100000; "
-            "write a decimal such as 2.10",
+            'write a decimal in quotes, such as "2.10"',
         ),
         (
             "instanceTypes: [{cloud: c, accelerator: X, devices: {m: 0}}]",
