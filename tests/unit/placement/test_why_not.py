@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import ANY_IMAGES, H100, MI300X, Object, decision, demand, fleet, node
+from builders import ANY_IMAGES, H100, MI210, MI300X, Object, decision, demand, fleet, node
 
 from gpujob.errors import BadInput
 from gpujob.placement.decide import decide
@@ -62,3 +62,12 @@ def test_a_pool_that_is_too_small_says_what_would_fit() -> None:
 def test_a_pool_that_is_not_there() -> None:
     with pytest.raises(BadInput, match="there is no pool b200; known pools are h100-sxm-ondemand and mi300x-ondemand"):
         answer("b200", CHEAP, DEAR)
+
+
+def test_a_pool_without_a_price_is_told_which_would_win_and_where_to_write_it() -> None:
+    known = fleet(node("h", H100, price="3"), node("m", MI210))
+    found = decide(demand(command=["x"], placement={"objective": "Cost"}), known, ANY_IMAGES)
+    assert why_not(found, "mi210-ondemand", known, ANY_IMAGES).change == (
+        "it fits too, and would win over h100-sxm-ondemand at $3.00 a GPU-hour or less, but no price of it is known; give it "
+        "one in a GPUPool (spec.price)"
+    )
