@@ -300,7 +300,7 @@ def test_what_is_free_is_counted_apart_from_what_can_be_added() -> None:
     taken = [pod("p", "a", {"amd.com/gpu": 4}), pod("q", "b", {"amd.com/gpu": 4})]
     found = decided(pool, *nodes, *taken, nodes=3, gpusPerNode=8)
     assert [reason.message for reason in found.candidates[0].reasons] == [
-        "needs 8 free GPUs on each of 3 nodes, 8 of 16 are free, 1 node with 8 GPUs can be added; room on 1 of 3 nodes"
+        "needs 8 free GPUs on each of 3 nodes, 8 of 16 are free, 1 node with 8 GPUs can be added; 1 node has room"
     ]
 
 
