@@ -57,7 +57,7 @@ def assert_no_more(less: Workload, more: Workload) -> None:
 def test_components_add_up_and_the_ends_are_in_order(work: Workload) -> None:
     found = estimate(work)
     assert found.components.total == found.expected
-    assert found.low <= found.expected < found.high
+    assert 0 <= found.low <= found.expected < found.high
     parts = zip(found.components.named(), found.most.named(), strict=True)
     assert all(0 <= amount <= most for (_, amount), (_, most) in parts)
 

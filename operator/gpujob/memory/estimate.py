@@ -45,9 +45,15 @@ def estimate(work: Workload) -> Estimate:
     peak = moments[totals.index(expected)]
     least = max(total - _unchunked(work, moment) for moment, total in zip(moments, totals, strict=True))
     least -= _scales(work)
-    doubt = expected * WIDER[0] // WIDER[1] if work.inferred else 0
-    high = max(expected + reserve.contexts(work), _held(work, moments)) + doubt
-    return Estimate(min(least, expected) - doubt, expected, high, peak, moments)
+    low = min(least, expected)
+    high = max(expected + reserve.contexts(work), _held(work, moments))
+    # Each end by a share of its own: without all logits at once `low` may be a small part of `expected`.
+    return Estimate(low - _doubt(work, low), expected, high + _doubt(work, expected), peak, moments)
+
+
+def _doubt(work: Workload, amount: int) -> int:
+    """Bytes that an amount may be off where the shape is a usual one."""
+    return amount * WIDER[0] // WIDER[1] if work.inferred else 0
 
 
 def _held(work: Workload, moments: tuple[Components, ...]) -> int:
