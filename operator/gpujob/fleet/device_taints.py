@@ -50,9 +50,10 @@ def taint_of(device: Table) -> str:
 def keeping_away(taints: Iterable[Table]) -> str:
     """The first of some taints that keeps pods away, as people write it: key=value:effect."""
     for each in taints:
-        if each.get("effect") in KEEPING_AWAY:
+        effect = each.get("effect")
+        if isinstance(effect, str) and effect in KEEPING_AWAY:
             value = f"={_word(each['value'])}" if each.get("value") else ""
-            return f"{_word(each.get('key'))}{value}:{each['effect']}"
+            return f"{_word(each.get('key'))}{value}:{effect}"
     return ""
 
 

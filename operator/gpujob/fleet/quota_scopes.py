@@ -18,6 +18,9 @@ ACROSS_NAMESPACES: Final = "CrossNamespacePodAffinity"
 OF_EACH_POD: Final = {"NotTerminating": True, "NotBestEffort": True, "Terminating": False, "BestEffort": False}
 """Scopes whose answer is the same for each pod of a job: it has no deadline of its own and asks for resources."""
 
+LONGEST: Final = 253
+"""Letters of a word that are read: names of PriorityClasses have as many."""
+
 NOT_OF_PODS: Final = frozenset({"VolumeAttributesClass"})
 """Scopes of other kinds of objects."""
 
@@ -84,4 +87,4 @@ def _scope(term: Any) -> Scope:
 
 
 def _word(value: Any) -> str:
-    return one_line(str(value)[:63])
+    return one_line(str(value)[:LONGEST])

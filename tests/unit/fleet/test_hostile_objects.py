@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from builders import H100, fleet, node, pod
+from builders import (
+    ANY_IMAGES,
+    H100,
+    Object,
+    device_class,
+    fleet,
+    gpupool,
+    node,
+    pod,
+    resource_claim,
+    resource_slice,
+    runtime_class,
+    taint_rule,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.fleet.cluster_file import read_cluster
+from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.manifests import read_node, read_pod
 from gpujob.fleet.objects import Resources, vendor_of
 from gpujob.vocabulary import Reason, Vendor
@@ -261,3 +275,60 @@ def test_what_a_pod_takes_is_what_the_scheduler_counts(spec: dict[str, Any], mil
 )
 def test_terminal_pods(phase: Any, terminal: bool) -> None:
     assert read_pod(pod("p", "n", phase=phase)).terminal is terminal
+
+
+def _plain(kind: str, api: str = "v1", namespace: str = "", **parts: Any) -> Object:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": "o", "namespace": namespace}, **parts}
+
+
+IN_ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z"]}
+DEVICE = {
+    "name": "gpu-0",
+    "memory": "80Gi",
+    "type": "gpu",
+    "productName": "NVIDIA H100 80GB HBM3",
+    "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
+    "consumesCounters": [{"counterSet": "s", "counters": {"m": {"value": "1"}}}],
+}
+CLUSTER = [
+    node("a", H100, labels={"pool": "x"}, taints=["a=b:NoSchedule"], price="2.5"),
+    node("c", labels={}),
+    pod("p", "a", {"nvidia.com/gpu": 1}, cpu="1", memory="1Gi"),
+    resource_slice("c", "gpu.nvidia.com", DEVICE),
+    resource_claim("k", "gpu.nvidia.com", "c", "gpu-0", pod_uid="uid-of-p"),
+    device_class("gpu.nvidia.com", "device.driver == 'gpu.nvidia.com'"),
+    taint_rule("t", driver="gpu.nvidia.com", pool="c"),
+    gpupool("x", {"pool": "x"}, tolerations=[{"key": "a", "value": "b", "effect": "NoSchedule"}], fabric={}),
+    runtime_class("nvidia", "nvidia"),
+    _plain("Namespace"),
+    _plain("PriorityClass", "scheduling.k8s.io/v1", value=5, globalDefault=False),
+    _plain(
+        "ResourceQuota",
+        namespace="team",
+        spec={"scopes": ["NotTerminating"], "scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass"}]}},
+        status={"hard": {"pods": "1"}, "used": {"pods": "1"}},
+    ),
+    _plain("PersistentVolumeClaim", namespace="team", spec={"accessModes": ["ReadWriteOnce"], "volumeName": "o"}),
+    _plain(
+        "PersistentVolume",
+        spec={"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [IN_ZONE]}]}}},
+    ),
+]
+
+
+def _with(there: Any, junk: Any) -> Iterator[Any]:
+    """A value with one member after the other, at any depth, written as junk."""
+    if isinstance(there, (dict, list)):
+        for key, value in list(there.items() if isinstance(there, dict) else enumerate(there)):
+            for other in (junk, *_with(value, junk)):
+                changed = there.copy()
+                changed[key] = other
+                yield changed
+
+
+@pytest.mark.parametrize("junk", [[], {}, 1.5], ids=repr)
+@pytest.mark.parametrize("index", range(len(CLUSTER)), ids=lambda index: str(CLUSTER[index]["kind"]))
+def test_one_malformed_member_never_stops_the_reading(index: int, junk: Any) -> None:
+    rest = [*CLUSTER[:index], *CLUSTER[index + 1 :]]
+    for changed in _with(CLUSTER[index], junk):
+        fleet_of(read_cluster([*rest, changed]), ANY_IMAGES)

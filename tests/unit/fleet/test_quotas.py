@@ -101,6 +101,13 @@ def test_which_pods_of_jobs_a_quota_counts(spec: dict[str, Any], without_class: 
     assert (read.counts(PodTraits()), read.counts(PodTraits("high"))) == (without_class, high)
 
 
+@pytest.mark.parametrize("length", [63, 64, 253])
+def test_a_scope_names_classes_as_long_as_they_can_be(length: int) -> None:
+    name = length * "x"
+    read = read_quota(quota(hard={"pods": "0"}, **term("PriorityClass", "In", name)))
+    assert (read.counts(PodTraits(name)), read.counts(PodTraits(name[:-1]))) == (True, False)
+
+
 def test_pods_that_avoid_those_of_other_namespaces_are_counted_by_the_scope_for_it() -> None:
     read = read_quota(quota(hard={"pods": "0"}, scopes=["CrossNamespacePodAffinity"]))
     assert read.counts(PodTraits(across_namespaces=True)) is True
