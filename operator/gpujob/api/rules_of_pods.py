@@ -36,6 +36,11 @@ def _left_to_the_plugin(value: EnvironmentVariable) -> bool:
     return value.name.upper() not in DEVICE_LISTS
 
 
+def _no_device_list(value: EnvironmentFrom) -> bool:
+    prefix = (value.prefix or "").upper()
+    return not prefix or not any(name.startswith(prefix) for name in DEVICE_LISTS)
+
+
 def _not_all(value: EnvironmentVariable) -> bool:
     return value.name.upper() != "ROCR_VISIBLE_DEVICES" or value.value not in ("all", "All", "ALL")
 
@@ -67,6 +72,12 @@ RULES: Final[tuple[Rule, ...]] = (
         EnvironmentVariable, "name", "NVIDIA_VISIBLE_DEVICES and AMD_VISIBLE_DEVICES are set by the device plugin, which gives the "
         "job its GPUs; remove the variable (CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES choose among them)",
         "!(self.name.upperAscii() in ['" + "', '".join(DEVICE_LISTS) + "'])", _left_to_the_plugin,
+    ),
+    Rule(
+        EnvironmentFrom, "prefix", "with this prefix a key could be NVIDIA_VISIBLE_DEVICES or AMD_VISIBLE_DEVICES, which are set by "
+        "the device plugin; use another prefix",
+        "!has(self.prefix) || self.prefix == '' || "
+        + " && ".join(f"!'{name}'.startsWith(self.prefix.upperAscii())" for name in DEVICE_LISTS), _no_device_list,
     ),
     Rule(
         EnvironmentVariable, "value", "ROCR_VISIBLE_DEVICES takes numbers, all is none of them: "
