@@ -7,18 +7,44 @@ plain, and lets out no exception but those of the shadowed sitecustomize, which 
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, TypeVar
+
+    T = TypeVar("T")
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _with_own_library(work: "Callable[[], T]") -> "T":
+    """Calls `work` with Python's own library as the path, so that no folder of the user's hides a module of it.
+
+    No other thread runs yet that could miss the rest of the path.
+    """
+    path, home = sys.path[:], os.path.dirname(os.__file__)
+    archive = "python%d%d.zip" % sys.version_info[:2]  # noqa: UP031
+    own = [entry for entry in path if entry == home or os.path.basename(entry) in ("lib-dynload", archive)]
+    sys.path[:] = own if home in own else [home] + own  # noqa: RUF005
+    try:
+        return work()
+    finally:
+        sys.path[:] = path
+
+
+def _image_path() -> str:
+    """The image's own PYTHONPATH, as the preflight noted it."""
+    folder = os.environ.get("GPUJOB_RUN_FOLDER", "/run/gpujob")
+    with open(os.path.join(folder, "image.json")) as file:
+        import json
+
+        return str(json.load(file).get("PYTHONPATH") or "")
 
 
 def _give_back_image_path() -> None:
     """Puts the folders of the image's own PYTHONPATH, which the pod's variable hides, behind those of the pod's."""
-    import json
-
-    folder = os.environ.get("GPUJOB_RUN_FOLDER", "/run/gpujob")
-    with open(os.path.join(folder, "image.json")) as file:
-        told = json.load(file).get("PYTHONPATH") or ""
+    told = _with_own_library(_image_path)
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    missing = [entry for entry in str(told).split(os.pathsep) if entry and entry not in named]
+    missing = [entry for entry in told.split(os.pathsep) if entry and entry not in named]
     if not missing:
         return
     place = 1 + max([i for i, entry in enumerate(sys.path) if entry in named] or [-1])
@@ -38,8 +64,10 @@ def _start_reporter() -> None:
         module = module_from_spec(spec)
         sys.modules["gpujob_runner"] = module
         spec.loader.exec_module(module)
+    from gpujob_runner.report.own_imports import import_from
     from gpujob_runner.report.watch import arm
 
+    import_from(list(sys.path))
     arm(without_optimizer=os.environ.get("GPUJOB_REPORT_OPTIMIZER", "").lower() == "off")
 
 
@@ -58,7 +86,7 @@ def _run_shadowed() -> None:
 
 if os.environ.get("GPUJOB_REPORT_PORT") and sys.version_info >= (3, 9):
     try:  # noqa: SIM105
-        _start_reporter()
+        _with_own_library(_start_reporter)
     except Exception:
         pass
 if sys.version_info >= (3, 4):  # noqa: UP036

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpujob_runner.report import guard, process
 from gpujob_runner.report.mailbox import Mailbox
-from gpujob_runner.report.trainer import number_in
+from gpujob_runner.report.settings import number_in
 
 SECONDS_BETWEEN_LOSSES = 1.0
 

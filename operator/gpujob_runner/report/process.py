@@ -15,8 +15,9 @@ from typing import Any
 from gpujob_runner.report import guard, settings, torch_state
 from gpujob_runner.report.batches import Ledger
 from gpujob_runner.report.exposition import exposed
+from gpujob_runner.report.listener import Listener
 from gpujob_runner.report.rank import Rank
-from gpujob_runner.report.server import Server
+from gpujob_runner.report.server import metrics_server
 from gpujob_runner.report.shared import Shared
 
 __all__ = ["Process", "begin", "current", "ledger", "rank"]
@@ -43,7 +44,7 @@ class Process:
         _, self.rank.world_size = torch_state.place_in_job()
         self.devices = torch_state.Devices()
         self.shared = Shared(asked.folder)
-        self.server: Server | None = None
+        self.server: Listener | None = None
         self._memory: dict[int, dict[str, float]] = {}
         self._last_try = float("-inf")
         self._told_taken = False
@@ -126,7 +127,7 @@ class Process:
             return
         self._last_try = clock
         try:
-            self.server = Server(self.settings.address, self.settings.port, self.page)
+            self.server = metrics_server(self.settings.address, self.settings.port, self.page)
         except OSError as error:
             if not self._told_taken:
                 self._told_taken = True

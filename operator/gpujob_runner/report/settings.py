@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PORT = "GPUJOB_REPORT_PORT"
 
@@ -35,6 +35,15 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings | None:
         job_uid=environment.get("GPUJOB_JOB_UID", ""),
         attempt=environment.get("GPUJOB_ATTEMPT", ""),
     )
+
+
+def number_in(value: Any, any_number: bool = False) -> float | None:
+    """A number, also from text; not finite ones only if `any_number`."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if any_number or abs(number) < 1e300 else None
 
 
 def whole(text: str | None) -> int | None:

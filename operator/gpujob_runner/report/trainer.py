@@ -9,27 +9,25 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hmac
 import json
 import os
-import secrets
 import tempfile
-import threading
 import time
+from _operator import _compare_digest
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, Callable
 
 from gpujob_runner.report import guard, process
-from gpujob_runner.report.server import QuietHandler, QuietServer
+from gpujob_runner.report.listener import Answer, Listener, Request
+from gpujob_runner.report.settings import number_in
 
 URL = "KUBEFLOW_TRAINER_SERVER_URL"
 TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 NOBODY_YET = "http://127.0.0.1:9/"
 """Stands in the environment until a Trainer is built, so that the callback counts as available."""
 OURS = "GPUJOB_TRAINER_TOKEN"
-LARGEST_POST = 64 * 1024
 
-_listening: QuietServer | None = None
+_listening: Listener | None = None
 
 
 def watch_trainer(module: Any, environment: MutableMapping[str, str] = os.environ) -> None:
@@ -60,13 +58,13 @@ def listen(environment: MutableMapping[str, str] = os.environ) -> None:
     global _listening
     if _listening is not None:
         return
-    secret = secrets.token_hex(16)
+    secret = os.urandom(16).hex()
     path = _token_file(secret)
-    server = QuietServer(("127.0.0.1", 0), _handler(secret))
-    environment[URL] = f"http://127.0.0.1:{server.server_address[1]}/"
+    server = Listener("127.0.0.1", 0, ("POST",), _answer(secret), "gpujob-trainer")
+    environment[URL] = f"http://127.0.0.1:{server.port}/"
     environment[TOKEN] = environment[OURS] = path
     _past_proxies(environment)
-    threading.Thread(target=server.answer_until_ended, name="gpujob-trainer", daemon=True).start()
+    server.start()
     _listening = server
 
 
@@ -96,24 +94,20 @@ def _past_proxies(environment: MutableMapping[str, str]) -> None:
         environment[name] = f"{exceptions},127.0.0.1" if exceptions else "127.0.0.1"
 
 
-def _handler(secret: str) -> Any:
-    class Handler(QuietHandler):
-        def do_POST(self) -> None:  # noqa: N802
-            if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), f"Bearer {secret}".encode()):
-                self.answer(401, "")
-                return
-            length = self.headers.get("Content-Length", "")
-            if not length.isdigit() or int(length) > LARGEST_POST:
-                self.answer(413, "")
-                return
-            try:
-                told = json.loads(self.rfile.read(int(length)))
-                take(process.rank or process.begin().rank, told["trainerStatus"], time.time())
-            except Exception as error:
-                guard.failed("trainer", error)
-            self.answer(200, "")
+def _answer(secret: str) -> Callable[[Request], Answer]:
+    right = f"Bearer {secret}".encode()
 
-    return Handler
+    def answer(request: Request) -> Answer:
+        if not _compare_digest(request.headers.get("authorization", "").encode(), right):
+            return Answer(401)
+        try:
+            told = json.loads(request.body)
+            take(process.rank or process.begin().rank, told["trainerStatus"], time.time())
+        except Exception as error:
+            guard.failed("trainer", error)
+        return Answer(200)
+
+    return answer
 
 
 def take(rank: Any, status: Any, now: float) -> None:
@@ -128,21 +122,12 @@ def take(rank: Any, status: Any, now: float) -> None:
             rank.name_metric(metric.get("name"), value)
 
 
-def number_in(value: Any, any_number: bool = False) -> float | None:
-    """A number, also from text; not finite ones only if `any_number`."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if any_number or abs(number) < 1e300 else None
-
-
 def forget() -> None:
     """In a forked child: closes the parent's port."""
     global _listening
     inherited, _listening = _listening, None
     if inherited is not None:
-        inherited.socket.close()
+        inherited.close_inherited()
 
 
 if hasattr(os, "register_at_fork"):

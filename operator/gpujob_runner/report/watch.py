@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any, Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 WATCHED: dict[str, str] = {
     "torch.optim.optimizer": "torch_hooks.watch_optimizers",

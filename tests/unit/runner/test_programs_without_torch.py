@@ -66,7 +66,10 @@ def test_a_program_without_torch_starts_nothing(tmp_path: Path) -> None:
         ],
         tmp_path,
     )
-    assert done.stdout == "['gpujob_runner', 'gpujob_runner.report', 'gpujob_runner.report.watch'] 1\n"
+    assert (
+        done.stdout
+        == "['gpujob_runner', 'gpujob_runner.report', 'gpujob_runner.report.own_imports', 'gpujob_runner.report.watch'] 1\n"
+    )
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import re
-import socket
 import sys
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpujob_runner.report import server, torch_state
+from gpujob_runner.report import torch_state
 from gpujob_runner.report.exposition import METRICS, POD_METRICS, exposed
 from gpujob_runner.report.rank import Rank
 from gpujob_runner.report.settings import Settings
@@ -113,43 +110,6 @@ def test_of_two_processes_of_one_rank_the_one_that_stepped_last_is_told() -> Non
     )
     assert samples(page)[("gpujob_steps_total", (("rank", "0"),))] == 1
     assert samples(page)[("gpujob_ranks_reporting", ())] == 1
-
-
-def test_a_server_without_file_descriptors_waits_instead_of_trying_all_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    waited, tries = threading.Event(), list[float]()
-    http = server.QuietServer(("127.0.0.1", 0), server.QuietHandler)
-    over = http._over
-
-    class Over(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            tries.append(timeout or 0.0)
-            waited.set()
-            return over.wait(10.0)
-
-    http._over = Over()
-    monkeypatch.setattr(http.socket.__class__, "accept", lambda self: (_ for _ in ()).throw(OSError(errno.EMFILE, "")))
-    with socket.create_connection(http.server_address):
-        answering = threading.Thread(target=http.answer_until_ended, daemon=True)
-        answering.start()
-        assert waited.wait(10.0)
-        http.end()
-        over.set()
-        answering.join(10.0)
-    http.server_close()
-    assert not answering.is_alive()
-    assert tries == [server.SECONDS_AFTER_A_FAILURE]
-
-
-def test_a_server_that_waits_for_requests_ends_at_once() -> None:
-    http = server.QuietServer(("127.0.0.1", 0), server.QuietHandler)
-    answering = threading.Thread(target=http.answer_until_ended, daemon=True)
-    answering.start()
-    http.end()
-    answering.join(10.0)
-    http.server_close()
-    assert not answering.is_alive()
 
 
 def test_memory_is_that_of_torchs_allocator_and_its_peak_outlives_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
