@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 
 from builders import ANY_IMAGES, Object, demand
@@ -12,11 +14,13 @@ from hypothesis import strategies as st
 from worlds import clusters, specs
 
 from gpujob.fleet.cluster_file import fleet_of, read_cluster
+from gpujob.fleet.pool_node import PoolNode
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate
 from gpujob.placement.demand import Demand
 from gpujob.placement.node_rules import refusals
+from gpujob.placement.shares import node_needs
 from gpujob.schedule.queue import Placing, Waiting, place_all
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
@@ -94,8 +98,18 @@ def _pool(fleet: Fleet, candidate: Candidate) -> Pool:
     return pool
 
 
+def _has_room_when_emptied(wish: Demand, node: PoolNode) -> bool:
+    """Whether a pod fits once all pods with GPUs are gone."""
+    emptied = replace(node, free=node.healthy, left=node.share_base)
+    return node.healthy >= wish.gpus_per_node and node.share_base.covers(node_needs(wish, emptied))
+
+
 def _lacking(wish: Demand, pool: Pool) -> Iterable[int]:
-    ready = [node for node in pool.nodes if node.unready is None and not refusals(wish, pool, node, None)]
+    ready = [
+        node
+        for node in pool.nodes
+        if node.unready is None and not refusals(wish, pool, node, None) and _has_room_when_emptied(wish, node)
+    ]
     for nodes in combinations(ready, wish.nodes):
         yield sum(max(0, wish.gpus_per_node - max(0, node.free)) for node in nodes)
 
@@ -147,3 +161,31 @@ def test_who_would_have_room_but_for_higher_jobs_is_told_so(objects: list[Object
         assert behind or Reason.QUEUED_BEHIND not in reasons
         if each.verdict is Verdict.WAITING and alone.verdict is Verdict.PLACED and not each.job.demand.wait_seconds:
             assert Reason.QUEUED_BEHIND in reasons
+
+
+@given(objects=worlds, queue=queues(), most=st.integers(0, 24))
+def test_what_is_held_for_a_namespace_is_never_more_than_its_quota(
+    objects: list[Object], queue: list[Waiting], most: int
+) -> None:
+    """Several GPUs of one card under two names are counted as each name counts them."""
+    hard = dict.fromkeys(("requests.nvidia.com/gpu", "requests.amd.com/gpu"), f"{most}")
+    quota: Object = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "team"},
+        "status": {"hard": hard, "used": dict.fromkeys(hard, "0")},
+    }
+    fleet = fleet_from([*objects, quota])
+    last = Waiting("last", "9", demand(gpusPerNode=1, priorityClassName="low"), namespace="other", name="last")
+    higher = [job for job in queue if value(job) > VALUES["low"]]
+    seen = placed([*higher, last], fleet)["last"].answer.fleet
+    held = Counter(
+        (ahead.job, ahead.taking.resource, ahead.taking.on)
+        for pool in seen.pools
+        for ahead in pool.ahead
+        if ahead.waits
+    )
+    taken = Counter[str]()
+    for _, resource, on in held:
+        taken[resource] += sum(gpus for _, gpus in on)
+    assert all(taken[name.removeprefix("requests.")] <= most for name in hard)

@@ -11,6 +11,11 @@ from gpujob.untrusted import table, whole_number
 HIGHEST: Final = 2_000_001_000
 """The value of system-node-critical, the highest that Kubernetes knows."""
 
+OF_THE_SYSTEM: Final = "system-"
+"""How names of the classes begin that Kubernetes keeps for itself: only system-node-critical and system-cluster-critical
+have such names (k8s.io/kubernetes pkg/apis/scheduling/validation)."""
+SYSTEM_NAMESPACE: Final = "kube-system"
+
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:
@@ -47,3 +52,9 @@ def priority_of(name: str | None, known: Priorities) -> int:
     """The value of a class, of the cluster's default where a job names none; 0 where there is neither."""
     held = known.get(class_of(name, known))
     return held.value if held else 0
+
+
+def holds_devices(name: str | None, namespace: str) -> bool:
+    """Whether devices are held for jobs of a class: not for those that write one of Kubernetes' own outside its namespace,
+    which anybody may do."""
+    return namespace == SYSTEM_NAMESPACE or not (name or "").startswith(OF_THE_SYSTEM)

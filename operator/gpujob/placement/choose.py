@@ -53,7 +53,7 @@ def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Hold, ...
     """What is held for a demand that `choose` lets wait: of the places where only devices are in its way the one that lacks
     the fewest, by the objective of equal ones.
 
-    One that has room and waits for something better keeps both: the room, and the better place.
+    One that has room and waits for something better keeps both: the room first, and the better place.
     """
     demand = estimated(demand, fleet, catalog)
     asked = _asked(demand, fleet, catalog)
@@ -62,7 +62,7 @@ def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Hold, ...
     if best is None:
         places = [place for wanted in asked for place in wanted.places(objective)]
         return _nearest(places, objective)
-    return (*_nearest(_better_that_are_busy(best, asked, objective), objective), *holds_of_room(best))
+    return (*holds_of_room(best), *_nearest(_better_that_are_busy(best, asked, objective), objective))
 
 
 def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Hold, ...]:

@@ -1,13 +1,14 @@
 """What is held for a job that waits: on the nodes that lack the fewest devices for it, those that are free there already.
 
 It is never more than the job will use. While lower jobs leave these devices alone, what it lacks can only become less.
+Nodes where it would have no room even if all pods with GPUs were gone are not waited for.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.finding import Finding
@@ -47,11 +48,14 @@ def holds_nothing(reasons: Iterable[Finding]) -> bool:
 
 
 def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Hold | None:
-    """The ready nodes of a pool that lack the fewest devices for the whole gang; None where too few are ready."""
+    """The ready nodes of a pool that lack the fewest devices for the whole gang; None where devices that become free do not
+    make room on enough of them."""
     able, scattered = all_able(demand, pool, image_size), not in_one_place(demand, pool)
     places: dict[str, list[PoolNode]] = defaultdict(list)
     for node in pool.stock.emptiest():
-        if not node.name or (not able and refusals(demand, pool, node, image_size)):
+        if not node.name or not _has_room_without_gpu_pods(demand, node):
+            continue
+        if not able and refusals(demand, pool, node, image_size):
             continue
         chosen = places["" if scattered else place_of(node)]
         if len(chosen) < demand.nodes:
@@ -69,6 +73,12 @@ def holds_of_room(trial: Trial) -> tuple[Hold, ...]:
         return ()
     on = tuple((node.name, gang.gpus_per_node) for node in nodes)
     return (Hold(trial.candidate.pool, gang.nodes, gang.gpus_per_node, on, trial.room.needs, 0),)
+
+
+def _has_room_without_gpu_pods(demand: Demand, node: PoolNode) -> bool:
+    """Whether a pod fits beside the pods without GPUs: nobody knows of those that they ever end, and no device helps."""
+    emptied = replace(node, free=node.healthy, left=node.share_base)
+    return node.healthy >= demand.gpus_per_node and emptied.left.covers(node_needs(demand, emptied))
 
 
 def _hold(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> Hold:

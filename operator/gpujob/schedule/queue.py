@@ -16,7 +16,7 @@ from itertools import groupby
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.ahead import Ahead, Taking
 from gpujob.fleet.pools import Fleet
-from gpujob.fleet.priorities import priority_of
+from gpujob.fleet.priorities import holds_devices, priority_of
 from gpujob.placement.choose import choose, waits_for
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Choice, Decision
@@ -25,6 +25,7 @@ from gpujob.placement.fixes import with_fix
 from gpujob.placement.holding import Hold
 from gpujob.placement.mounts import mounted
 from gpujob.placement.trying import place_of, with_one_more, with_trial
+from gpujob.schedule.charges import Charges
 from gpujob.vocabulary import Verdict
 
 
@@ -123,6 +124,7 @@ class _Desk:
         self._without_room: dict[Demand, Answer] = {}
         self._tried: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
         self._choosy = fleet.asks_namespaces
+        self._charges = Charges()
 
     def place(self, job: Waiting) -> Placing | None:
         """What becomes of the next job; None where nothing can be decided about it."""
@@ -161,12 +163,23 @@ class _Desk:
         real = [placing for placing in placings if not placing.job.plan_only]
         took = (_taken(placing, priority) for placing in real if placing.choice is not None)
         self._fleet = self._fleet.led_by([each for each in took if each is not None])
+        self._charges.begin(self._fleet.quotas)
         for placing in real:
-            if placing.verdict is Verdict.WAITING and placing.job.holds:
-                for hold in waits_for(placing.answer.demand, self._fleet, self._catalog):
-                    self._fleet = self._fleet.led_by([_held(placing.job, hold, priority)])
+            if placing.verdict is Verdict.WAITING and _may_hold(placing.job):
+                self._hold(placing, priority)
         # Who goes first is told by name in the same namespace alone.
         self._choosy = self._choosy or any(pool.ahead for pool in self._fleet.pools)
+
+    def _hold(self, placing: Placing, priority: int) -> None:
+        """Holds what a job waits for, as far as the quotas would let it and those held for before it have it."""
+        job, demand = placing.job, placing.answer.demand
+        for hold in waits_for(demand, self._charges.seen(self._fleet), self._catalog):
+            if self._charges.take(self._fleet, demand, hold):
+                self._fleet = self._fleet.led_by([_held(job, hold, priority)])
+
+
+def _may_hold(job: Waiting) -> bool:
+    return job.holds and holds_devices(job.demand.priority_class, job.namespace)
 
 
 def _taken(placing: Placing, priority: int) -> Ahead | None:

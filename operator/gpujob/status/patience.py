@@ -54,14 +54,23 @@ def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: da
 
 
 def hold_left(created: str, status: Mapping[str, Any], now: datetime, seconds: float) -> float:
-    """Of the seconds that devices are held for a waiting job those that are left, since it was created, resumed, or came
-    back into the queue; 0 when they are over."""
-    turned = (
-        c for c in tables(status, "conditions") if c.get("type") in (ConditionType.PLACED, ConditionType.SUSPENDED)
-    )
-    moments = [read_time(created), *(read_time(each.get("lastTransitionTime")) for each in turned)]
+    """Of the seconds that devices are held for a waiting job those that are left, since it was created or, after it was
+    placed, came back into the queue; 0 when they are over.
+
+    Whoever suspends and resumes a job gets no more of them: after that they count from its creation.
+    """
+    placed, suspended = _turned(status, ConditionType.PLACED), _turned(status, ConditionType.SUSPENDED)
+    moments = [read_time(created), placed if placed and not (suspended and suspended >= placed) else None]
     begun = max((moment for moment in moments if moment is not None), default=None)
     return 0.0 if begun is None else max(0.0, seconds - max(0.0, (now - begun).total_seconds()))
+
+
+def _turned(status: Mapping[str, Any], kind: ConditionType) -> datetime | None:
+    """When a condition became what it is."""
+    found = (
+        read_time(each.get("lastTransitionTime")) for each in tables(status, "conditions") if each.get("type") == kind
+    )
+    return max((moment for moment in found if moment is not None), default=None)
 
 
 def end_of_wait(begun: datetime, bare: Arriving | None, seconds: float) -> datetime:

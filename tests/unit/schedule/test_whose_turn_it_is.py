@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, node, pod
+from builders import A100, ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, node, pod
 
 from gpujob.fleet.pools import Fleet
 from gpujob.placement import explain
@@ -197,3 +197,83 @@ def test_a_gang_s_fabric_is_held_with_its_devices() -> None:
     found = placed(known, high(nodes=3, gpusPerNode=4), waiting("lo", nodes=2, gpusPerNode=2), waiting("one"))
     assert {uid: nodes_of(placing) for uid, placing in found.items()} == {"hi": (), "lo": (), "one": ("a",)}
     assert reasons(found["lo"]) == [Reason.QUEUED_BEHIND]
+
+
+def quota_of(namespace: str, **hard: str) -> Object:
+    figures = {name.replace("gpu", "requests.nvidia.com/gpu"): amount for name, amount in hard.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": namespace},
+        "status": {"hard": figures, "used": dict.fromkeys(figures, "0")},
+    }
+
+
+@pytest.mark.parametrize(
+    ("quota", "held"),
+    [
+        pytest.param({"gpu": "8"}, 1, id="one-gang"),
+        pytest.param({"gpu": "23"}, 2, id="two-gangs"),
+        pytest.param({"gpu": "32", "memory": "1500Gi"}, 1, id="memory-for-one"),
+        pytest.param({"gpu": "7"}, 0, id="never"),
+        pytest.param({"gpu": "99"}, 4, id="enough"),
+    ],
+)
+def test_no_more_is_held_than_the_namespace_s_quota_lets_it_take(quota: dict[str, str], held: int) -> None:
+    known = on(*(thing for name in "abcd" for thing in half_busy(name, 1)), quota_of("team", **quota))
+    many = [high(f"hi{number}", namespace="team", gpusPerNode=8) for number in range(4)]
+    others = [waiting(f"lo{number}", namespace="other", gpusPerNode=7) for number in range(4)]
+    found = placed(known, *many, *others)
+    assert sum(not nodes_of(found[job.uid]) for job in others) == held
+
+
+def test_what_was_held_against_a_quota_counts_for_lower_priorities_too_and_takes_none_of_it() -> None:
+    known = on(*half_busy("a", 1), *half_busy("b", 1), node("c", A100), quota_of("team", gpu="8"))
+    found = placed(
+        known,
+        high(namespace="team", gpusPerNode=8, placement={"accelerators": {"allow": ["H100-SXM"]}}),
+        waiting("mid", "middle", namespace="team", gpusPerNode=8, placement={"accelerators": {"allow": ["H100-SXM"]}}),
+        waiting("lo-own", namespace="team", gpusPerNode=8),
+        waiting("lo-z", namespace="other", gpusPerNode=7),
+    )
+    assert {uid: nodes_of(placing) for uid, placing in found.items()} == {
+        "hi": (), "mid": (), "lo-own": ("c",), "lo-z": ("a",),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("taken", "asked"),
+    [
+        ({"cpu": "2"}, {"cpu": 127}),
+        ({"memory": "20Gi"}, {"memory": "1020Gi"}),
+        ({"ephemeral-storage": "10Gi"}, {"ephemeralStorage": "999Gi"}),
+    ],
+)
+def test_nothing_is_held_where_pods_without_gpus_have_what_it_needs(taken: Object, asked: Object) -> None:
+    for helps in (False, True):
+        daemons = [pod(f"d-{name}", name, {"nvidia.com/gpu": 1} if helps else {}, **taken) for name in "ab"]
+        known = on(*half_busy("a", 1), *half_busy("b", 1), *daemons)
+        first = high(gpusPerNode=6, resources=asked)
+        found = placed(known, first, *(waiting(f"lo{number}", gpusPerNode=6) for number in range(2)))
+        assert nodes_of(found["hi"]) == ()
+        assert sum(nodes_of(found[f"lo{number}"]) == () for number in range(2)) == helps
+
+
+def test_of_a_gang_s_nodes_those_are_held_on_which_devices_help() -> None:
+    known = on(*half_busy("a", 1), *half_busy("b", 2), *half_busy("c", 3), pod("d", "a", memory="100Gi"))
+    found = placed(known, high(nodes=2, gpusPerNode=8, resources={"memory": "950Gi"}), waiting("lo", gpusPerNode=5))
+    assert nodes_of(found["lo"]) == ("a",)
+
+
+SYSTEM: Object = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "system-node-critical"},
+    "value": 2_000_001_000,
+}
+
+
+@pytest.mark.parametrize(("namespace", "on_it"), [("team", ("n",)), ("kube-system", ())])
+def test_a_class_of_the_system_holds_nothing_outside_its_namespace(namespace: str, on_it: tuple[str, ...]) -> None:
+    first = waiting("hi", "system-node-critical", namespace=namespace, gpusPerNode=8)
+    assert nodes_of(placed(on(*half_busy("n"), SYSTEM), first, waiting("lo", namespace="other"))["lo"]) == on_it

@@ -61,9 +61,21 @@ def condition(kind: str, since: object) -> dict[str, object]:
         ("2026-11-28T10:00:00Z", [], 0),
         ("2026-11-28T12:00:05Z", [], 4200),
         ("whenever", [], 0),
-        # It was placed until then, and came back; or it was resumed.
+        # It was placed until then, and came back.
         ("2026-11-01T00:00:00Z", [condition("Placed", "2026-11-28T11:50:00Z")], 3600),
-        ("2026-11-01T00:00:00Z", [condition("Suspended", "2026-11-28T11:50:00Z")], 3600),
+        (
+            "2026-11-01T00:00:00Z",
+            [condition("Placed", "2026-11-28T11:50:00Z"), condition("Suspended", "2026-11-28T11:49:59Z")],
+            3600,
+        ),
+        # It was suspended and resumed: it has what is left since it was created.
+        ("2026-11-01T00:00:00Z", [condition("Suspended", "2026-11-28T11:50:00Z")], 0),
+        ("2026-11-28T11:00:00Z", [condition("Suspended", "2026-11-28T11:50:00Z")], 600),
+        (
+            "2026-11-28T11:00:00Z",
+            [condition("Placed", "2026-11-28T11:50:00Z"), condition("Suspended", "2026-11-28T11:50:00Z")],
+            600,
+        ),
         ("2026-11-01T00:00:00Z", [condition("Failed", "2026-11-28T11:50:00Z")], 0),
         ("2026-11-28T11:00:00Z", [condition("Placed", 7), condition("Suspended", None), "no condition"], 600),
     ],
