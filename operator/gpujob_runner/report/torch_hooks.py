@@ -89,7 +89,7 @@ def _hook() -> Callable[[Any, Any, Any], None]:
             ledger.unseen = None
             rank.steps += 1
             rank.counted = counted + 1
-            samples, tokens = size(unseen[1])
+            samples, tokens = size(unseen[1], unseen[0])
             if tokens or rank.samples_from != "dataloader" or rank.tokens_from != "none":
                 rank.add((samples, tokens, waited), None, None)
             else:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pytest
 
 from gpujob_runner.report import batches, guard
 from gpujob_runner.report.batches import Ledger, size_of
+
+
+@pytest.fixture(autouse=True)
+def nothing_in_vain_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_in_vain", {})
 
 
 class Tensor:
@@ -23,6 +32,46 @@ class Graphs:
 
 class Encoding(dict[str, Any]):
     pass
+
+
+class Named(NamedTuple):
+    names: list[str]
+    images: Any
+
+
+@dataclasses.dataclass
+class Record:
+    name: str
+    images: Any
+
+
+class Endless(Mapping[str, Any]):
+    """A mapping whose keys never end; `reads` counts how often it is read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, itertools.count())
+
+    def __len__(self) -> int:
+        return 1
+
+    def __contains__(self, key: object) -> bool:
+        return key != "input_ids"
+
+    def __getitem__(self, key: str) -> Any:
+        self.reads += 1
+        return "text"
+
+
+class Keyed:
+    """Something with keys that is no mapping."""
+
+    def keys(self) -> Iterator[str]:
+        return map(str, itertools.count())
+
+    def __getitem__(self, key: str) -> Any:
+        return None
 
 
 @pytest.mark.parametrize(
@@ -47,6 +96,17 @@ class Encoding(dict[str, Any]):
         pytest.param(["a", "b"], (2, 0), id="texts"),
         pytest.param(Graphs(), (7, 0), id="graphs"),
         pytest.param(Tensor(), (1, 0), id="one number"),
+        pytest.param([{"input_ids": Tensor(5)}] * 1024, (1024, 5120), id="many samples with tokens"),
+        pytest.param([{"x": {"input_ids": Tensor(1, 5)}}] * 8, (8, 40), id="tokens deeper in samples"),
+        pytest.param([{"x": {"input_ids": Tensor(1, 5)}}] * 500, (500, 0), id="too many to be added up"),
+        pytest.param([{"input_ids": Tensor(5)}] * 1025, (1025, 0), id="more than are added up"),
+        pytest.param(Named(["a"] * 3, Tensor(3, 8)), (3, 0), id="a named tuple"),
+        pytest.param(Record("a", Tensor(3, 8)), (3, 0), id="a dataclass"),
+        pytest.param(Record("a", {"input_ids": Tensor(3, 8)}), (3, 24), id="tokens in a dataclass"),
+        pytest.param({str(n): "text" for n in range(40)} | {"x": Tensor(3)}, (3, 0), id="a wide mapping"),
+        pytest.param({str(n): "text" for n in range(400)} | {"x": Tensor(3)}, (0, 0), id="too wide a mapping"),
+        pytest.param([{"text": "x"}] * 1000, (1000, 0), id="many samples of text"),
+        pytest.param(Keyed(), (0, 0), id="keys of what is no mapping"),
         pytest.param([], (0, 0), id="nothing"),
         pytest.param(None, (0, 0), id="none"),
         pytest.param(object(), (0, 0), id="something else"),
@@ -55,7 +115,7 @@ class Encoding(dict[str, Any]):
 )
 def test_size(batch: Any, size: tuple[int, int]) -> None:
     assert size_of(batch) == size
-    assert batches._size(batch, 0) == size, "the short way for the commonest batches says something else"
+    assert batches.Look().size(batch, 0) == size, "the short way for the commonest batches says something else"
 
 
 def test_a_batch_that_holds_itself_ends() -> None:
@@ -156,3 +216,52 @@ def test_batches_that_cannot_be_looked_at_are_nothing_and_soon_left_alone(monkey
         ledger.unseen = (1, Broken(), 0.25)
         assert ledger.take() == (0, 0, 0.25)
     assert (Broken.looks, guard.failures) == (3, {"batches": 3})
+
+
+class Counted:
+    """A part of a batch that counts how often one is looked at."""
+
+    looks = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "shape":
+            Counted.looks += 1
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {n: {m: {k: [Counted()] for k in range(24)} for m in range(24)} for n in range(24)},
+        [{"a": Counted()} for _ in range(100_000)],
+        [[Counted()] * 100_000] * 2,
+        {n: Counted() for n in range(100_000)},
+        tuple({"a": Counted(), "b": {"c": Counted()}} for _ in range(100_000)),
+    ],
+    ids=["nested", "samples", "lists", "wide", "a tuple"],
+)
+def test_a_look_at_a_batch_has_an_end(batch: Any) -> None:
+    Counted.looks = 0
+    began = time.process_time()
+    size_of(batch)
+    assert time.process_time() - began < 0.05
+    assert Counted.looks <= batches.MOST_LOOKS
+
+
+def test_a_mapping_without_an_end_is_read_for_a_while() -> None:
+    endless = Endless()
+    assert size_of(endless) == (0, 0)
+    assert endless.reads <= batches.MOST_LOOKS
+
+
+def test_a_data_set_without_a_size_is_left_alone_and_looked_at_again_now_and_then() -> None:
+    Counted.looks = 0
+    for _ in range(batches.BATCHES_BETWEEN_LOOKS):
+        assert size_of(Counted(), 7) == (0, 0)
+    assert Counted.looks == batches.LOOKS_IN_VAIN
+    assert size_of({"x": Tensor(4)}, 8) == (4, 0), "another data set"
+    assert size_of({"x": Tensor(4)}, 7) == (4, 0), "the time to look again"
+    assert size_of({"x": Tensor(4)}, 7) == (4, 0)
+    for _ in range(batches.LOOKS_IN_VAIN - 1):
+        size_of(None, 7)
+    assert size_of({"x": Tensor(4)}, 7) == (4, 0), "batches without a size between others"
