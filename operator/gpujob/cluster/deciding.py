@@ -1,9 +1,13 @@
-"""The decision about all jobs that wait, on one snapshot of the fleet: placed ones are promised their devices."""
+"""The decision about all jobs that wait, on one snapshot of the fleet: placed ones are promised their devices.
+
+Words cost more than decisions, and anybody may write a job that costs many. So jobs that get a place start first, the
+others are told why after them, for a bounded time in each round, and everything else of the operator runs in between.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -28,7 +32,16 @@ IMPOSSIBLE_AFTER: Final = 300.0
 
 
 TOLD_AGAIN_AFTER: Final = 5.0
-"""Seconds after which a job that still waits is told anew why: with many waiting jobs words cost more than decisions."""
+"""Seconds after which a job that is where it was is told anew why: with many waiting jobs words cost more than decisions."""
+
+COSTLY: Final = 50.0
+"""How many times as long as its words took a job waits to be told anew: none takes more than a fiftieth of the time."""
+
+TELLING: Final = 1.0
+"""Seconds in which a round tells jobs why they have no place; the rest are told at the next decision."""
+
+SLICE: Final = 0.05
+"""Seconds after which others get their turn: the Lease, watches and writes cannot wait for a long queue."""
 
 
 class Deciding:
@@ -47,6 +60,8 @@ class Deciding:
         self._provision_seconds, self._hold_seconds = provision_seconds, hold_seconds
         self._arriving: tuple[Arriving, ...] = ()
         self._next_decision = 0.0
+        self._gave_way = 0.0
+        self._decided_on: tuple[object, ...] = ()
 
     def seconds_to_next(self) -> float | None:
         """Seconds until the queue may be decided again; None while there is no need."""
@@ -56,23 +71,24 @@ class Deciding:
         """Whether somebody waits and something has changed."""
         return bool(self._desk.queue) and self._stale() and self._desk.clock() >= self._next_decision
 
-    def decide(self) -> None:
+    async def decide(self) -> None:
         """Decides for the whole queue; each placed job is rendered, created and reported by a step of its own."""
-        began = self._desk.clock()
-        self._desk.decided_at = self._inputs()
+        began = self._gave_way = self._desk.clock()
+        self._decided_on = self._desk.decided_at = self._inputs()
         self._learning.decides()
         fleet = self._desk.book.fleet(p for promises in self._desk.promised.values() for p in promises)
+        without_place = []
         for job, placing in self._decisions(fleet):
-            with self._desk.alone(job):
-                if job.spec.get("suspend") is True:
-                    self._retelling.report(job, report.planned(job, placing.decision, self._desk.now()))
-                elif placing.choice is not None:
+            if placing.choice is None or _is_plan(job):
+                without_place.append((job, placing))
+            else:
+                with self._desk.alone(job):
                     decision = placing.decision
                     self._promise(job, decision)
                     self._steps.start(job, self._steps.place(job, decision, fleet))
                     self._count(decision)
-                elif not self._was_told(job, placing.verdict):
-                    self._refuse(job, placing.decision)
+            await self._give_way()
+        await self._tell(without_place)
         took = self._desk.clock() - began
         self._desk.tally.decide_seconds += took
         # A long queue is looked at less often, so that deciding never takes more than a third of the time.
@@ -107,8 +123,7 @@ class Deciding:
         left = patience.hold_left(job.created, job.status, self._desk.wall(), self._hold_seconds)
         if left > 0:
             self._desk.look_again(job.uid, left)
-        plan_only = job.spec.get("suspend") is True
-        return Waiting(job.uid, job.created, demand, plan_only, job.namespace, job.name, holds=left > 0)
+        return Waiting(job.uid, job.created, demand, _is_plan(job), job.namespace, job.name, holds=left > 0)
 
     def _timely(self, job: JobRecord, demand: Demand) -> Demand:
         """What a job asks for now; it is looked at again when time alone changes that."""
@@ -124,29 +139,64 @@ class Deciding:
         self._desk.queue.discard(job.uid)
         self._desk.retry_later(job, error, job.generation)
 
-    def _was_told(self, job: JobRecord, verdict: Verdict) -> bool:
-        """Whether a job that still waits was told why a moment ago: then it is told again later, if that changed."""
-        memory, now = self._desk.remember(job.uid), self._desk.clock()
-        waits = verdict is Verdict.WAITING and job.status.get("state") == State.QUEUED
-        if waits and job.status.get("observedGeneration") == job.generation and now < memory.told_at + TOLD_AGAIN_AFTER:
-            self._desk.due[job.uid] = min(self._desk.due.get(job.uid, math.inf), memory.told_at + TOLD_AGAIN_AFTER)
+    async def _give_way(self) -> None:
+        """Lets everything else run when this has gone on for long."""
+        if self._desk.clock() - self._gave_way >= SLICE:
+            await asyncio.sleep(0)
+            self._gave_way = self._desk.clock()
+
+    async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> None:
+        """Tells jobs why they have no place, or where a suspended one would go: first those that were not told for longest."""
+        until = self._desk.clock() + TELLING
+        untold = [(job, placing) for job, placing in without_place if not self._may_wait(job, placing)]
+        for job, placing in sorted(untold, key=lambda each: self._desk.remember(each[0].uid).told_at):
+            if self._desk.clock() >= until:
+                self._desk.decided_at = ()
+                return
+            with self._desk.alone(job):
+                self._say(job, placing)
+            await self._give_way()
+
+    def _words_of(self, job: JobRecord, placing: Placing) -> object:
+        """What a job's words depend on."""
+        return (self._decided_on, placing.job.demand, job.version)
+
+    def _may_wait(self, job: JobRecord, placing: Placing) -> bool:
+        """Whether a job that is where it was needs no words now: none are new, or it hears later what changed."""
+        memory, now, verdict = self._desk.remember(job.uid), self._desk.clock(), placing.verdict
+        state = State.SUSPENDED if _is_plan(job) else report.STATE_OF[verdict]
+        if verdict is Verdict.IMPOSSIBLE and state is State.IMPOSSIBLE and job.status.get("state") == State.QUEUED:
+            return self._is_unripe(job)
+        if verdict is not Verdict.IMPOSSIBLE:
+            memory.impossible_since = None
+        if memory.told_of == self._words_of(job, placing):
             return True
-        memory.told_at = now
+        again = memory.told_at + max(TOLD_AGAIN_AFTER, COSTLY * memory.words_took)
+        same = job.status.get("state") == state and job.status.get("observedGeneration") == job.generation
+        if same and now < again:
+            self._desk.look_again(job.uid, again - now)
+            return True
         return False
 
-    def _refuse(self, job: JobRecord, decision: Decision) -> None:
-        memory = self._desk.remember(job.uid)
-        if decision.verdict is not Verdict.IMPOSSIBLE:
-            memory.impossible_since = None
-        elif job.status.get("state") == State.QUEUED:
-            now = self._desk.clock()
-            memory.impossible_since = memory.impossible_since or now
-            ripe = memory.impossible_since + IMPOSSIBLE_AFTER
-            if ripe > now:
-                self._desk.due[job.uid] = ripe
-                return
-        self._retelling.report(job, report.refused(job, decision, self._desk.now()))
-        self._count(decision)
+    def _is_unripe(self, job: JobRecord) -> bool:
+        """Whether a job that fitted before has not been impossible for long enough to be told so."""
+        memory, now = self._desk.remember(job.uid), self._desk.clock()
+        memory.impossible_since = memory.impossible_since or now
+        ripe = memory.impossible_since + IMPOSSIBLE_AFTER
+        if ripe > now:
+            self._desk.due[job.uid] = ripe
+        return ripe > now
+
+    def _say(self, job: JobRecord, placing: Placing) -> None:
+        """Tells one job, and remembers of what and how long its words took to find."""
+        memory, began = self._desk.remember(job.uid), self._desk.clock()
+        if _is_plan(job):
+            self._retelling.report(job, report.planned(job, placing.decision, self._desk.now()))
+        else:
+            self._retelling.report(job, report.refused(job, placing.decision, self._desk.now()))
+            self._count(placing.decision)
+        memory.told_at, memory.told_of = self._desk.clock(), self._words_of(job, placing)
+        memory.words_took = memory.told_at - began
 
     def _count(self, decision: Decision) -> None:
         """Counts a decision that is told; those that a waiting job hears of later, or never, have no words yet."""
@@ -170,3 +220,7 @@ class Deciding:
                 pool.fabric.resources if pool.fabric and len(choice.nodes) > 1 else (),
                 decision.demand.priority_class,
             )
+
+
+def _is_plan(job: JobRecord) -> bool:
+    return job.spec.get("suspend") is True

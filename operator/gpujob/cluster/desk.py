@@ -61,6 +61,10 @@ class Memory:
     """The child whose pods were seen to run, and since when."""
     told_at: float = -math.inf
     """When it was last told why it waits."""
+    words_took: float = 0.0
+    """Seconds that these words took to find."""
+    told_of: object = None
+    """What these words were about: while that is the same, so are they."""
     retold_at: float = -math.inf
     """When it was last told other numbers."""
     retry_at: float = 0.0
@@ -142,6 +146,7 @@ class Desk:
         memory = self.remember(job.uid)
         memory.delay = min(max(memory.delay * 2, BACKOFF[0]), BACKOFF[1])
         memory.retry_at, memory.failed_on = self.clock() + memory.delay, failed_on
+        memory.told_of = None
         self.due[job.uid] = memory.retry_at
         self.tally.failures[type(why).__name__ if isinstance(why, Exception) else "Stale"] += 1
         log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=memory.delay, why=str(why))

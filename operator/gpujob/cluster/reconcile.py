@@ -66,11 +66,11 @@ class Reconciler:
                 if "nodes" in changes:
                     self.desk.dirty |= self.desk.awaiting
                 if mirror.complete and self._leads():
-                    self.round()
+                    await self.round()
         finally:
             await self._steps.end_tasks()
 
-    def round(self) -> None:
+    async def round(self) -> None:
         """One look at everything that changed: the steps in order."""
         self.desk.tally.rounds += 1
         # 1. Gather: the jobs that changed or asked to be looked at again.
@@ -84,7 +84,7 @@ class Reconciler:
                     self._looking.look(job)
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():
-            self._deciding.decide()
+            await self._deciding.decide()
         # 4. Those that wait on are told their numbers again, when it is their turn.
         self._retelling.tell()
 

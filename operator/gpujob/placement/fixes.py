@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from gpujob.catalog.records import Catalog
@@ -48,6 +49,9 @@ MOST_CHANGES: Final = 3
 
 TRIED: Final = 96
 """Changes that are decided at most for each further field: the nearest ones."""
+
+PROPOSED: Final = 1500
+"""Changes that are looked at for each further field, pool by pool, the best ones first: what a job asks sets no other bound."""
 
 PURSUED: Final = 12
 """Of those that do not help alone, the nearest ones to which a further change is added."""
@@ -131,9 +135,8 @@ def _searched(
 ) -> _Step | str:
     """The first that helps, by the number of changes, then by how far they go; else the sentence that none does."""
     start = _Step(0, (), decision.demand, only)
-    steps = _distinct(_steps(start, candidates, decision.problems, fleet, catalog), ())
-    seen: set[object] = set()
-    whole, grown = True, ""
+    proposed, whole = _bounded(_steps(start, candidates, decision.problems, fleet, catalog))
+    steps, seen, grown = _distinct(proposed, ()), set[object](), ""
     for _ in range(MOST_CHANGES):
         for step in steps[:TRIED]:
             helps, lacking = _helps(step, fleet, catalog)
@@ -143,13 +146,18 @@ def _searched(
         seen.update(_key(step) for step in steps)
         tried = _pursued(steps)
         whole = whole and len(tried) == len(steps)
-        further = (more for step in tried for more in _further(step, fleet, catalog))
-        steps = _distinct(further, seen)
+        proposed, all_of_them = _bounded(more for step in tried for more in _further(step, fleet, catalog))
+        steps, whole = _distinct(proposed, seen), whole and all_of_them
         if not steps and not grown:
             return _hopeless(HOPELESS if whole else NOT_FOUND, candidates, tried, fleet, catalog)
     if grown:
         return f"{HOPELESS if whole else NOT_FOUND} on the nodes that are there; {grown}"
     return f"more than {MOST_CHANGES} changes of the job would be needed" if whole else NOT_FOUND
+
+
+def _bounded(steps: Iterator[_Step]) -> tuple[list[_Step], bool]:
+    """The first PROPOSED of them, and whether these are all."""
+    return list(islice(steps, PROPOSED)), next(steps, None) is None
 
 
 def _pursued(steps: Iterable[_Step]) -> list[_Step]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, L4, MI300X, Object, decision, demand, fleet, gpupool, node, pod
+from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, decision, demand, fleet, gpupool, node, pod
 
+from gpujob.placement import fixes
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision, Fix
 from gpujob.placement.explain import summary
@@ -209,3 +210,22 @@ def test_a_job_without_a_command_is_doubted(spec: dict[str, Any], doubted: bool)
     found = decision(machine("a"), catalog=ANY_IMAGES, **spec)
     assert found.choice is not None
     assert (Reason.NO_COMMAND in {doubt.reason for doubt in found.choice.candidate.doubts}) is doubted
+
+
+def test_what_is_looked_at_does_not_grow_with_what_a_job_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    real = fixes._distinct
+    monkeypatch.setattr(fixes, "_distinct", lambda steps, seen: (looked_at.append(len(steps)), real(steps, seen))[1])
+    kinds = (H100, A100, L4, MI300X)
+    nodes = [node(f"n{number}-{index}", kind, 8) for number, kind in enumerate(kinds) for index in range(2)]
+    asks = {
+        "shapes": [{"nodes": count, "gpusPerNode": 64} for count in range(20, 36)],
+        "model": {"name": "llama-3.1-405b", "precision": "FP8", "batchPerGPU": 4096, "sequenceLength": 16777216},
+        "resources": {"cpu": 1000, "memory": "50000Gi", "ephemeralStorage": "50000Gi"},
+        "placement": {"maxPricePerHour": "0.01", "capacityTypes": ["Spot"]},
+        "framework": {"version": ">=9"},
+    }
+    waiting = Waiting("0", "", demand(**asks), namespace="default")
+    (placing,) = place_all([waiting], fleet(*nodes, catalog=ANY_IMAGES), ANY_IMAGES)
+    assert fixes.NOT_FOUND in placing.decision.hopeless
+    assert max(looked_at) == fixes.PROPOSED

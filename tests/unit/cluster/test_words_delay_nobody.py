@@ -1,0 +1,136 @@
+"""Jobs whose words cost much are told them a few in each round, after the others have started; nothing else waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from builders import H100, node
+
+from gpujob.catalog.load import load_catalog
+from gpujob.cluster.book import Book
+from gpujob.cluster.deciding import COSTLY, TELLING, Deciding
+from gpujob.cluster.desk import Desk
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.learning import Learning
+from gpujob.cluster.mirror import Mirror
+from gpujob.cluster.retelling import Retelling
+from gpujob.status import report
+from gpujob.status.records import JobRecord
+
+WORDS_TAKE = 0.3
+"""Seconds for the words of one job, by the test's clock."""
+
+
+class Round:
+    """Impossible jobs before one that fits; it stands for the steps too."""
+
+    def __init__(self, impossible: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.started, self.worded = 1000.0, list[str](), 0
+        self.mirror = Mirror(mirrored("gpujob-runner-x"))
+        self.desk = Desk(Book(self.mirror, load_catalog()), clock=lambda: self.now)
+        self.deciding = Deciding(
+            self.desk, self, Learning(self.desk, None), Retelling(self.desk, self), 900, 0,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.mirror.replace("nodes", [node("n", H100)], "1")
+        self.jobs = {f"u{number:03}": {"gpuMemory": "500Gi"} for number in range(impossible)} | {"u999": {}}
+        self.writes, self.versions, self.statuses = 0, Counter[str](), dict[str, dict[str, Any]]()
+        self.write()
+        real = report.refused
+        monkeypatch.setattr(report, "refused", lambda *arguments: self.slowly(real(*arguments)))
+
+    def write(self) -> None:
+        """The jobs as the API server has them, with what was written of them."""
+        self.writes += 1
+        found = [
+            {
+                "apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "spec": spec, "status": self.statuses.get(uid, {}),
+                "metadata": {
+                    "name": uid, "namespace": "team", "uid": uid, "generation": 1, "resourceVersion": str(self.versions[uid]),
+                    "creationTimestamp": "2026-01-01T12:00:00Z",
+                },
+            }
+            for uid, spec in self.jobs.items()
+        ]  # fmt: skip
+        self.mirror.replace("gpujobs", found, str(self.writes))
+        self.desk.book.take(self.mirror.take_changes())
+        self.desk.queue |= self.jobs.keys() - set(self.started)
+
+    def slowly(self, status: dict[str, Any]) -> dict[str, Any]:
+        self.now += WORDS_TAKE
+        self.worded += 1
+        return status
+
+    def place(self, job: JobRecord, *others: object) -> Coroutine[Any, Any, None]:
+        return asyncio.sleep(0)
+
+    def start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
+        step.close()
+        self.started.append(job.uid)
+        self.desk.queue.discard(job.uid)
+
+    def report(self, job: JobRecord, status: dict[str, Any], *, moved: bool = False) -> None:
+        self.statuses[job.uid] = status
+        self.versions[job.uid] += 1
+
+    async def until_rest(self) -> int:
+        """Decides as often as the loop would until nobody is left to be looked at; how often."""
+        for rounds in range(1000):
+            waits = [at - self.now for at in self.desk.due.values()]
+            waits += [wait for wait in [self.deciding.seconds_to_next()] if wait is not None]
+            if not waits:
+                return rounds
+            self.now += max(0.0, min(waits))
+            if any(at <= self.now for at in self.desk.due.values()):
+                self.desk.due = {uid: at for uid, at in self.desk.due.items() if at > self.now}
+                self.desk.decided_at = ()
+            if self.deciding.must_decide():
+                await self.deciding.decide()
+                self.write()
+        raise AssertionError("it never rests")
+
+
+async def turns_of_others(counted: list[int]) -> None:
+    while True:
+        counted[0] += 1
+        await asyncio.sleep(0)
+
+
+async def test_a_job_that_fits_starts_before_words_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, counted = Round(40, monkeypatch), [0]
+    others = asyncio.create_task(turns_of_others(counted))
+    await asyncio.sleep(0)
+    before = counted[0]
+    await queue.deciding.decide()
+    others.cancel()
+    assert queue.started == ["u999"]
+    # The last of them is begun before the time is over.
+    assert queue.worded == TELLING // WORDS_TAKE + 1
+    assert counted[0] - before >= queue.worded
+
+
+async def test_everybody_is_told_in_turn_and_then_the_loop_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Round(10, monkeypatch)
+    await queue.until_rest()
+    assert queue.statuses.keys() == queue.jobs.keys() - {"u999"}
+    assert {status["state"] for status in queue.statuses.values()} == {"Impossible"}
+    worded, queue.now = queue.worded, queue.now + 3600
+    assert await queue.until_rest() == 0
+    assert queue.worded == worded
+
+
+async def test_costly_words_are_seldom_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Round(1, monkeypatch)
+    await queue.until_rest()
+    began, worded = queue.now, queue.worded
+    for number in range(200):
+        queue.now += 1
+        queue.mirror.replace("nodes", [node("n", H100), node(f"n{number}", H100)], f"{number + 2}")
+        queue.desk.decided_at = ()
+        if queue.deciding.must_decide():
+            await queue.deciding.decide()
+            queue.write()
+    assert 1 <= queue.worded - worded <= (queue.now - began) / (COSTLY * WORDS_TAKE) + 1
