@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpujob.finding import Cores, Finding, Need, Size, counted, listed
 from gpujob.fleet.handlers import lacks
-from gpujob.fleet.objects import Taint
+from gpujob.fleet.objects import Resources, Taint
 from gpujob.fleet.pool_node import PoolNode
 from gpujob.fleet.pools import Pool
 from gpujob.placement.demand import Demand
@@ -201,11 +201,9 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
         over = counted(len(there), "node")
         yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free_there, over, max(largest, 0), grown + room))
     elif crowded is not None:
-        sentence = "GPUs are free on node {}, but {} CPU and {} memory are left there of {} and {} needed"
-        left, needs = crowded.left, node_needs(demand, crowded)
-        numbers = (crowded.name, Cores(max(left.millicores, 0)), Size(max(left.memory, 0)), Cores(needs.millicores),
-                   Need(needs.memory))  # fmt: skip
-        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, numbers)
+        sentence = "GPUs are free on node {}, which has too little left beside them: {}"
+        lacking = listed(_too_little(crowded.left, node_needs(demand, crowded)))
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (crowded.name, lacking))
     else:
         total = sum(node.total or node.healthy for node in able if not node.coming)
         sentence = "needs {} {}, {} of {} are free{}"
@@ -219,6 +217,19 @@ def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
     if one is None or pool.growth is None:
         return ""
     return f", {counted(pool.growth.count, 'node')} with {counted(one.healthy, 'GPU')} can be added"
+
+
+def _too_little(left: Resources, needs: Resources) -> Iterator[str]:
+    """What does not cover a pod's needs (see `Resources.covers`), each as `left of needed`."""
+    parts = (
+        ("CPU", Cores, Cores, left.millicores, needs.millicores),
+        ("memory", Size, Need, left.memory, needs.memory),
+        ("ephemeral-storage", Size, Need, left.storage or 0, needs.storage or 0),
+        ("more pods", int, int, left.pods, needs.pods),
+    )
+    for name, has, asks, there, needed in parts:
+        if there < needed:
+            yield f"{has(max(there, 0))} {name} of {asks(needed)} needed"
 
 
 def _unready(demand: Demand, node: PoolNode) -> Finding:

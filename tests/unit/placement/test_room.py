@@ -63,7 +63,31 @@ def test_a_greedy_neighbour_shrinks_the_share_so_that_free_gpus_are_not_stranded
 def test_a_neighbour_that_leaves_less_than_a_quarter_of_the_share_keeps_others_out() -> None:
     greedy = pod("greedy", "n", {GPU: 2}, memory="1000Gi")
     assert said(room(node("n", A100), greedy)) == [
-        "NotEnoughFree: GPUs are free on node n, but 128 CPU and 24Gi memory are left there of 14 and 28Gi needed"
+        "NotEnoughFree: GPUs are free on node n, which has too little left beside them: 24Gi memory of 28Gi needed"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("taken", "asked", "lacking"),
+    [
+        ({"cpu": "2"}, {"cpu": 127}, "126 CPU of 127 needed"),
+        ({"ephemeral-storage": "10Gi"}, {"ephemeralStorage": "999Gi"}, "990Gi ephemeral-storage of 999Gi needed"),
+        (
+            {"cpu": "2", "memory": "24Gi", "ephemeral-storage": "10Gi"},
+            {"cpu": 127, "memory": "1001Gi", "ephemeralStorage": "999Gi"},
+            "126 CPU of 127 needed, 1000Gi memory of 1001Gi needed and 990Gi ephemeral-storage of 999Gi needed",
+        ),
+    ],
+)
+def test_what_is_lacking_beside_free_devices_is_named(taken: Object, asked: Object, lacking: str) -> None:
+    found = room(node("n", A100), pod("daemon", "n", **taken), resources=asked)
+    assert said(found) == [f"NotEnoughFree: GPUs are free on node n, which has too little left beside them: {lacking}"]
+
+
+def test_a_node_full_of_pods_is_told_so() -> None:
+    found = room(node("n", A100, allocatable={"pods": "1"}), pod("daemon", "n"))
+    assert said(found) == [
+        "NotEnoughFree: GPUs are free on node n, which has too little left beside them: 0 more pods of 1 needed"
     ]
 
 
