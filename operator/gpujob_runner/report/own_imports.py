@@ -8,7 +8,7 @@ has the name of a module that the reporter imported is still what the program im
 from __future__ import annotations
 
 import sys
-from _thread import get_ident
+from _thread import _local
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 
 TYPE_CHECKING = False
@@ -41,8 +41,9 @@ class OwnFinder:
 
     def __init__(self, library: list[str]) -> None:
         self._library = library
-        self._executing: dict[int, list[str]] = {}
-        """Names found in the library, by the thread that executes a module of the reporter."""
+        self._here = _local()
+        """`found`: names found in the library, in a thread that executes a module of the reporter. No thread of a forked
+        child has one by chance, as it might have the number of a thread that is gone."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any | None:
         if name.startswith(PREFIX):
@@ -50,28 +51,28 @@ class OwnFinder:
             if spec is not None and spec.loader is not None:
                 spec.loader = OwnLoader(spec.loader, self)
             return spec
-        if path is not None or get_ident() not in self._executing:
+        found: list[str] | None = getattr(self._here, "found", None)
+        if path is not None or found is None:
             return None
         spec = BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name)
         if spec is None:
             spec = PathFinder.find_spec(name, self._library)
             if spec is None or spec.loader is None:
                 raise ModuleNotFoundError(f"no module named {name!r} in Python's own library", name=name)
-            self._executing[get_ident()].append(name)
+            found.append(name)
         return spec
 
     def execute(self, loader: Any, module: Any) -> None:
         """Executes a module of the reporter."""
-        thread = get_ident()
-        if thread in self._executing:
+        if getattr(self._here, "found", None) is not None:
             loader.exec_module(module)
             return
         found: list[str] = []
-        self._executing[thread] = found
+        self._here.found = found
         try:
             loader.exec_module(module)
         finally:
-            del self._executing[thread]
+            self._here.found = None
             for name in found:
                 _give_back(name)
 
