@@ -41,6 +41,7 @@ def workloads(draw: st.DrawFn, methods: tuple[Method, ...] = tuple(Method)) -> W
         targets=draw(st.sampled_from((ATTENTION_TARGETS, LINEAR_TARGETS))),
         accumulates=draw(st.booleans()),
         tensor_parallel=draw(st.booleans()),
+        inferred=draw(st.booleans()),
     )
 
 

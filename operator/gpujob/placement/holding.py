@@ -18,7 +18,7 @@ from gpujob.fleet.pools import Pool
 from gpujob.placement.capacity import all_able
 from gpujob.placement.demand import Demand
 from gpujob.placement.links import in_one_place, place_of
-from gpujob.placement.node_rules import refusals
+from gpujob.placement.node_rules import asked_of, refusals
 from gpujob.placement.ranking import Trial
 from gpujob.placement.shares import node_needs, smallest
 from gpujob.vocabulary import Reason
@@ -50,10 +50,11 @@ def holds_nothing(reasons: Iterable[Finding]) -> bool:
 def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Hold | None:
     """The ready nodes of a pool that lack the fewest devices for the whole gang; None where devices that become free do not
     make room on enough of them."""
+    asked = asked_of(demand)
     able, scattered = all_able(demand, pool, image_size), not in_one_place(demand, pool)
     places: dict[str, list[PoolNode]] = defaultdict(list)
     for node in pool.stock.emptiest():
-        if not node.name or not _has_room_without_gpu_pods(demand, node):
+        if not node.name or not _has_room_without_gpu_pods(demand, asked, node):
             continue
         if not able and refusals(demand, pool, node, image_size):
             continue
@@ -75,10 +76,12 @@ def holds_of_room(trial: Trial) -> tuple[Hold, ...]:
     return (Hold(trial.candidate.pool, gang.nodes, gang.gpus_per_node, on, trial.room.needs, 0),)
 
 
-def _has_room_without_gpu_pods(demand: Demand, node: PoolNode) -> bool:
+def _has_room_without_gpu_pods(demand: Demand, asked: Resources, node: PoolNode) -> bool:
     """Whether a pod fits beside the pods without GPUs: nobody knows of those that they ever end, and no device helps."""
+    if node.healthy < demand.gpus_per_node or not node.share_base.covers(asked):
+        return False
     emptied = replace(node, free=node.healthy, left=node.share_base)
-    return node.healthy >= demand.gpus_per_node and emptied.left.covers(node_needs(demand, emptied))
+    return node.share_base.covers(node_needs(demand, emptied))
 
 
 def _hold(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> Hold:

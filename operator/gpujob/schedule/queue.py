@@ -164,18 +164,25 @@ class _Desk:
         took = (_taken(placing, priority) for placing in real if placing.choice is not None)
         self._fleet = self._fleet.led_by([each for each in took if each is not None])
         self._charges.begin(self._fleet.quotas)
+        # What is free and what quotas leave only shrinks: equal demands that hold nothing share that answer.
+        hold_nothing: set[Demand] = set()
         for placing in real:
-            if placing.verdict is Verdict.WAITING and _may_hold(placing.job):
-                self._hold(placing, priority)
+            if placing.verdict is not Verdict.WAITING or not _may_hold(placing.job):
+                continue
+            demand = placing.answer.demand
+            if demand not in hold_nothing and not self._hold(placing, priority):
+                hold_nothing.add(demand)
         # Who goes first is told by name in the same namespace alone.
         self._choosy = self._choosy or any(pool.ahead for pool in self._fleet.pools)
 
-    def _hold(self, placing: Placing, priority: int) -> None:
-        """Holds what a job waits for, as far as the quotas would let it and those held for before it have it."""
-        job, demand = placing.job, placing.answer.demand
+    def _hold(self, placing: Placing, priority: int) -> bool:
+        """Holds what a job waits for, as far as the quotas would let it and those held for before it have it; whether that
+        is anything."""
+        job, demand, before = placing.job, placing.answer.demand, self._fleet
         for hold in waits_for(demand, self._charges.seen(self._fleet), self._catalog):
             if self._charges.take(self._fleet, demand, hold):
                 self._fleet = self._fleet.led_by([_held(job, hold, priority)])
+        return self._fleet is not before
 
 
 def _may_hold(job: Waiting) -> bool:
