@@ -114,28 +114,6 @@ def test_install_upgrade_uninstall_leaves_crds_and_jobs_and_nothing_else(cluster
     kubectl(cluster, "delete", "namespace", namespace, "--timeout=60s")
 
 
-def test_an_upgrade_brings_the_crds_of_the_chart(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    old = tmp_path / "gpujob-operator"
-    shutil.copytree(CHART, old)
-    (file,) = (old / "files" / "crds").glob("*gpujobs.yaml")
-    crd = yaml.safe_load(file.read_text())
-    crd["spec"]["names"]["shortNames"] = ["oldgj"]
-    del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["suspend"]
-    file.write_text(yaml.safe_dump(crd))
-
-    helm(cluster, "upgrade", str(old), "--set=replicaCount=0")
-    names = ("gpujobs.gpujob.dev", "--output=jsonpath={.spec.names.shortNames}")
-    assert kubectl(cluster, "get", "crd", *names) == '["oldgj"]'
-    kubectl(cluster, "create", "-f", "-", stdin=gpujob("before", namespace, nodes=1))
-    helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0")
-    assert kubectl(cluster, "get", "crd", *names) == '["gj"]'
-    before = get(cluster, "gpujobs.gpujob.dev", "before", f"-n{namespace}")
-    assert before["spec"]["nodes"] == 1
-    with_new_field = gpujob("after", namespace, suspend=True)
-    created = ("create", "--validate=strict", "-f", "-")
-    eventually(lambda: run(cluster, "kubectl", *created, stdin=with_new_field).returncode == 0, what="the new field")
-
-
 def test_an_upgrade_keeps_the_right_to_remove_the_runners_of_earlier_versions(cluster: Cluster, tmp_path: Path) -> None:
     def granted() -> list[tuple[list[str], list[str]]]:
         rules = get(cluster, "clusterrole", RELEASE)["rules"]
@@ -162,6 +140,28 @@ def test_an_upgrade_keeps_the_right_to_remove_the_runners_of_earlier_versions(cl
     upgrade(*many)
     assert granted() == [([many[-1]], own), (many[-2:-18:-1], ["delete", "get"])]
     helm(cluster, "uninstall", "--wait")
+
+
+def test_an_upgrade_brings_the_crds_of_the_chart(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    old = tmp_path / "gpujob-operator"
+    shutil.copytree(CHART, old)
+    (file,) = (old / "files" / "crds").glob("*gpujobs.yaml")
+    crd = yaml.safe_load(file.read_text())
+    crd["spec"]["names"]["shortNames"] = ["oldgj"]
+    del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["suspend"]
+    file.write_text(yaml.safe_dump(crd))
+
+    helm(cluster, "upgrade", str(old), "--set=replicaCount=0")
+    names = ("gpujobs.gpujob.dev", "--output=jsonpath={.spec.names.shortNames}")
+    assert kubectl(cluster, "get", "crd", *names) == '["oldgj"]'
+    kubectl(cluster, "create", "-f", "-", stdin=gpujob("before", namespace, nodes=1))
+    helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0")
+    assert kubectl(cluster, "get", "crd", *names) == '["gj"]'
+    before = get(cluster, "gpujobs.gpujob.dev", "before", f"-n{namespace}")
+    assert before["spec"]["nodes"] == 1
+    with_new_field = gpujob("after", namespace, suspend=True)
+    created = ("create", "--validate=strict", "-f", "-")
+    eventually(lambda: run(cluster, "kubectl", *created, stdin=with_new_field).returncode == 0, what="the new field")
 
 
 @pytest.fixture(scope="module")
