@@ -91,7 +91,7 @@ def test_explain_reads_well(cluster: Cluster) -> None:
     text = kubectl(cluster, "explain", "gpujob.spec.placement").stdout
     for field in ("accelerators", "capacityTypes", "maxPricePerHour", "objective", "pools", "vendors"):
         assert field in text
-    assert "Vendors that may be chosen; both when empty." in text
+    assert "Vendors that may be chosen, for example [AMD]; both when empty." in text
     assert "<none>" not in text.lower()
 
 
