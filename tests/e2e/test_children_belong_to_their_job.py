@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -263,10 +264,12 @@ def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
     eventually(lambda: team.status("podless")["display"]["reason"] == "FailedCreate", 40, what="the reason")
     assert time.monotonic() - asked > 15
     assert team.state("podless") == "Placed"
-    assert team.condition("podless", "Running")["message"] == (
+    message, bound = team.condition("podless", "Running")["message"].split("; the job gives its GPUs back at ")
+    assert message == (
         f"child Job {name} exists, 0 of 1 pods are there; "
         f"if a quota or a policy refuses the others, `kubectl describe job {name}` says which"
     )
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ if that stays so", bound)
     assert team.pods(podless) == []
     described = team.api.kubectl("describe", "job", name, f"-n{team.namespace}").stdout
     assert "maximum cpu usage per Container is 1" in described
