@@ -2,14 +2,16 @@
 
     python bench/overhead.py [SECONDS]
 
-One process, one model, SECONDS (60) for each row. Short blocks of steps with the reporter and without it alternate, so that clocks and
-neighbours change both alike: with the hook, the look at each batch, the thread's work every 2 s and a scrape every 15 s of
-the blocks that have it; without it, none of them. Each step reads its loss, so that the host's time is never hidden
-behind the device's. Needs torch and a GPU, nothing else.
+One process, one model, SECONDS (60) for each row. Single steps with the reporter (the hook, and the look at each batch) and without it
+take turns, with, without, without, with and the other way round, so that clocks, heat and neighbours change both alike; a row is of
+these fours. The thread works at its own pace meanwhile, and so does a scrape every 15 s: what they take is told by itself, since
+it falls on both alike. Each step reads its loss, so that the host's time is never hidden behind the device's. Needs torch
+and a GPU, nothing else.
 """
 
 from __future__ import annotations
 
+import operator
 import os
 import statistics
 import sys
@@ -36,8 +38,8 @@ from gpujob_runner.report import guard, line, process, torch_hooks  # noqa: E402
 
 SIZES = {"1-3 ms": (4096, 4, 1024), "10 ms": (8192, 6, 1280)}
 """Width, layers, samples a step."""
-BLOCK = 0.25
-"""Seconds of one block."""
+FOUR = (True, False, False, True)
+"""Whether the reporter is on in one step after another; the next four have it the other way round."""
 SCRAPES_EVERY = 15.0
 WITH = torch.utils.data.dataloader._BaseDataLoaderIter.__next__
 WITHOUT = WITH.__wrapped__
@@ -78,9 +80,8 @@ class Training:
 
 
 def reporter_on(on: bool) -> None:
-    """Puts the reporter on or takes it off; its thread sleeps meanwhile."""
+    """Puts the reporter's part of a step on or takes it off."""
     torch.utils.data.dataloader._BaseDataLoaderIter.__next__ = WITH if on else WITHOUT
-    BEATS["on"] = on
     if on and torch_hooks._handle is None:
         torch_hooks.watch_optimizers(sys.modules["torch.optim.optimizer"])
     elif not on and torch_hooks._handle is not None:
@@ -96,24 +97,12 @@ def anew() -> None:
         process.current = process.rank = None
 
 
-def beat_if_on(self: process.Process) -> None:
-    if BEATS["on"]:
-        BEAT(self)
-
-
-BEATS = {"on": False}
-BEAT = process.Process._beat
-process.Process._beat = beat_if_on  # type: ignore[method-assign]
-
-
-def block(step: Callable[[], torch.Tensor], steps: int) -> float:
-    """Seconds a step, over a block of `steps`."""
-    for _ in range(3):
-        step().item()
+def timed(step: Callable[[], torch.Tensor], on: bool) -> float:
+    """Seconds of one step."""
+    reporter_on(on)
     began = time.perf_counter()
-    for _ in range(steps):
-        step().item()
-    return (time.perf_counter() - began) / steps
+    step().item()
+    return time.perf_counter() - began
 
 
 def scrape() -> dict[str, float]:
@@ -127,29 +116,32 @@ def scrape() -> dict[str, float]:
 def compare(name: str, training: Training, seconds: float) -> None:
     """Prints a row: the step without the reporter, and what a step with it takes more."""
     anew()
-    reporter_on(True)
-    steps = max(10, int(BLOCK / block(training.step, 200)))
+    for _ in range(50):
+        timed(training.step, on=True)
     scraped = began = time.perf_counter()
-    pairs: list[tuple[float, float]] = []
+    fours: list[tuple[float, float]] = []
     while time.perf_counter() - began < seconds:
-        times = {}
-        for on in (True, False) if len(pairs) % 2 else (False, True):
-            reporter_on(on)
-            if on and time.perf_counter() - scraped >= 2 * SCRAPES_EVERY:
-                scraped = time.perf_counter()
-                threading.Thread(target=scrape).start()
-            times[on] = block(training.step, steps)
-        pairs.append((times[True], times[False]))
+        if time.perf_counter() - scraped >= SCRAPES_EVERY:
+            scraped = time.perf_counter()
+            threading.Thread(target=scrape).start()
+        times = {True: 0.0, False: 0.0}
+        for on in FOUR if len(fours) % 2 else map(operator.not_, FOUR):
+            times[on] += timed(training.step, on)
+        fours.append((times[True], times[False]))
     anew()
-    ratios = sorted(on / off - 1 for on, off in pairs)
-    kept = ratios[len(ratios) // 10 : len(ratios) - len(ratios) // 10]
-    error = statistics.stdev(ratios) * 1.25 / len(ratios) ** 0.5
+    ratios = sorted(on / off - 1 for on, off in fours)
     print(
-        f"| {name} | {1000 * statistics.median(off for _, off in pairs):.3f} ms | {statistics.median(ratios):+.3%} | ±{error:.3%} "
-        f"| {statistics.fmean(kept):+.3%} | {ratios[len(ratios) // 4]:+.3%} to {ratios[-1 - len(ratios) // 4]:+.3%} "
-        f"| {len(pairs)} × {steps} |",
+        f"| {name} | {500 * statistics.median(off for _, off in fours):.3f} ms | {statistics.median(ratios):+.3%} "
+        f"| {' to '.join(f'{end:+.3%}' for end in of_the_median(ratios))} "
+        f"| {ratios[len(ratios) // 4]:+.3%} to {ratios[-1 - len(ratios) // 4]:+.3%} | {len(fours)} |",
         flush=True,
     )
+
+
+def of_the_median(ordered: list[float]) -> tuple[float, float]:
+    """The ends of the interval that holds the true median in 95 of 100 cases, by ranks: whatever the noise is like."""
+    middle, half = len(ordered) / 2, 0.98 * len(ordered) ** 0.5
+    return ordered[max(0, int(middle - half))], ordered[min(len(ordered) - 1, int(middle + half))]
 
 
 def host_cost() -> None:
@@ -164,9 +156,9 @@ def host_cost() -> None:
         "batch, not watched": lambda: WITHOUT(batches),
     }
     calls["hook"]()
-    BEATS["on"] = False
     time.sleep(0.5)
-    calls["round of the thread"] = lambda: BEAT(process.current)
+    calls["round of the thread"] = lambda: process.current._beat()
+    calls["scrape and its client"] = scrape
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(50):
         for what, call in calls.items():
@@ -247,7 +239,7 @@ def main(seconds: float) -> None:
     captures()
     host_cost()
     print(
-        "\n| step | without | with: median | error of it | trimmed mean | middle half | pairs × steps |\n|---|---|---|---|---|---|---|"
+        "\n| step | without | with: median | 95 % interval of it | middle half | fours of steps |\n|---|---|---|---|---|---|"
     )
     for name, size in SIZES.items():
         compare(name, Training(*size), seconds)

@@ -59,6 +59,7 @@ class Rank:
         "tokens",
         "tokens_from",
         "usual",
+        "verdicts",
         "waited",
         "waits",
         "world_size",
@@ -69,6 +70,9 @@ class Rank:
 
     usual: int | None
     """The data set of which one batch makes a step, as it did last time: the hook then counts it the short way."""
+
+    verdicts: Any | None
+    """What the hook keeps of held steps; None as long as there was none."""
 
     def __init__(self, settings: Settings, started: float) -> None:
         self.settings = settings
@@ -91,6 +95,7 @@ class Rank:
         self.ledger = Ledger()
         self.only = _nobody
         self.usual = None
+        self.verdicts = None
         self._stepped: dict[int, Callable[[], Any]] = {}
         self._first_clock = 0.0
         self.clocks = array("d", bytes(8 * RING))
@@ -141,11 +146,13 @@ class Rank:
     def line(self, samples: float | None, tokens: float | None) -> None:
         """Counts a step told by the program; from the first on nothing else counts steps.
 
-        Steps that the hook saw before the first line are the same steps told another way: the first line adds none to them.
+        Steps that the hook saw before the first line are the same steps told another way: the first line adds none to them,
+        and those that are held are taken, since the program says so.
         """
         first = self.steps_from != "line"
         self.count_by("line")
-        if first and self.steps + self.held > 0:
+        self.release(self.held, 0)
+        if first and self.steps > 0:
             self.add(self.ledger.take(), samples, tokens)
             return
         self.steps += 1

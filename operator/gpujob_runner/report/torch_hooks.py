@@ -14,7 +14,7 @@ from typing import Any, Callable
 from gpujob_runner.report import guard, process
 from gpujob_runner.report.batches import size_of
 from gpujob_runner.report.mailbox import ROOM, Mailbox
-from gpujob_runner.report.rank import RING
+from gpujob_runner.report.rank import RING, Rank
 
 SECONDS_BETWEEN_LETTERS = 0.5
 SECONDS_BETWEEN_LOOKS = 0.1
@@ -23,19 +23,18 @@ _handle: Any | None = None
 _inside_engine = False
 
 
-class Unknown:
-    """Steps whose fate only the device knows: GradScaler hands a fused optimizer its verdict as a tensor on the device."""
+class Verdicts:
+    """Steps of a process whose fate only the device knows: GradScaler hands a fused optimizer its verdict as a tensor there."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
         self._verdicts: list[Any] = []
-        self._mailbox: Mailbox | None = None
+        self._mailbox = Mailbox(sys.modules["torch"])
         self._sent = 0.0
         self._looked = 0.0
 
-    def hold(self, verdict: Any, rank: Any) -> None:
+    def hold(self, verdict: Any) -> None:
         """Keeps the verdict of a step just counted as held; from time to time sends some, and releases those that arrived."""
-        if self._mailbox is None:
-            self._mailbox = Mailbox(sys.modules["torch"])
         self._verdicts.append(verdict)
         clock = time.perf_counter()
         if (len(self._verdicts) >= ROOM or clock - self._sent >= SECONDS_BETWEEN_LETTERS) and self._mailbox.can_post():
@@ -46,10 +45,7 @@ class Unknown:
         if clock - self._looked >= SECONDS_BETWEEN_LOOKS:
             self._looked = clock
             for arrived in self._mailbox.collect():
-                rank.release(len(arrived), sum(1 for number in arrived if number))
-
-
-_unknown = Unknown()
+                self._rank.release(len(arrived), sum(1 for number in arrived if number))
 
 
 def watch_optimizers(module: Any) -> None:
@@ -124,7 +120,9 @@ def _stepped(optimizer: Any) -> None:
             rank.step()
     else:
         rank.step(held=True)
-        _unknown.hold(verdict, rank)
+        if rank.verdicts is None:
+            rank.verdicts = Verdicts(rank)
+        rank.verdicts.hold(verdict)
 
 
 # Dynamo runs the hook outside of its graphs: a compiled optimizer counts, and no clock is baked into a graph.

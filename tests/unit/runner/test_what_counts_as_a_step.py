@@ -69,6 +69,14 @@ def test_the_first_line_takes_over_the_steps_seen_before() -> None:
     assert (rank.steps, rank.samples) == (3, 24)
 
 
+def test_a_first_step_whose_fate_only_the_device_knows_is_one_of_the_lines() -> None:
+    rank = a_rank()
+    rank.step(held=True)
+    for _ in range(400):
+        rank.line(samples=8, tokens=None)
+    assert (rank.steps, rank.held, rank.samples) == (400, 0, 3200)
+
+
 def test_a_line_before_its_optimizer_counts_once() -> None:
     rank = a_rank()
     for _ in range(3):
