@@ -11,29 +11,13 @@ import sys
 from _thread import _local
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 
+from gpujob_runner.report.loader import Loader
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "gpujob_runner."
-
-
-class OwnLoader:
-    """The loader of a module of the reporter; while it executes, its thread imports from Python's own library."""
-
-    def __init__(self, loader: Any, finder: OwnFinder) -> None:
-        self._loader = loader
-        self._finder = finder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: Any) -> Any:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        module.__loader__ = module.__spec__.loader = self._loader
-        self._finder.execute(self._loader, module)
 
 
 class OwnFinder:
@@ -49,7 +33,7 @@ class OwnFinder:
         if name.startswith(PREFIX):
             spec: Any = PathFinder.find_spec(name, path)
             if spec is not None and spec.loader is not None:
-                spec.loader = OwnLoader(spec.loader, self)
+                spec.loader = Loader(spec.loader, self.execute)
             return spec
         found: list[str] | None = getattr(self._here, "found", None)
         if path is not None or found is None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from gpujob_runner.report.loader import Loader
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
 WATCHED: dict[str, str] = {
     "torch.optim.optimizer": "torch_hooks.watch_optimizers",
@@ -22,25 +24,6 @@ WATCHED: dict[str, str] = {
 """Module that is waited for, and the function of this package that is called with it."""
 
 OPTIMIZER = "torch.optim.optimizer"
-
-
-class Loader:
-    """A module's own loader, followed by a call; leaves no trace of itself in the module."""
-
-    def __init__(self, loader: Any, then: Callable[[Any], None]) -> None:
-        self._loader = loader
-        self._then = then
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: Any) -> Any:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        module.__loader__ = module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        self._then(module)
 
 
 class Finder:
@@ -61,13 +44,15 @@ class Finder:
                 spec = None if finder is self or find is None else find(name, path, target)
                 if spec is not None:
                     if hasattr(spec.loader, "exec_module"):
-                        spec.loader = Loader(spec.loader, lambda module: self._imported(name, module))
+                        spec.loader = Loader(spec.loader, self._execute)
                     return spec
         finally:
             self._asking.discard(name)
         return None
 
-    def _imported(self, name: str, module: Any) -> None:
+    def _execute(self, loader: Any, module: Any) -> None:
+        name = module.__spec__.name
+        loader.exec_module(module)
         function = self.waiting.pop(name, None)
         if function is not None:
             call(function, module)
