@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.e2e.cluster import Cluster, down, eventually, register_client, up
+from tests.e2e.cluster import Cluster, down, eventually, look_for_kinds, register_client, up
 from tests.e2e.cluster.nodes import default_fleet, node_list, pretended_nodes
 
 ROOT = Path(__file__).parent.parent
@@ -80,6 +80,8 @@ def install_chart(cluster: Cluster) -> None:
     say("   itself runs here as a process under the chart's ServiceAccount.", blank=False)
     helm = [str(cluster.tool("helm")), "upgrade", "--install", OPERATOR, "charts/gpujob-operator"]
     run([*helm, "--namespace", NAMESPACE, "--create-namespace", "--set", "replicaCount=0"], cluster, quiet=True)
+    # Else the pods of a job that is deleted in the first half minute would hold their nodes for a while.
+    look_for_kinds(cluster)
 
 
 def start_operator(cluster: Cluster) -> None:

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gpujob.runner_files import load_runner
 from tests.e2e.api_server import NAMESPACES, NODES, ApiServer, AuditLog
+from tests.e2e.chart import install_chart
 from tests.e2e.cluster import Cluster, down, eventually, pretended_nodes, up
 from tests.e2e.cluster.state import load
-from tests.e2e.operator_process import NAMESPACE, ROOT, OperatorProcess, operator_kubeconfig
+from tests.e2e.operator_process import OperatorProcess, operator_kubeconfig
 from tests.e2e.team import Team
-
-CHART = ROOT / "charts" / "gpujob-operator"
-RELEASE = "gpujob-operator"
 
 _numbers = itertools.count(1)
 
@@ -45,20 +41,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     finally:
         if mine:
             down(folder.expanduser().absolute())
-
-
-def install_chart(cluster: Cluster) -> None:
-    """CRDs, roles and the admission policy as an admin installs them, without a Deployment's pods."""
-    crds = {path.name for path in (ROOT / "crds").glob("*.yaml")}
-    assert crds, "crds/ is empty: run `make generate`"
-    assert {path.name for path in (CHART / "files" / "crds").glob("*.yaml")} == crds, "run `make generate`"
-    assert (CHART / "files" / "runner-name").read_text().strip() == load_runner().name, "run `make generate`"
-    command = [cluster.tool("helm"), "upgrade", "--install", RELEASE, str(CHART), f"--namespace={NAMESPACE}"]
-    done = subprocess.run(
-        [*command, "--create-namespace", "--set=replicaCount=0", "--take-ownership"],
-        env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="session")

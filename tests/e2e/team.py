@@ -123,8 +123,6 @@ class Team:
     def clear(self, timeout: float = 90) -> None:
         """Deletes every job and waits until no pod is left, unless told not to."""
         self.api.delete(self.path)
-        # Of a kind that is new to the cluster the garbage collector hears within half a minute: too long for each test.
-        self.api.delete(JOBS.format(self.namespace))
         if self.waits_for_the_end:
             empty = "an empty namespace"
             eventually(lambda: not self.api.items(self.path) and not self.pods(), timeout, what=empty, every=0.1)

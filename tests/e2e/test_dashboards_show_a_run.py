@@ -19,9 +19,10 @@ import pytest
 import yaml
 
 from tests.e2e.api_server import PODS
+from tests.e2e.chart import CHART, RELEASE
 from tests.e2e.cluster import Cluster, eventually
-from tests.e2e.conftest import CHART, NAMESPACE, RELEASE, Fleet, Operators
-from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.conftest import Fleet, Operators
+from tests.e2e.operator_process import NAMESPACE, OperatorProcess
 from tests.e2e.reporter import own_address
 from tests.e2e.team import Team
 from tests.prometheus.boards import BOARDS, Target, sent, targets

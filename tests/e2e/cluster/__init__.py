@@ -12,12 +12,14 @@ Reading order:
     binaries, toolchain              building with Go, kept in the user's cache folder
     state, processes, locks          what was started, under CLUSTER_DIR; only that is ended
     credentials, audit               tokens, keys and kubeconfigs; the log of the operator's requests
+    garbage                          the garbage collector, which hears late of new kinds
     probe, eventually                asking and waiting
 """
 
 from .choice import down, status, up
 from .control_plane import restart_component, signal_component, start_component, stop_component
 from .eventually import eventually
+from .garbage import look_for_kinds, until_collected
 from .nodes import default_fleet, node_list, pretended_nodes
 from .state import Cluster, default_dir, register_client
 
@@ -27,6 +29,7 @@ __all__ = [
     "default_fleet",
     "down",
     "eventually",
+    "look_for_kinds",
     "node_list",
     "pretended_nodes",
     "register_client",
@@ -35,5 +38,6 @@ __all__ = [
     "start_component",
     "status",
     "stop_component",
+    "until_collected",
     "up",
 ]

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.e2e.api_server import GPUPOOLS, NAMESPACES, ApiServer
+from tests.e2e.chart import install_chart
 from tests.e2e.cluster import Cluster, eventually
-from tests.e2e.conftest import install_chart
 from tests.e2e.node import devices, needs
 from tests.e2e.node.cluster import real_cluster
 from tests.e2e.node.training import Trainers

@@ -1,0 +1,29 @@
+"""The chart as an admin installs it for tests of the operator, which runs as a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+
+from gpujob.runner_files import load_runner
+from tests.e2e.cluster import Cluster, look_for_kinds, until_collected
+from tests.e2e.operator_process import NAMESPACE, ROOT
+
+CHART = ROOT / "charts" / "gpujob-operator"
+RELEASE = "gpujob-operator"
+PLAN = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "spec": {"command": ["true"], "suspend": True}}
+
+
+def install_chart(cluster: Cluster) -> None:
+    """CRDs, roles and the admission policy, without a Deployment's pods; what a GPUJob owns goes with it from now on."""
+    crds = {path.name for path in (ROOT / "crds").glob("*.yaml")}
+    assert crds, "crds/ is empty: run `make generate`"
+    assert {path.name for path in (CHART / "files" / "crds").glob("*.yaml")} == crds, "run `make generate`"
+    assert (CHART / "files" / "runner-name").read_text().strip() == load_runner().name, "run `make generate`"
+    command = [cluster.tool("helm"), "upgrade", "--install", RELEASE, str(CHART), f"--namespace={NAMESPACE}"]
+    done = subprocess.run(
+        [*command, "--create-namespace", "--set=replicaCount=0", "--take-ownership"],
+        env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    look_for_kinds(cluster)
+    until_collected(cluster, PLAN)
