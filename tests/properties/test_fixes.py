@@ -45,6 +45,8 @@ KINDS = (
 HARD = (
     {"requests.nvidia.com/gpu": "4", "requests.amd.com/gpu": "4"}, {"requests.cpu": "16"},
     {"requests.memory": "64Gi", "pods": "3"}, {"requests.amd.com/gpu": "0", "requests.nvidia.com/gpu": "0"},
+    {"requests.memory": "4Gi", "limits.memory": "20Gi"}, {"pods": "1"}, {"requests.nvidia.com/gpu": "2", "requests.cpu": "3"},
+    {"requests.ephemeral-storage": "30Gi", "pods": "0"},
 )  # fmt: skip
 prices = st.sampled_from(["1.5", "2.004", "30", None])
 
@@ -102,13 +104,23 @@ def wishes(draw: st.DrawFn) -> Object:
     )
     spec = some(
         draw,
-        requires=st.sampled_from([["BF16"], ["FP8OCP", "BF16"], ["FP8FNUZ"], ["FlashAtention"]]),
+        requires=st.sampled_from(
+            [["BF16"], ["FP8OCP", "BF16"], ["FP8FNUZ"], ["FlashAtention"], ["BitsAndBytes", "XFormers"],
+             ["FP8", "FlashAttention", "TransformerEngine"]]
+        ),
         resources=st.sampled_from(
             [{"cpu": "97"}, {"cpu": "9500m", "memory": "500G"}, {"memory": "2Ti", "sharedMemory": "1500Gi"},
-             {"ephemeralStorage": "2000G"}, {"sharedMemory": "1100Gi"}]
+             {"ephemeralStorage": "2000G"}, {"sharedMemory": "1100Gi"},
+             {"cpu": "0.5", "memory": "8Gi", "sharedMemory": "7Gi"}, {"cpu": 200, "memory": "3Ti", "ephemeralStorage": "5Ti"}]
         ),
-        framework=st.sampled_from([{"version": ">=9"}, {"version": "<1.5"}, {"python": ">=3.99"}]),
-        images=st.sampled_from([{"cuda": {"image": "own:1"}}, {"rocm": {"image": "own:1"}}]),
+        framework=st.sampled_from(
+            [{"version": ">=9"}, {"version": "<1.5"}, {"python": ">=3.99"}, {"name": "pytroch", "version": ">=2"},
+             {"version": ">=2.10,<2.12", "python": "==3.13"}]
+        ),
+        images=st.sampled_from(
+            [{"cuda": {"image": "own:1"}}, {"rocm": {"image": "own:1"}}, {"rocm": {"image": "own:1", "runtime": "none"}}]
+        ),
+        priorityClassName=st.just("nowhere"),
     )  # fmt: skip
     size = draw(
         st.sampled_from(
@@ -116,8 +128,38 @@ def wishes(draw: st.DrawFn) -> Object:
              {"nodes": 2, "gpusPerNode": 8}, {"nodes": 4, "gpusPerNode": 8},
              {"gpuMemory": "300G", "gpusPerNode": 8}, {"gpuMemory": "79.65Gi"}, *MODELS, *SHAPES]
         )
+        | models()
     )  # fmt: skip
     return {**spec, **size, **({"placement": placement} if placement else {})}
+
+
+@st.composite
+def models(draw: st.DrawFn) -> Object:
+    """A job that says its model and some of what is done with it, and sometimes nodes or GPUs."""
+    names = ("llama-3.1-70b", "llama-3.1-405b", "mixtral-8x7b", "t5-3b", "deepseek-v3", "bert-large", "falcon-40b")
+    model: Object = {"name": draw(st.sampled_from(names))}
+    if draw(st.booleans()):
+        model = {"parameters": draw(st.sampled_from(["350M", "3B", "70B", "1.1T"]))}
+    model |= some(
+        draw,
+        precision=st.sampled_from(["Mixed", "FP16", "FP32", "FP8"]),
+        batchPerGPU=st.sampled_from([4, 32, 512]),
+        sequenceLength=st.sampled_from([512, 4096, 131072]),
+        sharding=st.sampled_from(["None", "ZeRO1", "ZeRO2", "ZeRO3", "FSDP"]),
+        shape=st.sampled_from([{"layers": 2}, {"hidden": 16384}, {"vocabulary": 500_000, "layers": 200}]),
+    )
+    method = draw(st.sampled_from(["Full", "LoRA", "QLoRA", "Inference"]))
+    if method == "Inference":
+        load = some(draw, maxTokens=st.sampled_from([2048, 131072]), concurrency=st.sampled_from([1, 256]))
+        model |= {"method": method, **({"inference": load} if load else {})}
+    else:
+        model |= {"method": method} | some(
+            draw,
+            optimizer=st.sampled_from(["AdamWForeach", "AdamW8Bit", "Adafactor", "SGD"]),
+            gradientCheckpointing=st.sampled_from(["None", "Layers", "Selective"]),
+        )
+    sizes = some(draw, nodes=st.sampled_from([1, 2, 4]), gpusPerNode=st.sampled_from([1, 3, 8, 16]))
+    return {"model": model, **sizes}
 
 
 BIG = {"name": "llama-3.1-70b", "batchPerGPU": 8, "sequenceLength": 8192}

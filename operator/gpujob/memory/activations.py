@@ -15,13 +15,13 @@ from gpujob.vocabulary import Checkpointing, Precision
 
 
 def kept_by_layer(work: Workload) -> int:
-    """Bytes that one layer keeps for each token until its backward pass."""
+    """Bytes that one layer keeps for each token until its backward pass: with checkpoints never more than without."""
     kinds = {
         Checkpointing.NONE: everything,
         Checkpointing.LAYERS: _input,
         Checkpointing.SELECTIVE: _selected,
     }
-    return kinds[work.checkpointing](work)
+    return min(kinds[work.checkpointing](work), everything(work))
 
 
 def everything(work: Workload) -> int:

@@ -58,9 +58,13 @@ def _doubt(work: Workload, amount: int) -> int:
 
 def _held(work: Workload, moments: tuple[Components, ...]) -> int:
     """What a device must have. Layers that are recomputed leave the blocks that they would have kept, and no more; so
-    without them is counted too, unless what they spare is clearly more than what is held.
+    without them is counted too, unless what they spare is clearly more than what is held. Gradients that wait for those of
+    further micro-batches leave no less than those that do not.
     """
     held = max(moment.total for moment in moments) + reserve.beyond_peak(work, moments)
+    if work.accumulates and work.method is Method.FULL:
+        once = replace(work, accumulates=False)
+        held = max(held, _held(once, _moments(once)))
     if work.checkpointing is Checkpointing.NONE or work.method is Method.INFERENCE:
         return held
     spared = (activations.everything(work) - activations.kept_by_layer(work)) * work.shape.layers * work.tokens

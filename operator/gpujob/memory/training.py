@@ -85,6 +85,8 @@ class _Always:
     overhead: int
     kept: int
     """What all layers keep of the forward pass."""
+    everything: int
+    """What they would keep without checkpoints."""
     at_work: int
     """The layer that is computed backward."""
 
@@ -92,7 +94,10 @@ class _Always:
 def _always(work: Workload) -> _Always:
     full = work.method is Method.FULL
     buckets = states.gradients(work, work.shape.parameters) if full and work.replicates else 0
-    each = activations.kept_by_layer(work) * work.shape.layers + activations.last_norm(work)
+    kept, everything = (
+        (each * work.shape.layers + activations.last_norm(work)) * work.tokens
+        for each in (activations.kept_by_layer(work), activations.everything(work))
+    )
     return _Always(
         weights=states.weights(work),
         optimizer=states.optimizer(work),
@@ -101,7 +106,8 @@ def _always(work: Workload) -> _Always:
         learning=states.adapters(work),
         resting=states.adapters(work, learning=work.replicates or work.accumulates),
         overhead=buckets + states.dequantised(work) + 2 * WORKSPACE,
-        kept=each * work.tokens,
+        kept=kept,
+        everything=everything,
         at_work=activations.at_work(work) * work.tokens,
     )
 
@@ -141,10 +147,11 @@ def _at_forward_end(work: Workload, always: _Always) -> Components:
 
 
 def _at_first_layer_back(work: Workload, always: _Always) -> Components:
-    """The last layer is recomputed while every checkpoint still waits; the head has its gradient."""
+    """The last layer is recomputed while every checkpoint still waits, which is no more than all layers kept would be;
+    the head has its gradient.
+    """
     head = states.gradients(work, work.shape.embedding_parameters) if work.method is Method.FULL else 0
-    again = 0 if work.checkpointing is Checkpointing.NONE else always.at_work
-    kept = always.kept + again
+    kept = min(always.kept + always.at_work, always.everything)
     return _moment(always, gradients=head, kept=kept, overhead=gathered(work, layers=2) + _buckets(work))
 
 

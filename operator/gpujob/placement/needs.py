@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpujob.catalog.models import ModelShape
 from gpujob.catalog.records import Catalog
@@ -15,6 +15,9 @@ from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Shard
 if TYPE_CHECKING:
     from gpujob.api.model import Model
     from gpujob.memory.estimate import Estimate
+
+SIZES: Final = frozenset({"layers", "hidden", "heads", "ffn", "vocabulary"})
+"""What a job says of a model's shape where nothing of it is left to be guessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,13 @@ def _overrides(model: Model) -> tuple[tuple[str, int | bool], ...]:
 
 def shape_of(model: ModelDemand, catalog: Catalog) -> ModelShape | None:
     """The model's shape; None for a name that the catalog does not have."""
-    from gpujob.memory.shapes import usual_shape  # as below: jobs without a model do without the formulas
+    from gpujob.memory.shapes import known_shape, usual_shape  # as below: jobs without a model do without the formulas
 
-    known = usual_shape(model.parameters) if model.parameters else catalog.model(model.name or "")
-    return None if known is None else _overridden(known, dict(model.overrides))
+    said = dict(model.overrides)
+    if model.parameters:
+        return usual_shape(model.parameters, **said)
+    known = catalog.model(model.name or "")
+    return None if known is None else known_shape(known, **said)
 
 
 def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | None:
@@ -104,7 +110,7 @@ def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | N
             targets=model.targets,
             cached_tokens=model.max_tokens,
             concurrency=model.concurrency,
-            inferred=model.parameters is not None,
+            inferred=model.parameters is not None and bool(SIZES - dict(model.overrides).keys()),
         )
     )
 
@@ -115,15 +121,3 @@ def _estimated(work: Workload) -> Estimate:
     from gpujob.memory.estimate import estimate
 
     return estimate(work)
-
-
-def _overridden(shape: ModelShape, said: dict[str, int | bool]) -> ModelShape:
-    """A shape with what the job says instead. Parameters follow where a size of the weights changes by name."""
-    if not said:
-        return shape
-    changed = replace(shape, **said)  # type: ignore[arg-type]
-    if "hidden" in said and "head_dim" not in said:
-        changed = replace(changed, head_dim=max(changed.hidden // changed.heads, 1))
-    if not shape.name:
-        return changed
-    return replace(changed, parameters=max(shape.parameters + changed.counted - shape.counted, 1))

@@ -30,12 +30,15 @@ def within_quota(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
                 asked = getattr(demand, attribute)
                 size = SIZES[attribute]
                 fits = size.most(asked or size.unit, most // gang.nodes)
-                if 0 < fits < (asked or fits + 1):
+                if attribute == "memory" and 0 < fits < (demand.shared_memory or 0):
+                    # It counts in memory, so it is lowered first.
+                    yield smaller(demand, "shared_memory", fits)
+                elif 0 < fits < (asked or fits + 1):
                     # Where the job asks nothing, the node's share is what is too much.
                     yield smaller(demand, attribute, fits, None if asked else 0.5)
-            if demand.sized_by_model:
+            if demand.sized_by_model and not demand.nodes_said:
                 continue
-            if name == resource and 0 < most // gang.nodes < gang.gpus_per_node:
+            if name == resource and 0 < most // gang.nodes < gang.gpus_per_node and not demand.sized_by_model:
                 yield fewer_gpus(demand, candidate, most // gang.nodes)
             if name == resource and 0 < most // gang.gpus_per_node < gang.nodes:
                 yield fewer_nodes(demand, candidate, most // gang.gpus_per_node)

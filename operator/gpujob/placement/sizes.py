@@ -13,6 +13,7 @@ from gpujob.placement.capacity import able_nodes, with_coming
 from gpujob.placement.change import Proposal, proposed
 from gpujob.placement.decision import Candidate
 from gpujob.placement.demand import Demand
+from gpujob.placement.gang import Gang
 from gpujob.placement.memory import same_number_that_fits
 from gpujob.placement.node_rules import image_room
 from gpujob.quantity import GI, format_millicores, most_bytes, most_millicores, shortest_quantity
@@ -34,11 +35,13 @@ def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """As many nodes as have all that a pod needs, and as many GPUs as that many nodes have each."""
     pool, gang = candidate.pool, candidate.gang
-    if demand.sized_by_model:
-        return  # The job names no number of GPUs; a lighter model is what could help.
+    if demand.sized_by_model and not demand.nodes_said:
+        return  # The job names no number; a lighter model is what could help.
     enough = len(able_nodes(demand.only(gang), pool))
     if 0 < enough < gang.nodes:
         yield fewer_nodes(demand, candidate, enough)
+    if demand.sized_by_model:
+        return
     counts = sorted((node.total or 0 for node in with_coming(demand.only(gang), pool)), reverse=True)
     most = counts[min(gang.nodes, len(counts)) - 1] if counts else 0
     if 0 < most < gang.gpus_per_node:
@@ -47,12 +50,8 @@ def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 
 def one_node(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """One node, where several cannot mount a volume at once."""
-    gang = candidate.gang
-    if gang.nodes > 1 and not demand.sized_by_model:
+    if candidate.gang.nodes > 1 and (demand.nodes_said or not demand.sized_by_model):
         yield fewer_nodes(demand, candidate, 1)
-    elif gang.nodes > 1 and demand.nodes_said:
-        changed = demand.but(gangs=(replace(gang, nodes=1, gpus_per_node=1, memory=None, pools=None),))
-        yield proposed(1 - 1 / gang.nodes, gang.field("nodes"), gang.nodes, 1, changed)
 
 
 def whole_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -65,9 +64,10 @@ def whole_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 
 
 def fewer_nodes(demand: Demand, candidate: Candidate, nodes: int) -> Proposal:
-    """The proposal of fewer nodes."""
+    """The proposal of fewer nodes; where the number of GPUs follows from the model, it follows anew."""
     gang = candidate.gang
-    changed = demand.changed(gang, replace(gang, nodes=nodes))
+    anew = demand.but(gangs=(Gang(nodes, 1),))
+    changed = anew if demand.sized_by_model else demand.changed(gang, replace(gang, nodes=nodes))
     return proposed(1 - nodes / gang.nodes, gang.field("nodes"), gang.nodes, nodes, changed)
 
 

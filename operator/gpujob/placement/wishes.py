@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from typing import Final
 
 from gpujob.catalog.records import Catalog
@@ -16,6 +17,8 @@ from gpujob.placement.demand import DEFAULT_DEVICES, Demand, OwnRuntime
 from gpujob.quantity import CENT, MAX_PRICE, exact_dollars, whole_cents
 from gpujob.vocabulary import Precision
 
+FEW_FEATURES: Final = 6
+"""So many features are few enough to leave out each two of them."""
 _OTHER_FORMATS: Final = (Precision.BF16, Precision.FP16, Precision.FP32)
 
 
@@ -116,11 +119,14 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 
 
 def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """One feature less."""
-    for word in demand.requires:
-        fewer = tuple(other for other in demand.requires if other != word)
-        changed = demand.but(requires=fewer)
-        yield proposed(0.6, "spec.requires", list(demand.requires), list(fewer) or None, changed)
+    """One feature less, of a few also two, or none at all."""
+    words = demand.requires
+    counts = {1, len(words)} | ({2} if 2 < len(words) <= FEW_FEATURES else set())
+    for count in sorted(counts if words else ()):
+        for without in combinations(words, count):
+            fewer = tuple(word for word in words if word not in without)
+            changed = demand.but(requires=fewer)
+            yield proposed(0.55 + count / 20, "spec.requires", list(words), list(fewer) or None, changed)
 
 
 def other_precision(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, decision, demand, fleet, gpupool, node, pod
+from builders import A100, ANY_IMAGES, H100, L4, MI300X, T4, Object, decision, demand, fleet, gpupool, node, pod
 
 from gpujob.placement import fixes
 from gpujob.placement.decide import decide
@@ -121,9 +121,13 @@ def test_what_a_pod_asks_as_a_whole_counts() -> None:
 
 def quota(gpus: int) -> Object:
     """A ResourceQuota of the job's namespace for NVIDIA GPUs."""
-    hard = {"requests.nvidia.com/gpu": str(gpus)}
+    return limits({"requests.nvidia.com/gpu": str(gpus)})
+
+
+def limits(hard: dict[str, str]) -> Object:
+    """A ResourceQuota of the job's namespace, of which nothing is used."""
     return {
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"},
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "default"},
         "spec": {"hard": hard}, "status": {"hard": hard, "used": {}},
     }  # fmt: skip
 
@@ -229,3 +233,29 @@ def test_what_is_looked_at_does_not_grow_with_what_a_job_asks(monkeypatch: pytes
     (placing,) = place_all([waiting], fleet(*nodes, catalog=ANY_IMAGES), ANY_IMAGES)
     assert fixes.NOT_FOUND in placing.decision.hopeless
     assert max(looked_at) == fixes.PROPOSED
+
+
+@pytest.mark.parametrize(
+    ("nodes", "spec", "hard", "fix"),
+    [
+        # The number of GPUs follows from the model, that of the nodes does not.
+        ([node("a", H100), node("b", H100, 4)], {"model": {"name": "t5-3b"}, "nodes": 4}, {}, [("spec.nodes", 2)]),
+        ([node("a", H100)], {"model": {"name": "bert-large", "sharding": "FSDP"}, "nodes": 2}, {}, [("spec.nodes", 1)]),
+        ([node("a", H100), node("b", H100)], {"model": {"name": "bert-large", "sharding": "FSDP"}, "nodes": 2},
+         {"pods": "1"}, [("spec.nodes", 1)]),
+        # Shared memory counts in memory, so less memory alone would be refused.
+        ([machine("a")], {"resources": {"cpu": "1", "memory": "8Gi", "sharedMemory": "7Gi"}}, {"requests.memory": "4Gi"},
+         [("spec.resources.memory", "4Gi"), ("spec.resources.sharedMemory", "4Gi")]),
+        # A T4 has none of them.
+        ([node("a", T4)], {"requires": ["FP8OCP", "BF16"]}, {}, [("spec.requires", None)]),
+    ],
+)  # fmt: skip
+def test_what_helps_is_one_more_thing_than_what_is_in_the_way(
+    nodes: list[Object], spec: dict[str, Any], hard: dict[str, str], fix: list[tuple[str, object]]
+) -> None:
+    objects = [*nodes, *([limits(hard)] if hard else [])]
+    placed = place_all([Waiting("", "", demand(**spec), namespace="default")], fleet(*objects), ANY_IMAGES)
+    found = next(placed).decision
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert found.fix is not None
+    assert sorted((change.field, change.after) for change in found.fix.changes) == fix
