@@ -78,8 +78,12 @@ def test_components_add_up_and_the_ends_are_in_order(work: Workload) -> None:
     found = estimate(work)
     assert found.components.total == found.expected
     assert 0 <= found.low <= found.expected < found.high
-    parts = zip(found.components.named(), found.most.named(), strict=True)
-    assert all(0 <= amount <= most for (_, amount), (_, most) in parts)
+    assert all(0 <= amount <= most for amount, most in zip(found.components, found.most, strict=True))
+    bands = zip(found.least, found.components, found.greatest, strict=True)
+    assert all(0 <= low <= expected <= high for low, expected, high in bands)
+    assert all(amount >= 0 for amount in found.reserve)
+    assert found.least.total + found.reserve[0] == found.low
+    assert found.greatest.total + found.reserve[1] == found.high
 
 
 @given(workloads() | workloads(odd=True), st.integers(min_value=1, max_value=64))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from gpujob.finding import Dollars, Finding, Need, Size
+from gpujob.memory.moments import Components
 from gpujob.placement import documents
 from gpujob.vocabulary import Outcome
 
 if TYPE_CHECKING:
+    from gpujob.memory.estimate import Estimate
     from gpujob.placement.decision import Candidate
     from gpujob.placement.gang import Gang
 
@@ -17,7 +19,10 @@ UNKNOWN: Final = "-"
 ABOVE: Final = "as said above"
 """What stands in the row of a pool to which nothing applies but what is wrong with the job itself."""
 
+NONE: Final = "0"
+"""What takes nothing."""
 IN_BRACKETS: Final = "In brackets: nothing at the peak, so much at another moment."
+RESERVE: Final = "Reserve: what the allocator holds besides, and contexts; of LOW, what another moment takes more."
 
 
 def place(candidate: Candidate) -> list[str]:
@@ -43,22 +48,34 @@ def size(amount: int | None) -> str:
     return UNKNOWN if amount is None else str(Size(amount))
 
 
-def memory(gangs: Iterable[Gang]) -> tuple[list[str], list[list[str]], list[list[str]]]:
-    """What the model takes on each GPU in each shape: headers, rows of components, and rows of both ends and between."""
-    needs = {gang.shape: gang.memory for gang in gangs if gang.memory is not None}
-    parts = zip(*(zip(need.components.named(), need.most.named(), strict=True) for need in needs.values()), strict=True)
+def needs(gangs: Iterable[Gang]) -> dict[str, Estimate]:
+    """What the model takes on each GPU, by the shape of the gang."""
+    return {gang.shape: gang.memory for gang in gangs if gang.memory is not None}
+
+
+def memory(needs: Mapping[str, Estimate]) -> tuple[list[str], list[list[str]], list[str]]:
+    """What the model takes on each GPU in each shape, at least, expected and at most: headers, the rows of the components and
+    of what the allocator reserves, and the row of the sums. Each column adds up, but for its rounding.
+    """
+    headers = [header for shape in needs for header in (f"{shape} LOW", "EXPECTED", "HIGH")]
     rows = [
-        [part[0][0][0], *(_component(amount, most) for (_, amount), (_, most) in part)]
-        for part in parts
-        if any(most for _, (_, most) in part)
+        [name, *(cell for need in needs.values() for cell in _ends(need, part))]
+        for part, (name, _) in enumerate(Components().named())
+        if any(need.most[part] for need in needs.values())
     ]
+    reserves = ((need.reserve[0], 0, need.reserve[1]) for need in needs.values())
+    reserve = ["reserve", *(size(amount) if amount else NONE for each in reserves for amount in each)]
     # What is asked for is never rounded down, as in the sentences.
-    ends = [[end, *(str(Need(getattr(need, end))) for need in needs.values())] for end in ("low", "expected", "high")]
-    return ["MEMORY OF EACH GPU", *needs], rows, ends
+    ends = (end for need in needs.values() for end in (need.low, need.expected, need.high))
+    return ["MEMORY OF EACH GPU", *headers], [*rows, reserve], ["total", *(str(Need(end)) for end in ends)]
 
 
-def _component(amount: int, most: int) -> str:
-    return size(amount) if amount or not most else f"({size(most)})"
+def _ends(need: Estimate, part: int) -> Iterator[str]:
+    """A component's cells: in its peak, or in brackets at another moment."""
+    amount, most = need.components[part], need.most[part]
+    yield size(need.least[part]) if need.least[part] else NONE
+    yield size(amount) if amount or not most else f"({size(most)})"
+    yield size(need.greatest[part]) if need.greatest[part] else NONE
 
 
 def why(candidate: Candidate, general: Container[Finding]) -> str:

@@ -87,10 +87,11 @@ def _plan(plan: Plan) -> Iterator[str]:
     for label, why_not in why_not_sentences(plan):
         yield f'<p class="note"><b>{_text(label)}</b> {_text(why_not)}</p>'
     if any(gang.memory for gang in decision.demand.gangs):
-        headers, rows, ends = cells.memory(decision.demand.gangs)
-        yield from _table(headers, [("", row) for row in (*rows, *ends)])
+        headers, rows, total = cells.memory(cells.needs(decision.demand.gangs))
+        yield from _table(headers, [("", row) for row in (*rows, total)])
         if any("(" in cell for row in rows for cell in row):
             yield f'<p class="note">{cells.IN_BRACKETS}</p>'
+        yield f'<p class="note">{cells.RESERVE}</p>'
 
 
 def _table(headers: Iterable[str], rows: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:

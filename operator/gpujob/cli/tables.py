@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 UNSEEN: Final = "the operator has not looked at it; is it running? `kubectl get deployments -A | grep gpujob-operator`"
 
+ROOM_FOR_COMPONENTS: Final = 20
+"""Columns of a terminal that the names of components take."""
+ROOM_FOR_SHAPE: Final = 36
+"""Columns that the memory of one shape takes beside them."""
 ROOM_FOR_IMAGES: Final = 160
 """Columns of a terminal from which on the table of a plan names images; below, only the chosen one is named."""
 
@@ -207,14 +211,21 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterable[tuple[str, s
 
 
 def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
-    """What the model takes on each GPU at its peak, by component, then both ends: a column for each shape.
+    """What the model takes on each GPU by component, low, expected and high: three columns for each shape, as many shapes
+    beside one another as the terminal has room for.
 
     A component that is none at the peak shows what it is at another moment in brackets, so that none is missed.
     """
-    headers, rows, ends = cells.memory(gangs)
-    print_table(console, headers, [*rows, *ends], [""] * len(rows) + ["bold"] * len(ends))
-    if any("(" in cell for row in rows for cell in row):
+    needs = list(cells.needs(gangs).items())
+    beside = max(1, (console.width - ROOM_FOR_COMPONENTS) // ROOM_FOR_SHAPE)
+    for first in range(0, len(needs), beside):
+        headers, rows, total = cells.memory(dict(needs[first : first + beside]))
+        if first:
+            console.print()
+        print_table(console, headers, [*rows, total], [*[""] * len(rows), "bold"])
+    if any(need.most[part] and not need.components[part] for _, need in needs for part in range(len(need.most))):
         print_text(console, Text(cells.IN_BRACKETS))
+    print_text(console, Text(cells.RESERVE))
 
 
 def _candidate_row(candidate: Candidate, general: frozenset[Finding]) -> list[str]:

@@ -30,29 +30,43 @@ class Estimate:
     """The parts of `expected`: those of the moment that is the peak."""
     moments: tuple[Components, ...]
     """All moments that can be the peak."""
+    least: Components
+    """The low end of each of `components`."""
+    greatest: Components
+    """The high end of each of `components`."""
 
     @property
     def most(self) -> Components:
         """The most that each part takes at any moment; a part that is none at the peak may be some at another."""
         return reduce(Components.most, self.moments)
 
+    @property
+    def reserve(self) -> tuple[int, int]:
+        """What `low` and `high` have beyond these parts: what another moment takes more, where that is the peak at the low
+        end; memory that the allocator holds and no tensor lies in, and contexts, at the high end.
+        """
+        return self.low - self.least.total, self.high - self.greatest.total
+
 
 def estimate(work: Workload) -> Estimate:
     """The estimate; the components are those of the moment that is the peak."""
     moments = _moments(work)
-    totals = [moment.total for moment in moments]
-    expected = max(totals)
-    peak = moments[totals.index(expected)]
-    least = max(total - _unchunked(work, moment) for moment, total in zip(moments, totals, strict=True))
-    least -= _scales(work)
-    low = min(least, expected)
-    high = max(expected + reserve.contexts(work), _held(work, moments))
+    peak = max(moments, key=_total)
+    low = max(_total(_lean(work, moment)) for moment in moments)
+    high = max(peak.total + reserve.contexts(work), _held(work, moments))
     # Each end by a share of its own: without all logits at once `low` may be a small part of `expected`.
-    return Estimate(low - _doubt(work, low), expected, high + _doubt(work, expected), peak, moments)
+    low, high = low - _doubt(work, low), high + _doubt(work, peak.total)
+    least = Components(*(part + _doubt(work, -part) for part in _lean(work, peak)))
+    greatest = Components(*(part + _doubt(work, part) for part in peak))
+    return Estimate(low, peak.total, high, peak, moments, least, greatest)
+
+
+def _total(moment: Components) -> int:
+    return moment.total
 
 
 def _doubt(work: Workload, amount: int) -> int:
-    """Bytes that an amount may be off where the shape is a usual one."""
+    """Bytes that an amount may be off where the shape is a usual one, rounded down."""
     return amount * WIDER[0] // WIDER[1] if work.inferred else 0
 
 
@@ -74,16 +88,13 @@ def _held(work: Workload, moments: tuple[Components, ...]) -> int:
     return min(held, _held(whole, _moments(whole)))
 
 
-def _scales(work: Workload) -> int:
-    """Bytes that 4-bit weights would not have if their scales were quantised."""
-    return states.weights(work) - states.weights(replace(work, double_quantised=True)) if work.quantised else 0
-
-
-def _unchunked(work: Workload, moment: Components) -> int:
-    """Bytes of the logits that a loss in pieces would not hold."""
-    if work.chunked_loss or work.method is Method.INFERENCE:
-        return 0
-    return moment.logits - moment.logits // training.CHUNKS
+def _lean(work: Workload, moment: Components) -> Components:
+    """A moment where the loss takes the logits in pieces and the scales of 4-bit weights are quantised."""
+    scales = states.weights(work) - states.weights(replace(work, double_quantised=True)) if work.quantised else 0
+    logits = moment.logits
+    if not work.chunked_loss and work.method is not Method.INFERENCE:
+        logits //= training.CHUNKS
+    return moment._replace(weights=moment.weights - scales, logits=logits)
 
 
 def _moments(work: Workload) -> tuple[Components, ...]:

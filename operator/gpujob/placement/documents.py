@@ -15,6 +15,7 @@ from gpujob.quantity import format_dollars
 
 if TYPE_CHECKING:
     from gpujob.memory.estimate import Estimate
+    from gpujob.memory.moments import Components
 
 
 def plan(decision: Decision) -> dict[str, Any]:
@@ -126,8 +127,15 @@ def _memory(need: Estimate | None) -> dict[str, Any] | None:
     return {
         "expected": min(need.expected, MOST_BYTES),
         "high": min(need.high, MOST_BYTES),
-        "components": {name: min(amount, MOST_BYTES) for name, amount in need.components.named()},
+        "components": _parts(need.components),
+        "low": min(need.low, MOST_BYTES),
+        "componentsLow": {**_parts(need.least), "reserve": min(need.reserve[0], MOST_BYTES)},
+        "componentsHigh": {**_parts(need.greatest), "reserve": min(need.reserve[1], MOST_BYTES)},
     }
+
+
+def _parts(components: Components) -> dict[str, int]:
+    return {name: min(amount, MOST_BYTES) for name, amount in components.named()}
 
 
 def speed_text(millionths: int) -> str:

@@ -90,7 +90,8 @@ def test_a_page_says_what_the_terminal_says(plan: Command, tmp_path: Path) -> No
     text, _ = written(page)
     assert "<th>Image</th>" in text
     assert "<th>MEMORY OF EACH GPU</th>" in text
-    assert "<td>expected</td>" in text
+    assert "<th>EXPECTED</th>" in text
+    assert "<td>total</td>" in text
     whys = [line.partition(": ")[2] for line in answer.out.splitlines() if line.startswith("Why not ")]
     assert whys
     assert all(escape(why) in text for why in whys)

@@ -56,6 +56,31 @@ def test_json_has_the_members_of_the_reference(plan: Command) -> None:
         assert all(set(finding) == {"reason", "message"} for finding in candidate["reasons"] + candidate["doubts"])
 
 
+def test_memory_is_shown_by_component_low_expected_and_high(plan: Command) -> None:
+    """Of 1.0 GB of weights and 1.2 GB of logits in a step: a loss in eight pieces holds an eighth, weights stay as they are."""
+    said = plan(manifest(model={"name": "qwen2.5-0.5b", "method": "LoRA"}, gpusPerNode=1)).out
+    lines = said[said.index("MEMORY OF EACH GPU") :].splitlines()
+    assert lines[0].split("  ")[-1].strip() == "HIGH"
+    assert [word for word in lines[0].removeprefix("MEMORY OF EACH GPU").split() if word] == [
+        "1x1",
+        "LOW",
+        "EXPECTED",
+        "HIGH",
+    ]
+    rows = {name: cells for name, *cells in (line.split() for line in lines[1:8])}
+    assert list(rows) == ["weights", "activations", "logits", "adapters", "overhead", "reserve", "total"]
+    assert len(set(rows["weights"])) == 1
+    assert bytes_of(rows["logits"][0]) * 8 == pytest.approx(bytes_of(rows["logits"][1]), rel=0.01)
+    for column in range(3):
+        parts = sum(bytes_of(cells[column]) for name, cells in rows.items() if name != "total")
+        assert parts == pytest.approx(bytes_of(rows["total"][column]), abs=6 * 2**30 / 100)
+
+
+def bytes_of(cell: str) -> float:
+    """Bytes of a size as a table shows it."""
+    return float(cell.rstrip("GMi")) * {"Gi": 2**30, "Mi": 2**20}.get(cell[-2:], 1)
+
+
 def test_json_of_an_impossible_job_has_null_for_the_choice_and_the_nearest_fix(plan: Command) -> None:
     found = json.loads(plan(manifest(gpusPerNode=16), "-o", "json").out)
     assert found["chosen"] is None

@@ -63,10 +63,13 @@ def test_the_estimate_follows_the_gpus_of_each_shape() -> None:
 def test_the_json_has_the_components_in_bytes() -> None:
     document = documents.plan(decision(node("n", H100), model=LORA | {"gradientCheckpointing": "Layers"}))
     memory = document["memory"]
-    assert list(memory) == ["expected", "high", "components"]
+    assert list(memory) == ["expected", "high", "components", "low", "componentsLow", "componentsHigh"]
     words = ["weights", "gradients", "optimizer", "activations", "logits", "kvCache", "adapters", "overhead"]
     assert list(memory["components"]) == words
     assert sum(memory["components"].values()) == memory["expected"] < memory["high"]
+    for total, parts in (("low", memory["componentsLow"]), ("high", memory["componentsHigh"])):
+        assert list(parts) == [*words, "reserve"]
+        assert sum(parts.values()) == memory[total]
     assert document["candidates"][0]["memory"] == memory
     assert documents.plan(decision(node("n", H100), gpuMemory="10G"))["memory"] is None
 
