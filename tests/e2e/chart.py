@@ -14,7 +14,7 @@ PLAN = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "spec": {"command
 
 
 def install_chart(cluster: Cluster) -> None:
-    """CRDs, roles and the admission policy, without a Deployment's pods; what a GPUJob owns goes with it from now on."""
+    """CRDs, roles and the admission policy, without a Deployment's pods."""
     crds = {path.name for path in (ROOT / "crds").glob("*.yaml")}
     assert crds, "crds/ is empty: run `make generate`"
     assert {path.name for path in (CHART / "files" / "crds").glob("*.yaml")} == crds, "run `make generate`"
@@ -25,5 +25,10 @@ def install_chart(cluster: Cluster) -> None:
         env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    let_children_go(cluster)
+
+
+def let_children_go(cluster: Cluster) -> None:
+    """Returns when the garbage collector knows GPUJobs: from then on what one owns goes with it at once."""
     look_for_kinds(cluster)
     until_collected(cluster, PLAN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ import pytest
 
 from gpujob.cluster.connection import connection_from_kubeconfig
 from tests.e2e.api_server import ApiServer, AuditLog
-from tests.e2e.cluster import Cluster, eventually
+from tests.e2e.cluster import Cluster, eventually, remains
 from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.tcp_proxy import TcpProxy
@@ -22,15 +21,32 @@ from tests.e2e.team import Team
 pytestmark = pytest.mark.e2e
 
 
+Pair = tuple[OperatorProcess, OperatorProcess]
+
+
 @pytest.fixture
-def pair(no_operator: None, operators: Operators) -> Iterator[tuple[OperatorProcess, OperatorProcess]]:
+def pair(no_operator: None, operators: Operators) -> Iterator[Pair]:
     """A leader, and one that waits."""
-    first, second = operators("first"), operators("second")
+    yield from led(operators("first"), operators("second"))
+
+
+@pytest.fixture
+def hasty_pair(no_operator: None, operators: Operators) -> Iterator[Pair]:
+    """The same with shorter times, for what does not depend on how long they are."""
+    yield from led(hasty(operators("hasty-first")), hasty(operators("hasty-second")))
+
+
+def led(first: OperatorProcess, second: OperatorProcess) -> Iterator[Pair]:
     first.start_without_waiting_for_the_lease()
     second.start()
     yield first, second
     for each in (first, second):
         each.stop()
+
+
+def hasty(process: OperatorProcess) -> OperatorProcess:
+    process.module = "tests.e2e.hasty_operator"
+    return process
 
 
 def writers(audit: AuditLog, mark: int) -> set[str]:
@@ -42,18 +58,16 @@ def writers(audit: AuditLog, mark: int) -> set[str]:
     }
 
 
-def test_a_dead_leader_is_followed_and_a_frozen_one_wakes_up_silent(
-    pair: tuple[OperatorProcess, OperatorProcess], fleet: Fleet, team: Team, audit: AuditLog
-) -> None:
+def test_a_dead_leader_is_followed_within_half_a_minute(pair: Pair, fleet: Fleet, team: Team, audit: AuditLog) -> None:
     first, second = pair
     fleet(h100=2)
     mark = audit.now()
-    jobs = {f"before-{number}": team.submit(f"before-{number}", runs_for="1s", gpusPerNode=4) for number in range(8)}
+    jobs = start(team, "before")
     team.until_all(jobs, "Succeeded")
     assert writers(audit, mark) == {first.credential}
 
     # In the midst of work: some are placed, some wait, some were just told.
-    jobs |= {f"during-{number}": team.submit(f"during-{number}", runs_for="1s", gpusPerNode=4) for number in range(8)}
+    jobs |= start(team, "during")
     eventually(lambda: len(team.jobs()) > 9, what="some of the jobs placed", every=0.01)
     first.kill()
     took = second.until_leading(timeout=30)
@@ -61,25 +75,39 @@ def test_a_dead_leader_is_followed_and_a_frozen_one_wakes_up_silent(
     led = audit.now()
     print({"seconds until another led": round(took, 1)})
     team.until_all(jobs, "Succeeded")
-
     assert writers(audit, led) == {second.credential}
+    each_was_created_once(audit, mark, team, jobs)
 
-    first.start()
-    eventually(lambda: "operator started" in first.log.read_text().rpartition("lease acquired")[2], what="a standby")
-    jobs |= {f"frozen-{number}": team.submit(f"frozen-{number}", runs_for="1s", gpusPerNode=4) for number in range(8)}
-    eventually(lambda: len(team.jobs()) > 17, what="some of the jobs placed", every=0.01)
-    second.signal(signal.SIGSTOP)
-    first.until_leading(timeout=30)
+
+def test_a_frozen_leader_wakes_up_silent(hasty_pair: Pair, fleet: Fleet, team: Team, audit: AuditLog) -> None:
+    first, second = hasty_pair
+    fleet(h100=2)
+    mark = audit.now()
+    eventually(lambda: '"jobs seen"' in second.log.read_text(), what="a standby")
+    jobs = start(team, "frozen")
+    eventually(lambda: len(team.jobs()) > 1, what="some of the jobs placed", every=0.01)
+    first.signal(signal.SIGSTOP)
+    second.until_leading(timeout=30)
     team.until_all(jobs, "Succeeded")
     quiet = audit.now()
-    second.signal(signal.SIGCONT)
-    eventually(lambda: "lease lost" in second.log.read_text(), what="the frozen one noticing", every=0.01)
-    time.sleep(2)
-    assert audit.writes(quiet) == {}
+    first.signal(signal.SIGCONT)
+    eventually(lambda: "lease lost" in first.log.read_text(), what="the frozen one noticing", every=0.01)
+    under_way = "what it had under way when it froze, it would send at once"
+    remains(lambda: audit.writes(quiet) == {}, 2, because=under_way)
 
     jobs["after"] = team.submit("after", runs_for="0s")
     team.until("after", "Succeeded")
-    assert writers(audit, quiet) == {first.credential}
+    assert writers(audit, quiet) == {second.credential}
+    each_was_created_once(audit, mark, team, jobs)
+
+
+def start(team: Team, when: str) -> dict[str, str]:
+    """Eight jobs that need both nodes twice; their uids by name."""
+    names = [f"{when}-{number}" for number in range(8)]
+    return {name: team.submit(name, runs_for="1s", gpusPerNode=4) for name in names}
+
+
+def each_was_created_once(audit: AuditLog, mark: int, team: Team, jobs: dict[str, str]) -> None:
     created = created_jobs(audit, mark, team)
     assert len(created) == len(set(created)) == len(jobs)
     assert sorted(len(pods) for pods in pods_by_job(team).values()) == [1] * len(jobs)
@@ -90,7 +118,7 @@ async def test_a_new_leader_that_sees_an_old_state_doubles_nothing(
 ) -> None:
     """The watches of the second are dead without its knowing while the first makes children; then it has to lead."""
     address = urlsplit(connection_from_kubeconfig(cluster.kubeconfig).server)
-    first, second = operators("first"), operators("behind-a-dead-network")
+    first, second = hasty(operators("before-a-dead-network")), hasty(operators("behind-a-dead-network"))
     fleet(h100=2)
     async with TcpProxy(str(address.hostname), address.port or 443) as proxy:
         second.reach(f"https://127.0.0.1:{proxy.port}")
@@ -111,13 +139,13 @@ def _until_the_second_must_lead(
     """Plays it through; gives the pods that each job must have by its uid."""
     first.start_without_waiting_for_the_lease()
     second.start()
-    eventually(lambda: "operator started" in second.log.read_text(), what="a standby")
-    time.sleep(3)
+    eventually(lambda: '"jobs seen"' in second.log.read_text(), what="a standby that sees all kinds")
     # Both see the jobs, and none of them has a child when the second goes blind.
     first.signal(signal.SIGSTOP)
     pods = {"gang": 2, **{f"single-{number}": 1 for number in range(4)}}
     uids = {name: team.submit(name, nodes=count, gpusPerNode=2) for name, count in pods.items()}
-    time.sleep(2)
+    wanted = {f"{team.namespace}/{name}" for name in pods}
+    eventually(lambda: wanted <= set(second.seen()), what="a standby that sees the jobs")
     proxy.freeze()
     proxy.heal()
     first.signal(signal.SIGCONT)

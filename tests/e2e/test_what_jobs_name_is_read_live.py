@@ -79,60 +79,54 @@ def test_a_job_whose_volume_is_elsewhere_says_so(
     team.until("reader", "Running")
 
 
+@pytest.fixture
+def high(api: ApiServer, team: Team) -> Iterator[str]:
+    """The name of a PriorityClass of 100; jobs without one have 0."""
+    name = f"{team.namespace}-high"
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 100}
+    api.create(PRIORITY_CLASSES, body)
+    yield name
+    api.delete(PRIORITY_CLASSES, name)
+
+
 def test_the_job_of_higher_priority_gets_the_node_that_comes_free(
-    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team
+    operator: OperatorProcess, fleet: Fleet, team: Team, high: str
 ) -> None:
     fleet(h100=1)
-    name = f"{team.namespace}-high"
-    api.create(
-        PRIORITY_CLASSES,
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 100},
-    )
-    try:
-        team.submit("first", gpusPerNode=8)
-        team.until("first", "Running")
-        team.submit("lo", gpusPerNode=8)
-        team.until("lo", "Queued")
-        uid = team.submit("hi", gpusPerNode=8, priorityClassName=name)
-        team.submit("typo", priorityClassName=f"{name}-er")
-        team.until("hi", "Queued")
-        assert team.until("typo", "Misconfigured")
-        assert f"the nearest is {name}" in team.condition("typo", "Placed")["message"]
-        team.delete("first")
-        team.until("hi", "Running")
-        assert team.state("lo") == "Queued"
-        (pod,) = team.pods(uid)
-        assert (pod["spec"]["priorityClassName"], pod["spec"]["priority"]) == (name, 100)
-    finally:
-        api.delete(PRIORITY_CLASSES, name)
+    team.submit("first", gpusPerNode=8)
+    team.until("first", "Running")
+    team.submit("lo", gpusPerNode=8)
+    team.until("lo", "Queued")
+    uid = team.submit("hi", gpusPerNode=8, priorityClassName=high)
+    team.submit("typo", priorityClassName=f"{high}-er")
+    team.until("hi", "Queued")
+    assert team.until("typo", "Misconfigured")
+    assert f"the nearest is {high}" in team.condition("typo", "Placed")["message"]
+    team.delete("first")
+    team.until("hi", "Running")
+    assert team.state("lo") == "Queued"
+    (pod,) = team.pods(uid)
+    assert (pod["spec"]["priorityClassName"], pod["spec"]["priority"]) == (high, 100)
 
 
 def test_a_lower_job_leaves_alone_what_a_higher_one_waits_for(
-    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team
+    operator: OperatorProcess, fleet: Fleet, team: Team, high: str
 ) -> None:
     fleet(h100=1)
-    name = f"{team.namespace}-high"
-    api.create(
-        PRIORITY_CLASSES,
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 100},
-    )
-    try:
-        team.submit("first", gpusPerNode=4)
-        team.until("first", "Running")
-        team.submit("hi", gpusPerNode=8, priorityClassName=name, runs_for="2s")
-        team.until("hi", "Queued")
-        uid = team.submit("lo", gpusPerNode=2)
-        team.until("lo", "Queued")
-        said = team.condition("lo", "Placed")
-        assert said["reason"] == "QueuedBehind"
-        assert "behind job hi of priority 100, which waits for 8 GPUs on one node; 4 free GPUs are" in said["message"]
-        assert team.jobs(uid) == []
-        team.delete("first")
-        team.until("hi", "Running", "Succeeded")
-        team.until("lo", "Running")
-        assert team.state("hi") == "Succeeded"
-    finally:
-        api.delete(PRIORITY_CLASSES, name)
+    team.submit("first", gpusPerNode=4)
+    team.until("first", "Running")
+    team.submit("hi", gpusPerNode=8, priorityClassName=high, runs_for="2s")
+    team.until("hi", "Queued")
+    uid = team.submit("lo", gpusPerNode=2)
+    team.until("lo", "Queued")
+    said = team.condition("lo", "Placed")
+    assert said["reason"] == "QueuedBehind"
+    assert "behind job hi of priority 100, which waits for 8 GPUs on one node; 4 free GPUs are" in said["message"]
+    assert team.jobs(uid) == []
+    team.delete("first")
+    team.until("hi", "Running", "Succeeded")
+    team.until("lo", "Running")
+    assert team.state("hi") == "Succeeded"
 
 
 @pytest.fixture

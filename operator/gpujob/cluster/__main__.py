@@ -6,13 +6,13 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
 
 from gpujob.cluster import shell
-from gpujob.cluster.connection import UnusableConnection
+from gpujob.cluster.connection import Connection, UnusableConnection
 from gpujob.cluster.operator import Operator, find_connection
 from gpujob.cluster.settings import VARIABLES, Settings, read_settings
 from gpujob.errors import BadInput
@@ -30,7 +30,7 @@ USAGE: Final = (
 )
 
 
-def main(arguments: Sequence[str] = ()) -> int:
+def main(arguments: Sequence[str] = (), operator: Callable[[Settings, Connection], Operator] = Operator) -> int:
     """The exit code: 0 after a signal or for --help, 1 when a part died, 2 for settings or words that cannot be read."""
     if arguments:
         asked = set(arguments) <= {"-h", "--help"}
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     _log_as(settings)
     gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     try:
-        asyncio.run(shell.run(Operator(settings, connection), connection))
+        asyncio.run(shell.run(operator(settings, connection), connection))
     except KeyboardInterrupt:
         return 0
     except Exception:

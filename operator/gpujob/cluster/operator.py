@@ -16,14 +16,14 @@ from gpujob.cluster.client import ApiClient
 from gpujob.cluster.connection import Connection, connection_from_kubeconfig, connection_in_cluster
 from gpujob.cluster.endpoints import Endpoints
 from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.leader import Leadership
+from gpujob.cluster.leader import Leadership, LeaseTimings
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.pools import PoolPublisher
 from gpujob.cluster.reconcile import Reconciler
 from gpujob.cluster.scraping import Scraper
 from gpujob.cluster.settings import Settings
 from gpujob.cluster.views import snapshot
-from gpujob.cluster.watch import WatchHealth, mirror_all
+from gpujob.cluster.watch import Timings, WatchHealth, mirror_all
 from gpujob.cluster.writer import Writer
 from gpujob.metrics.collector import FleetCollector
 from gpujob.runner_files import load_runner
@@ -43,16 +43,22 @@ def find_connection() -> Connection:
 class Operator:
     """Everything that one process runs."""
 
-    def __init__(self, settings: Settings, connection: Connection) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        lease: LeaseTimings | None = None,
+        watching: Timings | None = None,
+    ) -> None:
         runner = load_runner()
         kinds = mirrored(runner.name)
-        self._settings, self._kinds = settings, kinds
+        self._settings, self._kinds, self._watching = settings, kinds, watching
         self._client = ApiClient(connection, write_rate=settings.write_rate, write_burst=2 * settings.write_rate)
         self.mirror = Mirror(kinds)
         self.health = WatchHealth(kind.key for kind in kinds)
         # A name alone is not unique: a restarted container must not take its own stale Lease for a held one.
         identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
-        self.leadership = Leadership(self._client, settings.namespace, LEASE, identity)
+        self.leadership = Leadership(self._client, settings.namespace, LEASE, identity, timings=lease)
         self._client.may_write = self.leadership.is_leader
         book = Book(self.mirror, load_catalog())
         writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name)
@@ -82,7 +88,8 @@ class Operator:
             leadership = asyncio.create_task(self.leadership.run(), name="leadership")
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(mirror_all(self._client, self._kinds, self.mirror, self.health), name="mirror")
+                    mirroring = mirror_all(self._client, self._kinds, self.mirror, self.health, timings=self._watching)
+                    tasks.create_task(mirroring, name="mirror")
                     tasks.create_task(self.reconciler.run(), name="reconcile")
                     tasks.create_task(self._publisher.run(), name="pools")
                     tasks.create_task(self.scraper.run(), name="scraper")

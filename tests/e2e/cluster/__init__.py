@@ -13,12 +13,12 @@ Reading order:
     state, processes, locks          what was started, under CLUSTER_DIR; only that is ended
     credentials, audit               tokens, keys and kubeconfigs; the log of the operator's requests
     garbage                          the garbage collector, which hears late of new kinds
-    probe, eventually                asking and waiting
+    probe, eventually                asking, waiting, looking on
 """
 
 from .choice import down, status, up
 from .control_plane import restart_component, signal_component, start_component, stop_component
-from .eventually import eventually
+from .eventually import eventually, remains
 from .garbage import look_for_kinds, until_collected
 from .nodes import default_fleet, node_list, pretended_nodes
 from .state import Cluster, default_dir, register_client
@@ -33,6 +33,7 @@ __all__ = [
     "node_list",
     "pretended_nodes",
     "register_client",
+    "remains",
     "restart_component",
     "signal_component",
     "start_component",

@@ -1,4 +1,4 @@
-"""Waiting for a condition instead of for a time; used by the cluster's own start and by every e2e test."""
+"""Waiting for a condition instead of for a time, and looking on while nothing may happen; used by every e2e test."""
 
 import time
 from collections.abc import Callable
@@ -22,3 +22,17 @@ def eventually(condition: Callable[[], T], timeout: float = 30.0, *, what: str =
                 f"after {timeout:g} s still no {what or condition.__name__}; the last answer was {answer!r}"
             )
         time.sleep(every)
+
+
+def remains(condition: Callable[[], bool], seconds: float, *, because: str, every: float = 0.2) -> None:
+    """Returns when `condition` has held for `seconds`; AssertionError as soon as it does not.
+
+    `because` says why what must not happen would have happened in that time.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        left = end - time.monotonic()
+        assert condition(), f"{seconds - left:.1f} s later it holds no more, of {seconds:g} s: {because}"
+        if left <= 0:
+            return
+        time.sleep(min(every, left))

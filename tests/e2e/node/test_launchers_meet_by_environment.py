@@ -6,14 +6,13 @@ import json
 import os
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
 from tests.e2e.api_server import JOBS, PODS, SERVICES, Object
-from tests.e2e.cluster import Cluster, eventually
+from tests.e2e.cluster import Cluster, eventually, remains
 from tests.e2e.node import store
 from tests.e2e.node.machine import pid_of
 from tests.e2e.node.training import Trainers
@@ -94,8 +93,7 @@ def test_a_service_that_comes_late_does_no_harm(operator: OperatorProcess, team:
     for job in jobs:
         team.api.create(JOBS.format(team.namespace), job)
     eventually(lambda: len(running(team)) == 4, 60, what="four pods that run")
-    time.sleep(12)
-    assert len(running(team)) == 4
+    remains(lambda: len(running(team)) == 4, 12, because="by then both launchers have begun to look for their peers")
     for service in services:
         team.api.create(SERVICES.format(team.namespace), service)
     for name in uids:

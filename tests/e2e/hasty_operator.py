@@ -1,0 +1,46 @@
+"""`python -m tests.e2e.hasty_operator`: the operator with a third of its own times, which tells what jobs it sees.
+
+All that it does is what `python -m gpujob.cluster` does; a test of the minutes after a network died takes seconds of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from functools import partial
+
+import structlog
+
+from gpujob.cluster.__main__ import main
+from gpujob.cluster.leader import LeaseTimings
+from gpujob.cluster.operator import Operator
+from gpujob.cluster.watch import Timings
+
+LEASE = LeaseTimings(duration=5, deadline=3.5, renew_every=1.5, retry_every=0.7)
+WATCHING = Timings(silence=22.0)
+
+log = structlog.get_logger(__name__)
+
+
+class Telling(Operator):
+    """The operator, with a line in its log for each set of jobs that its mirror shows."""
+
+    async def run(self) -> None:
+        telling = asyncio.create_task(self._tell())
+        try:
+            await super().run()
+        finally:
+            telling.cancel()
+
+    async def _tell(self) -> None:
+        told: list[str] | None = None
+        while True:
+            seen = sorted(f"{namespace}/{name}" for namespace, name in self.mirror.objects("gpujobs"))
+            if self.mirror.complete and seen != told:
+                told = seen
+                log.info("jobs seen", jobs=seen)
+            await asyncio.sleep(0.05)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], partial(Telling, lease=LEASE, watching=WATCHING)))

@@ -1,0 +1,138 @@
+"""A child that the API server refuses, or whose name is taken, is one condition with the remedy, and is tried again."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+
+from gpujob.render.names import child_name
+from tests.e2e.api_server import JOBS, AuditLog, Refused
+from tests.e2e.cluster import eventually
+from tests.e2e.conftest import Fleet
+from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.team import Team
+
+pytestmark = pytest.mark.e2e
+
+
+def test_an_object_that_has_the_childs_name_is_left_alone_and_said(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    (node,) = fleet(l4=1)
+    # Nobody can know a uid beforehand; a job that waits gives the time to take its child's name.
+    team.submit("blocks", gpusPerNode=4)
+    team.until("blocks", "Running")
+    uid = team.submit("job", gpusPerNode=4, runs_for="0s")
+    team.until("job", "Queued")
+    pod = {"containers": [{"name": "main", "image": "none"}], "restartPolicy": "Never", "nodeName": node}
+    name = child_name("job", uid, 1)
+    theirs = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {"app": "theirs"}},
+        "spec": {"suspend": True, "template": {"spec": pod}},
+    }
+    team.api.create(JOBS.format(team.namespace), theirs)
+    before = eventually(lambda: settled(team, name), what="their Job in peace")
+    team.delete("blocks")
+    team.until("job", "Misconfigured", timeout=60)
+    placed = team.condition("job", "Placed")
+    assert (placed["status"], placed["reason"]) == ("False", "NameConflict")
+    assert placed["message"] == f"a Job {name} exists and is not this job's; delete or rename it"
+    assert team.api.get(JOBS.format(team.namespace), name) == before
+    team.api.delete(JOBS.format(team.namespace), name)
+    team.until("job", "Succeeded", timeout=60)
+    assert team.told("job").count("NameConflict") == 1
+
+
+def settled(team: Team, name: str) -> Any:
+    """The Job of that name once the Job controller has seen it."""
+    job = team.api.get(JOBS.format(team.namespace), name)
+    return job if job.get("status", {}).get("conditions") else None
+
+
+def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    fleet(h100=1)
+    # A LimitRange refuses pods, not Jobs, and only the Job's events say so.
+    limits = {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}
+    team.api.create(
+        f"/api/v1/namespaces/{team.namespace}/limitranges",
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits},
+    )
+    podless = team.submit("podless", gpusPerNode=4)
+    name = team.until("podless", "Placed")["jobName"]
+    asked = time.monotonic()
+
+    refuse_jobs(team)
+    mark = audit.now()
+    uid = team.submit("refused", resources={"cpu": "500m"}, runs_for="0s")
+    team.until("refused", "Misconfigured")
+    placed = team.condition("refused", "Placed")
+    assert placed["reason"] == "ChildRefused"
+    assert placed["message"].startswith("the API server refuses its child: ")
+    assert "no Jobs today" in placed["message"]
+    assert team.jobs(uid) == []
+    eventually(lambda: audit.writes(mark, team.namespace, "refused")["jobs"] >= 3, 20, what="three tries")
+    assert audit.writes(mark, team.namespace, "refused")["gpujobs/status"] == 1
+    assert audit.writes(mark, team.namespace, "refused")["events"] == 1
+    allow_jobs(team)
+    team.until("refused", "Succeeded", timeout=60)
+
+    eventually(lambda: team.status("podless")["display"]["reason"] == "FailedCreate", 40, what="the reason")
+    assert time.monotonic() - asked > 15
+    assert team.state("podless") == "Placed"
+    message, bound = team.condition("podless", "Running")["message"].split("; the job gives its GPUs back at ")
+    assert message == (
+        f"child Job {name} exists, 0 of 1 pods are there; "
+        f"if a quota or a policy refuses the others, `kubectl describe job {name}` says which"
+    )
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ if that stays so", bound)
+    assert team.pods(podless) == []
+    described = team.api.kubectl("describe", "job", name, f"-n{team.namespace}").stdout
+    assert "maximum cpu usage per Container is 1" in described
+
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"
+
+
+def refuse_jobs(team: Team) -> None:
+    """Makes an admission policy that refuses Jobs in the team's namespace and waits until it is in force."""
+    jobs = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+    policy = {
+        "matchConstraints": {
+            "resourceRules": [jobs],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": team.namespace}},
+        },
+        "validations": [{"expression": "false", "message": "no Jobs today"}],
+    }
+    binding = {"policyName": team.namespace, "validationActions": ["Deny"]}
+    for path, kind, spec in (
+        (POLICIES, "ValidatingAdmissionPolicy", policy),
+        (BINDINGS, "ValidatingAdmissionPolicyBinding", binding),
+    ):
+        head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": team.namespace}}
+        team.api.create(path, head | {"spec": spec})
+    eventually(lambda: _refused(team), 30, what="a policy in force", every=0.2)
+
+
+def allow_jobs(team: Team) -> None:
+    """Takes the policy away."""
+    for path in (BINDINGS, POLICIES):
+        team.api.delete(path, team.namespace)
+
+
+def _refused(team: Team) -> bool:
+    container = {"name": "main", "image": "none"}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "probe"}, "spec": {"template": template}}
+    try:
+        team.api.try_out(JOBS.format(team.namespace), job)
+    except Refused as refusal:
+        return "no Jobs today" in str(refusal)
+    return False
