@@ -30,9 +30,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from transformers import masking_utils
 from transformers.integrations import sdpa_attention
 
-from gpujob.catalog.kinds import KINDS
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.models import ModelShape
+from bench.memory.families import build, shapes
 from gpujob.memory.moments import WORKSPACE
 
 BLOCK = 512
@@ -182,7 +180,7 @@ def as_on_a_gpu() -> None:
     masking_utils.find_packed_sequence_indices = lambda *_, **__: None
 
 
-def peak(shape: ModelShape, precision: str, optimizer: str, batch: int, sequence: int, checkpointing: bool) -> int:
+def peak(shape: Any, precision: str, optimizer: str, batch: int, sequence: int, checkpointing: bool) -> int:
     """The most bytes that two steps allocate."""
     dtype = torch.bfloat16 if precision == "BF16" else torch.float32
     region: Callable[[], Any] = Autocast if precision == "Mixed" else contextlib.nullcontext
@@ -208,65 +206,13 @@ def peak(shape: ModelShape, precision: str, optimizer: str, batch: int, sequence
     return allocated.most + 2 * WORKSPACE
 
 
-def build(shape: ModelShape, sequence: int) -> Any:
-    """A model of a catalog's row, with its family's own code and defaults."""
-    kind = next(name for name, kind in KINDS.items() if kind == shape.kind)
-    model, config, own = BUILDERS[kind]
-    wide = {"hidden_size": shape.hidden, "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads,
-            "intermediate_size": shape.ffn, "vocab_size": shape.vocabulary, "max_position_embeddings": sequence + 8,
-            "tie_word_embeddings": shape.tied, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}  # fmt: skip
-    return model(config(**(wide | own(shape, sequence) | {"use_cache": False})))
-
-
-def _grouped(shape: ModelShape, sequence: int) -> dict[str, Any]:
-    return {"num_key_value_heads": shape.kv_heads, "head_dim": shape.head_dim}
-
-
-def _gpt2(shape: ModelShape, sequence: int) -> dict[str, Any]:
-    return {"n_embd": shape.hidden, "n_layer": shape.layers, "n_head": shape.heads, "n_positions": sequence + 8}
-
-
-def _two(shape: ModelShape, sequence: int) -> dict[str, Any]:
-    half = shape.layers // 2
-    return {"d_model": shape.hidden, "encoder_layers": half, "decoder_layers": half,
-            "encoder_ffn_dim": shape.ffn, "decoder_ffn_dim": shape.ffn,
-            "encoder_attention_heads": shape.heads, "decoder_attention_heads": shape.heads}  # fmt: skip
-
-
-def _none(shape: ModelShape, sequence: int) -> dict[str, Any]:
-    return {}
-
-
-BUILDERS: dict[str, tuple[Any, Any, Callable[[ModelShape, int], dict[str, Any]]]] = {
-    "llama": (hf.LlamaForCausalLM, hf.LlamaConfig, _grouped),
-    "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config, _grouped),
-    "phi3": (hf.Phi3ForCausalLM, hf.Phi3Config, lambda s, _: {"num_key_value_heads": s.kv_heads}),
-    "gemma": (hf.GemmaForCausalLM, hf.GemmaConfig, _grouped),
-    "gemma2": (hf.Gemma2ForCausalLM, hf.Gemma2Config, _grouped),
-    "gemma3": (hf.Gemma3ForCausalLM, hf.Gemma3TextConfig, _grouped),
-    "olmo2": (hf.Olmo2ForCausalLM, hf.Olmo2Config, lambda s, _: {"num_key_value_heads": s.kv_heads}),
-    "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config, _gpt2),
-    "gptj": (hf.GPTJForCausalLM, hf.GPTJConfig, lambda s, n: _gpt2(s, n) | {"rotary_dim": 64}),
-    "neox": (hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig, _none),
-    "phi": (hf.PhiForCausalLM, hf.PhiConfig, lambda s, _: {"resid_pdrop": 0.1}),
-    "falcon": (hf.FalconForCausalLM, hf.FalconConfig, lambda s, _: {"multi_query": True, "bias": False}),
-    "bloom": (hf.BloomForCausalLM, hf.BloomConfig, lambda s, n: _gpt2(s, n) | {"hidden_dropout": 0.0}),
-    "opt": (hf.OPTForCausalLM, hf.OPTConfig, lambda s, _: {"ffn_dim": s.ffn, "word_embed_proj_dim": s.hidden}),
-    "starcoder2": (hf.Starcoder2ForCausalLM, hf.Starcoder2Config,
-                   lambda s, _: {"num_key_value_heads": s.kv_heads, "residual_dropout": 0.1}),
-    "bert": (hf.BertForMaskedLM, hf.BertConfig, _none),
-    "bart": (hf.BartForConditionalGeneration, hf.BartConfig, _two),
-}  # fmt: skip
-
-
 def counted(names: list[str]) -> Iterator[tuple[Any, ...]]:
     """Every setting of the models."""
     version = f"PyTorch {torch.__version__.partition('+')[0]}, Transformers {hf.__version__}"
+    known = shapes()
     for name, setting in itertools.product(names, SETTINGS):
-        shape = load_catalog().model(name)
-        assert shape is not None, name
         precision, optimizer, batch, sequence, checkpointing = setting
-        found = peak(shape, *setting)
+        found = peak(known[name], *setting)
         yield name, "Full", precision, optimizer, batch, sequence, "Layers" if checkpointing else "None", found, version
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from math import log
 from typing import TYPE_CHECKING, Final
 
 from gpujob.quantity import GI, KI
@@ -42,11 +41,6 @@ _MACHINE: Final = re.compile(r"gpu[-_].+", re.IGNORECASE)
 """Names of machines that are made of a model's name: gpu-h100-sxm, gpu_8x_h100_sxm5, gpu-mi300x8-1536gb."""
 _TIMES: Final = (re.compile(r"^[0-9]+x"), re.compile(r"(?<=x)[0-9]+$"), re.compile(r"x[0-9]+$"))
 _SHARED: Final = re.compile(r"-SHARED$|-MIG-.*$", re.IGNORECASE)
-_VARIANT: Final = re.compile(
-    r"(-hf|-instruct|-chat|-it|-pt|-sft|-thinking|-cased|-uncased|-deduped|-[0-9]+k|-v[0-9]+\.[0-9.]+)+$"
-)
-_MONTH: Final = re.compile(r"-[0-9]{4}(?=-|$)")
-"""When a model was published: OLMo-2-1124-7B, Qwen3-4B-Instruct-2507."""
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
 
@@ -117,37 +111,6 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     similar = get_close_matches(wanted, plain, n=1, cutoff=0.6)
     contains = [name for key, name in plain.items() if len(wanted) > 2 and wanted in key]
     return next(iter([*begins, *(plain[key] for key in similar), *contains]), None)
-
-
-def plain_model(name: str) -> str:
-    """A model's name without its owner, case and the endings that do not change its shape."""
-    bare = _MONTH.sub("", _plain(name.rpartition("/")[2])).removeprefix("meta-")
-    return _VARIANT.sub("", bare)
-
-
-def nearest_models(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Up to three known models of similar letters, the likeliest first: of one family those of the nearest size."""
-    from difflib import SequenceMatcher, get_close_matches
-
-    wanted = plain_model(name)[:256]
-    family, size = _family(wanted)
-
-    def unlike(other: str) -> tuple[float, float]:
-        its_family, its_size = _family(other)
-        apart = abs(log(its_size / size)) if size and its_size else 0.0
-        return -SequenceMatcher(None, family, its_family).ratio(), apart
-
-    similar = get_close_matches(wanted, list(known), n=12, cutoff=0.5)
-    return tuple(sorted(similar, key=unlike)[:3] if size else similar[:3])
-
-
-_BILLIONS: Final = re.compile(r"(?<![0-9.])([0-9]+(?:[.][0-9]+)?)b(?![a-z0-9])")
-
-
-def _family(name: str) -> tuple[str, float]:
-    """A model's name without its size, and the size in billions of parameters, 0 where the name says none."""
-    found = _BILLIONS.search(name)
-    return (name, 0.0) if found is None else (name[: found.start()] + name[found.end() :], float(found[1]))
 
 
 def _index(pairs: Iterable[tuple[str, Accelerator]]) -> dict[str, tuple[Accelerator, ...]]:

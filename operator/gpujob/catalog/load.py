@@ -93,7 +93,7 @@ class _Draft:
             "instanceTypes": lambda raw: rows.instance_types(raw, sources),
             "prices": lambda raw: rows.list_prices(raw, self._machines(), sources),
             "runtimes": lambda raw: [read_runtime(raw, sources)],
-            "models": lambda raw: [rows.model(raw, sources)],
+            "models": lambda raw: rows.models(raw, sources),
             "stacks": lambda raw: [rows.stack(raw, sources)],
             "throughputs": lambda raw: rows.throughputs(raw, sources),
         }

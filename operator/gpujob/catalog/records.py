@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from gpujob.catalog import identity, pricelist
+from gpujob.catalog import identity, model_names, pricelist
 from gpujob.catalog.models import ModelShape
 from gpujob.catalog.runtime import Runtime, in_order
 from gpujob.catalog.stacks import Stack, stack_of
@@ -166,6 +166,7 @@ class Catalog:
     _identities: identity.Identities = field(init=False, repr=False)
     _price_list: pricelist.PriceList = field(init=False, repr=False)
     _speeds: Speeds = field(init=False, repr=False)
+    _models: Mapping[str, ModelShape] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         known = (replace(row, stack=stack_of(self.stacks, row.backend, row.backend_release)) for row in self.runtimes)
@@ -173,6 +174,7 @@ class Catalog:
         object.__setattr__(self, "_identities", identity.Identities(self.accelerators))
         object.__setattr__(self, "_price_list", pricelist.PriceList(self.prices))
         object.__setattr__(self, "_speeds", Speeds(self.throughputs, self.accelerators))
+        object.__setattr__(self, "_models", {model_names.key(name): shape for name, shape in self.models.items()})
 
     def accelerator(self, word: str) -> Accelerator | None:
         """The accelerator of this id."""
@@ -230,12 +232,13 @@ class Catalog:
         return identity.nearest(word, self.frameworks)
 
     def model(self, name: str) -> ModelShape | None:
-        """The shape of a model; case, an owner ("meta-llama/") and endings such as -instruct do not matter."""
-        return self.models.get(identity.plain_model(name))
+        """The shape of a model; case, an owner ("meta-llama/"), hyphens for dots and endings such as -instruct do not matter."""
+        found = (self._models.get(model_names.key(meant)) for meant in model_names.meant(name))
+        return next(filter(None, found), None)
 
     def nearest_models(self, name: str) -> tuple[str, ...]:
         """Up to three models that a mistyped name may mean, the likeliest first."""
-        return identity.nearest_models(name, self.models)
+        return model_names.nearest(name, self.models)
 
     def with_runtimes(self, extra: Iterable[Runtime]) -> Catalog:
         """This catalog and an admin's runtimes; one of the same name replaces the row, be it readable or not."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, cast, get_args
 
-from gpujob.catalog import identity
+from gpujob.catalog import model_names
 from gpujob.catalog.kinds import KINDS
 from gpujob.catalog.models import ModelShape
 from gpujob.catalog.records import Accelerator, Architecture, Feature, InstanceType, Level, Price, Support
@@ -110,20 +111,20 @@ def feature(raw: Any, sources: Sources) -> Feature:
 
 
 MODEL_FIELDS: Final = (
-    "name", "kind", "parameters", "layers", "hidden", "heads", "kvHeads", "headDim", "ffn", "vocabulary", "positions",
+    "name", "aliases", "kind", "parameters", "layers", "hidden", "heads", "kvHeads", "headDim", "ffn", "vocabulary", "positions",
     "tied", "experts", "activeExperts", "denseLayers", "denseFfn", "attentionParameters", "latent", "window",
     "windowedLayers", *SOURCE_FIELDS,
 )  # fmt: skip
 
 
-def model(raw: Any, sources: Sources) -> ModelShape:
-    """A model's row."""
+def models(raw: Any, sources: Sources) -> Iterator[ModelShape]:
+    """A model's row: its shape, and the same under each other name of models that were made of it."""
     row = Row(f"model {_name_in(raw, 'name')}", raw)
     row.only(*MODEL_FIELDS)
     source, checked_on = sources.of(row)
     hidden, heads = row.needed("hidden"), row.needed("heads")
-    return ModelShape(
-        name=identity.plain_model(row.text("name")),
+    shape = ModelShape(
+        name=model_names.plain(row.text("name")),
         parameters=row.needed("parameters", most=10**13),
         layers=row.needed("layers"),
         hidden=hidden,
@@ -146,6 +147,9 @@ def model(raw: Any, sources: Sources) -> ModelShape:
         source=source,
         checked_on=checked_on,
     )
+    yield shape
+    for alias in row.words("aliases"):
+        yield replace(shape, name=model_names.plain(alias))
 
 
 def _backends(row: Row) -> tuple[Backend, ...]:
