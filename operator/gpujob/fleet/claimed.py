@@ -10,26 +10,27 @@ from gpujob.catalog.versions import release
 from gpujob.finding import Finding, distinct, listed, nearest
 from gpujob.fleet import pricing
 from gpujob.fleet.claims import AdminPool
-from gpujob.fleet.cloud import Origin, origin_of_labels
+from gpujob.fleet.cloud import Origin
 from gpujob.fleet.devices import DeviceGroup
-from gpujob.fleet.facts import DeviceFacts, named
-from gpujob.fleet.growth import doubts_of, gpus_of_new, growth_of, node_pool_of, unknown_of_new
+from gpujob.fleet.expected import facts_of_new, origins_of_new, with_machine
+from gpujob.fleet.facts import DeviceFacts, declared
+from gpujob.fleet.growth import doubts_of, gpus_of_new, growth_of, node_pool_of
 from gpujob.fleet.held import problem_of
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Pool
 from gpujob.fleet.portion import WHOLE
 from gpujob.fleet.request import DeviceRequest, of_all
-from gpujob.fleet.testimony import Witness, clash, of_cloud
 from gpujob.fleet.usage import Usage
 from gpujob.vocabulary import CapacityType, DeviceMode, Reason, Vendor
 
 
 def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A pool as an admin's GPUPool says; what it leaves open comes from its nodes, the worst of them counting."""
+    admin = with_machine(admin, groups, catalog)
     facts, problem = _common_facts(admin, groups, catalog)
     request, unasked = _request(admin, groups)
     problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, groups)
-    origins = [group.origin for group in groups] or _new_origins(admin)
+    origins = [group.origin for group in groups] or origins_of_new(admin)
     capacity = admin.capacity_type or _capacity_type(origins)
     added = gpus_of_new(admin, (group.total or group.healthy for group in groups))
     coming = pricing.Coming(added, origins[0]) if added else None
@@ -99,19 +100,6 @@ def _uneven(admin: AdminPool, groups: list[DeviceGroup]) -> Finding | None:
     return Finding(Reason.MODELS_DIFFER, sentence, (listed(map(str, sizes)),))
 
 
-def _new_origins(admin: AdminPool) -> list[Origin]:
-    """Where nodes to be added come from, by what the pool's selector demands of their labels; none where none can be."""
-    if admin.provision is None:
-        return []
-    origin = origin_of_labels(_demanded(admin))
-    return [replace(origin, cpu_architecture=admin.provision.cpu_architecture or origin.cpu_architecture)]
-
-
-def _demanded(admin: AdminPool) -> dict[str, str]:
-    """Labels that every node of the pool will have, by its selector."""
-    return {key: values[0] for key, operator, values in admin.terms if operator == "In" and len(values) == 1}
-
-
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
     """The facts that hold for every node of an admin's pool, or the problem that there are none."""
     row = catalog.accelerator(admin.accelerator) if admin.accelerator else None
@@ -122,8 +110,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         sentence = "spec.accelerator {} is in no catalog row{}"
         return fallback, Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, near))
     if not groups and admin.provision:
-        new = replace(fallback, driver=admin.provision.driver, doubts=_selected_others(admin, row, catalog))
-        return new, unknown_of_new(admin)
+        return facts_of_new(admin, row, vendor, catalog)
     if not groups:
         return fallback, Finding(
             Reason.NO_POOL,
@@ -163,22 +150,6 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     return (replace(_unsized(worst), models=mixed) if mixed else worst), problem
 
 
-def _selected_others(admin: AdminPool, row: Accelerator | None, catalog: Catalog) -> tuple[Finding, ...]:
-    """The doubts that spec.nodeSelector asks a cloud for other devices than spec.accelerator names."""
-    demanded = _demanded(admin)
-    origin = origin_of_labels(demanded)
-    if row is None:
-        return ()
-    own = Witness("spec.accelerator", row)
-    found = [each for each in of_cloud(demanded, origin.instance_type, catalog) if clash(own, each)]
-    sentence = (
-        "spec.accelerator is {}, spec.nodeSelector asks for nodes whose {} says {}; the GPUPool's accelerator counts"
-    )
-    return tuple(
-        Finding(Reason.LABELS_CONTRADICT, sentence, (row.id, each.source, each.accelerator.id)) for each in found
-    )
-
-
 def mixture(facts: Iterable[DeviceFacts]) -> tuple[str, ...]:
     """The ids of the models that nodes hold, where they are several or one node mixes them; else nothing."""
     found = {name for each in facts for name in (each.models or (each.name,))}
@@ -202,21 +173,12 @@ def _capacity_type(origins: Iterable[Origin]) -> CapacityType:
 
 
 def _overridden(group: DeviceGroup, accelerator: Accelerator | None) -> DeviceFacts:
-    """A group's facts with the admin's accelerator in place of what labels say.
-
-    The admin names the model. That a resource is a slice, a partition or shared stays as it is.
-    """
+    """A group's facts with the admin's accelerator in place of what labels say, which is told where they differ."""
     facts = group.facts
-    if accelerator is None:
-        return facts
-    if accelerator.vendor is not facts.vendor:
-        sentence = "spec.accelerator {} is made by {}, its nodes offer {}"
-        problem = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, accelerator.vendor, group.resource))
-        return replace(facts, accelerator=None, memory=None, problem=problem)
+    found = declared(facts, group.resource, accelerator)
+    if accelerator is None or found.accelerator is not accelerator or facts.name in ("unknown", accelerator.id):
+        return found
     if facts.problem is not None and not (facts.unnamed or facts.declarable):
-        return facts if facts.models else replace(facts, accelerator=accelerator)
-    found = named(facts, accelerator)
-    if facts.accelerator is None or facts.name == accelerator.id:
         return found
     sentence = "spec.accelerator is {}, labels of node {} say {}; the GPUPool counts, and of memory the smaller figure"
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, group.node.name, facts.name))

@@ -93,6 +93,22 @@ def named(facts: DeviceFacts, accelerator: Accelerator) -> DeviceFacts:
     )
 
 
+def declared(facts: DeviceFacts, resource: str, accelerator: Accelerator | None) -> DeviceFacts:
+    """The facts with an admin's word for the model in place of what labels say; None: there is no word.
+
+    The admin names the model. That a resource is a slice, a partition or shared stays as it is.
+    """
+    if accelerator is None:
+        return facts
+    if accelerator.vendor is not facts.vendor:
+        sentence = "spec.accelerator {} is made by {}, its nodes offer {}"
+        problem = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, accelerator.vendor, resource))
+        return replace(facts, accelerator=None, memory=None, problem=problem, unnamed=False)
+    if facts.problem is not None and not (facts.unnamed or facts.declarable):
+        return facts if facts.models else replace(facts, accelerator=accelerator)
+    return named(facts, accelerator)
+
+
 def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -> Portion:
     """What the model and the size of a device say where no label says that it is whole, or a part."""
     if portion.kind is not DeviceKind.WHOLE:

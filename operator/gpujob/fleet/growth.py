@@ -48,10 +48,11 @@ def gpus_of_new(admin: AdminPool, there: Iterable[int]) -> int:
     return admin.provision.gpus_per_node or max(there, default=0)
 
 
-def unknown_of_new(admin: AdminPool) -> Finding | None:
-    """What nobody says of the nodes to be added to a pool without nodes; None where all is said."""
+def unknown_of_new(admin: AdminPool, *, known: bool) -> Finding | None:
+    """What nobody says of the nodes to be added to a pool without nodes, of which the model may be known; None where all
+    is said."""
     said = (
-        ("spec.accelerator", admin.accelerator),
+        ("spec.accelerator", known),
         ("spec.provision.gpusPerNode", admin.provision and admin.provision.gpus_per_node),
     )
     missing = [field for field, value in said if not value]

@@ -13,6 +13,7 @@ from gpujob.catalog.records import Catalog
 from gpujob.errors import BadQuantity
 from gpujob.finding import Finding
 from gpujob.fleet.claims import admin_pool
+from gpujob.fleet.expected import with_machine
 from gpujob.fleet.growth import UNCOUNTED, growth_of
 from gpujob.fleet.handlers import UNKNOWN, HandlerOf
 from gpujob.fleet.naming import plain_names_in
@@ -37,9 +38,9 @@ def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Handle
 
 
 def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
-    admin = admin_pool(pool)
     accelerator = catalog.accelerator(status.accelerator or "")
     nodes = tuple(_nodes(status))
+    admin = with_machine(admin_pool(pool), nodes, catalog)
     vendor = Vendor(status.vendor) if status.vendor in set(Vendor) else vendor_of(status.resource_name or "")
     return Pool(
         name=admin.name,
