@@ -33,13 +33,22 @@ _TRADE_WORDS: Final = frozenset(
         "sxm5",
         "sxm6",
         "oam",
+        "vf",
     )
 )
 """Words around a model's name that clouds write or leave out as they like."""
 _GIGABYTES: Final = re.compile(r"([0-9]{1,3})gb?")
-_MACHINE: Final = re.compile(r"gpu[-_].+", re.IGNORECASE)
-"""Names of machines that are made of a model's name: gpu-h100-sxm, gpu_8x_h100_sxm5, gpu-mi300x8-1536gb."""
-_TIMES: Final = (re.compile(r"^[0-9]+x"), re.compile(r"(?<=x)[0-9]+$"), re.compile(r"x[0-9]+$"))
+_MACHINE: Final = re.compile(
+    r"gpu[-_].+|[bv]m\.gpu\.[a-z].+|standard_nd[0-9]+[a-z]+_.+_v[0-9]+|gx[0-9]d?-[0-9]+x[0-9]+x[0-9]+.+", re.IGNORECASE
+)
+"""Names of machines that are made of a model's name and have whole devices: gpu-h100-sxm, gpu_8x_h100_sxm5,
+gpu-mi300x8-1536gb; Oracle's BM.GPU.MI355X-v1.8, Azure's Standard_ND128isr_GB300_v6, IBM's gx3d-160x1792x8mi300x."""
+_INSTINCT: Final = re.compile(r"mi[0-9]{3}[apx]?")
+"""Names of AMD's models, of which no cloud sells parts: they tell in whatever name they are."""
+_TIMES: Final = (
+    *(re.compile(form) for form in (r"^[0-9]+x", r"(?<=x)[0-9]+$", r"x[0-9]+$")),
+    re.compile(r"^(?:[0-9]+x)+[0-9]+"),
+)
 _SHARED: Final = re.compile(r"-SHARED$|-MIG-.*$", re.IGNORECASE)
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
@@ -64,9 +73,10 @@ class Identities:
         return _only(rows, memory_gib, units)
 
     def by_product(self, product: str, memory_gib: float | None) -> Accelerator | None:
-        """The row of a product label or name."""
-        rows = self._products.get(_plain(product)) or self._products.get(_plain(_SHARED.sub("", product)), ())
-        return _only(rows, memory_gib)
+        """The row of a product label or name; one that no row has, by its words: A100-PCIE-80GB, MI325."""
+        name = _SHARED.sub("", product)
+        rows = self._products.get(_plain(product)) or self._products.get(_plain(name))
+        return _only(rows, memory_gib) if rows else self._by_words(name, memory_gib)
 
     def by_gke(self, value: str) -> Accelerator | None:
         """The row of a GKE accelerator."""
@@ -86,12 +96,27 @@ class Identities:
 
     def by_machine_name(self, name: str) -> Accelerator | None:
         """The row of the one model that a machine's name is made of; None where it names none, or several."""
-        if not _MACHINE.fullmatch(name):
-            return None
-        tokens = _plain(name).split("-")
+        tokens = re.split(r"[-.]", _plain(name))
         words = {form.sub("", token) for token in tokens for form in _TIMES} | set(tokens)
-        found = {row.id: row for word in words - _TRADE_WORDS if (row := self.by_cloud_name(word, None))}
-        return next(iter(found.values())) if len(found) == 1 else None
+        if not _MACHINE.fullmatch(name):
+            words = {word for word in words if _INSTINCT.fullmatch(word)}
+        sizes = [int(match[1]) * KI for token in tokens if (match := _GIGABYTES.fullmatch(token))]
+        for size in (None, *sizes):
+            named = (self.by_cloud_name(word, size) for word in words - _TRADE_WORDS)
+            found = {row.id: row for row in named if row is not None}
+            if found:
+                return next(iter(found.values())) if len(found) == 1 else None
+        return None
+
+    def _by_words(self, name: str, memory_gib: float | None) -> Accelerator | None:
+        """The one row whose name is made of the same words, be it without the X of AMD's models, and of this memory."""
+        base, gigabytes = _base(name)
+        if base.startswith("mi") and base not in self._words:
+            rows = [row for row in self.ids.values() if _plain(row.id)[:-1] == base]
+        else:
+            rows = list(self._words.get(base, ()))
+        left = [row for row in rows if _may_have(row, memory_gib or gigabytes)]
+        return left[0] if len(left) == 1 else None
 
     def _by_id(self, base: str) -> tuple[Accelerator, ...]:
         """The row of that id, else those of its variants: A100-40GB and A100-80GB of a100."""

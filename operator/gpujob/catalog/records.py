@@ -163,6 +163,7 @@ class Catalog:
     refused: tuple[tuple[str, str], ...] = ()
     """Rows that contradict themselves: name and sentence."""
 
+    _machines: Mapping[str, InstanceType] = field(init=False, repr=False)
     _identities: identity.Identities = field(init=False, repr=False)
     _price_list: pricelist.PriceList = field(init=False, repr=False)
     _speeds: Speeds = field(init=False, repr=False)
@@ -171,6 +172,7 @@ class Catalog:
     def __post_init__(self) -> None:
         known = (replace(row, stack=stack_of(self.stacks, row.backend, row.backend_release)) for row in self.runtimes)
         object.__setattr__(self, "runtimes", in_order(known))
+        object.__setattr__(self, "_machines", {name.lower(): row for name, row in self.instance_types.items()})
         object.__setattr__(self, "_identities", identity.Identities(self.accelerators))
         object.__setattr__(self, "_price_list", pricelist.PriceList(self.prices))
         object.__setattr__(self, "_speeds", Speeds(self.throughputs, self.accelerators))
@@ -211,8 +213,12 @@ class Catalog:
 
     def by_instance_type(self, name: str) -> Accelerator | None:
         """The model that a cloud's instance type has: by its row, else by a name that is made of the model's."""
-        row = self.instance_types.get(name)
+        row = self.machine(name)
         return self.accelerator(row.accelerator) if row else self._identities.by_machine_name(name)
+
+    def machine(self, instance_type: str) -> InstanceType | None:
+        """The row of an instance type. Azure's are in the letter case that somebody wrote when the nodes were made."""
+        return self.instance_types.get(instance_type) or self._machines.get(instance_type.lower())
 
     def nearest_accelerator(self, word: str) -> str | None:
         """The id that a mistyped word most likely means."""
@@ -251,7 +257,8 @@ class Catalog:
 
         A price that holds everywhere comes with the region asked for; another region shows in `Price.region`.
         """
-        return self._price_list.listed(cloud, instance_type, region, capacity_type)
+        machine = self.machine(instance_type)
+        return self._price_list.listed(cloud, machine.name if machine else instance_type, region, capacity_type)
 
     def price_of_model(self, cloud: str, accelerator_id: str, region: str, capacity_type: CapacityType) -> Price | None:
         """The list price of a model at a cloud that sells it by the GPU, whatever the machine."""

@@ -59,6 +59,14 @@ def portion_of(
             "labels say {}, so {} devices of each card, and the device plugin offers {} in all: it may count cards"
         )
         doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (mode, pieces, offered)))
+    if by_label and not by_name and pieces and not mode.startswith("spx"):
+        more = _outnumbered(labels, offered, pieces, instance_type, accelerator, catalog)
+        if more:
+            sentence = (
+                "labels say {} and {} shows {} devices, more than that leaves room for; restart AMD's node labeller"
+            )
+            doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (mode, resource, offered)))
+            return Portion(DeviceKind.PARTITION, "", more), tuple(filter(None, doubts)), None
     whole = mode.startswith("spx") and not (by_label or "").startswith(("dpx", "tpx", "qpx", "cpx"))
     if whole:
         return _whole(labels, resource, offered, instance_type, accelerator, catalog, tuple(filter(None, doubts)))
@@ -110,6 +118,25 @@ def _by_number(
         problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, offered, sized))
         return Portion(DeviceKind.PARTITION, "", None), problem
     return Portion(DeviceKind.PARTITION, "", pieces), None
+
+
+def _outnumbered(
+    labels: AmdLabels,
+    offered: int,
+    pieces: int,
+    instance_type: str,
+    accelerator: Accelerator | None,
+    catalog: Catalog,
+) -> int | None:
+    """Into how many devices each card is cut where more are offered than the labelled mode makes; None where it explains
+    them."""
+    machine, counted = devices_of_machine(labels.labels, instance_type, catalog), labels.count()
+    cards = machine or (counted // pieces if counted else MOST_CARDS)
+    if offered <= cards * pieces:
+        return None
+    known = (machine or counted) and cards and offered % cards == 0 and offered // cards in PARTS
+    most = accelerator.partitions if accelerator else None
+    return offered // cards if known else most or max(PARTS)
 
 
 def _parts(labels: AmdLabels, offered: int, accelerator: Accelerator | None) -> int:

@@ -10,7 +10,7 @@ from gpujob.catalog.versions import release
 from gpujob.finding import Finding, Size
 from gpujob.fleet.cloud import MACHINE_COUNTS
 from gpujob.fleet.objects import Labels
-from gpujob.fleet.portion import WHOLE, Portion, Share, completed, plain_profile, share_of, slice_estimate
+from gpujob.fleet.portion import WHOLE, Portion, Share, completed, plain_profile, share_of, slice_bound, slice_estimate
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
@@ -118,7 +118,7 @@ def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -
     whole = accelerator.card_bytes
     if accelerator.whole_bytes and not reported and not portion.stated:
         return replace(portion, kind=DeviceKind.PARTITION, pieces=None)
-    if portion.stated or not reported or not whole or reported >= whole * LEAST_OF_WHOLE[0] // LEAST_OF_WHOLE[1]:
+    if portion.stated or not reported or not whole or _is_of_whole(reported, accelerator):
         return portion
     pieces = (2 * whole + reported) // (2 * reported)
     even = pieces in PARTS and abs(pieces * reported - whole) <= whole * TOLERANCE
@@ -127,7 +127,7 @@ def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -
 
 def part_of_machine(portion: Portion, reported: int | None, instance_type: str, catalog: Catalog) -> Portion:
     """The portion with what the cloud's machine says of it, where no label tells a part or a size."""
-    machine = catalog.instance_types.get(instance_type)
+    machine = catalog.machine(instance_type)
     if machine is None or reported is not None or portion != WHOLE:
         return portion
     if machine.parts > 1:
@@ -141,7 +141,7 @@ def devices_of_machine(labels: Labels, instance_type: str, catalog: Catalog) -> 
         number = whole_number(labels.get(key))
         if number:
             return number
-    known = catalog.instance_types.get(instance_type)
+    known = catalog.machine(instance_type)
     return known.devices if known else None
 
 
@@ -173,9 +173,6 @@ def _of_piece(
 ) -> tuple[int | None, tuple[Finding, ...]]:
     """Usable bytes of one piece that no other pod uses."""
     by_driver, by_framework = _by_catalog(accelerator, portion)
-    expected = by_driver or (
-        accelerator.nominal_bytes and portion.pieces and accelerator.nominal_bytes // portion.pieces
-    )
     if reported is None:
         estimate = None if by_driver else slice_estimate(portion.profile, accelerator)
         if estimate:
@@ -183,14 +180,30 @@ def _of_piece(
             doubt = Finding(Reason.MEM_UNKNOWN, sentence, (portion.profile, accelerator.id, Size(estimate)))
             return estimate, (doubt,)
         return by_framework or (by_driver and by_driver * 99 // 100), ()
+    expected = by_driver or (
+        accelerator.nominal_bytes and portion.pieces and accelerator.nominal_bytes // portion.pieces
+    )
+    most = expected or slice_bound(portion.profile, accelerator)
+    what = f"{accelerator.id} {portion.profile}".strip()
+    if most is None and portion.kind is DeviceKind.PARTITION and _is_of_whole(reported, accelerator):
+        sentence = (
+            "labels report {} for each device, as for a whole one, and of {} nobody knows into how many it is cut"
+        )
+        return None, (Finding(Reason.MEM_UNKNOWN, sentence, (Size(reported), what)),)
     doubts: tuple[Finding, ...] = ()
-    if expected and abs(reported - expected) > expected * TOLERANCE:
+    least = expected or 0
+    if most and not least * (1 - TOLERANCE) <= reported <= most * (1 + TOLERANCE):
         sentence = "labels report {} for each device where the catalog has {} for {}; the smaller is used"
-        what = f"{accelerator.id} {portion.profile}".strip()
-        doubts = (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(reported), Size(expected), what)),)
+        doubts = (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(reported), Size(most), what)),)
     if by_framework:
         return min(by_framework, reported), doubts
-    return min(by_driver or reported, reported) * 99 // 100, doubts
+    return min(most or reported, reported) * 99 // 100, doubts
+
+
+def _is_of_whole(reported: int, accelerator: Accelerator) -> bool:
+    """Whether a size is that of a whole device rather than of a part."""
+    whole = accelerator.card_bytes
+    return whole is not None and reported * LEAST_OF_WHOLE[1] >= whole * LEAST_OF_WHOLE[0]
 
 
 def _by_catalog(accelerator: Accelerator, portion: Portion) -> tuple[int | None, int | None]:

@@ -88,6 +88,12 @@ def slice_estimate(profile: str, accelerator: Accelerator) -> int | None:
     return whole * eighths * LEAST_OF_SLICE[0] // (8 * LEAST_OF_SLICE[1]) if eighths and whole else None
 
 
+def slice_bound(profile: str, accelerator: Accelerator) -> int | None:
+    """The most bytes that a MIG slice can have: its eighths of the card; None for no MIG."""
+    eighths, whole = memory_eighths(profile, accelerator), accelerator.card_bytes
+    return whole * eighths // 8 if eighths and whole else None
+
+
 def plain_profile(profile: str) -> str:
     """A MIG profile without its extensions (media engines, graphics), which change no memory: 1g.10gb of 1g.10gb+me."""
     mig = _MIG.fullmatch(profile)

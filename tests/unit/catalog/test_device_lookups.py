@@ -181,3 +181,27 @@ def test_nearest_accelerator(word: str, expected: str | None) -> None:
 )
 def test_nearest_feature(word: str, expected: str | None) -> None:
     assert CATALOG.nearest_feature(word) == expected
+
+
+@pytest.mark.parametrize(
+    ("product", "gib", "expected"),
+    [
+        ("A100-PCIE-80GB", None, "A100-80GB"),
+        ("NVIDIA-Tesla-T4", 15.0, "T4"),
+        ("NVIDIA-A100-SXM-64GB", 64.0, None),
+        ("NVIDIA-A100-SXM", None, None),
+        ("NVIDIA-H100-SXM5-80GB", 79.6, None),  # SXM, PCIe: which of the two nobody knows.
+        ("NVIDIA-H100-96GB-HBM3", 95.6, None),
+        ("AMD_Instinct_MI325", None, "MI325X"),
+        ("AMD_Instinct_MI355_VF", None, "MI355X"),
+        ("AMD_Instinct_MI300", 192, "MI300X"),
+        ("AMD_Instinct_MI300", 128, "MI300A"),
+        ("AMD_Instinct_MI300", None, None),
+        ("AMD_Instinct_MI350", 144, "MI350P"),
+        ("AMD_Instinct_MI999", 192, None),
+    ],
+)
+def test_a_product_that_no_row_lists_is_known_by_its_words(
+    product: str, gib: float | None, expected: str | None
+) -> None:
+    assert name(CATALOG.by_product(product, gib)) == expected

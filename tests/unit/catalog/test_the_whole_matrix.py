@@ -46,6 +46,10 @@ ROCM_RUNS = {
 
 FEATURES = {
     # Architecture: what its devices can do, without the words that only images have.
+    "3.7": set(),
+    "5.2": set(),
+    "6.0": {"BitsAndBytes"},
+    "6.1": {"BitsAndBytes"},
     "7.0": {"BitsAndBytes"},
     "7.5": {"BitsAndBytes", "XFormers"},
     "8.0": {"BF16", "TF32", "FlashAttention", "TorchCompile", "BitsAndBytes", "XFormers", "TransformerEngine"},
@@ -145,9 +149,9 @@ def test_packages_that_a_card_has_only_from_a_release_on() -> None:
     assert not others
 
 
-def test_only_grace_hosts_are_always_arm64() -> None:
+def test_only_grace_and_graviton_hosts_are_always_arm64() -> None:
     arm = {row.id for row in CATALOG.accelerators if row.host_architecture == "arm64"}
-    assert arm == {"GH200-96GB", "GB200", "GB300", "GB10"}
+    assert arm == {"GH200-96GB", "GB200", "GB300", "GB10", "T4G"}
 
 
 def test_devices_that_need_a_certain_driver_or_release() -> None:

@@ -9,6 +9,7 @@ from builders import (
     A100,
     A100_40,
     H100,
+    H200,
     L4,
     MI210,
     MI250X,
@@ -275,6 +276,20 @@ def test_mig_resources_are_sized_by_the_catalog_or_by_their_eighths(resource: st
     assert found.memory == pytest.approx(gib * GIB, rel=2e-3)
     told = {doubt.reason for doubt in found.doubts}
     assert told == ({Reason.MEM_UNKNOWN} if resource.endswith("1g.20gb") else set())
+
+
+@pytest.mark.parametrize(
+    ("profile", "mebibytes", "most", "doubted"),
+    [("2g.35gb", 33280, 33, False), ("2g.35gb", 143771, 35.2, True), ("3g.71gb", 143771, 70.3, True)],
+)
+def test_a_slice_has_no_more_than_its_eighths_whatever_stale_labels_say(
+    profile: str, mebibytes: int, most: float, doubted: bool
+) -> None:
+    labels = {"nvidia.com/gpu.product": f"NVIDIA-H200-MIG-{profile}", "nvidia.com/gpu.memory": str(mebibytes)}
+    found = facts(H200, labels=labels, devices={"nvidia.com/gpu": 8})
+    assert found.memory is not None
+    assert found.memory / 2**30 <= most
+    assert (Reason.LABELS_CONTRADICT in {doubt.reason for doubt in found.doubts}) is doubted
 
 
 def test_mig_labels_of_strategy_mixed_belong_to_their_profile() -> None:

@@ -59,6 +59,48 @@ def test_a_cloud_s_own_words_name_the_device(labels: dict[str, str], resource: s
     assert pool_of(fleet(node("n", labels=labels, devices={resource: "1"})), "n", resource).accelerator_id == name
 
 
+@pytest.mark.parametrize(
+    ("machine", "resource", "name", "kind"),
+    [
+        ("standard_nd96isr_mi300x_v5", AMD, "MI300X", "Whole"),
+        ("Standard_ND96isrf_MI325X_v6", AMD, "MI325X", "Whole"),
+        ("Standard_ND128isr_GB300_v6", NVIDIA, "GB300", "Whole"),
+        ("Standard_NCC40ads_H100_v5", NVIDIA, "H100-NVL", "Whole"),
+        ("Standard_NV36adms_A10_v5", NVIDIA, "A10", "Whole"),
+        ("Standard_NV6ads_A10_v5", NVIDIA, "A10", "Partition"),
+        ("Standard_NV99zds_A10_v5", NVIDIA, "unknown", "Whole"),  # That series sells parts: no name of it is believed.
+        ("BM.GPU.MI355X-v1.8", AMD, "MI355X", "Whole"),
+        ("BM.GPU.GB200-v2.4", NVIDIA, "GB200", "Whole"),
+        ("BM.GPU.L40S-NC.4", NVIDIA, "L40S", "Whole"),
+        ("VM.GPU.A100.80G.1", NVIDIA, "A100-80GB", "Whole"),
+        ("VM.GPU.A100.40G.1", NVIDIA, "A100-40GB", "Whole"),
+        ("VM.GPU.A100.1", NVIDIA, "unknown", "Whole"),
+        ("gx3d-160x1792x8mi300x", AMD, "MI300X", "Whole"),
+        ("gx3-24x120x1l40s", NVIDIA, "L40S", "Whole"),
+        ("vbm-256c-2048gb-8-mi355x-gpu", AMD, "MI355X", "Whole"),
+        ("mi300x-192gb-ib.8x", AMD, "MI300X", "Whole"),
+        ("g6f.xlarge", NVIDIA, "L4", "Partition"),
+        ("g4-standard-6", NVIDIA, "RTX-PRO-6000", "Partition"),
+        ("p6e-gb200.36xlarge", NVIDIA, "GB200", "Whole"),
+        ("gpu-6000adax1-48gb", NVIDIA, "RTX-6000-Ada", "Whole"),
+        ("m5.8xlarge", NVIDIA, "unknown", "Whole"),
+    ],
+)
+def test_names_of_machines_tell_their_devices(machine: str, resource: str, name: str, kind: str) -> None:
+    pool = pool_of(fleet(node("n", labels={TYPE: machine}, devices={resource: "1"})), "n")
+    assert (pool.accelerator_id, pool.kind) == (name, kind)
+
+
+def test_an_instance_type_in_another_letter_case_has_the_same_price() -> None:
+    names = ("Standard_ND96isr_MI300X_v5", "standard_nd96isr_mi300x_v5")
+    one, other = (pool_of(fleet(node("n", labels={TYPE: name}, devices={AMD: "8"})), "n").price for name in names)
+    assert one is not None
+    assert other is not None
+    assert one.per_gpu_hour == other.per_gpu_hour
+    assert one.source.startswith("list price azure ")
+    assert other.source.startswith("list price azure ")
+
+
 def test_a_word_for_two_sizes_means_the_smaller_and_says_so() -> None:
     pool = pool_of(fleet(node("n", labels={"karpenter.azure.com/sku-gpu-name": "A100"}, devices={NVIDIA: "1"})), "n")
     assert "may say any of A100-40GB and A100-80GB: taken as the smallest of them, A100-40GB" in _said(pool)

@@ -57,3 +57,46 @@ def test_of_two_sizes_the_smaller_counts_and_is_told(more: dict[str, str]) -> No
     assert (
         "labels say 24Gi and 192Gi of memory for one device; the smaller is used; restart AMD's node labeller" in said
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "counted", "instance_type", "gib"),
+    [
+        (64, {}, "", 24),  # Sixteen cards in DPX make 32.
+        (64, {"beta.amd.com/gpu.vram.96G": "16"}, "", 24),
+        (32, {"beta.amd.com/gpu.vram.96G": "16"}, "", 48),
+        (64, {}, "BM.GPU.MI300X.8", 24),
+        (32, {}, "Standard_ND96isr_MI300X_v5", 48),
+        (17, {"beta.amd.com/gpu.vram.96G": "16"}, "", 24),  # In no even number: the smallest part there is.
+        (16, {"beta.amd.com/gpu.vram.96G": "16"}, "", 96),
+        (16, {}, "", 96),
+    ],
+)
+def test_partitions_made_after_the_label_of_a_mode(
+    count: int, counted: dict[str, str], instance_type: str, gib: int
+) -> None:
+    labels = {"amd.com/gpu.vram": "96G", "amd.com/gpu.compute-memory-partition": "dpx_nps2", **counted}
+    machine = {"node.kubernetes.io/instance-type": instance_type} if instance_type else {}
+    one = node("a", None, labels={**ID, **labels, **machine}, devices={"amd.com/gpu": str(count)})
+    (pool,) = fleet(one, catalog=ANY_IMAGES).pools
+    assert pool.kind == "Partition"
+    assert pool.memory is not None
+    assert 0.99 * gib < pool.memory / 2**30 < gib
+    said = f"labels say dpx_nps2 and amd.com/gpu shows {count} devices, more than that leaves room for"
+    assert any(doubt.message.startswith(said) for doubt in pool.doubts) is (gib < 96)
+
+
+def test_an_mi350p_is_four_compute_dies() -> None:
+    labels = {"amd.com/gpu.device-id": "75a8", "amd.com/gpu.vram": "144G"}
+    one = node("a", None, labels=labels, devices={"amd.com/cpx_nps1": "32"})
+    (pool,) = fleet(one, catalog=ANY_IMAGES).pools
+    assert pool.memory is not None
+    assert 35 < pool.memory / 2**30 < 36
+
+
+def test_of_a_part_that_reports_a_whole_card_nobody_knows_the_memory() -> None:
+    labels = {"amd.com/gpu.device-id": "7448", "amd.com/gpu.vram": "48G"}
+    one = node("a", None, labels=labels, devices={"amd.com/cpx_nps1": "4"})
+    (pool,) = fleet(one, catalog=ANY_IMAGES).pools
+    assert (pool.kind, pool.memory) == ("Partition", None)
+    assert Reason.MEM_UNKNOWN in {doubt.reason for doubt in pool.doubts}
