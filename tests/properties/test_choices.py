@@ -17,12 +17,13 @@ from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.quota import read_quota
+from gpujob.placement.asking import rules_about, rules_of
 from gpujob.placement.capacity import find_room, may_have_room, room_now, telling_size, untold_size
 from gpujob.placement.choose import Pick, choose
 from gpujob.placement.decide import decide
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
-from gpujob.placement.rules import POOL_RULES, rules_about, rules_of
+from gpujob.placement.rules import POOL_RULES
 from gpujob.placement.shares import node_needs
 from gpujob.placement.sizing import estimated
 from gpujob.quantity import GI

@@ -13,6 +13,7 @@ from gpujob.catalog.identity import nearest
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding
 from gpujob.fleet.ahead import Ahead, Taking
+from gpujob.fleet.equipment import Equipment
 from gpujob.fleet.fabric import Fabric
 from gpujob.fleet.handlers import Handler, HandlerOf
 from gpujob.fleet.namespaces import Namespace
@@ -103,6 +104,11 @@ class Pool:
     def host_architecture(self) -> str:
         """The CPU architecture of its hosts: the device's where it comes with its host, else what labels say."""
         return (self.accelerator and self.accelerator.host_architecture) or self.cpu_architecture
+
+    @cached_property
+    def equipment(self) -> Equipment:
+        """What images are held against."""
+        return Equipment(self.vendor, self.accelerator, self.driver, self.host_architecture, self.problem is None)
 
     @property
     def counted_as(self) -> str:

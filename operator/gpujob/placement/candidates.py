@@ -1,153 +1,129 @@
-"""The candidates of a pool: every image for one gang, with the outcome, what refuses it and what is doubtful about it."""
+"""The candidates of a pool: every image for one gang, with the outcome, what refuses it and what is doubtful about it.
+
+What is equal for several candidates is worked out once: of a demand for all pools, of a pool for all images, of images that
+fare alike for all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.catalog.throughput import Speed
-from gpujob.finding import Finding, listed
-from gpujob.fleet import quota
+from gpujob.finding import Finding
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import image_rules, ranking, rules
+from gpujob.placement.allowance import Allowance
+from gpujob.placement.asking import Asking
 from gpujob.placement.capacity import Room, find_room, telling_size, untold_size
 from gpujob.placement.decision import Candidate
 from gpujob.placement.demand import Demand
-from gpujob.placement.images import Findings, Image, Refusals, images_for
 from gpujob.placement.memory import memory_tight, sharding_assumed
+from gpujob.placement.mending import MENDABLE, mending_could_help
 from gpujob.placement.ranking import Trial
+from gpujob.placement.refusals import Alike, Refusals
+from gpujob.placement.suitability import Findings
 from gpujob.vocabulary import Outcome, Reason
-
-MISCONFIGURING: Final = frozenset(
-    {
-        Reason.DEVICE_UNKNOWN,
-        Reason.MEM_UNKNOWN,
-        Reason.MODELS_DIFFER,
-        Reason.LABELS_CONTRADICT,
-        Reason.NO_DEVICE_PLUGIN,
-        Reason.NO_DEVICE_CLASS,
-        Reason.NAMESPACE_UNKNOWN,
-        Reason.POD_SECURITY_BLOCKED,
-        Reason.RUNTIME_CLASS_MISSING,
-        Reason.RUNTIME_HANDLER_MISSING,
-        Reason.RUNTIME_UNKNOWN,
-        Reason.POOL_UNKNOWN,
-        Reason.ACCELERATOR_UNKNOWN,
-        Reason.FEATURE_UNKNOWN,
-        Reason.FRAMEWORK_UNKNOWN,
-        Reason.INVALID_SPEC,
-        Reason.MODEL_UNKNOWN,
-        Reason.VOLUME_MISSING,
-        Reason.PRIORITY_CLASS_UNKNOWN,
-        Reason.NO_POOL,
-    }
-)
-"""Reasons that somebody can mend; every other reason of a rule refuses for good."""
 
 
 class Asked:
-    """A demand of one gang, asked of one pool after the other: what is equal for all of them, and for several images of a
-    pool, is worked out once."""
+    """A demand of one gang, asked of one pool after the other."""
 
-    __slots__ = ("_catalog", "_fleet", "_of_images", "_problems", "demand", "rules")
+    __slots__ = ("allowance", "catalog", "demand", "fleet", "problems", "refusals", "rules", "scales", "unknown")
 
     def __init__(
-        self, demand: Demand, fleet: Fleet, catalog: Catalog, of_images: Refusals, problems: Findings = ()
+        self, demand: Demand, fleet: Fleet, catalog: Catalog, refusals: Refusals, problems: Findings = ()
     ) -> None:
-        self.demand, self._fleet, self._catalog = demand, fleet, catalog
-        self._of_images, self._problems = of_images, problems
-        self.rules = rules.rules_of(demand)
+        self.demand, self.fleet, self.catalog, self.refusals = demand, fleet, catalog, refusals
+        self.problems = problems
+        self.rules = Asking(demand)
+        self.allowance = Allowance(demand, fleet)
+        self.unknown = _unknown_to_the_fleet(demand, fleet)
+        self.scales = demand.scales(demand.gang)
 
-    def trials(self, pool: Pool, images: Sequence[Image] | None = None, room: Room | None = None) -> Iterator[Trial]:
-        """Every image, or those given, on one pool.
+    def trials(self, pool: Pool) -> Sequence[Trial]:
+        """Every image on one pool."""
+        return tuple(self.some(pool, self.refusals.alike(pool)))
 
-        `room`: what `find_room` finds for the images given, where that is known.
-        """
-        demand, fleet, catalog = self.demand, self._fleet, self._catalog
-        about = rules.rules_about(pool)
-        asked = (rule(demand, pool, fleet) for rule in self.rules if rule in about)
-        of_device = image_rules.features_missing_on_device(demand, pool, catalog) if demand.requires else ()
-        of_pool = (*self._problems, *filter(None, asked), *of_device)
-        speed, untold = speed_of(demand, pool, catalog), untold_size(demand, pool)
-        images = images_for(demand, pool, catalog) if images is None else images
-        sizes: dict[int | None, _Sized] = {}
-        for image, refusals, doubts in self._of_images.each(demand, pool, images):
-            size = telling_size(image.size, untold)
-            if size not in sizes:
-                found = room or find_room(demand, pool, size)
-                sizes[size] = _Sized(demand, pool, fleet, catalog, of_pool, speed, found)
-            yield sizes[size].trial(image, refusals, doubts)
+    def some(self, pool: Pool, images: Iterable[Alike], room: Room | None = None) -> Iterator[Trial]:
+        """Some images on one pool; `room`: what `find_room` finds for them, where that is known."""
+        demand = self.demand
+        of_pool = (*self.problems, *self.rules.refusals(pool, self.fleet), *self.refusals.of_device(pool))
+        untold = untold_size(demand, pool)
+        one_size = self.refusals.suited(pool).largest <= untold
+        speed, sizes = speed_of(demand, pool, self.catalog), dict[int | None, _Tried]()
+        for each in images:
+            for size, alike in ((None, each),) if one_size else _by_size(each, untold):
+                if size not in sizes:
+                    found = find_room(demand, pool, size) if room is None else room
+                    sizes[size] = _Tried(self, pool, of_pool, speed, found)
+                yield sizes[size].trial(alike)
 
 
-class _Sized:
+def _by_size(alike: Alike, untold: int) -> Iterator[tuple[int | None, Alike]]:
+    """Images by their size, where the room depends on it."""
+    indices: dict[int | None, list[int]] = defaultdict(list)
+    for index, image in enumerate(alike.images):
+        indices[telling_size(image.size, untold)].append(index)
+    return ((size, alike.only(some)) for size, some in indices.items())
+
+
+class _Tried:
     """One pool for a demand of one gang and images of one size: what is equal for all of them."""
 
     __slots__ = (
+        "_after",
+        "_asked",
         "_before",
         "_beyond",
         "_busy",
-        "_catalog",
-        "_coming",
-        "_demand",
         "_doubts",
-        "_outcomes",
+        "_mendable",
         "_pool",
         "_price",
         "_room",
         "_speed",
-        "_unknown",
     )
 
-    def __init__(
-        self,
-        demand: Demand,
-        pool: Pool,
-        fleet: Fleet,
-        catalog: Catalog,
-        of_pool: Findings,
-        speed: Speed | None,
-        room: Room,
-    ) -> None:
-        self._demand, self._pool, self._catalog, self._speed = demand, pool, catalog, speed
-        self._unknown = (*_unknown_to_the_fleet(demand, fleet), *_quota_unchecked(demand, pool, fleet))
-        self._room = room
+    def __init__(self, asked: Asked, pool: Pool, of_pool: Findings, speed: Speed | None, room: Room) -> None:
+        self._asked, self._pool, self._speed, self._room = asked, pool, speed, room
+        demand = asked.demand
         self._price = ranking.job_price(demand, pool, room)
-        over, forever = _over_quota(demand, pool, room, fleet)
+        over, forever = _over_quota(asked.allowance, pool, room)
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
-        self._coming = room.coming
-        if self._coming and not any(finding.reason is Reason.PRICE_CAP for finding in of_pool):
+        if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in of_pool):
             # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.
             self._beyond += tuple(filter(None, (rules.over_cap(demand, self._price),)))
-        self._outcomes: dict[int, tuple[Findings, Outcome, Findings]] = {}
-        self._doubts: dict[tuple[int, bool], tuple[Findings, Findings, int]] = {}
+        self._mendable = all(finding.reason in MENDABLE for finding in (*self._before, *self._beyond))
+        self._doubts = tuple(_doubts_before(demand, pool))
+        self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
 
-    def trial(self, image: Image, refusals: Findings, doubts: Findings) -> Trial:
-        """The trial of an image, with what refuses it and what is doubtful about it on this pool."""
-        # Few of the images differ in these, and those that do not share one tuple.
-        found = self._outcomes.get(id(refusals))
-        if found is None:
-            found = self._outcomes[id(refusals)] = (refusals, *self._outcome(refusals))
-        about = (id(doubts), image.facts is None)
-        unsure = self._doubts.get(about)
-        if unsure is None:
-            every = (*_doubts(self._demand, self._pool, image, self._room, doubts), *self._unknown)
-            unsure = self._doubts[about] = (doubts, every, image_rules.count(every))
-        candidate = Candidate(
-            self._pool, image.choice, self._demand.gang, found[1], found[2], unsure[1],
-            self._price, self._coming, self._speed, self._demand.scales(self._demand.gang),
-        )  # fmt: skip
-        return Trial(candidate, self._room, (unsure[2], image.rank))
+    def trial(self, alike: Alike) -> Trial:
+        """The trial of some images, with all that refuses them and is doubtful about them here."""
+        demand = self._asked.demand
+        outcome, unrefused = self._outcome(alike), self._before + self._beyond or self._busy
+        doubts = self._doubts + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.doubts + self._after
+        pool, gang, price, coming = self._pool, demand.gang, self._price, self._room.coming
+        speed, scales = self._speed, self._asked.scales
+        candidates = [
+            Candidate(
+                pool, image.choice, gang, outcome, self._before + refusals + self._beyond if refusals else unrefused,
+                doubts, price, coming, speed, scales,
+            )
+            for image, refusals in zip(alike.images, alike.refusals, strict=True)
+        ]  # fmt: skip
+        ranks = [image.rank for image in alike.images]
+        return Trial(candidates, ranks, self._room, image_rules.count(doubts), alike.lacks)
 
-    def _outcome(self, of_image: Findings) -> tuple[Outcome, Findings]:
-        """A refusal for good outweighs what could be mended, and this outweighs what only needs time; and the reasons."""
-        refusals = (*self._before, *of_image, *self._beyond)
-        if not refusals:
-            return (Outcome.BUSY if self._busy else Outcome.FITS), self._busy
-        mendable = all(finding.reason in MISCONFIGURING for finding in refusals)
-        helps = mendable and rules.mending_could_help(self._demand, self._pool, self._catalog)
-        return (Outcome.MISCONFIGURED if helps else Outcome.REJECTED), refusals
+    def _outcome(self, alike: Alike) -> Outcome:
+        """A refusal for good outweighs what could be mended, and this outweighs what only needs time."""
+        if not (alike.refusals[0] or self._before or self._beyond):
+            return Outcome.BUSY if self._busy else Outcome.FITS
+        mendable = self._mendable and alike.mendable
+        helps = mendable and mending_could_help(self._asked.demand, self._pool, self._asked.catalog)
+        return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
 
 
 def speed_of(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
@@ -167,13 +143,11 @@ def speed_of(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
     return replace(speed, millionths=speed.millionths * numerator // denominator, estimate=True, source=source)
 
 
-def _over_quota(demand: Demand, pool: Pool, room: Room, fleet: Fleet) -> tuple[Findings, Findings]:
+def _over_quota(allowance: Allowance, pool: Pool, room: Room) -> tuple[Findings, Findings]:
     """What the namespace's quotas do not leave now, and what they never allow."""
-    if demand.namespace not in fleet.quotas or any(finding.reason not in MISCONFIGURING for finding in room.never):
+    if any(finding.reason not in MENDABLE for finding in room.never):
         return (), ()
-    needs = quota.taken_by(pool.counted_as, demand.gpus_per_node, room.needs, demand.nodes)
-    quotas = fleet.quotas_for(demand.namespace, demand.priority_class, pool)
-    finding, never = quota.refusal(quotas, needs)
+    finding, never = allowance.refusal(pool, room.needs)
     if finding is None:
         return (), ()
     return ((), (finding,)) if never else ((finding,), ())
@@ -190,31 +164,23 @@ def _unknown_to_the_fleet(demand: Demand, fleet: Fleet) -> Findings:
     return found
 
 
-def _quota_unchecked(demand: Demand, pool: Pool, fleet: Fleet) -> Findings:
-    """That nobody knows whether a quota counts the job's pods."""
-    if demand.namespace not in fleet.quotas:
-        return ()
-    traits = fleet.pod_traits(demand.priority_class, pool)
-    for each in fleet.quotas[demand.namespace]:
-        if each.counts(traits) is None:
-            unknown = listed(str(scope) for scope in each.scopes if scope.holds(traits) is None)
-            sentence = "ResourceQuota {} has the scope {}, of which nothing is known here: what it leaves is unchecked"
-            return (Finding(Reason.QUOTA_UNCHECKED, sentence, (each.name, unknown)),)
-    return ()
+_UNCHECKED = (
+    Finding(Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked"),
+)
 
 
-def _doubts(demand: Demand, pool: Pool, image: Image, room: Room, of_image: Findings) -> Iterator[Finding]:
+def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
+    """What is doubtful whatever the image, and told before what is doubtful about it."""
     yield from memory_tight(demand, pool)
     yield from sharding_assumed(demand)
     if not demand.own_command:
         yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
     yield from pool.doubts
-    if image.facts is None:
-        yield Finding(
-            Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked"
-        )
-    yield from of_image
-    if any(taint.effect == "PreferNoSchedule" for node in room.nodes for taint in node.taints):
+
+
+def _doubts_after(demand: Demand, pool: Pool, room: Room) -> Iterator[Finding]:
+    """What is doubtful whatever the image, and told after it."""
+    if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
     untold = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None
     if untold is not None:

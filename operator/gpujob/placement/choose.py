@@ -18,10 +18,10 @@ from gpujob.placement.decide import choice_of
 from gpujob.placement.decision import Choice
 from gpujob.placement.demand import Demand
 from gpujob.placement.holding import Hold, holds_of_room
-from gpujob.placement.images import Refusals
 from gpujob.placement.places import Place, Wanted
 from gpujob.placement.problems import job_problems
 from gpujob.placement.ranking import Rank, Trial
+from gpujob.placement.refusals import Refusals
 from gpujob.placement.sizing import estimated
 from gpujob.vocabulary import Objective, Verdict
 
@@ -71,7 +71,7 @@ def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Hold, ...]:
 
 
 def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[Wanted]:
-    refusals = Refusals(catalog)
+    refusals = Refusals(demand, catalog)
     return [Wanted(demand.only(gang), fleet, catalog, refusals, only) for gang in demand.gangs]
 
 

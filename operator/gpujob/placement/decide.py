@@ -15,9 +15,9 @@ from gpujob.placement.candidates import Asked
 from gpujob.placement.capacity import Room
 from gpujob.placement.decision import Candidate, Choice, Decision
 from gpujob.placement.demand import Demand
-from gpujob.placement.images import Refusals
 from gpujob.placement.problems import job_problems
 from gpujob.placement.ranking import Trial
+from gpujob.placement.refusals import Refusals
 from gpujob.placement.shares import shared_memory
 from gpujob.placement.sizing import estimated
 from gpujob.vocabulary import Outcome, Verdict
@@ -29,18 +29,15 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     `only`: the candidates of this pool alone.
     """
     demand = estimated(demand, fleet, catalog)
-    problems, of_images = job_problems(demand, fleet, catalog), Refusals(catalog)
-    trials = [
-        trial
-        for asked in (Asked(demand.only(gang), fleet, catalog, of_images, problems) for gang in demand.gangs)
+    problems, refusals = job_problems(demand, fleet, catalog), Refusals(demand, catalog)
+    places = [
+        asked.trials(pool)
+        for asked in (Asked(demand.only(gang), fleet, catalog, refusals, problems) for gang in demand.gangs)
         for pool in fleet.pools
         if only in (None, pool.name) and asked.demand.gang.is_for(pool.name)
-        for trial in asked.trials(pool)
     ]
-    ranked = ranking.ranked(trials, demand)
-    best = ranked[0] if ranked and ranked[0].candidate.outcome is Outcome.FITS else None
-    candidates = tuple(trial.candidate for trial in ranked)
-    if best is None:
+    candidates, best = ranking.ranked(places, demand)
+    if best is None or best.candidate.outcome is not Outcome.FITS:
         return Decision(demand, _verdict(candidates, problems), candidates, problems=problems)
     better = ranking.worth_waiting_for(best.candidate, candidates, demand) if demand.wait_seconds else None
     if better is not None:

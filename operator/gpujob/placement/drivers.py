@@ -13,23 +13,22 @@ from typing import Final
 from gpujob.catalog.runtime import Runtime
 from gpujob.catalog.versions import Release, at_least, release
 from gpujob.finding import Finding
-from gpujob.fleet.pools import Pool
-from gpujob.placement.demand import Demand
+from gpujob.fleet.equipment import Equipment
 from gpujob.vocabulary import Backend, Reason
 
 FORWARD: Final = "ForwardCompatibility"
 """The feature of images with a compatibility package, and of the devices that it works on."""
 
 
-def driver_too_old(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+def driver_too_old(equipment: Equipment, runtime: Runtime, override: str | None) -> Finding | None:
     """The node's driver is known to be older than image or device need; the finding names the oldest that would do."""
-    if pool.driver is None:
+    if equipment.driver is None:
         return None
-    unmet = [_oldest_for(pool, runtime)] if not _forward(pool, runtime) else []
-    unmet = [need for need in (*unmet, _of_device(pool)) if need and at_least(pool.driver, need) is False]
+    unmet = [_oldest_for(equipment, runtime)] if not _forward(equipment, runtime) else []
+    unmet = [need for need in (*unmet, _of_device(equipment)) if need and at_least(equipment.driver, need) is False]
     if not unmet:
         return None
-    return Finding(Reason.DRIVER_TOO_OLD, "has driver {}, needs {}", (pool.driver, max(unmet, key=release)))
+    return Finding(Reason.DRIVER_TOO_OLD, "has driver {}, needs {}", (equipment.driver, max(unmet, key=release)))
 
 
 def least_need(findings: Iterable[Finding]) -> Release:
@@ -38,48 +37,48 @@ def least_need(findings: Iterable[Finding]) -> Release:
     return release(str(next(found, "")))
 
 
-def _oldest_for(pool: Pool, runtime: Runtime) -> str | None:
+def _oldest_for(equipment: Equipment, runtime: Runtime) -> str | None:
     """The oldest driver newer than the pool's that an image runs on, be it with its compatibility package."""
     need = _needed(runtime)
-    if need is None or pool.driver is None or runtime.stack is None or not _may_forward(pool, runtime):
+    if need is None or equipment.driver is None or runtime.stack is None or not _may_forward(equipment, runtime):
         return need
-    newer = [first for first in runtime.stack.forward_drivers if at_least(pool.driver, first) is False]
+    newer = [first for first in runtime.stack.forward_drivers if at_least(equipment.driver, first) is False]
     return min((need, *newer), key=release)
 
 
-def doubts(pool: Pool, runtime: Runtime | None) -> Iterator[Finding]:
+def doubts(equipment: Equipment, runtime: Runtime | None) -> Iterator[Finding]:
     """What is not known or not tried of the driver; nothing where it is too old anyway."""
     oldest, newest = _tested(runtime)
-    needs = [need for need in (runtime and _needed(runtime), _of_device(pool), oldest) if need]
+    needs = [need for need in (runtime and _needed(runtime), _of_device(equipment), oldest) if need]
     if runtime and not needs and not newest:
         sentence = "nobody says which driver {} {} needs; set {} in the image's GPURuntime"
         field = "minDriver" if runtime.backend is Backend.CUDA else "driverWindow"
         yield Finding(Reason.DRIVER_UNKNOWN, sentence, (runtime.backend, runtime.backend_version, field))
         return
-    if pool.driver is None:
+    if equipment.driver is None:
         needed = needs[0] if needs else newest and f"at most {newest}"
         if needed:
             yield Finding(Reason.DRIVER_UNKNOWN, "no label says the driver; the image needs {}", (needed,))
         return
-    unclear = next((need for need in needs if at_least(pool.driver, need) is None), None)
+    unclear = next((need for need in needs if at_least(equipment.driver, need) is None), None)
     if unclear:
-        yield Finding(Reason.DRIVER_UNKNOWN, "labels say driver {}, the image needs {}", (pool.driver, unclear))
+        yield Finding(Reason.DRIVER_UNKNOWN, "labels say driver {}, the image needs {}", (equipment.driver, unclear))
     if runtime is None:
         return
-    if oldest and at_least(pool.driver, oldest) is False:
+    if oldest and at_least(equipment.driver, oldest) is False:
         sentence = "driver {} is older than those that ROCm {} was tried with, {} and newer"
-        yield Finding(Reason.DRIVER_UNTESTED, sentence, (pool.driver, runtime.backend_version, oldest))
-    elif newest and at_least(newest, pool.driver) is False:
+        yield Finding(Reason.DRIVER_UNTESTED, sentence, (equipment.driver, runtime.backend_version, oldest))
+    elif newest and at_least(newest, equipment.driver) is False:
         sentence = "driver {} is newer than those that ROCm {} was tried with, up to {}"
-        yield Finding(Reason.DRIVER_UNTESTED, sentence, (pool.driver, runtime.backend_version, newest))
+        yield Finding(Reason.DRIVER_UNTESTED, sentence, (equipment.driver, runtime.backend_version, newest))
     need = _needed(runtime)
-    if need and at_least(pool.driver, need) is False and _forward(pool, runtime):
+    if need and at_least(equipment.driver, need) is False and _forward(equipment, runtime):
         sentence = "driver {} is older than {}: the compatibility package in the image must make up for it"
-        yield Finding(Reason.DRIVER_FORWARD, sentence, (pool.driver, need))
+        yield Finding(Reason.DRIVER_FORWARD, sentence, (equipment.driver, need))
 
 
-def _of_device(pool: Pool) -> str | None:
-    return pool.accelerator.min_driver if pool.accelerator else None
+def _of_device(equipment: Equipment) -> str | None:
+    return equipment.accelerator.min_driver if equipment.accelerator else None
 
 
 def _needed(runtime: Runtime) -> str | None:
@@ -98,14 +97,16 @@ def _tested(runtime: Runtime | None) -> tuple[str | None, str | None]:
     return runtime.stack.tested_from, runtime.stack.tested_to
 
 
-def _forward(pool: Pool, runtime: Runtime) -> bool:
+def _forward(equipment: Equipment, runtime: Runtime) -> bool:
     """Whether the image's compatibility package makes an older driver do."""
-    if pool.driver is None or runtime.stack is None or not _may_forward(pool, runtime):
+    if equipment.driver is None or runtime.stack is None or not _may_forward(equipment, runtime):
         return False
-    branches = (first for first in runtime.stack.forward_drivers if release(first)[:1] == release(pool.driver)[:1])
-    return any(at_least(pool.driver, first) for first in branches)
+    branches = (first for first in runtime.stack.forward_drivers if release(first)[:1] == release(equipment.driver)[:1])
+    return any(at_least(equipment.driver, first) for first in branches)
 
 
-def _may_forward(pool: Pool, runtime: Runtime) -> bool:
+def _may_forward(equipment: Equipment, runtime: Runtime) -> bool:
     """Whether the image has a compatibility package, and the device is one that it works on."""
-    return pool.accelerator is not None and FORWARD in runtime.features and FORWARD in pool.accelerator.features
+    return (
+        equipment.accelerator is not None and FORWARD in runtime.features and FORWARD in equipment.accelerator.features
+    )

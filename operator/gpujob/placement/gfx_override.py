@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from gpujob.catalog.architecture import OVERRIDE, may_pass_for, pretended, runs_on
 from gpujob.catalog.runtime import Runtime
 from gpujob.finding import Finding
-from gpujob.fleet.pools import Pool
+from gpujob.fleet.equipment import Equipment
 from gpujob.placement.demand import Demand
 from gpujob.vocabulary import Reason, Vendor
 
 
-def applies(demand: Demand, pool: Pool, runtime: Runtime | None) -> bool:
+def applies(equipment: Equipment, runtime: Runtime | None, override: str | None) -> bool:
     """Whether the variable is set on a pool: its part has no code in the image and may pass for one that has."""
-    other = pretended(demand.gfx_override) if demand.gfx_override else None
-    device = pool.accelerator
+    other = pretended(override) if override else None
+    device = equipment.accelerator
     if other is None or device is None or device.support == "unsupported":
         return False
     if not may_pass_for(device.architecture, other):
@@ -29,23 +29,19 @@ def applies(demand: Demand, pool: Pool, runtime: Runtime | None) -> bool:
     return runs_on(other, runtime.architectures) and not runs_on(device.architecture, runtime.architectures)
 
 
-def doubts(demand: Demand, pool: Pool, runtime: Runtime | None) -> Iterator[Finding]:
-    """That the variable is set, or that it is not although the job asks for it."""
-    if demand.gfx_override is None or pool.vendor is not Vendor.AMD or pool.accelerator is None:
+def doubts(equipment: Equipment, runtime: Runtime | None, override: str | None) -> Iterator[Finding]:
+    """That the variable is set, or that it is not although the job asks for it (`override`, None: it does not)."""
+    if override is None or equipment.vendor is not Vendor.AMD or equipment.accelerator is None:
         return
-    device = pool.accelerator
-    if applies(demand, pool, runtime):
+    device = equipment.accelerator
+    if applies(equipment, runtime, override):
         sentence = "{} {} makes {} ({}) pass for {}, which AMD does not support"
-        numbers = (OVERRIDE, demand.gfx_override, device.id, device.architecture, pretended(demand.gfx_override))
+        numbers = (OVERRIDE, override, device.id, device.architecture, pretended(override))
         yield Finding(Reason.ARCH_OVERRIDDEN, sentence, numbers)
     else:
         sentence = "{} is not set here: {} ({}) {}"
         own = runtime is not None and runs_on(device.architecture, runtime.architectures)
-        why = (
-            "has code of its own in the image"
-            if own
-            else f"cannot pass for {pretended(demand.gfx_override)} with this image"
-        )
+        why = "has code of its own in the image" if own else f"cannot pass for {pretended(override)} with this image"
         yield Finding(Reason.OVERRIDE_NOT_SET, sentence, (OVERRIDE, device.id, device.architecture, why))
 
 

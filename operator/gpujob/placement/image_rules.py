@@ -1,12 +1,13 @@
-"""Why an image cannot run on a pool's devices, and what is doubtful about it: rules of (demand, pool, runtime).
+"""Why an image cannot run a job, and what is doubtful about it: rules of a pool's equipment, and rules of the job.
 
 Pure functions like those of `rules`; what they compare are rows of the catalog and labels, so that new hardware, images
 and releases are data. A fact that nobody knows is a doubt here and never a refusal: `rules.unread` refuses devices.
+Rules of equipment see nothing of the job but its HSA_OVERRIDE_GFX_VERSION, so that what they say is kept (`suitability`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from gpujob.catalog.architecture import Fit, fit
@@ -14,12 +15,13 @@ from gpujob.catalog.records import Catalog, Feature
 from gpujob.catalog.runtime import Runtime
 from gpujob.catalog.versions import at_least, satisfies
 from gpujob.finding import Finding, listed
-from gpujob.fleet.pools import Pool
+from gpujob.fleet.equipment import Equipment
 from gpujob.placement import drivers, gfx_override
 from gpujob.placement.demand import Demand
 from gpujob.vocabulary import Backend, Reason
 
-ImageRule = Callable[[Demand, Pool, Runtime], Finding | None]
+EquipmentRule = Callable[[Equipment, Runtime, str | None], Finding | None]
+JobRule = Callable[[Demand, Runtime], Finding | None]
 
 DOUBTS: Final = frozenset(
     {
@@ -41,12 +43,12 @@ def unreadable(runtime: Runtime) -> Finding | None:
     return Finding(Reason.INVALID_SPEC, sentence, (runtime.name, runtime.unreadable))
 
 
-def arch_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+def arch_unsupported(equipment: Equipment, runtime: Runtime, override: str | None) -> Finding | None:
     """The image has no code for the device's architecture."""
-    device = pool.accelerator
+    device = equipment.accelerator
     if device is None or device.support == "unsupported":
         return None
-    if fit(device.architecture, runtime.architectures) or gfx_override.applies(demand, pool, runtime):
+    if fit(device.architecture, runtime.architectures) or gfx_override.applies(equipment, runtime, override):
         return None
     sentence = "{} needs {}, image has {}"
     return Finding(
@@ -58,9 +60,9 @@ def _arch(architecture: str) -> str:
     return architecture if architecture.startswith("gfx") else f"compute capability {architecture}"
 
 
-def backend_too_old(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+def backend_too_old(equipment: Equipment, runtime: Runtime, override: str | None) -> Finding | None:
     """The device came with a later release of CUDA or ROCm than the image's."""
-    device = pool.accelerator
+    device = equipment.accelerator
     if (
         device is None
         or device.min_backend is None
@@ -71,16 +73,16 @@ def backend_too_old(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | N
     return Finding(Reason.ARCH_UNSUPPORTED, "{} needs {}, image has {}", (device.id, needs, has))
 
 
-def cpu_arch_mismatch(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+def cpu_arch_mismatch(equipment: Equipment, runtime: Runtime, override: str | None) -> Finding | None:
     """The image does not exist for the hosts' CPU architecture."""
-    hosts = pool.host_architecture
+    hosts = equipment.host_architecture
     if hosts in runtime.cpu_architectures:
         return None
     sentence = "hosts are {}, image is for {}"
     return Finding(Reason.CPU_ARCH_MISMATCH, sentence, (hosts, listed(runtime.cpu_architectures)))
 
 
-def framework_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+def framework_unsupported(demand: Demand, runtime: Runtime) -> Finding | None:
     """The image has another framework or another version of it."""
     has = f"{runtime.framework} {runtime.framework_version}"
     if runtime.framework != demand.framework:
@@ -91,7 +93,7 @@ def framework_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Findi
     return None
 
 
-def python_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+def python_unsupported(demand: Demand, runtime: Runtime) -> Finding | None:
     """The image has another Python version, or nobody knows which."""
     if demand.python is None or (runtime.python is not None and satisfies(runtime.python, demand.python)):
         return None
@@ -99,67 +101,65 @@ def python_unsupported(demand: Demand, pool: Pool, runtime: Runtime) -> Finding 
     return Finding(Reason.FRAMEWORK_UNSUPPORTED, "needs Python {}, image has {}", (demand.python, has))
 
 
-def image_needs_root(demand: Demand, pool: Pool, runtime: Runtime) -> Finding | None:
+def image_needs_root(demand: Demand, runtime: Runtime) -> Finding | None:
     """The image works only as root and the job does not ask for root."""
     if demand.as_root or runtime.runs_as_non_root != "False":
         return None
     return Finding(Reason.IMAGE_NEEDS_ROOT, "image works as root only; set securityContext.runAsUser to 0")
 
 
-IMAGE_RULES: Final[tuple[ImageRule, ...]] = (
+OF_EQUIPMENT: Final[tuple[EquipmentRule, ...]] = (
     arch_unsupported,
     backend_too_old,
     drivers.driver_too_old,
     cpu_arch_mismatch,
-    framework_unsupported,
-    python_unsupported,
-    image_needs_root,
 )
 
-
-def features_missing_on_device(demand: Demand, pool: Pool, catalog: Catalog) -> Iterator[Finding]:
-    """Required features that the device lacks, one finding each."""
-    for feature in _required(demand, catalog):
-        if pool.accelerator is None or "accelerator" not in feature.levels:
-            continue
-        if feature.name not in pool.accelerator.features:
-            yield Finding(feature.reason, "requires {}, which {} does not have", (feature.name, pool.accelerator.id))
+OF_JOB: Final[tuple[JobRule, ...]] = (framework_unsupported, python_unsupported, image_needs_root)
 
 
-def features_of_other_stacks(demand: Demand, backend: Backend, catalog: Catalog) -> Iterator[Finding]:
+def missing_on_device(feature: Feature, equipment: Equipment) -> Finding | None:
+    """The device lacks a feature."""
+    device = equipment.accelerator
+    if device is None or "accelerator" not in feature.levels or feature.name in device.features:
+        return None
+    return Finding(feature.reason, "requires {}, which {} does not have", (feature.name, device.id))
+
+
+def features_of_other_stacks(required: Iterable[Feature], backend: Backend) -> Iterator[Finding]:
     """Required features that no image for this stack can have, be its contents known or not."""
-    for feature in _required(demand, catalog):
+    for feature in required:
         if backend not in feature.backends:
             sentence = "requires {}, which {} images never have"
             yield Finding(feature.reason, sentence, (feature.name, backend))
 
 
-def feature_missing(feature: Feature, pool: Pool, runtime: Runtime) -> Finding | None:
+def missing_in_image(feature: Feature, equipment: Equipment, runtime: Runtime) -> Finding | None:
     """The image lacks a feature, at all or for this device."""
     if "runtime" not in feature.levels or runtime.backend not in feature.backends:
         return None
     if feature.name not in runtime.features:
         return Finding(feature.reason, "requires {}, which image {} does not have", (feature.name, runtime.image))
-    since = feature.since.get(pool.accelerator.architecture) if pool.accelerator else None
-    if since and pool.accelerator and at_least(runtime.backend_version, since) is False:
+    since = feature.since.get(equipment.accelerator.architecture) if equipment.accelerator else None
+    if since and equipment.accelerator and at_least(runtime.backend_version, since) is False:
         sentence = "requires {}, which {} has from {} {} on, image has {}"
-        numbers = (feature.name, pool.accelerator.id, runtime.backend, since, runtime.backend_version)
+        numbers = (feature.name, equipment.accelerator.id, runtime.backend, since, runtime.backend_version)
         return Finding(feature.reason, sentence, numbers)
     return None
 
 
-def _required(demand: Demand, catalog: Catalog) -> Iterator[Feature]:
+def required_by(demand: Demand, catalog: Catalog) -> tuple[Feature, ...]:
     """The required features that the catalog knows; `problems.job_problems` tells of the others."""
-    return filter(None, map(catalog.features.get, demand.requires))
+    return tuple(filter(None, map(catalog.features.get, demand.requires)))
 
 
-def doubts(demand: Demand, pool: Pool, runtime: Runtime | None) -> Iterator[Finding]:
-    """What is unknown or unusual about an image (None: nothing is known of it) on a pool."""
-    yield from gfx_override.doubts(demand, pool, runtime)
-    if pool.problem is not None:
+def doubts(equipment: Equipment, runtime: Runtime | None, override: str | None) -> Iterator[Finding]:
+    """What is unknown or unusual about an image (None: nothing is known of it) on a pool with this equipment."""
+    yield from gfx_override.doubts(equipment, runtime, override)
+    if not equipment.is_read:
         return
-    yield from drivers.doubts(pool, runtime)
-    device = pool.accelerator
+    yield from drivers.doubts(equipment, runtime)
+    device = equipment.accelerator
     if runtime and device and fit(device.architecture, runtime.architectures) is Fit.PTX:
         sentence = "image has no machine code for {}: the driver compiles its PTX when the program starts"
         yield Finding(Reason.IMAGE_COMPILED_AT_START, sentence, (_arch(device.architecture),))

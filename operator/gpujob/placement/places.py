@@ -11,17 +11,17 @@ from collections.abc import Iterator, Sequence
 
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
-from gpujob.fleet import quota
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement import capacity, image_rules, ranking, rules
-from gpujob.placement.candidates import MISCONFIGURING, Asked
+from gpujob.placement import capacity, ranking
+from gpujob.placement.candidates import Asked
 from gpujob.placement.capacity import Room
 from gpujob.placement.demand import Demand
 from gpujob.placement.holding import Hold, holds_nothing, nearest
-from gpujob.placement.images import Image, Refusals, images_for, largest_size
-from gpujob.placement.memory import is_tight, lacks, memory_too_small, needed
+from gpujob.placement.images import Image
+from gpujob.placement.memory import is_tight, lacks, needed
+from gpujob.placement.mending import MENDABLE
 from gpujob.placement.ranking import Rank, Trial
-from gpujob.placement.rules import PoolRule
+from gpujob.placement.refusals import Refusals
 from gpujob.placement.standing import Standing, standings
 from gpujob.vocabulary import Objective, Outcome
 
@@ -30,13 +30,11 @@ class Wanted:
     """A gang, and what is equal for all its places."""
 
     __slots__ = (
-        "_allowed",
         "_known",
         "_least",
         "_only",
         "_pools",
         "_rules",
-        "_rules_about",
         "_scales",
         "asked",
         "catalog",
@@ -53,9 +51,6 @@ class Wanted:
         self.asked = Asked(demand, fleet, catalog, refusals)
         self._only, self._pools, self._least = only, demand.gang.pools, needed(demand)
         self._scales = demand.scales(demand.gang)
-        self._rules = [rule for rule in self.asked.rules if rule is not memory_too_small]
-        self._rules_about: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
-        self._allowed: dict[str, tuple[Finding | None, bool]] = {}
         self._known: dict[int, Place | None] = {}
 
     def wish(self, standing: Standing, objective: Objective) -> tuple[int, ...]:
@@ -95,40 +90,17 @@ class Wanted:
     def _asked(self, standing: Standing, pool: Pool) -> Place | None:
         if lacks(pool, self._least):
             return None
-        refusal = self.first_refusal(pool)
-        if refusal is not None and refusal.reason not in MISCONFIGURING:
+        refusal = self._first_refusal(pool)
+        if refusal is not None and refusal.reason not in MENDABLE:
             return None
         return Place(self, pool, standing, refusal)
 
-    def over_quota(self, pool: Pool) -> tuple[Finding | None, bool]:
-        """What the namespace's quotas say of the gang's GPUs alone, and whether they never allow them."""
-        if self.demand.namespace not in self.fleet.quotas:
-            return None, False
-        # Of pools with the host's devices no other kind is counted as they are.
-        if pool.counted_as not in self._allowed:
-            quotas = self.fleet.quotas_for(self.demand.namespace, self.demand.priority_class, pool)
-            self._allowed[pool.counted_as] = quota.refusal(quotas, {pool.counted_as: self.gang.gpus})
-        return self._allowed[pool.counted_as]
-
-    def first_refusal(self, pool: Pool) -> Finding | None:
+    def _first_refusal(self, pool: Pool) -> Finding | None:
         """What refuses a pool whatever the image."""
-        over, forever = self.over_quota(pool)
+        over, forever = self.asked.allowance.refusal_of_gpus(pool)
         if over is not None and forever:
             return over
-        for rule in self._rules_for(pool):
-            found = rule(self.demand, pool, self.fleet)
-            if found is not None:
-                return found
-        if not self.demand.requires:
-            return None
-        return next(image_rules.features_missing_on_device(self.demand, pool, self.catalog), None)
-
-    def _rules_for(self, pool: Pool) -> Sequence[PoolRule]:
-        """The rules that may refuse the pool to the gang: those that the job needs asked and the pool's facts too."""
-        about = rules.rules_about(pool)
-        if about not in self._rules_about:
-            self._rules_about[about] = [rule for rule in self._rules if rule in about]
-        return self._rules_about[about]
+        return self.asked.rules.first_refusal(pool, self.fleet) or next(iter(self.refusals.of_device(pool)), None)
 
 
 class Place:
@@ -180,7 +152,7 @@ class Place:
             wanted, pool = self._wanted, self._pool
             if self._refusal is not None or not capacity.may_have_room(wanted.gang, pool):
                 return None
-            if wanted.over_quota(pool)[0] is not None:
+            if wanted.asked.allowance.refusal_of_gpus(pool)[0] is not None:
                 return None
             trials = (self._try(image, room) for image, room in self._rooms() if room is not None)
             self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
@@ -215,14 +187,15 @@ class Place:
         """Whether it has a candidate that somebody can mend; asked after `is_busy`."""
         if self._mendable:
             return True
-        wanted, demand, pool = self._wanted, self._wanted.demand, self._pool
-        if self._refusal is None and not wanted.refusals.may_say(MISCONFIGURING, demand, pool):
+        wanted, pool = self._wanted, self._pool
+        if self._refusal is None and not wanted.refusals.may_say(MENDABLE, pool):
             return False
-        images = []
-        for image, found, _ in wanted.refusals.each(demand, pool, images_for(demand, pool, wanted.catalog)):
-            if all(finding.reason in MISCONFIGURING for finding in found) and (found or self._refusal is not None):
-                images.append(image)
-        trials = wanted.asked.trials(pool, images)
+        images = [
+            alike
+            for alike in wanted.refusals.alike(pool)
+            if alike.mendable and (alike.refusals[0] or self._refusal is not None)
+        ]
+        trials = wanted.asked.some(pool, images)
         return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
 
     def _busy(self) -> Iterator[Trial | None]:
@@ -242,7 +215,8 @@ class Place:
                     yield image, trial
 
     def _try(self, image: Image, room: Room | None) -> Trial:
-        return next(self._wanted.asked.trials(self._pool, (image,), room))
+        alike = self._wanted.refusals.accepted(self._pool, image)
+        return next(self._wanted.asked.some(self._pool, (alike,), room))
 
     def _rooms(self) -> Sequence[tuple[Image, Room | None]]:
         """`_by_room`, kept; none where the pool is refused whatever the image."""
@@ -254,8 +228,9 @@ class Place:
         """The images that nothing refuses, best first, of those with equal room the first; and the room there is now."""
         demand, pool = self._wanted.demand, self._pool
         seen, untold = set(), capacity.untold_size(demand, pool)
-        one_size = largest_size(demand, pool, self._wanted.catalog) <= untold
-        for image in self._wanted.refusals.acceptable(demand, pool):
+        refusals = self._wanted.refusals
+        one_size = refusals.suited(pool).largest <= untold
+        for image in refusals.acceptable(pool):
             size = capacity.telling_size(image.size, untold)
             if size not in seen:
                 seen.add(size)

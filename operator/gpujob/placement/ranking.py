@@ -11,12 +11,12 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from gpujob.catalog.throughput import MILLION
+from gpujob.catalog.versions import Release
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Pool
 from gpujob.placement.capacity import Room
 from gpujob.placement.decision import Candidate
 from gpujob.placement.demand import Demand
-from gpujob.placement.drivers import least_need
 from gpujob.placement.gang import Gang
 from gpujob.vocabulary import Objective, Outcome, Reason
 
@@ -44,15 +44,26 @@ _IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.
 Rank = tuple[object, ...]
 
 _Standing = tuple[int, int, tuple[object, ...]]
-"""The outcome, reasons against it and the rank of its image: what orders the trials of one place."""
+"""The outcome, reasons against it and what its images lack: what orders the trials of one place."""
 
 
 class Trial(NamedTuple):
-    """A candidate with what is needed to choose it; `rank` orders the images of its pool: doubts, then what is best."""
+    """Candidates of one pool and gang that differ in nothing but their image and the words against it, best first, with
+    what is needed to rank and to choose them."""
 
-    candidate: Candidate
+    candidates: Sequence[Candidate]
+    ranks: Sequence[int]
+    """The ranks of their images."""
     room: Room
-    rank: tuple[int, int]
+    doubts: int
+    """Doubts about their images."""
+    lacks: Release = ()
+    """The driver that their images need and the pool does not have."""
+
+    @property
+    def candidate(self) -> Candidate:
+        """The best of them."""
+        return self.candidates[0]
 
 
 def is_meant_for(gang: Gang, pool: Pool) -> bool:
@@ -72,32 +83,34 @@ def job_price(demand: Demand, pool: Pool, room: Room) -> int | None:
     return pool.price.per_gpu_hour * (demand.gang.gpus + idle)
 
 
-def ranked(trials: Iterable[Trial], demand: Demand) -> list[Trial]:
-    """Best first: outcome, then the pool and the gang by their best image, then the image.
+def ranked(places: Iterable[Sequence[Trial]], demand: Demand) -> tuple[tuple[Candidate, ...], Trial | None]:
+    """The candidates of all pools and gangs, best first, and the trial of the first one.
 
-    A job that does not wait takes what is free now, also where nodes that an autoscaler can add would be better.
+    The order is that of the outcomes, then of pools and gangs by their best image, then of images. A job that does not wait
+    takes what is free now, also where nodes that an autoscaler can add would be better.
     """
-    trials = list(trials)
-    objective = objective_used(demand.objective, [trial.candidate for trial in trials])
-    places = _by_place(trials)
-    first = [min(place, key=lambda stand: stand[0])[1].candidate for place in places]
-    ordered = sorted(zip(first, places, strict=True), key=lambda found: rank_of(found[0], objective, demand))
-    standing = [
-        (outcome, refused, place, image, trial)
-        for place, (_, stands) in enumerate(ordered)
-        for (outcome, refused, image), trial in stands
-    ]
-    standing.sort(key=itemgetter(0, 1, 2, 3))
-    return [stand[4] for stand in standing]
+    stands = [[(_in_pool(trial), trial) for trial in place] for place in places]
+    objective = objective_used(demand.objective, [trial.candidate for place in stands for _, trial in place])
+    stands.sort(key=lambda place: rank_of(min(place, key=_first)[1].candidate, objective, demand))
+    equal: dict[tuple[object, ...], list[Trial]] = {}
+    for index, place in enumerate(stands):
+        for (outcome, refused, image), trial in place:
+            equal.setdefault((outcome, refused, index, image), []).append(trial)
+    ordered = [equal[standing] for standing in sorted(equal)]
+    best = min(ordered[0], key=lambda trial: trial.ranks[0]) if ordered else None
+    return tuple(candidate for trials in ordered for candidate in _by_image(trials)), best
 
 
-def _by_place(trials: Iterable[Trial]) -> list[list[tuple[_Standing, Trial]]]:
-    """The trials of each pool and gang with how they stand in their pool."""
-    places: dict[tuple[str, int], list[tuple[_Standing, Trial]]] = {}
-    for trial in trials:
-        candidate = trial.candidate
-        places.setdefault((candidate.pool.name, id(candidate.gang)), []).append((_in_pool(trial), trial))
-    return list(places.values())
+def _first(stand: tuple[_Standing, Trial]) -> tuple[_Standing, int]:
+    return stand[0], stand[1].ranks[0]
+
+
+def _by_image(trials: Sequence[Trial]) -> Iterable[Candidate]:
+    """The candidates of trials that stand equal, by the ranks of their images."""
+    if len(trials) == 1:
+        return trials[0].candidates
+    found = [each for trial in trials for each in zip(trial.ranks, trial.candidates, strict=True)]
+    return (candidate for _, candidate in sorted(found, key=itemgetter(0)))
 
 
 def rank_of(candidate: Candidate, objective: Objective, demand: Demand) -> Rank:
@@ -127,7 +140,11 @@ def without_speed(candidates: Sequence[Candidate]) -> list[str]:
     with_room = [candidate for candidate in candidates if candidate.outcome in (Outcome.CHOSEN, Outcome.FITS)]
     busy = [candidate for candidate in candidates if candidate.outcome is Outcome.BUSY]
     asked = with_room or busy or candidates
-    return sorted({c.pool.accelerator_id for c in asked if c.price_per_hour is not None and not c.speed_of_job})
+    return sorted({candidate.pool.accelerator_id for candidate in asked if _lacks_speed(candidate)})
+
+
+def _lacks_speed(candidate: Candidate) -> bool:
+    return candidate.price_per_hour is not None and not candidate.speed_of_job
 
 
 def wish(candidate: Candidate, objective: Objective) -> tuple[int, ...]:
@@ -155,8 +172,12 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
 
     A pool that may only grow, or whose nodes did not come, is not waited for: nobody says that its GPUs become free.
     """
-    busy = [each for each in candidates if each.outcome is Outcome.BUSY and not in_vain(each)]
-    objective = objective_used(demand.objective, [each._replace(outcome=Outcome.FITS) for each in (best, *busy)])
+    busy, objective = (
+        [each for each in candidates if each.outcome is Outcome.BUSY and not in_vain(each)],
+        demand.objective,
+    )
+    if objective is Objective.VALUE and any(map(_lacks_speed, (best, *busy))):
+        objective = Objective.COST
     better = [each for each in busy if wish(each, objective) < wish(best, objective)]
     return min(better, key=lambda each: (*wish(each, objective), *ties(each)), default=None)
 
@@ -188,14 +209,12 @@ def telling(doubts: Iterable[Finding]) -> int:
 
 def _in_pool(trial: Trial) -> _Standing:
     candidate = trial.candidate
-    reasons = candidate.reasons
-    refused = len(reasons) if candidate.outcome is Outcome.REJECTED else 0
+    refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
     if candidate.gang.accelerator is not None and not is_meant_for(candidate.gang, candidate.pool):
         refused += MOST_REASONS  # Of a pool that an entry of spec.shapes is for, that entry is what is to be told.
     if lacks_nodes(candidate):
         refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
     if candidate.outcome is not Outcome.REJECTED:
-        return (_ORDER[candidate.outcome], refused, trial.rank)
+        return (_ORDER[candidate.outcome], refused, (trial.doubts,))
     # Of images that lack a newer driver the one that lacks least is the nearest: no host is to be upgraded too far.
-    lack = least_need(reasons)
-    return (_ORDER[candidate.outcome], refused, (not lack, lack, *trial.rank))
+    return (_ORDER[candidate.outcome], refused, (not trial.lacks, trial.lacks, trial.doubts))

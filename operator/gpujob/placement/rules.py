@@ -7,15 +7,14 @@ that no reason hides another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Final
 
-from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding, apart, listed
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.access import namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.demand import Demand
-from gpujob.placement.memory import memory_too_small, memory_unknown, needed
+from gpujob.placement.memory import memory_too_small, memory_unknown
 from gpujob.placement.mounts import volume_of_one_node
 from gpujob.vocabulary import DeviceKind, Precision, Reason, Vendor
 
@@ -118,31 +117,6 @@ def unread(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     return problem
 
 
-def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
-    """Whether a job could run on a pool once what is wrong with the pool is mended: no other job is to wait for that.
-
-    A selector that is mended brings no node that is not in another pool already, so a pool without nodes concerns only
-    the jobs that name it. A device that nobody identifies is at best the best one that its vendor makes.
-    """
-    if any(map(pool.is_called, demand.pools_allowed)):
-        return True
-    if not pool.discovered and not pool.nodes and pool.growth is None:
-        return False
-    if pool.accelerator is not None:
-        return True
-    wanted = {word for word in demand.requires if word in catalog.features}
-    of_device = {word for word in wanted if "accelerator" in catalog.features[word].levels}
-    rows = [row for row in catalog.accelerators if row.vendor is pool.vendor and of_device <= row.features]
-    rows = [row for row in rows if not pool.models or row.id in pool.models]
-    least = needed(demand) or 0
-    return any(
-        DeviceKind.INTEGRATED in demand.devices
-        if row.integrated
-        else (row.usable_bytes or row.nominal_bytes or 0) >= least
-        for row in rows
-    )
-
-
 def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """No released framework build has code for this device."""
     if pool.accelerator is None or pool.accelerator.support != "unsupported":
@@ -151,13 +125,13 @@ def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding
     return Finding(Reason.ARCH_UNSUPPORTED, sentence, (pool.accelerator.id, pool.accelerator.architecture))
 
 
-_FORMATS: Final = {Precision.BF16: ("BF16",), Precision.FP8: ("FP8OCP", "FP8FNUZ")}
+FORMATS: Final = {Precision.BF16: ("BF16",), Precision.FP8: ("FP8OCP", "FP8FNUZ")}
 """Features of a device of which model.precision needs one; 16 and 32 bits of the older formats run everywhere."""
 
 
 def precision_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The device does not compute in the number format of model.precision."""
-    device, formats = pool.accelerator, _FORMATS.get(demand.precision) if demand.precision else None
+    device, formats = pool.accelerator, FORMATS.get(demand.precision) if demand.precision else None
     if formats is None or device is None or device.features.intersection(formats):
         return None
     return Finding(
@@ -216,45 +190,3 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     part_of_a_node,
     volume_of_one_node,
 )
-
-
-_SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
-    vendor_excluded: lambda demand: len(demand.vendors) == len(Vendor) and not demand.own_images,
-    accelerator_excluded: lambda demand: not demand.accelerators_allowed and not demand.accelerators_denied,
-    other_shape: lambda demand: demand.gang.accelerator is None,
-    pool_excluded: lambda demand: not demand.pools_allowed and not demand.pools_denied,
-    probe_failed: lambda demand: not demand.probes_failed,
-    parts_in_group: lambda demand: demand.gang.gpus == 1,
-    memory_too_small: lambda demand: needed(demand) is None,
-    memory_unknown: lambda demand: needed(demand) is None,
-    precision_unsupported: lambda demand: demand.precision not in _FORMATS,
-    price_over_cap: lambda demand: demand.max_price is None,
-    price_unknown: lambda demand: demand.max_price is None,
-    volume_of_one_node: lambda demand: not demand.single or demand.nodes == 1,
-}
-"""When a rule refuses no pool whatever, since the job leaves its field out."""
-
-_QUIET: Final[Mapping[PoolRule, Callable[[Pool], bool]]] = {
-    unread: lambda pool: pool.problem is None,
-    memory_unknown: lambda pool: pool.memory is not None,
-    accelerator_unsupported: lambda pool: pool.accelerator is None or pool.accelerator.support != "unsupported",
-    price_unknown: lambda pool: pool.price is not None,
-    runtime_class_missing: lambda pool: pool.runtime_class is None or pool.vendor is Vendor.AMD,
-    namespace_excluded: lambda pool: not pool.namespaces,
-    part_of_a_node: lambda pool: not pool.host_devices,
-}
-"""When a rule refuses the pool to no job whatever, by its facts."""
-
-
-def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
-    """The rules that may refuse a pool to a demand of one gang: those about fields that it leaves out need no asking."""
-    return tuple(rule for rule in POOL_RULES if rule not in _SILENT or not _SILENT[rule](demand))
-
-
-def rules_about(pool: Pool) -> frozenset[PoolRule]:
-    """The rules that may refuse the pool to some job; follows from its facts, and is kept with them."""
-    kept = pool.answers.get(rules_about)
-    if kept is None:
-        asked = frozenset(rule for rule in POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
-        kept = pool.answers[rules_about] = (None, asked)
-    return cast("frozenset[PoolRule]", kept[1])

@@ -1,0 +1,62 @@
+"""What somebody can mend so that a job can run on a pool, and on which pools that could help it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.catalog.records import Catalog
+from gpujob.fleet.pools import Pool
+from gpujob.placement.demand import Demand
+from gpujob.placement.memory import needed
+from gpujob.vocabulary import DeviceKind, Reason
+
+MENDABLE: Final = frozenset(
+    {
+        Reason.DEVICE_UNKNOWN,
+        Reason.MEM_UNKNOWN,
+        Reason.MODELS_DIFFER,
+        Reason.LABELS_CONTRADICT,
+        Reason.NO_DEVICE_PLUGIN,
+        Reason.NO_DEVICE_CLASS,
+        Reason.NAMESPACE_UNKNOWN,
+        Reason.POD_SECURITY_BLOCKED,
+        Reason.RUNTIME_CLASS_MISSING,
+        Reason.RUNTIME_HANDLER_MISSING,
+        Reason.RUNTIME_UNKNOWN,
+        Reason.POOL_UNKNOWN,
+        Reason.ACCELERATOR_UNKNOWN,
+        Reason.FEATURE_UNKNOWN,
+        Reason.FRAMEWORK_UNKNOWN,
+        Reason.INVALID_SPEC,
+        Reason.MODEL_UNKNOWN,
+        Reason.VOLUME_MISSING,
+        Reason.PRIORITY_CLASS_UNKNOWN,
+        Reason.NO_POOL,
+    }
+)
+"""Reasons that somebody can mend; every other reason of a rule refuses for good."""
+
+
+def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
+    """Whether a job could run on a pool once what is wrong with the pool is mended: no other job is to wait for that.
+
+    A selector that is mended brings no node that is not in another pool already, so a pool without nodes concerns only
+    the jobs that name it. A device that nobody identifies is at best the best one that its vendor makes.
+    """
+    if any(map(pool.is_called, demand.pools_allowed)):
+        return True
+    if not pool.discovered and not pool.nodes and pool.growth is None:
+        return False
+    if pool.accelerator is not None:
+        return True
+    wanted = {word for word in demand.requires if word in catalog.features}
+    of_device = {word for word in wanted if "accelerator" in catalog.features[word].levels}
+    rows = [row for row in catalog.accelerators if row.vendor is pool.vendor and of_device <= row.features]
+    rows = [row for row in rows if not pool.models or row.id in pool.models]
+    least = needed(demand) or 0
+    return any(
+        DeviceKind.INTEGRATED in demand.devices
+        if row.integrated
+        else (row.usable_bytes or row.nominal_bytes or 0) >= least
+        for row in rows
+    )
