@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpujob.fleet.image_mounts import UNTOLD, ImageMounts
 from gpujob.vocabulary import GROUP, Vendor
@@ -39,16 +39,16 @@ class Taint:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """CPU in millicores, memory and disk in bytes, pods as a count; disk None where the node does not report it."""
+class Resources(NamedTuple):
+    """CPU in millicores, memory and disk in bytes, pods as a count; disk None where the node does not report it. A decision
+    makes one for each node that it looks at."""
 
     millicores: int = 0
     memory: int = 0
     storage: int | None = 0
     pods: int = 0
 
-    def __add__(self, other: Resources) -> Resources:
+    def __add__(self, other: Resources) -> Resources:  # type: ignore[override] # no longer tuple, but more of each
         return Resources(
             self.millicores + other.millicores,
             self.memory + other.memory,

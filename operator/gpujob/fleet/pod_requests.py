@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from gpujob import quantity
@@ -54,10 +53,8 @@ def _as_the_pod_asks(spec: Mapping[str, Any], unread: list[str], of_containers: 
     """The containers' needs, with CPU and memory of the pod's own request where it has one."""
     resources = table(spec, "resources")
     own = read_resources({**table(resources, "limits"), **table(resources, "requests")}, unread)
-    return replace(
-        of_containers,
-        millicores=own.millicores or of_containers.millicores,
-        memory=own.memory or of_containers.memory,
+    return of_containers._replace(
+        millicores=own.millicores or of_containers.millicores, memory=own.memory or of_containers.memory
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from gpujob.finding import Finding, counted
 from gpujob.fleet.handlers import lacks
@@ -66,7 +67,12 @@ def room_now(demand: Demand, pool: Pool, image_size: int | None) -> Room | None:
 
 
 def _room_on(chosen: Sequence[tuple[PoolNode, Resources]]) -> Room:
-    return Room(tuple(sorted((node for node, _ in chosen), key=_name)), smallest([needs for _, needs in chosen]))
+    if len(chosen) == 1:
+        (node, needs), *_ = chosen
+        return Room((node,), needs)
+    return Room(
+        tuple(sorted([node for node, _ in chosen], key=attrgetter("name"))), smallest([needs for _, needs in chosen])
+    )
 
 
 def may_have_room(gang: Gang, pool: Pool) -> bool:
@@ -85,10 +91,6 @@ def _behind(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Find
         yield from why_busy(demand, first, able, len(chosen))
 
 
-def _name(node: PoolNode) -> str:
-    return node.name
-
-
 def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
     """Nodes of the pool, those to be added included, that could take a pod of this job if they were empty."""
     return [node for node in with_coming(demand, pool) if not refusals(demand, pool, node, None)]
@@ -97,11 +99,11 @@ def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
 def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple[PoolNode, Resources]]:
     """Nodes with room, best fit first, and what a pod gets there: as many as the job has pods, all where they are fewer."""
     able, wanted = all_able(demand, pool, image_size), demand.nodes
-    together = in_one_place(demand, pool)
+    together, linked = in_one_place(demand, pool), pool.fabric is None
     places: dict[str, list[tuple[PoolNode, Resources]]] = defaultdict(list)
     for node in pool.stock.with_free(demand.gpus_per_node):
         needs = node_needs(demand, node)
-        if not node.left.covers(needs) or not has_links(demand, node):
+        if not node.left.covers(needs) or not (linked or has_links(demand, node)):
             continue
         if able or not refusals(demand, pool, node, image_size):
             chosen = places[place_of(node) if together else ""]

@@ -22,19 +22,22 @@ def node_needs(demand: Demand, node: PoolNode) -> Resources:
     The share is cut from what pods without GPUs leave; where others took more than their share, it shrinks down to a
     quarter, so that free GPUs are not stranded for want of memory.
     """
-    gpus = demand.gpus_per_node
-    total, free = max(node.total or node.healthy, gpus) + node.beside, max(node.free, gpus)
-    base, left = node.share_base, node.left
     cpu, memory, storage = demand.millicores, demand.memory, demand.storage
+    if cpu and memory and storage is not None:
+        return Resources(cpu, memory, storage, 1)
+    gpus, free = demand.gpus_per_node, node.free
+    total = node.total or node.healthy
+    parts = (gpus, (total if total > gpus else gpus) + node.beside, free if free > gpus else gpus)
+    base, left = node.share_base, node.left
     if not cpu:
-        share = _share(base.millicores, left.millicores, gpus, total, free)
-        cpu = max(1, _floor(share, 1000) or share)
+        share = _share(base.millicores, left.millicores, parts)
+        cpu = share // 1000 * 1000 or share or 1
     if not memory:
-        share = _share(base.memory, left.memory, gpus, total, free)
-        memory = max(MI, _floor(share, GI) or _floor(share, MI), demand.shared_memory or 0)
+        share = _share(base.memory, left.memory, parts)
+        memory = max(share // GI * GI or share // MI * MI or MI, demand.shared_memory or 0)
     if storage is None and base.storage is not None and left.storage is not None:
-        storage = min(DEFAULT_STORAGE, _floor(_share(base.storage, left.storage, gpus, total, free), MI))
-    return Resources(cpu, memory, storage, pods=1)
+        storage = min(DEFAULT_STORAGE, _share(base.storage, left.storage, parts) // MI * MI)
+    return Resources(cpu, memory, storage, 1)
 
 
 def shared_memory(demand: Demand, needs: Resources) -> int:
@@ -44,13 +47,14 @@ def shared_memory(demand: Demand, needs: Resources) -> int:
     return min(max(needs.memory // 4, min(GI, needs.memory)), 64 * GI)
 
 
-def _share(base: int, left: int, gpus: int, total: int, free: int) -> int:
-    mine = max(base, 0) * gpus * SHARE[0] // (total * SHARE[1])
-    return max(min(mine, max(left, 0) * gpus // free), mine // 4)
-
-
-def _floor(amount: int, unit: int) -> int:
-    return amount // unit * unit
+def _share(base: int, left: int, parts: tuple[int, int, int]) -> int:
+    """The share of so many GPUs, of those that the node has and of those that are free."""
+    if base <= 0:
+        return 0
+    gpus, total, free = parts
+    mine = base * gpus * SHARE[0] // (total * SHARE[1])
+    now = left * gpus // free if left > 0 else 0
+    return mine if mine <= now else max(now, mine // 4)
 
 
 def smallest(needs: Sequence[Resources]) -> Resources:

@@ -134,7 +134,7 @@ def test_copying_code_does_not_raise_what_the_pod_takes() -> None:
         with_code = read_pod({"spec": pod_of(job_of(code=code), choice_of(H100, "n", needs=needs))})
         without = read_pod({"spec": pod_of(job_of(), choice_of(H100, "n", needs=needs))})
         assert (with_code.needs, with_code.devices) == (without.needs, without.devices)
-        assert with_code.needs == replace(needs, storage=needs.storage or 0)
+        assert with_code.needs == needs._replace(storage=needs.storage or 0)
 
 
 def test_the_pools_real_resource_name_is_asked() -> None:
