@@ -105,6 +105,16 @@ def no_operator(resident: OperatorProcess) -> None:
     resident.stop()
 
 
+@pytest.fixture
+def hasty(no_operator: None, operators: Operators) -> Iterator[OperatorProcess]:
+    """Another operator in its place, whose minutes take seconds."""
+    process = operators("hasty-main").in_haste()
+    process.start_without_waiting_for_the_lease()
+    yield process
+    process.stop()
+    assert process.errors() == []
+
+
 Fleet = Callable[..., list[str]]
 MADE_BY = "made-by-test"
 

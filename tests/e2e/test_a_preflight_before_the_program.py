@@ -120,7 +120,7 @@ def test_nothing_is_run_of_a_config_map_that_is_anothers(
 
 
 def test_the_runner_goes_when_no_child_needs_it(
-    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team
+    hasty: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team
 ) -> None:
     fleet(l4=1)
     name, path = load_runner().name, CONFIG_MAPS.format(team.namespace)
@@ -134,7 +134,7 @@ def test_the_runner_goes_when_no_child_needs_it(
     eventually(lambda: api.find(path, name), 20, what="the runner again")
     team.change("short", suspend=True)
     team.until("short", "Suspended")
-    eventually(lambda: api.find(path, name) is None, 90, what="no runner", every=1)
+    eventually(lambda: api.find(path, name) is None, 90, what="no runner")
 
 
 def test_the_runner_of_an_earlier_version_goes_when_its_last_child_has_ended(

@@ -52,7 +52,7 @@ def until(what: str, holds: Callable[[], object], timeout: float = 60) -> None:
 
 
 def test_claims_are_allocated_as_chosen_and_counted(
-    operator: OperatorProcess, api: ApiServer, drivers: Drivers, crew: Team
+    hasty: OperatorProcess, api: ApiServer, drivers: Drivers, crew: Team
 ) -> None:
     """A class without a resource name: each pod gets a claim of its own, for the chosen model of a mixed node."""
     node = drivers.node("mixed")

@@ -82,7 +82,10 @@ Bare = Callable[[str], Object]
 
 @pytest.fixture
 def bare(api: ApiServer) -> Iterator[Bare]:
-    """Makes a node that an autoscaler added, before its driver and plugin are there: no device, and no label of one."""
+    """Makes a node that an autoscaler added, before its driver and plugin are there: no device, and no label of one.
+
+    Tests name it before their team, so that pods end on their node before that goes.
+    """
     made: list[str] = []
 
     def make(label: str) -> Object:
@@ -102,7 +105,7 @@ def bare(api: ApiServer) -> Iterator[Bare]:
 
 
 def test_a_node_that_came_is_given_time_for_its_devices(
-    no_operator: None, operators: Operators, api: ApiServer, fleet: Fleet, team: Team, growing: Grow, bare: Bare
+    no_operator: None, operators: Operators, api: ApiServer, bare: Bare, fleet: Fleet, team: Team, growing: Grow
 ) -> None:
     """The pods alone were given 12 seconds; those of the node begin when it comes."""
     hasty = operators("patient")
@@ -134,7 +137,7 @@ def test_a_node_that_came_is_given_time_for_its_devices(
 
 
 def test_a_job_whose_node_never_gets_devices_goes_to_the_next_pool(
-    no_operator: None, operators: Operators, fleet: Fleet, team: Team, growing: Grow, bare: Bare
+    no_operator: None, operators: Operators, bare: Bare, fleet: Fleet, team: Team, growing: Grow
 ) -> None:
     hasty = operators("hurried")
     hasty.settings["GPUJOB_PROVISION_SECONDS"] = "4"

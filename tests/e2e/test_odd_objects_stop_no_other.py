@@ -128,7 +128,7 @@ def stored(team: Team, name: str, spec: dict[str, Any], status: dict[str, Any]) 
 
 
 def test_a_final_status_that_somebody_else_wrote_is_corrected_while_the_job_runs(
-    operator: OperatorProcess, fleet: Fleet, team: Team
+    hasty: OperatorProcess, fleet: Fleet, team: Team
 ) -> None:
     fleet(h100=1)
     uid = team.submit("forged")

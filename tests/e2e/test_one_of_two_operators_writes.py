@@ -33,7 +33,7 @@ def pair(no_operator: None, operators: Operators) -> Iterator[Pair]:
 @pytest.fixture
 def hasty_pair(no_operator: None, operators: Operators) -> Iterator[Pair]:
     """The same with shorter times, for what does not depend on how long they are."""
-    yield from led(hasty(operators("hasty-first")), hasty(operators("hasty-second")))
+    yield from led(operators("hasty-first").in_haste(), operators("hasty-second").in_haste())
 
 
 def led(first: OperatorProcess, second: OperatorProcess) -> Iterator[Pair]:
@@ -42,11 +42,6 @@ def led(first: OperatorProcess, second: OperatorProcess) -> Iterator[Pair]:
     yield first, second
     for each in (first, second):
         each.stop()
-
-
-def hasty(process: OperatorProcess) -> OperatorProcess:
-    process.module = "tests.e2e.hasty_operator"
-    return process
 
 
 def writers(audit: AuditLog, mark: int) -> set[str]:
@@ -118,7 +113,7 @@ async def test_a_new_leader_that_sees_an_old_state_doubles_nothing(
 ) -> None:
     """The watches of the second are dead without its knowing while the first makes children; then it has to lead."""
     address = urlsplit(connection_from_kubeconfig(cluster.kubeconfig).server)
-    first, second = hasty(operators("before-a-dead-network")), hasty(operators("behind-a-dead-network"))
+    first, second = operators("before-a-dead-network").in_haste(), operators("behind-a-dead-network").in_haste()
     fleet(h100=2)
     async with TcpProxy(str(address.hostname), address.port or 443) as proxy:
         second.reach(f"https://127.0.0.1:{proxy.port}")

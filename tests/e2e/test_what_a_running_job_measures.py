@@ -53,7 +53,7 @@ def test_progress_throughput_cost_and_profile_of_a_job(
 ) -> None:
     fleet(h100=1)
     mark = audit.now()
-    uid = team.submit("llama", runs_for="35s", profile="llama", telemetry={"port": reporter.port})
+    uid = team.submit("llama", runs_for="25s", profile="llama", telemetry={"port": reporter.port})
     team.until("llama", "Running")
     reach(team, uid)
 
@@ -70,7 +70,7 @@ def test_progress_throughput_cost_and_profile_of_a_job(
     ended = team.until("llama", "Succeeded", timeout=60)
     assert float(ended["throughput"]["tokensPerSecond"]) == pytest.approx(1000, rel=0.1)
     hour = float(ended["placement"]["pricePerHour"])
-    assert float(ended["cost"]["accrued"]) == pytest.approx(hour * 35 / 3600, rel=0.2)
+    assert float(ended["cost"]["accrued"]) == pytest.approx(hour * 25 / 3600, rel=0.2)
     # Job, three states, one for its progress; the profile is its namespace's.
     eventually(lambda: team.told("llama") == ["Placed", "Succeeded"], what="its two events")
     writes = audit.writes(mark, team.namespace, "llama")
@@ -90,7 +90,7 @@ def test_runs_that_end_at_the_same_time_are_both_in_their_profile(
 ) -> None:
     fleet(h100=1)
     jobs = ("one", "other")
-    uids = [team.submit(name, runs_for="32s", profile="pair", telemetry={"port": reporter.port}) for name in jobs]
+    uids = [team.submit(name, runs_for="23s", profile="pair", telemetry={"port": reporter.port}) for name in jobs]
     for name, uid in zip(jobs, uids, strict=True):
         team.until(name, "Running")
         reach(team, uid)

@@ -94,10 +94,11 @@ def test_fsdp_is_stopped_and_goes_on_from_its_checkpoint(
     assert sorted(path.name for path in checkpoints.iterdir()) == ["10", "20"]
     team.delete(first)
     eventually(lambda: not team.pods(uid), 60, what="the pods of the first run gone")
-    again, uid = start(team, "04-fsdp-checkpoint", environment={"STEPS": "30"}, gpusPerNode=2)
+    # On half of the GPUs: the parts of a checkpoint find their way to other ranks than those that wrote them.
+    again, uid = start(team, "04-fsdp-checkpoint", environment={"STEPS": "30"}, gpusPerNode=1)
     state, printed = team.result(again, uid, timeout=240)
     assert state == "Succeeded", printed
-    assert all(f"rank {rank} goes on from step 20" in printed[rank // 2] for rank in range(4)), printed
+    assert all(f"rank {rank} goes on from step 20" in printed[rank] for rank in range(2)), printed
     assert (checkpoints / "30").is_dir()
 
 

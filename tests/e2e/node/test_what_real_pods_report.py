@@ -60,7 +60,7 @@ def test_a_gang_reports_the_samples_of_all_its_ranks_and_its_profile_remembers_t
     uid = team.run(
         "gang", "torchrun", "train.py",
         image=store.TORCH, code={"configMap": {"name": "code"}}, nodes=2, gpusPerNode=2, profile="linear",
-        telemetry={}, env=[{"name": "SECONDS", "value": "45"}], resources={"cpu": "900m", "memory": "2Gi"},
+        telemetry={}, env=[{"name": "SECONDS", "value": "25"}], resources={"cpu": "900m", "memory": "2Gi"},
     )  # fmt: skip
     state, printed = team.result("gang", uid, timeout=180)
     assert state == "Succeeded", printed
@@ -79,7 +79,8 @@ def test_a_gang_reports_the_samples_of_all_its_ranks_and_its_profile_remembers_t
 def test_a_program_without_torch_reports_nothing_and_its_last_status_says_so(
     operator: OperatorProcess, team: Trainers
 ) -> None:
-    uid = team.run("plain", "python3", "-c", "import time; time.sleep(20)", telemetry={})
+    # Longer than the tries to read it that its silence must last.
+    uid = team.run("plain", "python3", "-c", "import time; time.sleep(14)", telemetry={})
     state, _ = team.result("plain", uid)
     found = team.condition("plain", "TelemetryReachable")
     assert (state, found["status"], found["reason"]) == ("Succeeded", "False", "NoReporter")
@@ -106,7 +107,8 @@ def wall() -> Iterator[Any]:
 def test_a_blocked_path_is_a_condition_with_the_policy_to_add(
     operator: OperatorProcess, team: Trainers, wall: Any
 ) -> None:
-    uid = team.run("walled", "python3", "-c", LISTEN, telemetry={})
+    # It hears no SIGTERM, as first process of its container.
+    uid = team.run("walled", "python3", "-c", LISTEN, telemetry={}, terminationGracePeriodSeconds=1)
     team.until("walled", "Running")
     (pod,) = team.pods(uid)
     wall(pod["status"]["podIP"], 9466)
