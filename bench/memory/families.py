@@ -34,7 +34,10 @@ def build(shape: Any, sequence: int) -> Any:
     wide = {"hidden_size": shape.hidden, "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads,
             "intermediate_size": shape.ffn, "vocab_size": shape.vocabulary, "max_position_embeddings": sequence + 8,
             "tie_word_embeddings": shape.tied, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}  # fmt: skip
-    return model(config(**(wide | own(shape, sequence) | {"use_cache": False})))
+    sizes = wide | own(shape, sequence) | {"use_cache": False}
+    # Where encoder and decoder have layers of their own, this would be another word for the encoder's.
+    several = {"encoder_layers", "num_decoder_layers"} & sizes.keys()
+    return model(config(**{key: value for key, value in sizes.items() if not (several and key == "num_hidden_layers")}))
 
 
 def _grouped(shape: Any, sequence: int) -> dict[str, Any]:

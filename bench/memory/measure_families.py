@@ -23,7 +23,8 @@ SETTINGS = (
 MODELS = (
     "gpt-neo-1.3b", "opt-1.3b", "pythia-1.4b", "phi-1.5", "gemma-2-2b", "gemma-3-1b", "starcoder2-3b", "olmo-2-1b",
     "bloom-560m", "bert-base", "bart-large", "t5-large", "flan-t5-large", "qwen3-1.7b", "smollm2-1.7b", "roberta-large",
-    "bloom-1b7", "gpt2-medium", "qwen3-0.6b", "granite-3.1-2b", "gemma-3-270m", "mt5-base",
+    "bloom-1b7", "gpt2-medium", "qwen3-0.6b", "granite-3.1-2b", "gemma-3-270m", "mt5-base", "mpt-7b", "pythia-410m",
+    "gpt-neo-125m", "xlm-roberta-base", "phi-3-mini", "gpt-j-6b", "falcon-7b", "smollm2-360m",
 )  # fmt: skip
 COLUMNS = ("model", "precision", "batch", "sequence", "checkpointing", "params", "status",
            "peak_allocated_bytes", "peak_reserved_bytes", "driver_used_bytes")  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Final
 from gpujob.memory import activations, deepspeed, states, training
 from gpujob.memory.moments import Components
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Checkpointing, Method
+from gpujob.vocabulary import Checkpointing, Method, Precision
 
 CONTEXT: Final = 790 * 10**6
 """Bytes of a process's context and library workspaces beyond the allocator's (0.73 to 0.82 GB measured on an H100)."""
@@ -24,6 +24,10 @@ UNFIT_FEW: Final = (23, 25)
 """The same as UNFIT where layers are checkpointed, so that few and large blocks pass: nearly nothing is used twice."""
 UNFIT_FEW_WIDE: Final = (3, 4)
 """The same as UNFIT_WIDE where layers are checkpointed."""
+UNFIT_SHORT: Final = (1, 1)
+"""The same as UNFIT_WIDE where the tokens are so few that no gradient fits in a block of an activation."""
+DWARFED: Final = 256
+"""Where the vocabulary is more than so many times as wide as the model, all states lie in one block of logits and break it."""
 SCATTERED: Final = 4
 """One part of so many of 16-bit states leaves holes where it lies."""
 
@@ -57,12 +61,15 @@ def _held(work: Workload, moments: Sequence[Components]) -> int:
         return _other_sizes(work) + _two_uses_of_adapters(work, moments)
     part, whole = _unfit(work)
     own = max(_own_streams(work), deepspeed.held(work))
-    return _two_uses(work, moments) * part // whole + _cast_logits(work) + own
+    held = _two_uses(work, moments) * part // whole + _cast_logits(work) + own
+    return max(held, training.logits(work, 4)) if work.shape.vocabulary > DWARFED * work.shape.hidden else held
 
 
 def _unfit(work: Workload) -> tuple[int, int]:
     if work.gathers:
         return UNFIT
+    if _short(work):
+        return UNFIT_SHORT
     if work.checkpointing is Checkpointing.NONE:
         return UNFIT if work.narrow else UNFIT_WIDE
     return UNFIT_FEW if work.narrow else UNFIT_FEW_WIDE
@@ -114,7 +121,15 @@ def _activations_unfit(work: Workload) -> int:
     gradients come from another stream and fit none; experts are one matrix in each layer, larger than any activation.
     """
     few = work.narrow and work.checkpointing is not Checkpointing.NONE
-    return 1 if work.gathers or few or work.shape.experts > 1 else 4
+    if work.gathers or few or work.shape.experts > 1:
+        return 1
+    return 2 if _short(work) else 4
+
+
+def _short(work: Workload) -> bool:
+    """Whether no gradient, hidden × width, fits in a block of an activation, tokens × width: in 32 bits they are alike."""
+    alike = work.precision is Precision.FP32 and work.checkpointing is Checkpointing.NONE and not work.gathers
+    return alike and work.tokens < work.shape.hidden
 
 
 def _own_streams(work: Workload) -> int:

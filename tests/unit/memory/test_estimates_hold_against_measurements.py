@@ -44,7 +44,7 @@ def test_no_device_needed_more_than_the_high_end_by_5_percent(table: str) -> Non
     assert [error.measured.id for error in fitted if error.above_high > 0.05] == []
 
 
-@pytest.mark.parametrize("table", ["h100", "h100_others", "counted", "published", "peft"])
+@pytest.mark.parametrize("table", ["h100", "h100_others", "published", "peft"])
 def test_the_band_is_narrow(table: str) -> None:
     assert errors.summary(found(table)).band <= 1.15
 
