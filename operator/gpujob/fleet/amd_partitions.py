@@ -12,14 +12,11 @@ from typing import Final
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.finding import Finding, listed
 from gpujob.fleet.amd_labels import PLAIN, AmdLabels
-from gpujob.fleet.facts import LEAST_OF_WHOLE, PARTS, devices_of_machine
+from gpujob.fleet.facts import LEAST_OF_WHOLE, MOST_CARDS, PARTS, devices_of_machine
 from gpujob.fleet.objects import Node
 from gpujob.fleet.portion import Portion
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import DeviceKind, Reason
-
-MOST_CARDS: Final = 16
-"""No machine has more cards of one kind; more devices are parts of cards."""
 
 _MODE: Final = re.compile(r"(spx|dpx|tpx|qpx|cpx)_nps[1248]")
 _PIECES: Final = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4}
@@ -109,6 +106,9 @@ def _by_number(
     """
     machine = devices_of_machine(labels.labels, instance_type, catalog)
     sized = machine if machine and not labels.count() else labels.count()
+    if not sized and accelerator is None and offered > MOST_CARDS and not labels.sizes():
+        # Into how many, the model will say, be it by an admin's word.
+        return Portion(DeviceKind.PARTITION, "cpx", None), None
     if not sized or offered <= sized:
         parts = _parts(labels, offered, accelerator)
         return (Portion(DeviceKind.PARTITION, "", parts) if parts > 1 else Portion()), None

@@ -20,16 +20,22 @@ _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
         {"spot": CapacityType.SPOT, "on-demand": CapacityType.ON_DEMAND, "reserved": CapacityType.RESERVED},
     ),
     (
-        "eks.amazonaws.com/capacityType",
-        {"SPOT": CapacityType.SPOT, "ON_DEMAND": CapacityType.ON_DEMAND, "CAPACITY_BLOCK": CapacityType.RESERVED},
+        "eks.amazonaws.com/capacitytype",
+        {"spot": CapacityType.SPOT, "on_demand": CapacityType.ON_DEMAND, "capacity_block": CapacityType.RESERVED},
     ),
     ("cloud.google.com/gke-spot", {"true": CapacityType.SPOT}),
     ("cloud.google.com/gke-preemptible", {"true": CapacityType.SPOT}),
     ("cloud.google.com/gke-provisioning", {"spot": CapacityType.SPOT, "preemptible": CapacityType.SPOT}),
     ("kubernetes.azure.com/priority", {"spot": CapacityType.SPOT}),
     ("kubernetes.azure.com/scalesetpriority", {"spot": CapacityType.SPOT}),
+    ("oci.oraclecloud.com/oke-is-preemptible", {"true": CapacityType.SPOT}),
+    ("node.kubernetes.io/lifecycle", {"spot": CapacityType.SPOT, "preemptible": CapacityType.SPOT}),
 )
+"""Keys and values in lower case: people who write such labels by hand are not exact about it. The last is the convention of
+clusters without a cloud's own (AWS node termination handler, kOps)."""
 
+
+_CAPACITY_KEYS: Final = frozenset(key for key, _ in _CAPACITY_LABELS)
 
 _INSTANCE_TYPES: Final = (
     "node.kubernetes.io/instance-type",
@@ -147,7 +153,6 @@ def _family_and_size(labels: Labels) -> str:
 
 
 def _capacity_type(labels: Labels) -> CapacityType:
-    for key, meanings in _CAPACITY_LABELS:
-        if labels.get(key) in meanings:
-            return meanings[labels[key]]
-    return CapacityType.ON_DEMAND
+    said = {key.lower(): value.lower() for key, value in labels.items() if key.lower() in _CAPACITY_KEYS}
+    found = (meanings.get(said.get(key, "")) for key, meanings in _CAPACITY_LABELS)
+    return next(filter(None, found), CapacityType.ON_DEMAND)

@@ -27,7 +27,7 @@ TELLING: Final = (
     *("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
     *("kubernetes.io/arch", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type"),
     *("gpu.nvidia.com/", "doks.digitalocean.com/gpu-", "nebius.com/gpu-", "accelerator"),
-    "feature.node.kubernetes.io/pci-",
+    *("feature.node.kubernetes.io/pci-", "node.kubernetes.io/lifecycle", "oci.oraclecloud.com/oke-is-preemptible"),
 )
 """What labels begin with that tell of devices, or of where a node comes from. Readers of devices are given no others."""
 

@@ -22,6 +22,9 @@ TOLERANCE = 0.03
 LEAST_OF_WHOLE: Final = (3, 4)
 """The share of a model's memory below which a device is a part of it: a partition, a slice, a fraction."""
 
+MOST_CARDS: Final = 16
+"""No machine has more cards of one kind; more devices are parts of cards, or shared."""
+
 PARTS: Final = (2, 3, 4, 6, 8)
 """Into how many equal parts devices are cut."""
 

@@ -22,9 +22,20 @@ NODE_POOL_LABELS: Final = (
     ("karpenter.sh/nodepool", "Karpenter node pool"),
     ("karpenter.sh/provisioner-name", "Karpenter provisioner"),
     ("eks.amazonaws.com/nodegroup", "EKS node group"),
+    ("alpha.eksctl.io/nodegroup-name", "EKS node group"),
     ("cloud.google.com/gke-nodepool", "GKE node pool"),
     ("kubernetes.azure.com/agentpool", "AKS node pool"),
+    ("agentpool", "AKS node pool"),
     ("doks.digitalocean.com/node-pool", "DigitalOcean node pool"),
+    ("oke.oraclecloud.com/pool.name", "OKE node pool"),
+    ("compute.coreweave.com/node-pool", "CoreWeave node pool"),
+    ("ibm-cloud.kubernetes.io/worker-pool-name", "IBM Cloud worker pool"),
+    ("alibabacloud.com/nodepool-id", "Alibaba Cloud node pool"),
+    ("vke.vultr.com/node-pool", "Vultr node pool"),
+    ("lke.linode.com/pool-id", "Linode node pool"),
+    ("k8s.scaleway.com/pool-name", "Scaleway node pool"),
+    ("worker.gardener.cloud/pool", "Gardener worker pool"),
+    ("kops.k8s.io/instancegroup", "kOps instance group"),
 )
 """Labels of nodes that something else creates and may create more of (sources: docs/pools.md)."""
 

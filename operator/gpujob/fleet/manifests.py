@@ -113,11 +113,15 @@ def _labels(labels: Mapping[Any, Any], unread: list[str]) -> Labels:
 
 
 def _taints(spec: Mapping[str, Any], unread: list[str]) -> Iterable[Taint]:
-    for taint in tables(spec, "taints"):
-        if isinstance(taint.get("key"), str) and isinstance(taint.get("effect"), str):
-            yield Taint(taint["key"], str(taint.get("value") or ""), taint["effect"])
+    """The taints; one that cannot be read keeps everybody away, since it is no promise that it keeps away nobody."""
+    taints = spec.get("taints") or []
+    for taint in taints if isinstance(taints, list) else [taints]:
+        key, effect = (taint.get("key"), taint.get("effect")) if isinstance(taint, dict) else (None, None)
+        if isinstance(key, str) and isinstance(effect, str):
+            yield Taint(key, str(taint.get("value") or ""), effect)
         else:
-            unread.append("a taint has no key or no effect")
+            unread.append("a taint has no key or no effect, and keeps every pod away")
+            yield Taint(key if isinstance(key, str) else "unreadable", "", "NoSchedule")
 
 
 def _is_ready(status: Mapping[str, Any]) -> bool:

@@ -14,22 +14,27 @@ from typing import Final
 
 from gpujob.catalog.records import Accelerator, Architecture, Catalog
 from gpujob.finding import Finding
+from gpujob.fleet import nvidia_sharing
 from gpujob.fleet.cloud import ACCELERATOR_LABELS, machine_device, machine_maker
-from gpujob.fleet.facts import GIB, MIB, DeviceFacts, devices_of_machine, identified, part_of_machine, readable
+from gpujob.fleet.facts import (
+    GIB,
+    MIB,
+    DeviceFacts,
+    identified,
+    part_of_machine,
+    readable,
+)
+from gpujob.fleet.nvidia_sharing import MIG_RESOURCE, SHARED_SUFFIX, label_prefix, with_sharing
 from gpujob.fleet.objects import Labels, Node
 from gpujob.fleet.portion import Portion
 from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor, undersized
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
-PLAIN: Final = "nvidia.com/gpu"
+PLAIN: Final = nvidia_sharing.PLAIN
 NFD_DEVICES: Final = tuple(f"feature.node.kubernetes.io/pci-{kind}10de.present" for kind in ("", "0300_", "0302_"))
 """Labels of Node Feature Discovery for PCI devices of NVIDIA that display or compute."""
 
-SHARED_SUFFIX: Final = ".shared"
-UNSHARED: Final = ("", "none")
-
-_MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-([0-9a-z.+-]{1,40})", re.ASCII)
 _MIG_PRODUCT: Final = re.compile(r"-MIG-([0-9A-Za-z.+-]{1,40})$", re.ASCII)
 _VIRTUAL: Final = re.compile(r"(?:GRID-|NVIDIA-)?(.+?)-(?:[1-7]-)?([0-9]{1,3}[ABCQ](?:ME)?)", re.ASCII)
 """The name of a virtual GPU: the board, for slices how many, GB and the licence (NVIDIA-A10-4Q, GRID-A100-1-5C)."""
@@ -48,7 +53,7 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     if problem is None and plain != PLAIN and not profile:
         problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
     portion = part_of_machine(portion, facts.reported, instance_type, catalog)
-    portion, doubts, unclear = _shared(portion, labels, resource, offered, instance_type, catalog)
+    portion, doubts, unclear = with_sharing(portion, labels, resource, offered, instance_type, catalog)
     facts = replace(facts, portion=portion, doubts=doubts, problem=problem or unclear, declarable=problem is None)
     if facts.problem:
         return facts
@@ -96,7 +101,7 @@ def labelled(labels: Labels) -> bool:
 
 def count(labels: Labels) -> int | None:
     """Physical devices by label, None where it is not said; slices where MIG has the name of whole devices."""
-    return whole_number(labels.get("nvidia.com/gpu.count"))
+    return nvidia_sharing.count(labels)
 
 
 def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
@@ -112,7 +117,7 @@ def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
 
 def _profile(labels: Labels, plain: str) -> tuple[str, Finding | None]:
     """The MIG profile of the slices behind a resource, empty for whole devices; the problem that it is none."""
-    named = _MIG_RESOURCE.fullmatch(plain)
+    named = MIG_RESOURCE.fullmatch(plain)
     sliced = _MIG_PRODUCT.search(labels.get("nvidia.com/gpu.product", "").removesuffix("-SHARED"))
     gke = labels.get("cloud.google.com/gke-gpu-partition-size", "")
     word = named[1] if named else sliced[1] if sliced and plain == PLAIN else gke if plain == PLAIN else ""
@@ -133,72 +138,9 @@ def _board(name: str, catalog: Catalog) -> Accelerator | None:
     return catalog.by_product(f"NVIDIA-{name}") or catalog.by_product(name)
 
 
-def _shared(
-    portion: Portion, labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog
-) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
-    """The portion where several pods use one device at a time: said by labels, the resource's name, or the numbers."""
-    prefix = _label_prefix(resource)
-    replicas = whole_number(labels.get(f"{prefix}.replicas"))
-    clients = whole_number(labels.get("cloud.google.com/gke-max-shared-clients-per-gpu"))
-    told = (
-        resource.endswith(SHARED_SUFFIX)
-        or labels.get(f"{prefix}.product", "").endswith("-SHARED")
-        or (replicas or 0) > 1
-        or labels.get(f"{prefix}.sharing-strategy", "none") not in UNSHARED
-        or labels.get("cloud.google.com/gke-gpu-sharing-strategy", "none") not in UNSHARED
-    )
-    by_label = count(labels) if prefix == PLAIN and "cloud.google.com/gke-gpu-partition-size" not in labels else None
-    if portion.profile:
-        physical = by_label or whole_number(labels.get(f"{prefix}.count"))
-    else:
-        physical = by_label or devices_of_machine(labels, instance_type, catalog)
-    each = -(-offered // physical) if physical else None
-    if told:
-        # A replica less than the truth would promise memory that another pod has.
-        known = [number for number in (replicas, clients, each) if number and number > 1]
-        return replace(portion, kind=DeviceKind.SHARED, replicas=max(known, default=None)), (), None
-    if each is None or each <= 1:
-        return portion, (), None
-    unshared = replicas == 1 or labels.get(f"{prefix}.sharing-strategy") == "none"
-    return _unexplained(portion, resource, offered, physical or 0, labelled=by_label is not None, unshared=unshared)
-
-
-def _unexplained(
-    portion: Portion, resource: str, offered: int, physical: int, *, labelled: bool, unshared: bool
-) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
-    """More devices than there are: of several models of which labels show the last one, or shared, or sliced.
-
-    Labels that say "not shared" cannot mean time-slicing: GPU Feature Discovery counts what it knows of one model.
-    """
-    replicas, rest = divmod(offered, physical)
-    if not labelled or rest or unshared:
-        sentence = (
-            "{} shows {} devices where labels or instance type say {}: shared, sliced, or of several models; "
-            "run GPU Feature Discovery, or name them in a GPUPool (spec.accelerator and spec.memoryPerGPU)"
-        )
-        if labelled and unshared:
-            sentence = (
-                "{} shows {} devices where labels count {} and say that none is shared: devices of several models, of "
-                "which labels show one; give each model nodes of its own, or name the smallest in a GPUPool "
-                "(spec.accelerator)"
-            )
-        problem = Finding(
-            Reason.LABELS_CONTRADICT if labelled else Reason.DEVICE_UNKNOWN, sentence, (resource, offered, physical)
-        )
-        return (portion if labelled else replace(portion, kind=DeviceKind.SHARED, replicas=None)), (), problem
-    sentence = "labels count {} devices, {} shows {}: taken as shared by {} pods each"
-    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (physical, resource, offered, replicas))
-    return replace(portion, kind=DeviceKind.SHARED, replicas=replicas), (doubt,), None
-
-
-def _label_prefix(resource: str) -> str:
-    """What the labels of a resource begin with: each MIG profile of strategy mixed has its own."""
-    return resource.removesuffix(SHARED_SUFFIX) if _MIG_RESOURCE.fullmatch(resource) else PLAIN
-
-
 def _memory(labels: Labels, resource: str) -> int | None:
     """Bytes of a device or slice by the driver, else by the cloud where this tells of a fraction of a device."""
-    prefix = _label_prefix(resource)
+    prefix = label_prefix(resource)
     mebibytes = whole_number(labels.get(f"{prefix}.memory"))
     if not mebibytes and prefix == PLAIN:
         mebibytes = machine_device(labels)[1]

@@ -17,7 +17,7 @@ from gpujob.quantity import parse_bytes, parse_millicores
 from gpujob.untrusted import one_line, table
 from gpujob.vocabulary import Reason
 
-OF_OTHER_OBJECTS: Final = ("count/jobs.batch", ".deviceclass.resource.k8s.io/devices")
+OF_OTHER_OBJECTS: Final = ("count/jobs.batch", "services", ".deviceclass.resource.k8s.io/devices")
 """How names of what no pod takes end: a quota with scopes counts pods alone."""
 
 Quotas = Mapping[str, tuple["Quota", ...]]
@@ -82,10 +82,14 @@ def taken_by(counted: str, gpus: int, needs: Resources, pods: int) -> dict[str, 
         counted: gpus,
         **dict.fromkeys(("cpu", "requests.cpu", "limits.cpu"), needs.millicores),
         **dict.fromkeys(("memory", "requests.memory", "limits.memory"), needs.memory),
-        **dict.fromkeys(("requests.ephemeral-storage", "limits.ephemeral-storage"), needs.storage or 0),
+        **dict.fromkeys(
+            ("ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"), needs.storage or 0
+        ),
         **dict.fromkeys(("pods", "count/pods"), 1),
     }
-    return {key: amount * pods for key, amount in each.items()} | {"count/jobs.batch": 1}
+    # The pods of a gang find each other by a Service.
+    once = dict.fromkeys(("services", "count/services"), int(pods > 1)) | {"count/jobs.batch": 1}
+    return {key: amount * pods for key, amount in each.items()} | once
 
 
 def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: PodTraits) -> Quotas:

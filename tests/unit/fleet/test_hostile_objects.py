@@ -144,12 +144,11 @@ def test_a_node_is_ready_that_says_so_or_says_nothing(conditions: Any, ready: bo
     assert read_node({"metadata": {"name": "n"}, "status": {"conditions": conditions}}).ready is ready
 
 
-def test_a_taint_that_cannot_be_read_is_told() -> None:
-    found = read_node(
-        {"metadata": {"name": "n"}, "spec": {"taints": [{"key": "a"}, {"key": "b", "effect": "NoExecute"}]}}
-    )
-    assert [taint.key for taint in found.taints] == ["b"]
-    assert found.unread == ("a taint has no key or no effect",)
+@pytest.mark.parametrize("bad", [{"key": "a"}, {"effect": "NoSchedule"}, {"key": 5, "effect": "NoSchedule"}, "x", None])
+def test_a_taint_that_cannot_be_read_keeps_everybody_away_and_is_told(bad: Any) -> None:
+    found = read_node({"metadata": {"name": "n"}, "spec": {"taints": [bad, {"key": "b", "effect": "NoExecute"}]}})
+    assert [taint.effect for taint in found.taints] == ["NoSchedule", "NoExecute"]
+    assert found.unread == ("a taint has no key or no effect, and keeps every pod away",)
 
 
 def test_a_pod_whose_request_cannot_be_read_is_told_once() -> None:

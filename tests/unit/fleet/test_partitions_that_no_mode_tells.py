@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import ANY_IMAGES, Object, decision, fleet, node
+from builders import ANY_IMAGES, Object, decision, fleet, gpupool, node
 
 from gpujob.vocabulary import Reason, Verdict
 
@@ -100,3 +100,21 @@ def test_of_a_part_that_reports_a_whole_card_nobody_knows_the_memory() -> None:
     (pool,) = fleet(one, catalog=ANY_IMAGES).pools
     assert (pool.kind, pool.memory) == ("Partition", None)
     assert Reason.MEM_UNKNOWN in {doubt.reason for doubt in pool.doubts}
+
+
+@pytest.mark.parametrize(
+    ("resource", "count", "accelerator", "kind", "gib"),
+    [
+        ("amd.com/gpu", 64, "MI300X", "Partition", 24),
+        ("amd.com/gpu", 16, "MI300X", "Whole", 192),
+        ("nvidia.com/gpu", 56, "H100-SXM", "Shared", None),
+        ("nvidia.com/gpu", 16, "H100-SXM", "Whole", 79.2),
+    ],
+)
+def test_more_unlabelled_devices_than_any_machine_has_are_no_whole_ones_whatever_an_admin_names_them(
+    resource: str, count: int, accelerator: str, kind: str, gib: float | None
+) -> None:
+    one = node("a", None, labels={"pool": "mine"}, devices={resource: str(count)})
+    (pool,) = fleet(one, gpupool("mine", {"pool": "mine"}, accelerator=accelerator), catalog=ANY_IMAGES).pools
+    assert pool.kind == kind
+    assert pool.memory == pytest.approx(gib * 2**30, rel=0.01) if gib else pool.memory is None

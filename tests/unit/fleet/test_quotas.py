@@ -41,6 +41,9 @@ def said(*raws: dict[str, Any]) -> tuple[str, bool]:
          "ResourceQuota q: limits.memory needs 1024Gi, 1023Gi left of 1024Gi", False),
         ({"cpu": "100"}, {}, "ResourceQuota q: cpu needs 192, 100 left of 100", True),
         ({"pods": "2"}, {"pods": "1"}, "ResourceQuota q: pods needs 2, 1 left of 2", False),
+        ({"ephemeral-storage": "30Gi"}, {}, "ResourceQuota q: ephemeral-storage needs 40Gi, 30Gi left of 30Gi", True),
+        ({"services": "3"}, {"services": "3"}, "ResourceQuota q: services needs 1, 0 left of 3", False),
+        ({"count/services": "0"}, {}, "ResourceQuota q: count/services needs 1, 0 left of 0", True),
         ({"requests.nvidia.com/gpu": "0"}, {}, "", False),
         ({"persistentvolumeclaims": "0", "configmaps": "1"}, {"configmaps": "1"}, "", False),
         ({"persistentvolumeclaims": "many", "requests.nvidia.com/gpu": "many"}, {}, "", False),
@@ -52,6 +55,10 @@ def said(*raws: dict[str, Any]) -> tuple[str, bool]:
 )  # fmt: skip
 def test_what_a_quota_says(hard: dict[str, Any], used: dict[str, Any], sentence: str, never: bool) -> None:
     assert said(quota(hard=hard, used=used)) == (sentence, never)
+
+
+def test_a_job_of_one_pod_takes_no_service() -> None:
+    assert taken_by(counted_as("amd.com/gpu"), 8, Resources(1, 1, 0, 1), 1)["services"] == 0
 
 
 def test_a_quota_that_never_fits_is_told_before_one_that_will() -> None:

@@ -187,6 +187,11 @@ def test_a_driver_of_new_nodes_that_is_too_old() -> None:
         ("eks.amazonaws.com/nodegroup", "EKS node group gpu"),
         ("cloud.google.com/gke-nodepool", "GKE node pool gpu"),
         ("kubernetes.azure.com/agentpool", "AKS node pool gpu"),
+        ("agentpool", "AKS node pool gpu"),
+        ("alpha.eksctl.io/nodegroup-name", "EKS node group gpu"),
+        ("oke.oraclecloud.com/pool.name", "OKE node pool gpu"),
+        ("ibm-cloud.kubernetes.io/worker-pool-name", "IBM Cloud worker pool gpu"),
+        ("worker.gardener.cloud/pool", "Gardener worker pool gpu"),
     ],
 )
 def test_a_node_pool_that_nobody_described_may_grow(label: str, words: str) -> None:
@@ -302,6 +307,55 @@ def test_what_is_free_is_counted_apart_from_what_can_be_added() -> None:
     assert [reason.message for reason in found.candidates[0].reasons] == [
         "needs 8 free GPUs on each of 3 nodes, 8 of 16 are free, 1 node with 8 GPUs can be added; 1 node has room"
     ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "device", "gib"),
+    [
+        ({}, {"resourceName": "amd.com/cpx_nps4"}, "MI300X cpx_nps4", 23.9),
+        ({}, {"resourceName": "amd.com/dpx_nps2"}, "MI300X dpx_nps2", 95.8),
+        ({}, {"resourceName": "amd.com/spx_nps1"}, "MI300X", 191.6),
+        ({}, {"accelerator": "MI300A"}, "MI300A", None),
+        ({}, {"accelerator": "H100-SXM", "resourceName": "nvidia.com/mig-1g.10gb"}, "H100-SXM 1g.10gb", 9.6),
+        ({}, {"accelerator": "H100-SXM", "resourceName": "nvidia.com/gpu.shared"}, "H100-SXM shared", None),
+        (
+            {"cloud.google.com/gke-gpu-partition-size": "3g.40gb"},
+            {"accelerator": "A100-80GB"},
+            "A100-80GB 3g.40gb",
+            38.8,
+        ),
+        (
+            {"node.kubernetes.io/instance-type": "g6f.xlarge"},
+            {"accelerator": "L4", "provision": {"maxNodes": 2}},
+            "L4 1/8",
+            2.8,
+        ),
+        ({"node.kubernetes.io/instance-type": "p5.48xlarge"}, {"accelerator": None}, "H100-SXM", 79.1),
+        ({"cloud.google.com/gke-accelerator": "nvidia-l4"}, {"accelerator": None}, "L4", 22.2),
+        ({"cloud.google.com/gke-accelerator": "nvidia-l4"}, {"accelerator": "MI300X"}, "MI300X", 191.6),
+    ],
+)
+def test_what_selector_and_resource_say_of_nodes_that_are_not_there(
+    labels: dict[str, str], spec: dict[str, Any], device: str, gib: float | None
+) -> None:
+    made = gpupool("new", labels or {"pool": "new"}, **{"accelerator": "MI300X", "provision": NEW, **spec})
+    made["spec"] = {key: value for key, value in made["spec"].items() if value is not None}
+    (pool,) = fleet(made).pools
+    assert (pool.device, pool.problem) == (device, None)
+    assert pool.memory == pytest.approx(gib * 2**30, rel=0.02) if gib else pool.memory is None
+    assert pool.kind == ("Integrated" if device == "MI300A" else pool.portion.kind)
+
+
+def test_a_resource_of_the_other_vendor_is_told_before_a_node_comes() -> None:
+    (pool,) = fleet(growing(resourceName="nvidia.com/gpu")).pools
+    assert pool.problem is not None
+    assert pool.problem.message == "spec.accelerator MI300X is made by AMD, its nodes offer nvidia.com/gpu"
+
+
+def test_the_selected_machine_says_how_many_gpus_a_new_node_has() -> None:
+    made = gpupool("new", {"node.kubernetes.io/instance-type": "p5.48xlarge"}, provision={"maxNodes": 1})
+    assert decided(made, gpusPerNode=8).verdict is Verdict.PLACED
+    assert decided(made, gpusPerNode=9).verdict is Verdict.IMPOSSIBLE
 
 
 @pytest.mark.parametrize(
