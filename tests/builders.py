@@ -124,7 +124,8 @@ def resource_slice(on: str, driver: str, *devices: Mapping[str, Any], version: s
 
 
 def _slice_device(version: str, name: str, memory: str | None = None, **attributes: Any) -> Object:
-    more = {key: attributes.pop(key) for key in ("taints", "consumesCounters") if key in attributes}
+    own = ("taints", "consumesCounters", "allowMultipleAllocations")
+    more = {key: attributes.pop(key) for key in own if key in attributes}
     said = {key: value if isinstance(value, dict) else {"string": value} for key, value in attributes.items()}
     body = {"attributes": said, "capacity": {"memory": {"value": memory}} if memory else {}, **more}
     return {"name": name, "basic": body} if version == "v1beta1" else {"name": name, **body}

@@ -17,15 +17,16 @@ from typing import Final
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
 from gpujob.fleet import amd, nvidia
-from gpujob.fleet.amd_labels import PREFIXES
 from gpujob.fleet.cloud import origin_of
+from gpujob.fleet.common_cards import on_common_cards
 from gpujob.fleet.devices import DeviceGroup
-from gpujob.fleet.facts import GIB, MIB, DeviceFacts
+from gpujob.fleet.facts import GIB, DeviceFacts, named
 from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.objects import Labels, Node, vendor_of
 from gpujob.fleet.request import DeviceRequest, request_for
+from gpujob.fleet.slice_labels import labels_of, labels_of_others, mode_of, resource_of
 from gpujob.fleet.slices import SliceDevice
-from gpujob.vocabulary import Reason, Vendor
+from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
 DRIVERS: Final = {"gpu.nvidia.com": Vendor.NVIDIA, "gpu.amd.com": Vendor.AMD}
 USABLE_TYPES: Final = {Vendor.NVIDIA: frozenset({"gpu", "mig"}), Vendor.AMD: frozenset({"amdgpu", "amdgpu-partition"})}
@@ -33,9 +34,6 @@ USABLE_TYPES: Final = {Vendor.NVIDIA: frozenset({"gpu", "mig"}), Vendor.AMD: fro
 
 FALLBACKS: Final = {"amdgpu": 80 * GIB, "amdgpu-partition": 20 * GIB}
 """What AMD's driver v0.1 says of memory that it could not read, by type (source: k8s-gpu-dra-driver v0.1.0, 2025-10)."""
-
-_PCI_DEVICE: Final = re.compile(r"0x[0-9a-fA-F]{4}")
-"""Version 0.1 of AMD's driver gave a KFD id under the name under which 1.0 gives the PCI device id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class _Offer:
     @property
     def name(self) -> str:
         """The resource's name; where there is none, the driver with what it offers."""
-        kind = (self.first.type, self.first.attributes.get("profile") or _mode_of(self.first))
+        kind = (self.first.type, self.first.attributes.get("profile") or mode_of(self.first))
         return self.resource or f"{self.first.driver}/{re.sub(r'[^A-Za-z0-9._-]+', '.', '-'.join(filter(None, kind)))}"
 
 
@@ -65,27 +63,33 @@ def with_slices(
 ) -> tuple[DeviceGroup, ...]:
     """A node's groups with the devices that DRA drivers offer on it."""
     by_vendor: dict[Vendor, list[DeviceGroup]] = defaultdict(list)
+    devices: dict[Vendor, list[Sequence[SliceDevice]]] = defaultdict(list)
     for offer in _offers(inventory.devices(node.name), inventory):
         by_vendor[offer.vendor].append(_group(node, offer, inventory, catalog))
+        devices[offer.vendor].append(offer.devices)
     kept = [_beside_slices(group, by_vendor) for group in groups]
     plugged = {group.facts.vendor for group in kept if group is not None and not _lacks_plugin(group)}
-    new = [group for vendor, found in by_vendor.items() if vendor not in plugged for group in _apart(found)]
+    new: list[DeviceGroup] = []
+    for vendor, found in by_vendor.items():
+        if vendor not in plugged:
+            new += on_common_cards(list(zip(_apart(found), devices[vendor], strict=True)), inventory)
     return (*(group for group in kept if group is not None), *new)
 
 
 def _offers(devices: Sequence[SliceDevice], inventory: Inventory) -> list[_Offer]:
     """The devices by kind, in a fixed order."""
-    kinds: dict[tuple[Vendor, str, str], list[SliceDevice]] = defaultdict(list)
+    kinds: dict[tuple[Vendor, str, str, bool, int], list[SliceDevice]] = defaultdict(list)
     for device in devices:
         vendor = DRIVERS.get(device.driver)
         if vendor and device.type in USABLE_TYPES[vendor]:
             name = _resource_name(inventory, device)
-            kinds[vendor, name, repr(sorted(_labels(vendor, device).items()))].append(device)
+            said = repr(sorted(labels_of(vendor, device).items()))
+            kinds[vendor, name, said, device.shared, device.part or 0].append(device)
     often: dict[str, int] = defaultdict(int)
-    for _, name, _ in kinds:
+    for _, name, *_ in kinds:
         often[name] += 1
     found = []
-    for (vendor, name, _), same in sorted(kinds.items()):
+    for (vendor, name, *_), same in sorted(kinds.items()):
         request = request_for(same[0], inventory.classes, inventory.version(same[0]))
         # Which devices of such a name a pod gets, nobody can say; a claim can.
         found.append(_Offer(vendor, tuple(same), name if often[name] == 1 else "", request))
@@ -122,7 +126,9 @@ def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[DeviceGroup
     held = sum(other.held + sum(count for _, count in other.lent) for other in same)
     sentence = "node {} offers its devices by a device plugin and by DRA; those in ResourceClaims are counted as taken"
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name,))
-    facts = replace(group.facts, doubts=(*group.facts.doubts, doubt))
+    # Where no labeller runs, the slices say what the devices are.
+    facts = same[0].facts if group.facts.unnamed and len(same) == 1 else group.facts
+    facts = replace(facts, doubts=(*facts.doubts, doubt))
     return replace(group, held=held, facts=facts, request=same[0].request if len(same) == 1 else None)
 
 
@@ -161,21 +167,30 @@ def _tainted(node: Node, offer: _Offer) -> tuple[Finding, ...]:
 def _facts(node: Node, offer: _Offer, instance_type: str, catalog: Catalog) -> DeviceFacts:
     """What is known of the devices, read of their slices as if a labeller had written it."""
     vendor, device = offer.vendor, offer.first
-    reader, resource = (nvidia if vendor is Vendor.NVIDIA else amd), _resource_of(vendor, device)
-    labels = _labels(vendor, device)
+    reader, resource = (nvidia if vendor is Vendor.NVIDIA else amd), resource_of(vendor, device)
+    labels = labels_of(vendor, device)
 
     def read(labels: Labels) -> DeviceFacts:
-        known = {**_others(node.labels, vendor), **labels}
+        known = {**labels_of_others(node.labels, vendor), **labels}
         told = replace(node, labels=known, devices={resource: len(offer.devices)}, capacity={})
         facts: DeviceFacts = reader.read(told, resource, instance_type, catalog)
         return facts
 
-    facts = read(labels)
+    facts = _with_sharing(read(labels), device)
     if vendor is not Vendor.AMD or device.memory != FALLBACKS.get(device.type):
         return facts
     # The driver may have made it up: it counts where the catalog's figure is larger, and never alone.
     without = read({key: value for key, value in labels.items() if not key.endswith(".vram")})
     return facts if without.memory is not None else replace(facts, memory=None)
+
+
+def _with_sharing(facts: DeviceFacts, device: SliceDevice) -> DeviceFacts:
+    """The facts of a device that several claims may hold: a claim has what one gets that asks for nothing, if that is said."""
+    if not device.shared:
+        return facts
+    replicas = -(-device.memory // device.part) if device.memory and device.part else None
+    shared = replace(facts, portion=replace(facts.portion, kind=DeviceKind.SHARED, replicas=replicas))
+    return shared if facts.accelerator is None else named(shared, facts.accelerator)
 
 
 def _lent(offer: _Offer, inventory: Inventory) -> tuple[tuple[str, int], ...]:
@@ -229,58 +244,3 @@ def _without_class(device: SliceDevice, inventory: Inventory) -> Finding:
     else:
         why = "no DeviceClass is known (a description needs deviceclasses too)"
     return Finding(Reason.NO_DEVICE_CLASS, sentence, (device.driver, device.type, why, device.driver))
-
-
-# --- a slice's words as labels
-
-
-def _resource_of(vendor: Vendor, device: SliceDevice) -> str:
-    """The resource under which a device plugin would offer the device."""
-    profile = device.attributes.get("profile", "")
-    if vendor is Vendor.NVIDIA and device.type == "mig":
-        return f"nvidia.com/mig-{profile}"
-    return nvidia.PLAIN if vendor is Vendor.NVIDIA else amd.PLAIN
-
-
-def _labels(vendor: Vendor, device: SliceDevice) -> Labels:
-    found = _nvidia_labels(device) if vendor is Vendor.NVIDIA else _amd_labels(device)
-    return {key: value for key, value in found.items() if value}
-
-
-def _nvidia_labels(device: SliceDevice) -> dict[str, str]:
-    said, memory = device.attributes, device.memory
-    major, _, rest = said.get("cudaComputeCapability", "").partition(".")
-    kind = f"mig-{said.get('profile', '')}" if said.get("type") == "mig" else "gpu"
-    return {
-        "nvidia.com/gpu.product": re.sub(r"[\s_]+", "-", said.get("productName", "").strip()),
-        f"nvidia.com/{kind}.memory": str(memory // MIB) if memory else "",
-        "nvidia.com/gpu.compute.major": major,
-        "nvidia.com/gpu.compute.minor": rest.partition(".")[0],
-        "nvidia.com/cuda.driver-version.full": said.get("driverVersion", ""),
-    }
-
-
-def _amd_labels(device: SliceDevice) -> dict[str, str]:
-    said, memory = device.attributes, device.memory
-    whole = "spx_nps1" if said.get("type") == "amdgpu" else ""
-    pci = said.get("deviceID", "")
-    return {
-        "amd.com/gpu.device-id": pci[2:].lower() if _PCI_DEVICE.fullmatch(pci) else "",
-        "amd.com/gpu.product-name": re.sub(r"\s+", "_", said.get("productName", "").strip()),
-        "amd.com/gpu.vram": f"{(2 * memory + GIB) // (2 * GIB)}G" if memory else "",
-        "amd.com/gpu.driver-version": said.get("driverVersionFull") or said.get("driverVersion", ""),
-        "amd.com/gpu.compute-memory-partition": _mode_of(device) or whole,
-    }
-
-
-def _mode_of(device: SliceDevice) -> str:
-    """The compute and memory partition of an AMD device: cpx_nps4."""
-    said = device.attributes
-    pair = "_".join(filter(None, (said.get("computePartition"), said.get("memoryPartition"))))
-    return (said.get("partitionProfile") or pair).lower()
-
-
-def _others(labels: Labels, vendor: Vendor) -> Labels:
-    """A node's labels without those that a labeller wrote of the same devices: slices are younger and exact."""
-    starts = ("nvidia.com/",) if vendor is Vendor.NVIDIA else (*PREFIXES, "amd.com/")
-    return {key: value for key, value in labels.items() if not key.startswith(starts)}

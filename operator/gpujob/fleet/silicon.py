@@ -13,7 +13,7 @@ from gpujob.fleet.portion import Share
 class Silicon:
     """The cards behind several resources, and the part of a card that one device of each resource is."""
 
-    physical: int
+    physical: int | Fraction
     shares: tuple[tuple[str, Share], ...]
 
     def holds(self, resource: str) -> bool:

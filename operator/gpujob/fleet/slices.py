@@ -47,6 +47,10 @@ class SliceDevice:
     """What it takes of counters that it shares with other devices of one card: set, counter, amount."""
     taint: str = ""
     """The taint that keeps pods away: such a device is not healthy."""
+    shared: bool = False
+    """Whether several claims may hold it at a time (consumable capacity), each with a part of its memory."""
+    part: int | None = None
+    """Bytes of its memory that a claim gets which asks for none, where it is shared."""
 
     @property
     def driver(self) -> str:
@@ -162,7 +166,7 @@ def _devices(spec: Table) -> Iterator[SliceDevice]:
         taint = taint_of(body)
         yield SliceDevice(
             (driver, pool, name), node, _attributes(body, driver), _memory(body, driver), not taint,
-            tuple(_counters(body)), taint,
+            tuple(_counters(body)), taint, *_sharing(body, driver),
         )  # fmt: skip
 
 
@@ -197,6 +201,18 @@ def _memory(body: Table, driver: str) -> int | None:
     capacity = table(body, "capacity")
     value = capacity.get("memory", capacity.get(f"{driver}/memory"))
     return _amount(value.get("value") if isinstance(value, dict) else value, parse_bytes)
+
+
+def _sharing(body: Table, driver: str) -> tuple[bool, int | None]:
+    """Whether several claims may hold a device with each a part of its memory, and the part of one that asks for none.
+
+    A device whose capacity counts its partitions gives each claim one of these, which is no sharing (AMD's AutoPartition).
+    """
+    capacity = table(body, "capacity")
+    if body.get("allowMultipleAllocations") is not True or {"partitions", f"{driver}/partitions"} & capacity.keys():
+        return False, None
+    memory = table(capacity, "memory") or table(capacity, f"{driver}/memory")
+    return True, _amount(table(memory, "requestPolicy").get("default"), parse_bytes)
 
 
 def _counters(body: Table) -> Iterator[tuple[str, str, int]]:

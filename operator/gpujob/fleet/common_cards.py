@@ -1,0 +1,68 @@
+"""Cards of which a DRA driver offers several kinds of devices at once: what is taken of one kind is gone from the others.
+
+Such devices consume counters that they share (https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/,
+partitionable devices). A whole card and each of its slices are then free at the same time, until one of them is taken:
+what claims hold is in the counters, what is only promised must be counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from gpujob.fleet.devices import DeviceGroup
+from gpujob.fleet.inventory import Inventory
+from gpujob.fleet.silicon import Silicon
+from gpujob.fleet.slices import SliceDevice
+
+Offered = tuple[DeviceGroup, Sequence[SliceDevice]]
+"""Devices of one kind on a node, as a group and as the driver tells them."""
+
+_Card = tuple[str, str, str]
+"""Driver, pool and the set of counters that stands for one card."""
+
+_NOTHING: Final = Fraction(0)
+
+
+def on_common_cards(offered: Sequence[Offered], inventory: Inventory) -> list[DeviceGroup]:
+    """The groups of one vendor on a node, each with what its cards are shared with."""
+    parts = {group.resource: _part(devices, inventory) for group, devices in offered}
+    shares = tuple((name, (part.numerator, part.denominator)) for name, part in parts.items() if part)
+    if len(shares) < 2:
+        return [group for group, _ in offered]
+    cards = {card for _, devices in offered for device in devices for card in _taken(device, inventory)}
+    left = sum((1 - _held(card, offered, inventory) for card in cards), _NOTHING)
+    silicon = Silicon(max(_NOTHING, left), shares)
+    return [replace(group, silicon=silicon) if parts[group.resource] else group for group, _ in offered]
+
+
+def _part(devices: Sequence[SliceDevice], inventory: Inventory) -> Fraction:
+    """The part of a card that a device of a kind takes; 0 where one of them takes no counters, or those of several cards."""
+    taken = [_taken(device, inventory) for device in devices]
+    if any(len(cards) != 1 for cards in taken):
+        return _NOTHING
+    return max(part for cards in taken for part in cards.values())
+
+
+def _taken(device: SliceDevice, inventory: Inventory) -> dict[_Card, Fraction]:
+    """What a device takes of the cards whose counters it consumes: of each the largest part of a counter."""
+    driver, pool, _ = device.key
+    limits, found = inventory.limits((driver, pool)), dict[_Card, Fraction]()
+    for name, counter, amount in device.counters:
+        limit, card = limits.get((name, counter), 0), (driver, pool, name)
+        if limit > 0:
+            found[card] = max(found.get(card, _NOTHING), Fraction(amount, limit))
+    return found
+
+
+def _held(card: _Card, offered: Sequence[Offered], inventory: Inventory) -> Fraction:
+    """The part of a card that claims hold. What stands for a resource's name is counted with its pod."""
+    held = _NOTHING
+    for _, devices in offered:
+        for device in devices:
+            holders = tuple(inventory.holders(device))
+            if holders and not all(claim.extended and claim.pods for claim in holders):
+                held += _taken(device, inventory).get(card, _NOTHING)
+    return min(held, Fraction(1))

@@ -1,0 +1,119 @@
+"""DRA devices of one card, offered whole and in parts at once, and devices that several claims may hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import Object, decision, device_class, fleet, node, pool_of, resource_claim, resource_slice
+
+from gpujob.fleet.pools import Fleet
+from gpujob.fleet.slices import read_slice
+from gpujob.vocabulary import Reason, Verdict
+
+AMD, NVIDIA = "gpu.amd.com", "gpu.nvidia.com"
+AMD_CLASS = device_class(AMD, f"device.driver == '{AMD}'")
+NVIDIA_CLASS = device_class(NVIDIA, f"device.driver == '{NVIDIA}'", "nvidia.com/gpu")
+MODES = {"spx_nps1": 1, "dpx_nps2": 2, "cpx_nps4": 8}
+
+
+def cut(card: int, mode: str, part: int) -> Object:
+    """A part of a card, as large as the mode makes it, which takes as much of the card's counters."""
+    size = {"memory": {"value": f"{196592 // MODES[mode]}Mi"}, "dies": {"value": str(8 // MODES[mode])}}
+    return {
+        "name": f"gpu-{card}-{mode}-{part}",
+        "memory": size["memory"]["value"],
+        "type": "amdgpu" if mode == "spx_nps1" else "amdgpu-partition",
+        "productName": "AMD_Instinct_MI300X_OAM",
+        "deviceID": "0x74a1",
+        "partitionProfile": mode,
+        "consumesCounters": [{"counterSet": f"gpu-{card}", "counters": size}],
+    }
+
+
+def cards(count: int) -> Object:
+    """A slice of so many cards, each whole, in halves and in eighths at once."""
+    parts = [cut(card, mode, part) for card in range(count) for mode, pieces in MODES.items() for part in range(pieces)]
+    found = resource_slice("n", AMD, *parts)
+    whole = {"memory": {"value": "196592Mi"}, "dies": {"value": "8"}}
+    found["spec"]["sharedCounters"] = [{"name": f"gpu-{card}", "counters": whole} for card in range(count)]
+    return found
+
+
+def free(found: Fleet) -> dict[str, int]:
+    return {pool.portion.profile or "whole": pool.free for pool in found.pools}
+
+
+def after(found: Fleet, profile: str, gpus: int) -> dict[str, int]:
+    """What is free of each kind once a pod was promised devices of one."""
+    chosen = next(pool for pool in found.pools if pool.portion.profile == profile)
+    return free(found.reserve(chosen, gpus, chosen.nodes[0].left, ["n"]))
+
+
+def test_what_is_promised_of_one_kind_is_gone_from_the_others() -> None:
+    found = fleet(node("n"), cards(2), AMD_CLASS)
+    assert free(found) == {"whole": 2, "dpx_nps2": 4, "cpx_nps4": 16}
+    assert after(found, "", 1) == {"whole": 1, "dpx_nps2": 2, "cpx_nps4": 8}
+    assert after(found, "dpx_nps2", 1) == {"whole": 1, "dpx_nps2": 3, "cpx_nps4": 12}
+    assert after(found, "cpx_nps4", 9) == {"whole": 0, "dpx_nps2": 1, "cpx_nps4": 7}
+    assert after(found, "", 2) == {"whole": 0, "dpx_nps2": 0, "cpx_nps4": 0}
+
+
+def test_what_claims_hold_is_gone_from_all_kinds() -> None:
+    held = resource_claim("theirs", AMD, "n", "gpu-0-cpx_nps4-3")
+    found = fleet(node("n"), cards(2), AMD_CLASS, held)
+    assert free(found) == {"whole": 1, "dpx_nps2": 3, "cpx_nps4": 15}
+    assert after(found, "", 1) == {"whole": 0, "dpx_nps2": 1, "cpx_nps4": 7}
+
+
+def test_cards_without_common_counters_are_counted_apart() -> None:
+    whole = {**cut(0, "spx_nps1", 0), "consumesCounters": []}
+    found = fleet(
+        node("n"), resource_slice("n", AMD, whole, {**cut(1, "dpx_nps2", 0), "consumesCounters": []}), AMD_CLASS
+    )
+    assert after(found, "", 1) == {"whole": 0, "dpx_nps2": 1}
+
+
+def h100(**more: Any) -> Object:
+    return {
+        "name": "gpu-0",
+        "memory": "81559Mi",
+        "type": "gpu",
+        "productName": "NVIDIA H100 80GB HBM3",
+        "cudaComputeCapability": {"version": "9.0.0"},
+        "allowMultipleAllocations": True,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1"])
+def test_a_device_that_several_claims_may_hold_is_shared(version: str) -> None:
+    objects = [node("n"), resource_slice("n", NVIDIA, h100(), version=version), NVIDIA_CLASS]
+    pool = pool_of(fleet(*objects), "n")
+    assert (pool.kind, pool.memory) == ("Shared", None)
+    found = decision(*objects)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert Reason.SHARED_DEVICE in {reason.reason for reason in found.candidates[0].reasons}
+
+
+def test_its_memory_is_what_a_claim_gets_that_asks_for_none() -> None:
+    published = resource_slice("n", NVIDIA, h100())
+    memory = published["spec"]["devices"][0]["capacity"]["memory"]
+    memory["requestPolicy"] = {"default": "10Gi", "validRange": {"min": "1Gi"}}
+    pool = pool_of(fleet(node("n"), published, NVIDIA_CLASS), "n")
+    assert pool.kind == "Shared"
+    assert pool.memory is not None
+    assert pool.memory <= 10 * 2**30
+
+
+def test_partitions_that_are_counted_as_capacity_are_no_sharing() -> None:
+    published = resource_slice("n", AMD, {**cut(0, "cpx_nps4", 0), "allowMultipleAllocations": True})
+    published["spec"]["devices"][0]["capacity"]["partitions"] = {"value": "8"}
+    assert [device.shared for device in read_slice(published).devices] == [False]
+
+
+def test_where_no_labeller_runs_slices_name_what_a_device_plugin_offers() -> None:
+    plugged = node("n", devices={"nvidia.com/gpu": "1"})
+    own = h100(allowMultipleAllocations=False)
+    pool = pool_of(fleet(plugged, resource_slice("n", NVIDIA, own), NVIDIA_CLASS), "n")
+    assert (pool.accelerator_id, pool.problem, pool.total) == ("H100-SXM", None, 1)
