@@ -121,9 +121,9 @@ class Team:
         eventually(lambda: not missing(), timeout, what=f"{len(wanted)} jobs {' or '.join(states)}", every=0.2)
 
     def clear(self, timeout: float = 90) -> None:
-        """Deletes every job and waits until no pod is left, unless told not to."""
-        self.api.delete(self.path)
+        """Deletes every job and waits until no pod is left; unless told not to wait, for then its namespace takes all along."""
         if self.waits_for_the_end:
+            self.api.delete(self.path)
             empty = "an empty namespace"
             eventually(lambda: not self.api.items(self.path) and not self.pods(), timeout, what=empty, every=0.1)
 
