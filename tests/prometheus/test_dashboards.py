@@ -6,6 +6,7 @@ longer needed fails too.
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -215,6 +216,7 @@ def test_panels_lie_side_by_side_and_never_on_each_other(board: Json) -> None:
     assert len(set(ids)) == len(ids)
 
 
+@functools.cache
 def known() -> set[str]:
     """Names in the documents and of the recording rules."""
     told = {

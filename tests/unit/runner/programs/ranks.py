@@ -2,11 +2,10 @@
 
 import json
 import os
-import time
 
 import torch
 import torch.distributed as dist
-from scraping import page
+from scraping import page, page_when
 from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -28,9 +27,7 @@ def main() -> None:
     sharded = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
     fully_shard(sharded, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
     train(sharded, 4)
-    time.sleep(3.0)
-    dist.barrier()
-    both = page()
+    both = page_when(lambda told: all(told.get(f'gpujob_steps_total{{rank="{each}"}}') == 9 for each in (0, 1)))
     dist.barrier()
     if os.environ.get("RANK_THAT_DIES"):
         serving = int(page(os.environ["GPUJOB_REPORT_PORT"]) and _serves())
@@ -39,12 +36,8 @@ def main() -> None:
         dist.barrier()
         if serving:
             os._exit(0)
-        time.sleep(6.0)
-        print(
-            json.dumps(
-                {"both": both, "one": page(os.environ["GPUJOB_REPORT_PORT"]), "served": [int(o) for o in outcomes]}
-            )
-        )
+        one = page_when(lambda told: told.get("gpujob_ranks_reporting") == 1, os.environ["GPUJOB_REPORT_PORT"])
+        print(json.dumps({"both": both, "one": one, "served": [int(o) for o in outcomes]}))
         os._exit(0)
     if rank == 0:
         print(json.dumps({"both": both}))

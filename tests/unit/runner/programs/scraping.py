@@ -3,6 +3,7 @@
 import os
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -16,6 +17,20 @@ def page(port: str = "") -> dict[str, float]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port or noted.read_text()}/metrics", timeout=30) as answer:
         lines = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in lines}
+
+
+def page_when(told: Callable[[dict[str, float]], bool], port: str = "") -> dict[str, float]:
+    """The first page that tells what is waited for; the last one after a minute without."""
+    end, figures = time.monotonic() + 60, {}
+    while time.monotonic() < end:
+        try:
+            figures = page(port)
+        except OSError:  # nobody serves: another rank is about to
+            figures = {}
+        if told(figures):
+            break
+        time.sleep(0.1)
+    return figures
 
 
 def info(figures: dict[str, float]) -> str:
