@@ -45,7 +45,7 @@ SETTINGS = (
 )
 MODELS = (
     "opt-1.3b", "phi-2", "pythia-1.4b", "bloom-1b7", "gemma-2-2b", "gemma-3-1b", "phi-3-mini", "starcoder2-3b", "olmo-2-1b",
-    "gpt2-large", "falcon-7b", "gpt-j-6b", "bert-large", "roberta-large", "bart-large",
+    "gpt2-large", "bert-large", "roberta-large", "bart-large",
     "qwen3-1.7b", "qwen2.5-7b", "mistral-7b", "llama-2-13b", "gemma-2b",
 )  # fmt: skip
 COLUMNS = ("model", "method", "precision", "optimizer", "batch", "sequence", "checkpointing", "peak", "counted on")

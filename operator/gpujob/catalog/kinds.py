@@ -41,7 +41,11 @@ class Kind:
     narrow_scores: bool = False
     """That probability is as wide as the products (gpt-oss)."""
     biased: bool = False
-    """The fused kernel is given a bias for each head and pair of tokens, which learns and is kept (T5)."""
+    """The fused kernel is given a bias for each head and pair of tokens, which learns and is kept (T5); there is none with
+    dropout."""
+    broadcasts: bool = False
+    """One head of keys for all queries is not repeated before the fused kernel, which then does without it: PyTorch's
+    own steps compute in 32 bits."""
     capped: bool = False
     """Scores pass a tanh, which keeps one more."""
     dropout: bool = False
@@ -76,10 +80,10 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "gpt-neo": _plain(stepwise=True, scores=True),
         "gpt-bigcode": _plain(fused=True, dropout=True),
         "mpt": _plain(fused=True, scores=True),
-        "gptj": _plain(stepwise=True, parallel=True, norms=1),
+        "gptj": _plain(stepwise=True, parallel=True, norms=1, scores=True),
         "neox": _plain(parallel=True, fused=True, unrotated=True),
         "phi": _plain(stepwise=True, parallel=True, norms=1, dropout=True),
-        "falcon": _plain(parallel=True, norms=1, fused=True),
+        "falcon": _plain(parallel=True, norms=1, fused=True, broadcasts=True),
         "bloom": _plain(fused=True, scores=True),
         "opt": _plain(relu=True, dropout=True),
         "starcoder2": _plain(dropout=True),

@@ -99,12 +99,15 @@ def _reads(work: Workload) -> int:
 def _attention(work: Workload) -> int:
     """Queries, keys, values and the output, which the next product reads too.
 
-    Where the scores are kept, so are keys and values repeated for every head.
+    Where the scores are kept, so are keys and values repeated for every head; without a fused kernel for one head of keys
+    also in 32 bits, as the queries are. A bias leaves a second layout of queries and keys.
     """
-    shape, x = work.shape, work.compute_bytes
-    repeated = 2 * (shape.query_width - shape.key_width) if _scores(work) else 0
-    before = shape.query_width + shape.key_width if shape.kind.unrotated else 0
-    one = x * (2 * shape.query_width + 2 * shape.key_width + before + repeated) + _scores(work)
+    shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
+    scores = _scores(work)
+    repeated = 2 * (shape.query_width - shape.key_width) if scores and not _broadcasts(work) else 0
+    before = shape.query_width + shape.key_width if kind.unrotated or kind.biased else 0
+    wide = 3 * 4 * shape.query_width if _broadcasts(work) else 0
+    one = x * (2 * shape.query_width + 2 * shape.key_width + before + repeated) + wide + scores
     return one * 3 // 2 if shape.kind.cross else one
 
 
@@ -112,17 +115,27 @@ def _scores(work: Workload) -> int:
     """Scores for each head and token of the sequence, where no fused kernel computes them away.
 
     PyTorch has none for grouped queries in 32 bits: one score is kept. Code of its own keeps a probability in 32 bits
-    and its cast to the narrower products', and the tanh of a cap. A bias that learns is kept beside a fused kernel.
+    and its cast to the narrower products', and the tanh of a cap. A bias that learns is kept beside a fused kernel, a third
+    more for its sum; with dropout there is no such kernel (measured on T5): two of three attentions keep a probability in 32
+    bits, its mask and what is left of it, the third, over the encoder's output, the probability.
     """
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     if kind.biased:
-        return x * shape.heads * work.sequence
+        thirds = 2 * (4 + 1 + x) + 4 if kind.dropout and not work.adapts else 4 * x
+        return thirds * shape.heads * work.sequence // 3
+    if _broadcasts(work):
+        return 4 * shape.heads * work.sequence
     if kind.scores:
         probability = x if kind.narrow_scores and not work.autocasts else 4 + (x if x < 4 else 0)
         each = probability + (x if kind.capped else 0)
         return each * shape.heads * work.sequence
     unfused = work.precision is Precision.FP32 and shape.kv_heads < shape.heads
     return x * shape.heads * work.sequence if unfused else 0
+
+
+def _broadcasts(work: Workload) -> bool:
+    """Whether one head of keys for all queries keeps the fused kernel away."""
+    return work.shape.kind.broadcasts and work.shape.kv_heads == 1 < work.shape.heads
 
 
 def _mlp(work: Workload) -> int:

@@ -49,10 +49,13 @@ def logits(work: Workload, each: int) -> int:
 
 
 def loss_bytes(work: Workload) -> int:
-    """For each logit when the loss turns backward: three numbers, and the tanh of a cap, as wide as the products."""
-    kind = work.shape.kind
-    each = work.compute_bytes if kind.own_loss and not work.autocasts else 4
-    return LOSS_TENSORS * each + (work.compute_bytes if kind.capped else 0)
+    """For each logit when the loss turns backward: three numbers, and the tanh of a cap, as wide as the products. A loss of an
+    encoder's own leaves the logits to autocast, which has let go of their cast by then: one number is a narrow one.
+    """
+    kind, x = work.shape.kind, work.compute_bytes
+    if kind.own_loss:
+        return 2 * 4 + x if work.autocasts else LOSS_TENSORS * x
+    return LOSS_TENSORS * 4 + (x if kind.capped else 0)
 
 
 def gathered(work: Workload, layers: int) -> int:
