@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from gpujob.generated import settle
+from gpujob.generated import generate
 from monitoring.dashboards import DASHBOARDS
 from monitoring.dashboards.panels import as_json
 from monitoring.rules import GROUPS
@@ -22,14 +22,15 @@ def files() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the files, or with --check says which differ; 1 if any does."""
-    parser = argparse.ArgumentParser(prog="python -m monitoring", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file differs")
-    parser.add_argument("folder", type=Path)
-    asked = parser.parse_args(arguments)
-    wanted = {asked.folder / name: text.encode() for name, text in files().items()}
-    strays = [path for path in sorted(asked.folder.rglob("*")) if path.is_file() and path not in wanted]
-    return settle(wanted, "monitoring/", check=asked.check, strays=strays)
+    """Writes or checks the files of a folder, in which no others may be; the exit code."""
+
+    def wanted(folder: Path) -> dict[Path, bytes]:
+        return {folder / name: text.encode() for name, text in files().items()}
+
+    def strays(folder: Path, known: Mapping[Path, bytes]) -> list[Path]:
+        return [path for path in sorted(folder.rglob("*")) if path.is_file() and path not in known]
+
+    return generate(arguments, "monitoring/", wanted, strays)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from gpujob.api.crd import KINDS, definition
-from gpujob.generated import settle
+from gpujob.generated import generate
 
 Schema = dict[str, Any]
 
@@ -74,10 +73,10 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def main(path: str, *, check: bool) -> int:
+def main(arguments: list[str]) -> int:
     """Writes or checks the page; the exit code."""
-    return settle({Path(path): page().encode()}, "gpujob/api", check=check)
+    return generate(arguments, "gpujob/api", lambda path: {path: page().encode()})
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[-1], check="--check" in sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-from gpujob.generated import settle
+from gpujob.generated import generate
 from gpujob.meanings import SECTIONS
 from gpujob.vocabulary import Reason
 
@@ -38,10 +37,10 @@ def page() -> str:
     return "".join(parts)
 
 
-def main(path: str, *, check: bool) -> int:
+def main(arguments: list[str]) -> int:
     """Writes or checks the page; the exit code."""
-    return settle({Path(path): page().encode()}, "gpujob/meanings.py", check=check)
+    return generate(arguments, "gpujob/meanings.py", lambda path: {path: page().encode()})
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[-1], check="--check" in sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from gpujob.generated import settle
+from gpujob.generated import generate
 from gpujob.render.runner import Runner
 
 PACKAGE: Final = "gpujob_runner"
@@ -24,9 +24,8 @@ def load_runner() -> Runner:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the ConfigMap's name into a file, for the chart's roles; with --check 1 when the file says another one."""
-    path, *_ = [each for each in arguments if not each.startswith("--")]
-    return settle({Path(path): f"{load_runner().name}\n".encode()}, PACKAGE, check="--check" in arguments)
+    """Writes the ConfigMap's name into a file, for the chart's roles, or checks it; the exit code."""
+    return generate(arguments, PACKAGE, lambda path: {path: f"{load_runner().name}\n".encode()})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """CustomResourceDefinitions from the models: structural, bounded, a description on every field, CEL rules with remedies.
 
-`python -m gpujob.api.crd DIRECTORY` writes them, `--check DIRECTORY` fails when a file differs.
+`python -m gpujob.api.crd FOLDER` writes them, `--check FOLDER` fails when a file differs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -25,7 +24,7 @@ from gpujob.api.gpujobprofile import GPUJobProfile
 from gpujob.api.gpupool import GPUPool
 from gpujob.api.gpuruntime import GPURuntime
 from gpujob.api.rules_of_jobs import immutability
-from gpujob.generated import settle
+from gpujob.generated import generate
 from gpujob.vocabulary import GROUP, VERSION
 
 Schema = dict[str, Any]
@@ -288,10 +287,10 @@ def files() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes or checks the files of a directory; 1 when a checked file differs."""
-    folders = [Path(each) for each in arguments if not each.startswith("--")]
-    wanted = {folder / name: text.encode() for folder in folders for name, text in files().items()}
-    return settle(wanted, "the models", check="--check" in arguments)
+    """Writes or checks the files of folders; the exit code."""
+    return generate(
+        arguments, "the models", lambda folder: {folder / name: text.encode() for name, text in files().items()}
+    )
 
 
 if __name__ == "__main__":

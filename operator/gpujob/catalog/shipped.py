@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from gpujob.catalog.load import GENERATED, SHIPPED, read_documents
-from gpujob.generated import settle
+from gpujob.generated import generate
 
 FOLDER: Final = Path(__file__).parent / "data"
 
@@ -26,8 +26,8 @@ def written() -> bytes:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the file; with --check 1 when it says something else."""
-    return settle({FOLDER / GENERATED: written()}, "the catalog's YAML files", check="--check" in arguments)
+    """Writes the file, or checks it; the exit code."""
+    return generate([*arguments, str(FOLDER / GENERATED)], "the catalog's YAML files", lambda path: {path: written()})
 
 
 if __name__ == "__main__":
