@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from gpujob.catalog.runtime import Runtime
 
 _BUILD: Final = re.compile(r"(cu|rocm)([0-9][0-9.]*)", re.IGNORECASE)
+OLDEST_IMAGE: Final = 17
+"""The year of NVIDIA's first images: 17.10."""
 _KINDS: Final = {Backend.CUDA: "compute capabilities such as 9.0", Backend.ROCM: "gfx architectures such as gfx942"}
 
 
 def checked(runtime: Runtime) -> Runtime:
     """The runtime itself; raises CatalogInvalid with one sentence that names row, field, found and wanted."""
-    problem = _unreadable(runtime) or _wrong_build(runtime) or _wrong_architectures(runtime)
+    problem = _unreadable(runtime) or _wrong_release(runtime) or _wrong_build(runtime) or _wrong_architectures(runtime)
     if problem:
         raise CatalogInvalid(f"runtime {runtime.name}: {problem}")
     return runtime
@@ -48,6 +50,14 @@ def _wrong_window(runtime: Runtime) -> str | None:
     if oldest and newest and at_least(newest, oldest) is False:
         return f"driverWindow.max {newest} is older than driverWindow.min {oldest}"
     return None
+
+
+def _wrong_release(runtime: Runtime) -> str | None:
+    """That the number is that of NVIDIA's image (25.09), which would be newer than any PyTorch."""
+    if runtime.framework != "pytorch" or runtime.framework_release[0] < OLDEST_IMAGE:
+        return None
+    found = f"framework.version {runtime.framework_version} is that of an image, named by year and month"
+    return f"{found}; write that of the PyTorch inside, such as 2.14.0a0"
 
 
 def _wrong_build(runtime: Runtime) -> str | None:

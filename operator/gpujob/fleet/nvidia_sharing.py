@@ -49,7 +49,9 @@ def with_sharing(
     if portion.profile:
         physical = by_label or whole_number(labels.get(f"{prefix}.count"))
     else:
-        physical = by_label or devices_of_machine(labels, instance_type, catalog)
+        # Of two figures the smaller: more devices than the machine has are no whole ones, whatever a stale label counts.
+        machine = devices_of_machine(labels, instance_type, catalog)
+        physical = min(filter(None, (by_label, machine)), default=None)
     each = -(-offered // physical) if physical else None
     if told:
         # A replica less than the truth would promise memory that another pod has.
@@ -62,7 +64,7 @@ def with_sharing(
     if each is None or each <= 1:
         return portion, (), None
     unshared = replicas == 1 or labels.get(f"{prefix}.sharing-strategy") == "none"
-    return _unexplained(portion, resource, offered, physical or 0, labelled=by_label is not None, unshared=unshared)
+    return _unexplained(portion, resource, offered, physical or 0, labelled=by_label == physical, unshared=unshared)
 
 
 def _unexplained(

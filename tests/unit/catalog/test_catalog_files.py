@@ -82,6 +82,12 @@ def test_a_cuda_build_on_a_rocm_image_is_refused_alone() -> None:
             "architectures: [gfx942], image: a}",
             "backendVersion '99999999999' holds no version number such as 2.14.1",
         ),
+        (
+            "{backend: CUDA, backendVersion: 13.0, framework: {name: pytorch, version: 25.09}, "
+            "architectures: [9.0], image: a}",
+            "framework.version 25.09 is that of an image, named by year and month; write that of the PyTorch inside, "
+            "such as 2.14.0a0",
+        ),
         (f"{{{GOOD}, architecture: gfx90a}}", "there is no field architecture; did you mean architectures?"),
         (f"{{{GOOD}, minDriver: latest}}", "minDriver is 'latest': "),
         ("{image: a}", "backend is missing"),

@@ -385,6 +385,7 @@ def test_clouds_name_amd_devices(labels: dict[str, str], name: str) -> None:
         ({"karpenter.k8s.aws/instance-gpu-count": "4"}, "nvidia.com/gpu"),
         ({"cloud.google.com/gke-accelerator-count": "2"}, "nvidia.com/gpu"),
         ({"node.kubernetes.io/instance-type": "p5.48xlarge"}, "nvidia.com/gpu"),
+        ({"node.kubernetes.io/instance-type": "p5.48xlarge", "nvidia.com/gpu.count": "60"}, "nvidia.com/gpu"),
         ({"node.kubernetes.io/instance-type": "Standard_ND96isr_MI300X_v5"}, "amd.com/gpu"),
     ],
 )
