@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import takewhile
 from typing import Final
 
 from gpujob.catalog.records import Accelerator, Architecture, Catalog
@@ -22,8 +21,8 @@ from gpujob.fleet.facts import (
     DeviceFacts,
     identified,
     part_of_machine,
-    readable,
 )
+from gpujob.fleet.nvidia_driver import driver_of
 from gpujob.fleet.nvidia_sharing import MIG_RESOURCE, SHARED_SUFFIX, label_prefix, with_sharing
 from gpujob.fleet.objects import Labels, Node
 from gpujob.fleet.portion import Portion
@@ -45,7 +44,8 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     """The facts of an NVIDIA resource of a node."""
     labels = node.labels
     offered = max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
-    facts = DeviceFacts(Vendor.NVIDIA, driver=readable(_driver(labels)), reported=_memory(labels, resource))
+    driver, doubtful = driver_of(labels)
+    facts = DeviceFacts(Vendor.NVIDIA, driver=driver, reported=_memory(labels, resource))
     plain = resource.removesuffix(SHARED_SUFFIX)
     profile, problem = _profile(labels, plain)
     part = profile or (_virtual_profile(labels, catalog) if plain == PLAIN else "")
@@ -54,7 +54,9 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
         problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
     portion = part_of_machine(portion, facts.reported, instance_type, catalog)
     portion, doubts, unclear = with_sharing(portion, labels, resource, offered, instance_type, catalog)
-    facts = replace(facts, portion=portion, doubts=doubts, problem=problem or unclear, declarable=problem is None)
+    facts = replace(
+        facts, portion=portion, doubts=doubtful + doubts, problem=problem or unclear, declarable=problem is None
+    )
     if facts.problem:
         return facts
     witnesses = _witnesses(node, instance_type, catalog)
@@ -223,15 +225,3 @@ def _newer(architecture: str, major: int) -> Architecture:
 
 def _product(labels: Labels) -> str:
     return labels.get("nvidia.com/gpu.product", "").removesuffix("-SHARED")
-
-
-def _driver(labels: Labels) -> str | None:
-    full = readable(labels.get("nvidia.com/cuda.driver-version.full"))
-    if full:
-        return full
-    for prefix, last in (("nvidia.com/cuda.driver-version", "revision"), ("nvidia.com/cuda.driver", "rev")):
-        parts = [labels.get(f"{prefix}.{part}", "") for part in ("major", "minor", last)]
-        numbers = list(takewhile(lambda part: whole_number(part) is not None, parts))
-        if numbers:
-            return ".".join(numbers)
-    return None

@@ -136,6 +136,8 @@ def _amounts(found: Mapping[str, Any], unread: dict[str, str]) -> dict[str, int]
     """The figures by resource; those that cannot be read go to `unread`."""
     amounts = {}
     for name, text in found.items():
+        if not isinstance(name, str):
+            continue  # YAML reads an unquoted `on` or `5` as no text, and no resource is called so.
         parse = parse_millicores if name.endswith("cpu") else parse_bytes
         try:
             amounts[name] = int(parse(str(text)))

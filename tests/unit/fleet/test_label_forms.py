@@ -315,7 +315,8 @@ def test_other_resources_of_a_vendor_are_no_gpus(resource: str) -> None:
 
 NEW = "nvidia.com/cuda.driver-version."
 OLD = "nvidia.com/cuda.driver."
-GONE = {key: None for key in H100.labels(8, "") if "driver" in key}
+RUNTIME = "nvidia.com/cuda.runtime-version."
+GONE = {key: None for key in H100.labels(8, "") if "driver" in key or "cuda.runtime" in key}
 
 
 @pytest.mark.parametrize(
@@ -327,6 +328,12 @@ GONE = {key: None for key in H100.labels(8, "") if "driver" in key}
         ({OLD + "major": "570", OLD + "minor": "10"}, "570.10"),
         ({OLD + "major": "570", OLD + "rev": "3"}, "570"),
         ({NEW + "full": "unknown", OLD + "major": "570", OLD + "minor": "10"}, "570.10"),
+        ({NEW + "full": "580.95.05", OLD + "major": "580", OLD + "minor": "95", OLD + "rev": "05"}, "580.95.05"),
+        ({NEW + "full": "580.95.05", OLD + "major": "550", OLD + "minor": "54"}, "550.54"),
+        ({RUNTIME + "major": "12", RUNTIME + "minor": "4"}, "550"),
+        ({"nvidia.com/cuda.runtime.major": "13", "nvidia.com/cuda.runtime.minor": "0"}, "580"),
+        ({RUNTIME + "major": "12", RUNTIME + "minor": "99"}, None),
+        ({NEW + "full": "570.10", RUNTIME + "major": "13", RUNTIME + "minor": "0"}, "570.10"),
         ({NEW + "full": ""}, None),
         ({OLD + "major": "x"}, None),
         ({}, None),
@@ -334,6 +341,13 @@ GONE = {key: None for key in H100.labels(8, "") if "driver" in key}
 )
 def test_driver_labels_and_their_old_twins(labels: dict[str, str], driver: str | None) -> None:
     assert facts(H100, 8, labels={**GONE, **labels}).driver == driver
+
+
+def test_drivers_that_contradict_each_other_are_a_doubt() -> None:
+    found = facts(H100, 8, labels={**GONE, NEW + "full": "580.95.05", OLD + "major": "550", OLD + "minor": "54"})
+    assert [doubt.message for doubt in found.doubts] == [
+        "labels say driver 550.54 and driver 580.95.05; the older counts; restart GPU Feature Discovery"
+    ]
 
 
 @pytest.mark.parametrize(

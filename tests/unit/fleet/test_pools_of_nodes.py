@@ -284,7 +284,7 @@ def test_the_worst_node_says_what_an_admin_s_pool_can_do() -> None:
 
 
 def test_a_known_old_driver_counts_where_others_are_unknown() -> None:
-    unsaid = {key: None for key in H100.labels(8, "") if "driver" in key}
+    unsaid = {key: None for key in H100.labels(8, "") if "driver" in key or "cuda.runtime" in key}
     found = fleet(node("a", H100, labels={**X, **unsaid}), node("b", H100, labels=X), gpupool("mine", X)).pools[0]
     assert (found.driver, [doubt.reason for doubt in found.doubts]) == (
         "580.95.05",

@@ -57,6 +57,12 @@ def test_what_a_quota_says(hard: dict[str, Any], used: dict[str, Any], sentence:
     assert said(quota(hard=hard, used=used)) == (sentence, never)
 
 
+@pytest.mark.parametrize("odd", [None, True, 5])
+def test_a_resource_whose_name_is_no_text_is_passed_over(odd: Any) -> None:
+    found = read_quota(quota(hard={odd: "1", "pods": "2"}, used={odd: "1"}))
+    assert (dict(found.hard), dict(found.unread)) == ({"pods": 2}, {})
+
+
 def test_a_job_of_one_pod_takes_no_service() -> None:
     assert taken_by(counted_as("amd.com/gpu"), 8, Resources(1, 1, 0, 1), 1)["services"] == 0
 
