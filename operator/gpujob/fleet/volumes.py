@@ -19,6 +19,9 @@ ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
                 "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")  # fmt: skip
 """Labels of a PersistentVolume that a node must have too."""
 
+SUCCESSORS: Final = dict(zip(ZONES[2:], ZONES[:2], strict=True))
+"""What a node has in place of an old label; kube-scheduler asks for it where the old one is absent (plugin VolumeZone)."""
+
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 """Access modes that let one node at a time mount a volume."""
 
@@ -65,7 +68,8 @@ class Tie:
 
     def allows(self, node: Node) -> bool:
         """Whether a node can mount the volume; an empty term matches nothing, as Kubernetes says."""
-        if not all(node.labels.get(key) in values for key, values in self.zones):
+        labels = node.labels
+        if not all(labels.get(key, labels.get(SUCCESSORS.get(key, key))) in values for key, values in self.zones):
             return False
         return not self.terms or any(term and all(_holds(rule, node) for rule in term) for term in self.terms)
 

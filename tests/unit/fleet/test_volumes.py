@@ -53,6 +53,18 @@ def test_a_term_allows_what_kubernetes_allows(term: dict[str, Any], nodes: str) 
     assert mountable(tie(term)) == nodes
 
 
+def test_an_old_zone_label_asks_for_the_new_one_where_nodes_have_no_old_one() -> None:
+    old = tie(labels={"failure-domain.beta.kubernetes.io/zone": "z1__z2"})
+    labels = {
+        "new": {"topology.kubernetes.io/zone": "z2"},
+        "other": {"topology.kubernetes.io/zone": "z3"},
+        "both": {"topology.kubernetes.io/zone": "z3", "failure-domain.beta.kubernetes.io/zone": "z1"},
+        "none": {},
+    }
+    nodes = [read_node(node(name, H100, labels=found)) for name, found in labels.items()]
+    assert [one.name for one in nodes if old.allows(one)] == ["new", "both"]
+
+
 def test_terms_are_alternatives_and_zone_labels_are_not() -> None:
     assert mountable(tie(expression("zone", "In", "east"), expression("size", "In", "16"))) == "ab"
     zoned = tie(expression("size", "Exists"), labels={"topology.kubernetes.io/zone": "z1__z2"})
