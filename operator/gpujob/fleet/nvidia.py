@@ -50,10 +50,11 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     profile, problem = _profile(labels, plain)
     part = profile or (_virtual_profile(labels, catalog) if plain == PLAIN else "")
     portion = Portion(DeviceKind.PARTITION, part, None) if part else Portion()
-    if problem is None and plain != PLAIN and not profile:
-        problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
     portion = part_of_machine(portion, facts.reported, instance_type, catalog)
     portion, doubts, unclear = with_sharing(portion, labels, resource, offered, instance_type, catalog)
+    if problem is None and plain != PLAIN and not profile and portion.kind is not DeviceKind.SHARED:
+        # Only shared devices can be offered under another name (device plugin's configuration, `rename`).
+        problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
     facts = replace(
         facts, portion=portion, doubts=doubtful + doubts, problem=problem or unclear, declarable=problem is None
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -21,6 +22,10 @@ DEVICE_FILES: Final = ("/dev/kfd", "/dev/dri", "/dev/nvidia")
 """How the paths of device files of GPUs begin on a host."""
 EXTENDED_STATUS: Final = "extendedResourceClaimStatus"
 """Where a pod's status names that claim (Kubernetes 1.34)."""
+
+
+_NVIDIA_GPU: Final = re.compile(r"(?:[A-Za-z0-9._-]{1,64}[._-])?gpu(?:[._-][A-Za-z0-9._-]{1,64})?")
+"""Names of NVIDIA's whole or shared devices: gpu, gpu.shared, shared-gpu."""
 
 
 Selector = tuple[tuple[str, str, tuple[str, ...]], ...]
@@ -135,8 +140,8 @@ def vendor_of(resource: str) -> Vendor | None:
     prefix, _, name = resource.partition("/")
     vendor = DEVICE_PREFIXES.get(prefix + "/")
     if vendor is Vendor.NVIDIA:
-        # Not gpumem or gpucores, with which some schedulers count parts of a device.
-        return vendor if name == "gpu" or name.startswith(("gpu.", "gpu-", "mig-")) else None
+        # Shared devices may be renamed (shared-gpu). Not gpumem or gpucores, with which some schedulers count parts of one.
+        return vendor if name == "gpu" or name.startswith("mig-") or _NVIDIA_GPU.fullmatch(name) else None
     if vendor is Vendor.AMD:
         return vendor if name == "gpu" or "_nps" in name else None
     return None

@@ -303,6 +303,14 @@ def test_a_resource_that_somebody_made_up_is_a_problem() -> None:
     assert problem(H100, devices={"nvidia.com/gpu-a": "8"}) is Reason.DEVICE_UNKNOWN
 
 
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu-shared", "nvidia.com/shared-gpu", "nvidia.com/gpu.timesliced"])
+def test_shared_devices_under_a_name_of_the_admin_s(resource: str) -> None:
+    labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    found = facts(L4, 2, labels=labels, devices={resource: "8", "nvidia.com/gpu": "0"})
+    assert (found.name, str(found.portion), found.share) == ("L4", "shared", (1, 4))
+    assert problem(L4, 2, devices={resource: "2"}) is Reason.DEVICE_UNKNOWN
+
+
 def test_replicas_of_zero_and_one_are_whole_devices() -> None:
     assert problem(H100, 8, labels={"nvidia.com/gpu.replicas": "0"}) is None
     assert problem(H100, 8, labels={"nvidia.com/gpu.replicas": "1"}) is None
