@@ -1,10 +1,26 @@
-"""One cluster for all contract tests that ask a real API server."""
+"""One cluster for all contract tests that ask a real API server, and the chart in it."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, down, up
+from tests.contract.chart_in_cluster import (
+    POLICY,
+    allow,
+    ensure_namespace,
+    gpujob,
+    helm,
+    install,
+    jobs_only,
+    kubectl,
+    names,
+    submit,
+)
+from tests.contract.test_chart_rendering import NAMESPACE
+from tests.e2e.chart import let_children_go
+from tests.e2e.cluster import Cluster, down, eventually, up
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +29,37 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made = up(tmp_path_factory.mktemp("cluster") / "of contract tests")
     yield made
     down(made.dir)
+
+
+@pytest.fixture(scope="package")
+def installed(cluster: Cluster) -> Iterator[None]:
+    """The chart in the cluster, with its policy in force."""
+    ensure_namespace(cluster, NAMESPACE)
+    install(cluster)
+    namespace = ensure_namespace(cluster, next(names))
+    allow(cluster, namespace, "prober", "gpujob-viewer")
+    jobs_only(cluster, namespace, "prober")
+    attempt = gpujob("probe", namespace)
+    # The API server notices a new policy after a moment.
+    eventually(lambda: POLICY in submit(cluster, attempt, "prober").stderr, what="policy in force")
+    let_children_go(cluster)
+    yield
+    helm(cluster, "uninstall", "--wait")
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, installed: None) -> str:
+    """A namespace of the test's own."""
+    return ensure_namespace(cluster, next(names))
+
+
+@pytest.fixture(scope="module")
+def as_operator(cluster: Cluster, installed: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kubeconfig with a token of the chart's ServiceAccount, as an operator outside a pod uses it."""
+    token = kubectl(cluster, "create", "token", "gpujob-operator", f"--namespace={NAMESPACE}").strip()
+    config = json.loads(kubectl(cluster, "config", "view", "--raw", "--flatten", "--minify", "--output=json"))
+    config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
+    path = tmp_path_factory.mktemp("operator") / "kubeconfig"
+    path.write_text(json.dumps(config))
+    path.chmod(0o600)
+    return path
