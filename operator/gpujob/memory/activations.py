@@ -14,14 +14,13 @@ from gpujob.memory.workload import MLP_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Precision
 
 
-def kept_by_layer(work: Workload) -> int:
-    """Bytes that one layer keeps for each token until its backward pass: with checkpoints never more than without."""
-    kinds = {
-        Checkpointing.NONE: everything,
-        Checkpointing.LAYERS: _input,
-        Checkpointing.SELECTIVE: _selected,
-    }
-    return min(kinds[work.checkpointing](work), everything(work))
+def kept_by_layer(work: Workload, whole: int) -> int:
+    """Bytes that one layer keeps for each token until its backward pass: with checkpoints never more than without, which
+    is `whole` (`everything`).
+    """
+    if work.checkpointing is Checkpointing.NONE:
+        return whole
+    return min(_input(work) if work.checkpointing is Checkpointing.LAYERS else _selected(work), whole)
 
 
 def everything(work: Workload) -> int:
@@ -29,15 +28,15 @@ def everything(work: Workload) -> int:
     return _norms(work) + _attention(work) + _mlp(work) + (_adapter_inputs(work) if work.adapts else 0)
 
 
-def at_work(work: Workload) -> int:
-    """Bytes of the layer that is being computed backward: all it keeps, and the gradients in flight.
+def at_work(work: Workload, whole: int) -> int:
+    """Bytes of the layer that is being computed backward: all it makes (`everything`), and the gradients in flight.
 
     Those are one of the MLP's width, or five where its activation goes in steps, and four of the hidden width
     (residual, norm, block, and their sum); where scores are kept, also the gradients before and after their softmax.
     """
     wide = 5 if work.shape.kind.stepwise else 1
     in_flight = work.compute_bytes * (wide * work.shape.active_ffn + 4 * work.shape.hidden)
-    return everything(work) + in_flight + 2 * _scores(work)
+    return whole + in_flight + 2 * _scores(work)
 
 
 def forward_only(work: Workload) -> int:

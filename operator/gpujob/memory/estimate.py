@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
+from gpujob.derived import derived
 from gpujob.memory import activations, reserve, serving, states, training
-from gpujob.memory.moments import Components
+from gpujob.memory.moments import Components, Course, course_of
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Checkpointing, Method
 
@@ -15,13 +16,10 @@ WIDER: Final = (15, 100)
 """What a usual shape is off, as a part of the peak: nine of ten models of the catalog lie within it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Estimate:
-    """Bytes on each GPU."""
+    """Bytes on each GPU. What only people are shown is worked out when they are."""
 
-    low: int
-    """The peak where the loss never holds all logits at once (chunked or fused cross entropy), and where the scales of
-    4-bit weights are quantised too."""
     expected: int
     """The peak that the framework allocates: torch.cuda.max_memory_allocated."""
     high: int
@@ -30,10 +28,24 @@ class Estimate:
     """The parts of `expected`: those of the moment that is the peak."""
     moments: tuple[Components, ...]
     """All moments that can be the peak."""
-    least: Components
-    """The low end of each of `components`."""
-    greatest: Components
-    """The high end of each of `components`."""
+    work: Workload = field(compare=False, repr=False)
+
+    @derived
+    def low(self) -> int:
+        """The peak where the loss never holds all logits at once (chunked or fused cross entropy), and where the scales of
+        4-bit weights are quantised too."""
+        least = max(_lean(self.work, moment).total for moment in self.moments)
+        return least - _doubt(self.work, least)
+
+    @derived
+    def least(self) -> Components:
+        """The low end of each of `components`."""
+        return Components(*(part + _doubt(self.work, -part) for part in _lean(self.work, self.components)))
+
+    @derived
+    def greatest(self) -> Components:
+        """The high end of each of `components`."""
+        return Components(*(part + _doubt(self.work, part) for part in self.components))
 
     @property
     def most(self) -> Components:
@@ -50,19 +62,15 @@ class Estimate:
 
 def estimate(work: Workload) -> Estimate:
     """The estimate; the components are those of the moment that is the peak."""
-    moments = _moments(work)
-    peak = max(moments, key=_total)
-    low = max(_total(_lean(work, moment)) for moment in moments)
-    high = max(peak.total + reserve.contexts(work), _held(work, moments))
-    # Each end by a share of its own: without all logits at once `low` may be a small part of `expected`.
-    low, high = low - _doubt(work, low), high + _doubt(work, peak.total)
-    least = Components(*(part + _doubt(work, -part) for part in _lean(work, peak)))
-    greatest = Components(*(part + _doubt(work, part) for part in peak))
-    return Estimate(low, peak.total, high, peak, moments, least, greatest)
+    course = _course(work)
+    peak = course.moments[course.totals.index(course.peak)]
+    high = max(course.peak + reserve.contexts(work), _held(work, course))
+    return Estimate(course.peak, high + _doubt(work, course.peak), peak, course.moments, work)
 
 
-def _total(moment: Components) -> int:
-    return moment.total
+def certain(work: Workload) -> int:
+    """Bytes that are there at every moment, so that no estimate expects less: weights, and the optimizer's states."""
+    return states.weights(work) + states.optimizer(work)
 
 
 def _doubt(work: Workload, amount: int) -> int:
@@ -70,22 +78,23 @@ def _doubt(work: Workload, amount: int) -> int:
     return amount * WIDER[0] // WIDER[1] if work.inferred else 0
 
 
-def _held(work: Workload, moments: tuple[Components, ...]) -> int:
+def _held(work: Workload, course: Course) -> int:
     """What a device must have. Layers that are recomputed leave the blocks that they would have kept, and no more; so
     without them is counted too, unless what they spare is clearly more than what is held. Gradients that wait for those of
     further micro-batches leave no less than those that do not.
     """
-    held = max(moment.total for moment in moments) + reserve.beyond_peak(work, moments)
+    held = course.peak + reserve.beyond_peak(work, course)
     if work.accumulates and work.method is Method.FULL:
         once = replace(work, accumulates=False)
-        held = max(held, _held(once, _moments(once)))
+        held = max(held, _held(once, _course(once)))
     if work.checkpointing is Checkpointing.NONE or work.method is Method.INFERENCE:
         return held
-    spared = (activations.everything(work) - activations.kept_by_layer(work)) * work.shape.layers * work.tokens
-    if moments[0].total + spared + reserve.contexts(work) >= held:
+    made = activations.everything(work)
+    spared = (made - activations.kept_by_layer(work, made)) * work.shape.layers * work.tokens
+    if course.totals[0] + spared + reserve.contexts(work) >= held:
         return held
     whole = replace(work, checkpointing=Checkpointing.NONE)
-    return min(held, _held(whole, _moments(whole)))
+    return min(held, _held(whole, _course(whole)))
 
 
 def _lean(work: Workload, moment: Components) -> Components:
@@ -97,6 +106,6 @@ def _lean(work: Workload, moment: Components) -> Components:
     return moment._replace(weights=moment.weights - scales, logits=logits)
 
 
-def _moments(work: Workload) -> tuple[Components, ...]:
+def _course(work: Workload) -> Course:
     serves = work.method is Method.INFERENCE
-    return tuple(serving.moments(work) if serves else training.moments(work))
+    return course_of(serving.moments(work) if serves else training.moments(work))

@@ -1,8 +1,8 @@
-"""The components of memory at one moment, and the sum that makes a moment the peak."""
+"""The components of memory at one moment, and the moments of a step, of which the largest is the peak."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 WORKSPACE: Final = 32 * 2**20
@@ -37,3 +37,19 @@ class Components(NamedTuple):
         for name, held in zip(self._fields, self, strict=True):
             first, *rest = name.split("_")
             yield first + "".join(word.capitalize() for word in rest), held
+
+
+class Course(NamedTuple):
+    """All moments of a step that can be its peak, and what each takes altogether."""
+
+    moments: tuple[Components, ...]
+    totals: Sequence[int]
+    peak: int
+    """The most that any takes."""
+
+
+def course_of(moments: Iterable[Components]) -> Course:
+    """The course of a step that goes through these moments."""
+    found = tuple(moments)
+    totals = [moment.total for moment in found]
+    return Course(found, totals, max(totals))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from gpujob.memory import activations, deepspeed, states, training
-from gpujob.memory.moments import Components
+from gpujob.memory.moments import Course
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Checkpointing, Method, Precision
 
@@ -40,28 +39,27 @@ def contexts(work: Workload) -> int:
     return CONTEXT + (COMMUNICATOR if work.gpus > 1 or work.deepspeed else 0)
 
 
-def beyond_peak(work: Workload, moments: Sequence[Components]) -> int:
+def beyond_peak(work: Workload, course: Course) -> int:
     """Bytes between the framework's peak and what the device must have usable.
 
     A server of several GPUs leaves a part of each device alone, beside its contexts.
     """
-    beyond = contexts(work) + _held(work, moments)
+    beyond = contexts(work) + _held(work, course)
     if work.parts == 1:
         return beyond
     used, of = SERVED
-    peak = max(moment.total for moment in moments)
-    return -(-(peak + beyond) * of // used) - peak
+    return -(-(course.peak + beyond) * of // used) - course.peak
 
 
-def _held(work: Workload, moments: Sequence[Components]) -> int:
+def _held(work: Workload, course: Course) -> int:
     """Bytes that the allocator holds at its peak and no tensor lies in."""
     if work.method is Method.INFERENCE:
         return activations.forward_only(work) * work.tokens // 2
     if work.adapts:
-        return _other_sizes(work) + _two_uses_of_adapters(work, moments)
+        return _other_sizes(work) + _two_uses_of_adapters(work, course)
     part, whole = _unfit(work)
     own = max(_own_streams(work), deepspeed.held(work))
-    held = _two_uses(work, moments) * part // whole + _cast_logits(work) + own
+    held = _two_uses(work, course) * part // whole + _cast_logits(work) + own
     return max(held, training.logits(work, 4)) if work.shape.vocabulary > DWARFED * work.shape.hidden else held
 
 
@@ -81,15 +79,15 @@ def _other_sizes(work: Workload) -> int:
     return passing * work.tokens + _logits16(work)
 
 
-def _two_uses_of_adapters(work: Workload, moments: Sequence[Components]) -> int:
+def _two_uses_of_adapters(work: Workload, course: Course) -> int:
     """The optimizer's step finds no room where the loss was: gradients and, as PyTorch's AdamW for each (foreach)
     copies a state, a copy of the adapters lie beside what passed before. So do the 16-bit copies that autocast holds
     until the loss ends, as Hugging Face's Trainer does.
     """
     learning = states.adapters(work)
-    passing = max(m.total - m.adapters for m in moments) + states.adapter_copy(work) // 2
-    step = deepspeed.stepped(work) or states.adapter_copy(work)
-    return passing + learning + step - max(m.total for m in moments)
+    copy = states.adapter_copy(work)
+    passing = max(total - moment.adapters for moment, total in zip(course.moments, course.totals, strict=True))
+    return passing + copy // 2 + learning + (deepspeed.stepped(work) or copy) - course.peak
 
 
 def _logits16(work: Workload) -> int:
@@ -101,15 +99,17 @@ def _cast_logits(work: Workload) -> int:
     return _logits16(work) if work.autocasts else 0
 
 
-def _two_uses(work: Workload, moments: Sequence[Components]) -> int:
+def _two_uses(work: Workload, course: Course) -> int:
     """The smaller of what passes at the loss and of what passes at the step; the larger one's blocks serve both in part.
 
     The optimizer's states, made in the first step, lie scattered where activations and the loss were. Those of 16 bits
     are small enough to break up the blocks that they lie in, so that a part of them counts as passing at the step.
     """
-    steady = min(m.total - m.activations - m.logits for m in moments)
-    at_loss = max(m.logits + m.activations // _activations_unfit(work) for m in moments)
-    at_step = max(m.total - steady for m in moments if not m.activations)
+    moments, totals, _ = course
+    steady = min(total - m.activations - m.logits for m, total in zip(moments, totals, strict=True))
+    part = _activations_unfit(work)
+    at_loss = max(m.logits + m.activations // part for m in moments)
+    at_step = max(total for m, total in zip(moments, totals, strict=True) if not m.activations) - steady
     scattered = states.optimizer(work) // SCATTERED if work.narrow and not work.gathers else 0
     return min(at_loss, at_step + scattered)
 

@@ -8,8 +8,7 @@ embedding, and the optimizer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpujob.memory import activations, deepspeed, states
 from gpujob.memory.moments import WORKSPACE, Components
@@ -72,8 +71,7 @@ def gathered(work: Workload, layers: int) -> int:
     return work.compute_bytes * work.shape.root_parameters + layers * work.shape.layer_parameters * part // of
 
 
-@dataclass(frozen=True, slots=True)
-class _Always:
+class _Always(NamedTuple):
     """What several moments share: the states that stay, and what a layer keeps and takes."""
 
     weights: int
@@ -97,10 +95,7 @@ class _Always:
 def _always(work: Workload) -> _Always:
     full = work.method is Method.FULL
     buckets = states.gradients(work, work.shape.parameters) if full and work.replicates else 0
-    kept, everything = (
-        (each * work.shape.layers + activations.last_norm(work)) * work.tokens
-        for each in (activations.kept_by_layer(work), activations.everything(work))
-    )
+    layer, layers, last = activations.everything(work), work.shape.layers, activations.last_norm(work)
     return _Always(
         weights=states.weights(work),
         optimizer=states.optimizer(work),
@@ -109,9 +104,9 @@ def _always(work: Workload) -> _Always:
         learning=states.adapters(work),
         resting=states.adapters(work, learning=work.replicates or work.accumulates),
         overhead=buckets + states.dequantised(work) + 2 * WORKSPACE,
-        kept=kept,
-        everything=everything,
-        at_work=activations.at_work(work) * work.tokens,
+        kept=(activations.kept_by_layer(work, layer) * layers + last) * work.tokens,
+        everything=(layer * layers + last) * work.tokens,
+        at_work=activations.at_work(work, layer) * work.tokens,
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
 from gpujob.catalog.models import ModelShape
 from gpujob.derived import derived
@@ -53,6 +53,12 @@ class Workload:
     """Whether the shape is a usual one, not the model's own: the band is then wider."""
     chunked_loss: bool = False
     """Whether the loss takes the vocabulary in pieces, so that the logits never exist at once."""
+
+    def but(self, **changes: Any) -> Workload:
+        """`dataclasses.replace` at a fifth of its time: a job that names no GPUs is asked about on many numbers of them."""
+        other, mine = object.__new__(Workload), self.__dict__
+        other.__dict__.update({name: mine[name] for name in _FIELDS}, **changes)
+        return other
 
     @property
     def tokens(self) -> int:
@@ -154,3 +160,6 @@ class Workload:
         experts = self.shape.experts
         each = sum(sum(self.widths[name]) * (experts if name in MLP_TARGETS else 1) for name in self.targets)
         return self.rank * each * self.shape.layers
+
+
+_FIELDS: Final = tuple(field.name for field in fields(Workload))

@@ -34,6 +34,10 @@ class Gang:
         """GPUs of the whole gang."""
         return self.nodes * self.gpus_per_node
 
+    def sized(self, memory: Estimate | None, pools: frozenset[str] | None = None) -> Gang:
+        """The gang with what its model needs of each GPU, for these pools or for all."""
+        return Gang(self.nodes, self.gpus_per_node, self.accelerator, self.entry, pools, memory)
+
     def is_for(self, pool: str) -> bool:
         """Whether it is tried on a pool."""
         return self.pools is None or pool in self.pools

@@ -88,36 +88,47 @@ def shape_of(model: ModelDemand, catalog: Catalog) -> ModelShape | None:
     return None if known is None else known_shape(known, **said)
 
 
-def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | None:
-    """The memory of each of so many GPUs; None for a name that the catalog does not have."""
+def workload_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Workload | None:
+    """What each of so many GPUs does; None for a name that the catalog does not have."""
     shape = shape_of(model, catalog)
     if shape is None:
         return None
-    return _estimated(
-        Workload(
-            shape=shape,
-            method=model.method,
-            precision=model.precision,
-            optimizer=model.optimizer,
-            batch=model.batch or 1,
-            accumulates=model.accumulates,
-            sequence=model.sequence,
-            checkpointing=model.checkpointing,
-            sharding=model.sharding,
-            gpus=gpus,
-            tensor_parallel=model.tensor_parallel,
-            rank=model.rank,
-            targets=model.targets,
-            cached_tokens=model.max_tokens,
-            concurrency=model.concurrency,
-            inferred=model.parameters is not None and bool(SIZES - dict(model.overrides).keys()),
-        )
+    return Workload(
+        shape=shape,
+        method=model.method,
+        precision=model.precision,
+        optimizer=model.optimizer,
+        batch=model.batch or 1,
+        accumulates=model.accumulates,
+        sequence=model.sequence,
+        checkpointing=model.checkpointing,
+        sharding=model.sharding,
+        gpus=gpus,
+        tensor_parallel=model.tensor_parallel,
+        rank=model.rank,
+        targets=model.targets,
+        cached_tokens=model.max_tokens,
+        concurrency=model.concurrency,
+        inferred=model.parameters is not None and bool(SIZES - dict(model.overrides).keys()),
     )
 
 
+def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | None:
+    """The memory of each of so many GPUs; None for a name that the catalog does not have."""
+    work = workload_of(model, gpus, catalog)
+    return None if work is None else estimate_for(work)
+
+
 @lru_cache(maxsize=4096)
-def _estimated(work: Workload) -> Estimate:
+def estimate_for(work: Workload) -> Estimate:
     """`estimate`, kept: every pool and every pass of the queue asks for the same few workloads."""
     from gpujob.memory.estimate import estimate
 
     return estimate(work)
+
+
+def least_for(work: Workload) -> int:
+    """Bytes that no estimate of it is below, at a tenth of its time."""
+    from gpujob.memory.estimate import certain
+
+    return certain(work)

@@ -39,6 +39,11 @@ SILENT_DOUBTS: Final = frozenset(
 MOST_REASONS: Final = 1000
 """More reasons than any candidate has."""
 
+FINE: Final = MILLION**4
+"""The parts of a micro-dollar in which values are counted. Prices in whole micro-dollars over speeds s and t in whole
+millionths of a B200 differ by 1/st at least if at all: up to the speed of a million B200s that is one such part. So the
+order of the pools for one GPU is that for any number of them."""
+
 _IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE})
 
 Rank = tuple[object, ...]
@@ -155,7 +160,7 @@ def wish(candidate: Candidate, objective: Objective) -> tuple[int, ...]:
 def wish_of(price: int | None, speed: int | None, objective: Objective) -> tuple[int, ...]:
     """`wish` of a price and a speed of the whole job; never more for a lower price.
 
-    Value is the price of the work, in millionths of a micro-dollar for what a B200 does in an hour; of equal values
+    Value is the price of the work, of what a B200 does in an hour, in parts of a micro-dollar (`FINE`); of equal values
     the cheaper gang is first, and of those that cost nothing the fastest. Speed puts an unknown speed last, as Cost
     and Value do an unknown price.
     """
@@ -164,7 +169,7 @@ def wish_of(price: int | None, speed: int | None, objective: Objective) -> tuple
         return cost
     if objective is Objective.SPEED:
         return (not speed, -(speed or 0), *cost)
-    return (price is None, not speed, (price or 0) * MILLION**2 // speed if speed else 0, *cost, -(speed or 0))
+    return (price is None, not speed, (price or 0) * FINE // speed if speed else 0, *cost, -(speed or 0))
 
 
 def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: Demand) -> Candidate | None:

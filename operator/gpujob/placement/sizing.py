@@ -6,8 +6,8 @@ GPU hold a model only if it is sharded over them, which is assumed (and said) wh
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +15,12 @@ from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
-from gpujob.placement.needs import ModelDemand, estimate_of
+from gpujob.placement.needs import ModelDemand, estimate_for, least_for, workload_of
 from gpujob.vocabulary import Method, Sharding
 
 if TYPE_CHECKING:
     from gpujob.memory.estimate import Estimate
+    from gpujob.memory.workload import Workload
 
 MOST_NODES: Final = 8
 """The largest gang that is tried unasked; larger ones are the user's to ask for."""
@@ -31,24 +32,24 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
         return demand
     needs = _Needs(demand, demand.model, catalog)
     if not demand.sized_by_model or not fleet.pools:
-        return demand.but(gangs=tuple(replace(gang, memory=needs.of(gang)) for gang in demand.gangs))
+        return demand.but(gangs=tuple(gang.sized(needs.of(gang)) for gang in demand.gangs))
     pools: dict[Gang, list[str]] = {}
     for largest, named in _sizes(fleet).items():
         for memory, gang in _fewest(_shapes(demand, largest), named, needs).items():
             pools.setdefault(gang, []).extend(named[memory])
     ordered = sorted(pools, key=lambda gang: (gang.gpus, gang.nodes))
-    return demand.but(
-        gangs=tuple(replace(gang, pools=frozenset(pools[gang]), memory=needs.of(gang)) for gang in ordered)
-    )
+    return demand.but(gangs=tuple(gang.sized(needs.of(gang), frozenset(pools[gang])) for gang in ordered))
 
 
 def _sizes(fleet: Fleet) -> dict[int, dict[float, list[str]]]:
     """The names of the pools by the devices of their largest node and the bytes of a device, endless where nobody knows
     them: many pools are of one size."""
-    found: dict[int, dict[float, list[str]]] = {}
+    named: dict[tuple[int, int | None], list[str]] = defaultdict(list)
     for pool in fleet.pools:
-        memory = inf if pool.memory is None else pool.memory
-        found.setdefault(_largest(pool), {}).setdefault(memory, []).append(pool.name)
+        named[_largest(pool), pool.memory].append(pool.name)
+    found: dict[int, dict[float, list[str]]] = defaultdict(dict)
+    for (largest, memory), names in named.items():
+        found[largest][inf if memory is None else memory] = names
     return found
 
 
@@ -64,29 +65,40 @@ def _largest(pool: Pool) -> int:
 class _Needs:
     """What a demand's model needs of each GPU in gangs of any size, worked out where it is asked and once."""
 
-    __slots__ = ("_catalog", "_demand", "_known", "_spread", "_whole")
+    __slots__ = ("_demand", "_known", "_spread", "_whole")
 
     def __init__(self, demand: Demand, model: ModelDemand, catalog: Catalog) -> None:
-        self._demand, self._catalog = demand, catalog
-        self._whole, self._spread = model, _spread(model)
-        self._known: dict[Gang, Estimate | None] = {}
+        self._demand, self._known = demand, dict[Gang, "Estimate | None"]()
+        self._whole = workload_of(model, 1, catalog)
+        self._spread = None if self._whole is None else _spread(self._whole)
 
     def of(self, gang: Gang) -> Estimate | None:
         """The estimate; None for a model that the catalog does not have."""
         if gang not in self._known:
-            model = self._spread if self._demand.spreads(gang) else self._whole
-            self._known[gang] = estimate_of(model, gang.gpus, self._catalog)
+            work = self._work(gang)
+            self._known[gang] = None if work is None else estimate_for(work)
         return self._known[gang]
+
+    def exceed(self, memory: float, gang: Gang) -> bool:
+        """Whether it is plain, without an estimate, that a device of so many bytes is too small for the gang."""
+        work = self._work(gang)
+        return work is not None and least_for(work) > memory
+
+    def _work(self, gang: Gang) -> Workload | None:
+        work = self._spread if self._demand.spreads(gang) else self._whole
+        return work and work.but(gpus=gang.gpus)
 
 
 def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: _Needs) -> dict[float, Gang]:
     """For devices of each memory the smallest gang that holds the model, else that nearly does, else the largest.
 
-    No larger gang is estimated than is needed.
+    No gang is estimated that is larger than is needed, or plainly too small for all of them.
     """
     left, gang = sorted(memories), Gang()
     found, nearly = dict[float, Gang](), dict[float, Gang]()
     for gang in shapes:
+        if needs.exceed(left[-1], gang):
+            continue
         need = needs.of(gang)
         while left and (need is None or need.high <= left[-1]):
             found[left.pop()] = gang
@@ -112,8 +124,8 @@ def _shapes(demand: Demand, largest: int) -> Iterator[Gang]:
         more *= 2
 
 
-def _spread(model: ModelDemand) -> ModelDemand:
-    """The model over several GPUs, as most programs do it: FSDP where it learns, tensor parallel where it serves."""
-    if model.method is Method.INFERENCE:
-        return replace(model, tensor_parallel=True)
-    return replace(model, sharding=Sharding.FSDP)
+def _spread(work: Workload) -> Workload:
+    """The work over several GPUs, as most programs do it: FSDP where it learns, tensor parallel where it serves."""
+    if work.method is Method.INFERENCE:
+        return work.but(tensor_parallel=True)
+    return work.but(sharding=Sharding.FSDP)

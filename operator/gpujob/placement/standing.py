@@ -1,7 +1,7 @@
 """What each pool is worth for a kind of work, whatever the job's size, and the pools in the order of an objective.
 
-Price and speed of a gang are those of a GPU times its GPUs, so that the order of the pools is the same for every gang (but for
-those whose speed does not scale, see `Demand.scales`). It follows from facts and is kept with the fleet: a decision looks at
+The price of a gang is that of a GPU times its GPUs, and its speed that of a GPU or, where it scales, as many times as much:
+the order of the pools is the same for every gang. It follows from facts and is kept with the fleet: a decision looks at
 the pools from the best on, not at all of them.
 """
 
@@ -59,25 +59,19 @@ class Standings:
 def standings(demand: Demand, objective: Objective, fleet: Fleet, catalog: Catalog) -> Standings:
     """The pools for a demand of one gang, in the order of the least that their ranks can be."""
     gang, scales = demand.gang, demand.scales(demand.gang)
-    # Where price and speed are both those of a GPU times the GPUs, the order is the same for every gang.
-    gpus = 1 if scales else gang.gpus
 
     def work_out() -> Standings:
         ordered = sorted(
             _each(demand, fleet, catalog),
             key=lambda each: (
-                each.wish(gpus, objective, scales=scales),
+                each.wish(gang.gpus, objective, scales=scales),
                 ranking.ties_of(fleet.pools[each.index], gang, each.doubts),
             ),
         )
         return Standings(ordered, [each for each in ordered if each.without_speed])
 
-    # What earlier runs measured is the job's own, and told by shape.
-    found = (
-        work_out()
-        if demand.learned is not None
-        else _kept(fleet, (objective, demand.work, gpus, scales), catalog, work_out)
-    )
+    # What earlier runs measured is the job's own, and told by shape; else the order is the same for every gang.
+    found = work_out() if demand.learned is not None else _kept(fleet, (objective, demand.work), catalog, work_out)
     if demand.trying is None:
         return found
     first = sorted(found.ordered, key=lambda each: ranking.is_late(demand, fleet.pools[each.index], gang))

@@ -115,7 +115,7 @@ def test_scores_of_grouped_queries_in_32_bits_are_there_three_times_while_their_
     grouped, whole = (replace(work, shape=replace(LLAMA, kv_heads=n)) for n in (8, 32))
     scores = 4 * LLAMA.heads * work.sequence
     assert everything(grouped) - everything(whole) == scores
-    assert at_work(grouped) - at_work(whole) == 3 * scores
+    assert at_work(grouped, everything(grouped)) - at_work(whole, everything(whole)) == 3 * scores
 
 
 @pytest.mark.parametrize("stage", [Sharding.ZERO1, Sharding.ZERO2])
