@@ -5,10 +5,13 @@ The lock, which Python has given up since 3.12, takes most of the time of a firs
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar, overload
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Final, Generic, Self, TypeVar, cast, overload
 
 T = TypeVar("T")
+
+_END: Final = object()
 
 
 class derived(Generic[T]):  # noqa: N801 - it is read as a decorator
@@ -26,3 +29,21 @@ class derived(Generic[T]):  # noqa: N801 - it is read as a decorator
             return self
         found = value.__dict__[self._name] = self._work_out(value)
         return found
+
+
+class Lazy(Generic[T]):
+    """What an iterator gives, worked out as far as somebody asks, and once."""
+
+    __slots__ = ("_known", "_rest")
+
+    def __init__(self, rest: Iterator[T]) -> None:
+        self._known, self._rest = list[T](), rest
+
+    def __iter__(self) -> Iterator[T]:
+        for index in count():
+            if index == len(self._known):
+                following = next(self._rest, _END)
+                if following is _END:
+                    return
+                self._known.append(cast("T", following))
+            yield self._known[index]

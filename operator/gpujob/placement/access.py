@@ -29,7 +29,10 @@ def namespace_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | No
 
 def pod_security_blocked(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The Pod Security level of the job's namespace forbids what its pods would be."""
-    space, forbidden = fleet.namespaces.get(demand.namespace), tuple(_privileges(demand, pool))
+    forbidden = tuple(_privileges(demand, pool)) if pool.host_devices or pool.fabric is not None else ()
+    if not forbidden and not demand.as_root:
+        return None
+    space = fleet.namespaces.get(demand.namespace)
     if space is None:
         return _unknown(demand, bool(forbidden) and not pool.namespaces, fleet)
     if forbidden and space.level != PRIVILEGED:

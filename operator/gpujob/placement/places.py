@@ -88,12 +88,16 @@ class Wanted:
         return self._known[index]
 
     def _asked(self, standing: Standing, pool: Pool) -> Place | None:
-        if lacks(pool, self._least):
+        if lacks(pool, self._least) or self._costs_too_much(standing):
             return None
         refusal = self._first_refusal(pool)
         if refusal is not None and refusal.reason not in MENDABLE:
             return None
         return Place(self, pool, standing, refusal)
+
+    def _costs_too_much(self, standing: Standing) -> bool:
+        most = self.demand.max_price
+        return most is not None and standing.price is not None and standing.price * self.gang.gpus > most
 
     def _first_refusal(self, pool: Pool) -> Finding | None:
         """What refuses a pool whatever the image."""

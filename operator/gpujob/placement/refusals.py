@@ -6,12 +6,13 @@ together once for all pools of equal equipment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from gpujob.catalog.records import Catalog
 from gpujob.catalog.runtime import Runtime
 from gpujob.catalog.versions import Release
+from gpujob.derived import Lazy
 from gpujob.finding import Finding
 from gpujob.fleet.equipment import Equipment
 from gpujob.fleet.pools import Pool
@@ -46,7 +47,7 @@ class Alike(NamedTuple):
 class Refusals:
     """What a job, with a pool's equipment, says of the images to try there."""
 
-    __slots__ = ("_alike", "_catalog", "_demand", "_of_job", "_of_stacks", "_own", "_reasons", "_required")
+    __slots__ = ("_accepted", "_alike", "_catalog", "_demand", "_of_job", "_of_stacks", "_own", "_reasons", "_required")
 
     def __init__(self, demand: Demand, catalog: Catalog) -> None:
         self._demand, self._catalog = demand, catalog
@@ -55,6 +56,7 @@ class Refusals:
         self._of_stacks: dict[Backend, Findings] = {}
         self._reasons: set[Reason] = set()
         self._alike: dict[Suitability, Sequence[Alike]] = {}
+        self._accepted: dict[Suitability, Lazy[Image]] = {}
         self._own: dict[Equipment, Suitability] = {}
 
     def alike(self, pool: Pool) -> Sequence[Alike]:
@@ -65,9 +67,15 @@ class Refusals:
             found = self._alike[suited] = tuple(self._sorted(suited))
         return found
 
-    def acceptable(self, pool: Pool) -> Iterator[Image]:
+    def acceptable(self, pool: Pool) -> Iterable[Image]:
         """The images that nothing refuses, best first: fewer doubts, then the rank."""
         suited = self.suited(pool)
+        found = self._accepted.get(suited)
+        if found is None:
+            found = self._accepted[suited] = Lazy(self._acceptable(suited))
+        return found
+
+    def _acceptable(self, suited: Suitability) -> Iterator[Image]:
         missing = self._missing(suited)
         for image in suited.in_order:
             # What equipment refuses is not in the order.

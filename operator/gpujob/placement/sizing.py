@@ -15,7 +15,7 @@ from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
-from gpujob.placement.needs import ModelDemand, estimate_for, least_for, workload_of
+from gpujob.placement.needs import estimate_for, least_for, workload_of
 from gpujob.vocabulary import Method, Sharding
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ MOST_NODES: Final = 8
 
 def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
     """The demand with what its model needs of each GPU, in the gangs that it names or in those that hold the model."""
-    if demand.model is None:
+    work = workload_of(demand.model, 1, catalog) if demand.model is not None else None
+    if work is None:
         return demand
-    needs = _Needs(demand, demand.model, catalog)
+    needs = _Needs(demand, work)
     if not demand.sized_by_model or not fleet.pools:
         return demand.but(gangs=tuple(gang.sized(needs.of(gang)) for gang in demand.gangs))
     pools: dict[Gang, list[str]] = {}
@@ -44,9 +45,13 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
 def _sizes(fleet: Fleet) -> dict[int, dict[float, list[str]]]:
     """The names of the pools by the devices of their largest node and the bytes of a device, endless where nobody knows
     them: many pools are of one size."""
-    named: dict[tuple[int, int | None], list[str]] = defaultdict(list)
+    named: dict[tuple[int, int | None], list[str]] = {}
     for pool in fleet.pools:
-        named[_largest(pool), pool.memory].append(pool.name)
+        size = (pool.largest or 1 if pool.growth is None else _largest(pool), pool.memory)
+        if size in named:
+            named[size].append(pool.name)
+        else:
+            named[size] = [pool.name]
     found: dict[int, dict[float, list[str]]] = defaultdict(dict)
     for (largest, memory), names in named.items():
         found[largest][inf if memory is None else memory] = names
@@ -54,12 +59,10 @@ def _sizes(fleet: Fleet) -> dict[int, dict[float, list[str]]]:
 
 
 def _largest(pool: Pool) -> int:
-    """The devices of a pool's largest node, be it there or to be added, at least 1."""
-    if pool.growth is None:
-        return pool.largest or 1
+    """The devices of the largest node, be it there or to be added, at least 1, of a pool that grows."""
     # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
-    coming = pool.growth.template
-    return max(1, pool.largest, coming.total or coming.healthy)
+    coming = pool.growth.template if pool.growth else None
+    return max(1, pool.largest, (coming.total or coming.healthy) if coming else 0)
 
 
 class _Needs:
@@ -67,42 +70,41 @@ class _Needs:
 
     __slots__ = ("_demand", "_known", "_spread", "_whole")
 
-    def __init__(self, demand: Demand, model: ModelDemand, catalog: Catalog) -> None:
-        self._demand, self._known = demand, dict[Gang, "Estimate | None"]()
-        self._whole = workload_of(model, 1, catalog)
-        self._spread = None if self._whole is None else _spread(self._whole)
+    def __init__(self, demand: Demand, work: Workload) -> None:
+        self._demand, self._whole, self._spread = demand, work, _spread(work)
+        self._known: dict[Gang, Estimate] = {}
 
-    def of(self, gang: Gang) -> Estimate | None:
-        """The estimate; None for a model that the catalog does not have."""
-        if gang not in self._known:
-            work = self._work(gang)
-            self._known[gang] = None if work is None else estimate_for(work)
-        return self._known[gang]
+    def of(self, gang: Gang) -> Estimate:
+        """The estimate."""
+        return self._known.get(gang) or self._estimated(gang, self._work(gang))
 
-    def exceed(self, memory: float, gang: Gang) -> bool:
-        """Whether it is plain, without an estimate, that a device of so many bytes is too small for the gang."""
+    def at_most(self, memory: float, gang: Gang) -> Estimate | None:
+        """The estimate; None where it is plain without one that more than so many bytes are expected."""
         work = self._work(gang)
-        return work is not None and least_for(work) > memory
+        return None if least_for(work) > memory else self._known.get(gang) or self._estimated(gang, work)
 
-    def _work(self, gang: Gang) -> Workload | None:
-        work = self._spread if self._demand.spreads(gang) else self._whole
-        return work and work.but(gpus=gang.gpus)
+    def _estimated(self, gang: Gang, work: Workload) -> Estimate:
+        found = self._known[gang] = estimate_for(work)
+        return found
+
+    def _work(self, gang: Gang) -> Workload:
+        return (self._spread if self._demand.spreads(gang) else self._whole).but(gpus=gang.gpus)
 
 
 def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: _Needs) -> dict[float, Gang]:
     """For devices of each memory the smallest gang that holds the model, else that nearly does, else the largest.
 
-    No gang is estimated that is larger than is needed, or plainly too small for all of them.
+    No gang is estimated that is larger than is needed, or plainly too small for the largest devices that are left.
     """
     left, gang = sorted(memories), Gang()
     found, nearly = dict[float, Gang](), dict[float, Gang]()
     for gang in shapes:
-        if needs.exceed(left[-1], gang):
+        need = needs.at_most(left[-1], gang)
+        if need is None:
             continue
-        need = needs.of(gang)
-        while left and (need is None or need.high <= left[-1]):
+        while left and need.high <= left[-1]:
             found[left.pop()] = gang
-        if not left or need is None:
+        if not left:
             return found
         nearly |= {memory: gang for memory in left if need.expected <= memory and memory not in nearly}
     return found | {memory: nearly.get(memory, gang) for memory in left}
