@@ -68,11 +68,6 @@ def estimate(work: Workload) -> Estimate:
     return Estimate(course.peak, high + _doubt(work, course.peak), peak, course.moments, work)
 
 
-def certain(work: Workload) -> int:
-    """Bytes that are there at every moment, so that no estimate expects less: weights, and the optimizer's states."""
-    return states.weights(work) + states.optimizer(work)
-
-
 def _doubt(work: Workload, amount: int) -> int:
     """Bytes that an amount may be off where the shape is a usual one, rounded down."""
     return amount * WIDER[0] // WIDER[1] if work.inferred else 0

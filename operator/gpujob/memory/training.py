@@ -76,10 +76,8 @@ class _Always(NamedTuple):
 
     weights: int
     optimizer: int
-    buckets: int
-    """DDP keeps gradients, and buckets of their size."""
-    gathering: int
-    """Gradients that wait for those of further micro-batches."""
+    gradients: int
+    """Those that DDP keeps, or that wait for those of further micro-batches."""
     learning: int
     """Adapters with their gradients, and `resting` without."""
     resting: int
@@ -93,17 +91,16 @@ class _Always(NamedTuple):
 
 
 def _always(work: Workload) -> _Always:
-    full = work.method is Method.FULL
-    buckets = states.gradients(work, work.shape.parameters) if full and work.replicates else 0
+    gradients = states.gradients(work, work.shape.parameters) if work.method is Method.FULL else 0
     layer, layers, last = activations.everything(work), work.shape.layers, activations.last_norm(work)
     return _Always(
         weights=states.weights(work),
         optimizer=states.optimizer(work),
-        buckets=buckets,
-        gathering=states.gradients(work, work.shape.parameters) if full and work.accumulates else 0,
+        gradients=gradients if work.replicates or work.accumulates else 0,
         learning=states.adapters(work),
         resting=states.adapters(work, learning=work.replicates or work.accumulates),
-        overhead=buckets + states.dequantised(work) + 2 * WORKSPACE,
+        # DDP keeps buckets of the gradients' size beside them.
+        overhead=(gradients if work.replicates else 0) + states.dequantised(work) + 2 * WORKSPACE,
         kept=(activations.kept_by_layer(work, layer) * layers + last) * work.tokens,
         everything=(layer * layers + last) * work.tokens,
         at_work=activations.at_work(work, layer) * work.tokens,
@@ -116,7 +113,7 @@ def _moment(
     """A moment: what always stays, and what is there just now."""
     return Components(
         weights=always.weights,
-        gradients=max(gradients, always.buckets, always.gathering),
+        gradients=max(gradients, always.gradients),
         optimizer=always.optimizer,
         activations=kept,
         logits=logit_bytes,

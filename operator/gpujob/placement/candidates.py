@@ -31,14 +31,19 @@ from gpujob.vocabulary import Outcome, Reason
 class Asked:
     """A demand of one gang, asked of one pool after the other."""
 
-    __slots__ = ("allowance", "catalog", "demand", "fleet", "problems", "refusals", "rules", "scales", "unknown")
+    __slots__ = ("allowance", "asking", "catalog", "demand", "fleet", "problems", "refusals", "scales", "unknown")
 
     def __init__(
-        self, demand: Demand, fleet: Fleet, catalog: Catalog, refusals: Refusals, problems: Findings = ()
+        self,
+        demand: Demand,
+        fleet: Fleet,
+        catalog: Catalog,
+        asking: Asking,
+        refusals: Refusals,
+        problems: Findings = (),
     ) -> None:
-        self.demand, self.fleet, self.catalog, self.refusals = demand, fleet, catalog, refusals
-        self.problems = problems
-        self.rules = Asking(demand)
+        self.demand, self.fleet, self.catalog = demand, fleet, catalog
+        self.asking, self.refusals, self.problems = asking, refusals, problems
         self.allowance = Allowance(demand, fleet)
         self.unknown = _unknown_to_the_fleet(demand, fleet)
         self.scales = demand.scales(demand.gang)
@@ -50,7 +55,7 @@ class Asked:
     def some(self, pool: Pool, images: Iterable[Alike], room: Room | None = None) -> Iterator[Trial]:
         """Some images on one pool; `room`: what `find_room` finds for them, where that is known."""
         demand = self.demand
-        of_pool = (*self.problems, *self.rules.refusals(pool, self.fleet), *self.refusals.of_device(pool))
+        of_pool = (*self.problems, *self.asking.refusals(demand, pool, self.fleet), *self.refusals.of_device(pool))
         untold = untold_size(demand, pool)
         one_size = self.refusals.suited(pool).largest <= untold
         speed, sizes = speed_of(demand, pool, self.catalog), dict[int | None, _Tried]()

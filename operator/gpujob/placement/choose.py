@@ -14,6 +14,8 @@ from itertools import islice
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
 from gpujob.placement import ranking
+from gpujob.placement.asking import Asking
+from gpujob.placement.candidates import Asked
 from gpujob.placement.decide import choice_of
 from gpujob.placement.decision import Choice
 from gpujob.placement.demand import Demand
@@ -71,8 +73,8 @@ def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Hold, ...]:
 
 
 def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[Wanted]:
-    refusals = Refusals(demand, catalog)
-    return [Wanted(demand.only(gang), fleet, catalog, refusals, only) for gang in demand.gangs]
+    asking, refusals = Asking(demand), Refusals(demand, catalog)
+    return [Wanted(Asked(demand.only(gang), fleet, catalog, asking, refusals), only) for gang in demand.gangs]
 
 
 def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:

@@ -11,6 +11,7 @@ from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import ranking
+from gpujob.placement.asking import Asking
 from gpujob.placement.candidates import Asked
 from gpujob.placement.capacity import Room
 from gpujob.placement.decision import Candidate, Choice, Decision
@@ -29,10 +30,10 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     `only`: the candidates of this pool alone.
     """
     demand = estimated(demand, fleet, catalog)
-    problems, refusals = job_problems(demand, fleet, catalog), Refusals(demand, catalog)
+    problems, asking, refusals = job_problems(demand, fleet, catalog), Asking(demand), Refusals(demand, catalog)
     places = [
         asked.trials(pool)
-        for asked in (Asked(demand.only(gang), fleet, catalog, refusals, problems) for gang in demand.gangs)
+        for asked in (Asked(demand.only(gang), fleet, catalog, asking, refusals, problems) for gang in demand.gangs)
         for pool in fleet.pools
         if only in (None, pool.name) and asked.demand.gang.is_for(pool.name)
     ]

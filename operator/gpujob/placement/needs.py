@@ -125,10 +125,3 @@ def estimate_for(work: Workload) -> Estimate:
     from gpujob.memory.estimate import estimate
 
     return estimate(work)
-
-
-def least_for(work: Workload) -> int:
-    """Bytes that no estimate of it is below, at a tenth of its time."""
-    from gpujob.memory.estimate import certain
-
-    return certain(work)

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
-from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.pools import Pool
 from gpujob.placement import capacity, ranking
 from gpujob.placement.candidates import Asked
 from gpujob.placement.capacity import Room
-from gpujob.placement.demand import Demand
 from gpujob.placement.holding import Hold, holds_nothing, nearest
 from gpujob.placement.images import Image
 from gpujob.placement.memory import is_tight, lacks, needed
 from gpujob.placement.mending import MENDABLE
 from gpujob.placement.ranking import Rank, Trial
-from gpujob.placement.refusals import Refusals
 from gpujob.placement.standing import Standing, standings
 from gpujob.vocabulary import Objective, Outcome
 
@@ -35,7 +32,6 @@ class Wanted:
         "_only",
         "_pools",
         "_rules",
-        "_scales",
         "asked",
         "catalog",
         "demand",
@@ -44,18 +40,15 @@ class Wanted:
         "refusals",
     )
 
-    def __init__(
-        self, demand: Demand, fleet: Fleet, catalog: Catalog, refusals: Refusals, only: str | None = None
-    ) -> None:
-        self.demand, self.gang, self.fleet, self.catalog, self.refusals = demand, demand.gang, fleet, catalog, refusals
-        self.asked = Asked(demand, fleet, catalog, refusals)
-        self._only, self._pools, self._least = only, demand.gang.pools, needed(demand)
-        self._scales = demand.scales(demand.gang)
+    def __init__(self, asked: Asked, only: str | None = None) -> None:
+        self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
+        self.catalog, self.refusals = asked.catalog, asked.refusals
+        self._only, self._pools, self._least = only, self.gang.pools, needed(self.demand)
         self._known: dict[int, Place | None] = {}
 
     def wish(self, standing: Standing, objective: Objective) -> tuple[int, ...]:
         """The least that `ranking.wish` can be of the gang on a pool."""
-        return standing.wish(self.gang.gpus, objective, scales=self._scales)
+        return standing.wish(self.gang.gpus, objective, scales=self.asked.scales)
 
     def places(self, objective: Objective, limit: tuple[int, ...] | None = None) -> Iterator[Place]:
         """The pools that are not refused for good, best first; those only that may be wished for more than a limit."""
@@ -104,7 +97,9 @@ class Wanted:
         over, forever = self.asked.allowance.refusal_of_gpus(pool)
         if over is not None and forever:
             return over
-        return self.asked.rules.first_refusal(pool, self.fleet) or next(iter(self.refusals.of_device(pool)), None)
+        return self.asked.asking.first_refusal(self.demand, pool, self.fleet) or next(
+            iter(self.refusals.of_device(pool)), None
+        )
 
 
 class Place:

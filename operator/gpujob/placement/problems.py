@@ -53,7 +53,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
         sentence = "priorityClassName: there is no PriorityClass {}{}; create it or name another"
         near = nearest(identity.nearest(demand.priority_class, fleet.priorities))
         yield Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class, near))
-    names = {runtime.name for runtime in catalog.runtimes}
+    names = {runtime.name for runtime in catalog.runtimes} if demand.own_images else set()
     for own in demand.own_images:
         if own.runtime is not None and own.runtime not in names:
             sentence = "images.{}.runtime: there is no GPURuntime {}{}; create it or leave the field out"

@@ -15,7 +15,7 @@ from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
-from gpujob.placement.needs import estimate_for, least_for, workload_of
+from gpujob.placement.needs import estimate_for, workload_of
 from gpujob.vocabulary import Method, Sharding
 
 if TYPE_CHECKING:
@@ -76,32 +76,22 @@ class _Needs:
 
     def of(self, gang: Gang) -> Estimate:
         """The estimate."""
-        return self._known.get(gang) or self._estimated(gang, self._work(gang))
-
-    def at_most(self, memory: float, gang: Gang) -> Estimate | None:
-        """The estimate; None where it is plain without one that more than so many bytes are expected."""
-        work = self._work(gang)
-        return None if least_for(work) > memory else self._known.get(gang) or self._estimated(gang, work)
-
-    def _estimated(self, gang: Gang, work: Workload) -> Estimate:
-        found = self._known[gang] = estimate_for(work)
+        found = self._known.get(gang)
+        if found is None:
+            work = self._spread if self._demand.spreads(gang) else self._whole
+            found = self._known[gang] = estimate_for(work.but(gpus=gang.gpus))
         return found
-
-    def _work(self, gang: Gang) -> Workload:
-        return (self._spread if self._demand.spreads(gang) else self._whole).but(gpus=gang.gpus)
 
 
 def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: _Needs) -> dict[float, Gang]:
     """For devices of each memory the smallest gang that holds the model, else that nearly does, else the largest.
 
-    No gang is estimated that is larger than is needed, or plainly too small for the largest devices that are left.
+    No larger gang is estimated than is needed.
     """
     left, gang = sorted(memories), Gang()
     found, nearly = dict[float, Gang](), dict[float, Gang]()
     for gang in shapes:
-        need = needs.at_most(left[-1], gang)
-        if need is None:
-            continue
+        need = needs.of(gang)
         while left and need.high <= left[-1]:
             found[left.pop()] = gang
         if not left:
