@@ -160,12 +160,13 @@ class Pool:
 
     def with_nodes(self, changed: Mapping[int, PoolNode]) -> Pool:
         """The pool after what is free or ready changed on some nodes, by index; what else is known of it is kept."""
-        nodes = list(self.nodes)
+        nodes, resized = list(self.nodes), False
         for index, node in changed.items():
-            nodes[index] = node
+            before, nodes[index] = nodes[index], node
+            resized |= (before.total, before.healthy) != (node.total, node.healthy)
         pool = copy(self)
         kept = pool.__dict__
-        for name in ("free", "total", "largest", "stock", "as_if_first"):
+        for name in ("free", "stock", "as_if_first", *(("total", "largest") if resized else ())):
             kept.pop(name, None)
         kept["nodes"] = tuple(nodes)
         kept["answers"] = self.answers

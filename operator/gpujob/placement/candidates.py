@@ -52,10 +52,12 @@ class Asked:
         """Every image on one pool."""
         return tuple(self.some(pool, self.refusals.alike(pool)))
 
-    def some(self, pool: Pool, images: Iterable[Alike], room: Room | None = None) -> Iterator[Trial]:
-        """Some images on one pool; `room`: what `find_room` finds for them, where that is known."""
+    def some(
+        self, pool: Pool, images: Iterable[Alike], room: Room | None = None, refusals: Findings | None = None
+    ) -> Iterator[Trial]:
+        """Some images on one pool. Where they are known: what `find_room` finds for them, what refuses the pool."""
         demand = self.demand
-        of_pool = (*self.problems, *self.asking.refusals(demand, pool, self.fleet), *self.refusals.of_device(pool))
+        of_pool = self._refusals(pool) if refusals is None else refusals
         untold = untold_size(demand, pool)
         one_size = self.refusals.suited(pool).largest <= untold
         speed, sizes = speed_of(demand, pool, self.catalog), dict[int | None, _Tried]()
@@ -65,6 +67,11 @@ class Asked:
                     found = find_room(demand, pool, size) if room is None else room
                     sizes[size] = _Tried(self, pool, of_pool, speed, found)
                 yield sizes[size].trial(alike)
+
+    def _refusals(self, pool: Pool) -> Findings:
+        """All that refuses a pool whatever the image."""
+        of_rules = self.asking.refusals(self.demand, pool, self.fleet)
+        return (*self.problems, *of_rules, *self.refusals.of_device(pool))
 
 
 def _by_size(alike: Alike, untold: int) -> Iterator[tuple[int | None, Alike]]:

@@ -215,7 +215,7 @@ class Place:
 
     def _try(self, image: Image, room: Room | None) -> Trial:
         alike = self._wanted.refusals.accepted(self._pool, image)
-        return next(self._wanted.asked.some(self._pool, (alike,), room))
+        return next(self._wanted.asked.some(self._pool, (alike,), room, refusals=()))
 
     def _rooms(self) -> Sequence[tuple[Image, Room | None]]:
         """`_by_room`, kept; none where the pool is refused whatever the image."""

@@ -68,18 +68,19 @@ def _largest(pool: Pool) -> int:
 class _Needs:
     """What a demand's model needs of each GPU in gangs of any size, worked out where it is asked and once."""
 
-    __slots__ = ("_demand", "_known", "_spread", "_whole")
+    __slots__ = ("_demand", "_known", "_works")
 
     def __init__(self, demand: Demand, work: Workload) -> None:
-        self._demand, self._whole, self._spread = demand, work, _spread(work)
+        self._demand, self._works = demand, {False: work, True: _spread(work)}
         self._known: dict[Gang, Estimate] = {}
 
     def of(self, gang: Gang) -> Estimate:
         """The estimate."""
         found = self._known.get(gang)
         if found is None:
-            work = self._spread if self._demand.spreads(gang) else self._whole
-            found = self._known[gang] = estimate_for(work.but(gpus=gang.gpus))
+            spread = self._demand.spreads(gang)
+            work = self._works[spread] = self._works[spread].on(gang.gpus)
+            found = self._known[gang] = estimate_for(work)
         return found
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.models import ModelShape
+from gpujob.derived import derived
 from gpujob.memory import deepspeed, reserve, serving, states
 from gpujob.memory.activations import at_work, everything
 from gpujob.memory.estimate import estimate
@@ -251,3 +253,19 @@ def test_the_low_end_is_widened_by_its_own_share() -> None:
     usual, told = estimate(work), estimate(replace(work, inferred=False))
     assert 0 < usual.low == told.low - told.low * 15 // 100
     assert usual.high == told.high + told.expected * 15 // 100
+
+
+@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("precision", Precision)
+@pytest.mark.parametrize("sharding", Sharding)
+def test_what_is_known_of_a_workload_on_one_number_of_gpus_holds_on_another(
+    method: Method, precision: Precision, sharding: Sharding
+) -> None:
+    named = [name for name, value in vars(Workload).items() if isinstance(value, derived)]
+    for tensor_parallel, (before, after) in product((False, True), ((1, 8), (8, 1), (2, 16))):
+        work = Workload(LLAMA, method, precision, sharding=sharding, gpus=before, tensor_parallel=tensor_parallel)
+        known = [getattr(work, name) for name in named]
+        fresh = replace(work, gpus=after)
+        assert work.on(after) == fresh
+        assert [getattr(work.on(after), name) for name in named] == [getattr(fresh, name) for name in named]
+        assert [getattr(work, name) for name in named] == known
