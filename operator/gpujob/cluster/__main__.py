@@ -9,8 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import packaging.specifiers  # noqa: F401
 import structlog
 
+import gpujob.memory.estimate  # noqa: F401 - like the line above it: a command imports it late, no decision here waits for it
 from gpujob.cluster import shell
 from gpujob.cluster.connection import Connection, UnusableConnection
 from gpujob.cluster.operator import Operator, find_connection

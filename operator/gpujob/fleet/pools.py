@@ -110,7 +110,7 @@ class Pool:
         """What images are held against."""
         return Equipment(self.vendor, self.accelerator, self.driver, self.host_architecture, self.problem is None)
 
-    @property
+    @cached_property
     def counted_as(self) -> str:
         """What quotas call its devices."""
         return counted_as(self.resource, self.request.device_class if self.request else None)
