@@ -75,10 +75,10 @@ class Wanted:
 
     def _place(self, standing: Standing) -> Place | None:
         """The place; None where the gang is for other pools or is refused for good."""
-        index = standing.index
-        if index not in self._known:
-            self._known[index] = self._asked(standing, self.fleet.pools[index])
-        return self._known[index]
+        place = standing.place
+        if place not in self._known:
+            self._known[place] = self._asked(standing, self.fleet.pools[place])
+        return self._known[place]
 
     def _asked(self, standing: Standing, pool: Pool) -> Place | None:
         if lacks(pool, self._least) or self._costs_too_much(standing):

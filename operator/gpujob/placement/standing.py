@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
@@ -22,12 +22,11 @@ from gpujob.vocabulary import Objective
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """One pool: its name, its index in the fleet, and what one GPU is worth."""
+class Standing(NamedTuple):
+    """One pool: its name, its place in the fleet, and what one GPU is worth."""
 
     pool: str
-    index: int
+    place: int
     price: int | None
     """Micro-dollars an hour."""
     speed: int | None
@@ -58,24 +57,35 @@ class Standings:
 
 def standings(demand: Demand, objective: Objective, fleet: Fleet, catalog: Catalog) -> Standings:
     """The pools for a demand of one gang, in the order of the least that their ranks can be."""
-    gang, scales = demand.gang, demand.scales(demand.gang)
 
-    def work_out() -> Standings:
-        ordered = sorted(
-            _each(demand, fleet, catalog),
-            key=lambda each: (
-                each.wish(gang.gpus, objective, scales=scales),
-                ranking.ties_of(fleet.pools[each.index], gang, each.doubts),
-            ),
-        )
-        return Standings(ordered, [each for each in ordered if each.without_speed])
+    def each() -> Sequence[Standing]:
+        return _each(demand, fleet, catalog)
 
-    # What earlier runs measured is the job's own, and told by shape; else the order is the same for every gang.
-    found = work_out() if demand.learned is not None else _kept(fleet, (objective, demand.work), catalog, work_out)
+    def ordered() -> Standings:
+        return _ordered(_kept(fleet, demand.work, catalog, each), demand, objective, fleet)
+
+    # What earlier runs measured is the job's own, and told by shape.
+    if demand.learned is not None:
+        found = _ordered(each(), demand, objective, fleet)
+    else:
+        found = _kept(fleet, (objective, demand.work), catalog, ordered)
     if demand.trying is None:
         return found
-    first = sorted(found.ordered, key=lambda each: ranking.is_late(demand, fleet.pools[each.index], gang))
+    gang = demand.gang
+    first = sorted(found.ordered, key=lambda each: ranking.is_late(demand, fleet.pools[each.place], gang))
     return Standings(first, found.without_speed)
+
+
+def _ordered(pools: Sequence[Standing], demand: Demand, objective: Objective, fleet: Fleet) -> Standings:
+    gang, scales = demand.gang, demand.scales(demand.gang)
+    found = sorted(
+        pools,
+        key=lambda each: (
+            each.wish(gang.gpus, objective, scales=scales),
+            ranking.ties_of(fleet.pools[each.place], gang, each.doubts),
+        ),
+    )
+    return Standings(found, [each for each in found if each.without_speed])
 
 
 def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
