@@ -19,6 +19,7 @@ from bench.memory import families
 SETTINGS = (
     # precision or Inference, batch, sequence, checkpointing
     ("BF16", 2, 1024, False), ("BF16", 4, 512, True), ("Mixed", 2, 1024, False), ("Mixed", 8, 512, True), ("FP32", 1, 512, False),
+    ("Inference", 2, 2048, False), ("Inference", 8, 512, False), ("BF16", 1, 4096, False), ("BF16", 1, 4096, True),
 )  # fmt: skip
 MODELS = (
     "gpt-neo-1.3b", "opt-1.3b", "pythia-1.4b", "phi-1.5", "gemma-2-2b", "gemma-3-1b", "starcoder2-3b", "olmo-2-1b",
@@ -37,7 +38,7 @@ def measure(shape: Any, precision: str, batch: int, sequence: int, checkpointing
     import torch
 
     parameters, status = 0, "ok"
-    dtype = torch.bfloat16 if precision == "BF16" else torch.float32
+    dtype = torch.bfloat16 if precision in ("BF16", "Inference") else torch.float32
     try:
         with torch.device("cuda"):
             torch.set_default_dtype(dtype)
@@ -47,8 +48,12 @@ def measure(shape: Any, precision: str, batch: int, sequence: int, checkpointing
         if checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         tokens = torch.randint(0, 20000, (batch, sequence), device="cuda")
+        if precision == "Inference":
+            model.eval()
+            with torch.no_grad():
+                model(tokens, use_cache=True, logits_to_keep=1)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-        for _ in range(3):
+        for _ in range(0 if precision == "Inference" else 3):
             with torch.autocast("cuda", torch.bfloat16, enabled=precision == "Mixed"):
                 loss = model(input_ids=tokens, labels=tokens).loss
             loss.backward()

@@ -47,7 +47,7 @@ class Kind:
     """One head of keys for all queries is not repeated before the fused kernel, which then does without it: PyTorch's
     own steps compute in 32 bits."""
     capped: bool = False
-    """Scores pass a tanh, which keeps one more."""
+    """The logits pass a tanh, which keeps one more."""
     dropout: bool = False
     """Trained with dropout behind attention and MLP, which keeps a byte for each element."""
     inner_dropout: bool = False
@@ -71,7 +71,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "qwen3": Kind(head_norms=True),
         "phi3": Kind(fused=True, unrotated=True),
         "gemma": Kind(wide_norms=True),
-        "gemma2": Kind(wide_norms=True, norms=4, scores=True, capped=True),
+        "gemma2": Kind(wide_norms=True, norms=4, capped=True),
         "gemma3": Kind(wide_norms=True, norms=4, head_norms=True),
         "gpt-oss": Kind(stepwise=True, scores=True, narrow_scores=True),
         "olmo2": Kind(wide_norms=True, head_norms=True),

@@ -40,14 +40,30 @@ def at_work(work: Workload, whole: int) -> int:
 
 
 def forward_only(work: Workload) -> int:
-    """Bytes of the layer that is being computed with no backward pass to follow.
+    """Bytes of the layer that is being computed with no backward pass to follow: the MLP, or attention that makes its scores.
 
-    The widest moment is the MLP: gate, up and their product (two or five of its width in a plain one), beside residual,
-    normalised input, output and the cast for the norm; tensor parallelism cuts the MLP, not the hidden width.
+    In the MLP gate, up and their product (two or five of its width in a plain one) lie beside residual, normalised input,
+    output and the cast for the norm; tensor parallelism cuts the MLP and the heads, not the hidden width.
     """
-    kind = work.shape.kind
+    shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     wide = 3 if kind.gated else 5 if kind.stepwise else 2
-    return work.compute_bytes * (wide * work.shape.active_ffn // work.parts + 4 * work.shape.hidden)
+    mlp = x * (wide * shape.active_ffn // work.parts + 4 * shape.hidden)
+    widths = x * (2 * shape.hidden + 2 * (shape.query_width + shape.key_width) // work.parts)
+    return max(mlp, widths + _passing_scores(work) // work.parts)
+
+
+def _passing_scores(work: Workload) -> int:
+    """Bytes of the scores at once where no fused kernel computes them away (measured): as the product gives them, in 32 bits,
+    their probabilities and the cast of these, and once more with a bias; without a cast where PyTorch's own steps do it, which
+    take queries, keys and values in 32 bits too; all as narrow as the products in code that says so.
+    """
+    shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
+    if _broadcasts(work):
+        return (x + 8) * shape.heads * work.sequence + 3 * 4 * shape.query_width
+    if not kind.scores:
+        return 0
+    each = 4 * x if kind.narrow_scores else 2 * x + 8 + (x if kind.fused else 0)
+    return each * shape.heads * work.sequence
 
 
 def adapters_at_widest(work: Workload) -> int:
@@ -114,7 +130,7 @@ def _scores(work: Workload) -> int:
     """Scores for each head and token of the sequence, where no fused kernel computes them away.
 
     PyTorch has none for grouped queries in 32 bits: one score is kept. Code of its own keeps a probability in 32 bits
-    and its cast to the narrower products', and the tanh of a cap. A bias that learns is kept beside a fused kernel, a third
+    and its cast to the narrower products'. A bias that learns is kept beside a fused kernel, a third
     more for its sum; with dropout there is no such kernel (measured on T5): two of three attentions keep a probability in 32
     bits, its mask and what is left of it, the third, over the encoder's output, the probability.
     """
@@ -126,8 +142,7 @@ def _scores(work: Workload) -> int:
         return 4 * shape.heads * work.sequence
     if kind.scores:
         probability = x if kind.narrow_scores and not work.autocasts else 4 + (x if x < 4 else 0)
-        each = probability + (x if kind.capped else 0)
-        return each * shape.heads * work.sequence
+        return probability * shape.heads * work.sequence
     unfused = work.precision is Precision.FP32 and shape.kv_heads < shape.heads
     return x * shape.heads * work.sequence if unfused else 0
 
