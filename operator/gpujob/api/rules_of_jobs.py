@@ -21,7 +21,7 @@ from gpujob.api.gpujob import (
     Resources,
     Telemetry,
 )
-from gpujob.api.model import Model
+from gpujob.api.model import Model, ModelOverrides
 from gpujob.api.rule import Rule, one_of, relative_path
 from gpujob.api.version_ranges import is_satisfiable
 from gpujob.quantity import parse_bytes
@@ -137,6 +137,16 @@ _OWN: Final[tuple[Rule, ...]] = (
         Model, "", "model needs exactly one of name, parameters",
         "has(self.name) != has(self.parameters)",
         lambda value: (value.name is None) != (value.parameters is None),
+    ),
+    Rule(
+        ModelOverrides, "activeExperts", "activeExperts is more than experts; lower it, or raise experts",
+        "!has(self.experts) || !has(self.activeExperts) || self.activeExperts <= self.experts",
+        lambda value: value.active_experts is None or value.experts is None or value.active_experts <= value.experts,
+    ),
+    Rule(
+        ModelOverrides, "kvHeads", "kvHeads is more than heads; lower it, or raise heads",
+        "!has(self.heads) || !has(self.kvHeads) || self.kvHeads <= self.heads",
+        lambda value: value.kv_heads is None or value.heads is None or value.kv_heads <= value.heads,
     ),
     Rule(
         Model, "lora", "model.lora acts with method LoRA or QLoRA only; set the method, or remove it",
