@@ -163,7 +163,9 @@ def _backends(row: Row) -> tuple[Backend, ...]:
 def stack(raw: Any, sources: Sources) -> Stack:
     """The row of a release of CUDA or ROCm."""
     row = Row(f"stack {_name_in(raw, 'backend')} {_name_in(raw, 'version')}", raw)
-    row.only("backend", "version", "minDriver", "testedFrom", "testedTo", "forwardDrivers", *SOURCE_FIELDS)
+    row.only(
+        "backend", "version", "minDriver", "testedFrom", "testedTo", "forwardDrivers", "toolkitDriver", *SOURCE_FIELDS
+    )
     version = row.release("version") or row.text("version")
     source, checked_on = sources.of(row)
     return Stack(
@@ -174,6 +176,7 @@ def stack(raw: Any, sources: Sources) -> Stack:
         tested_from=row.release("testedFrom"),
         tested_to=row.release("testedTo"),
         forward_drivers=row.releases("forwardDrivers"),
+        toolkit_driver=row.release("toolkitDriver"),
         source=source,
         checked_on=checked_on,
     )

@@ -23,6 +23,8 @@ class Stack:
     """The oldest and the newest driver that the vendor names for it: what lies outside is a doubt."""
     forward_drivers: tuple[str, ...] = ()
     """Older drivers that a compatibility package in the image makes do on data-centre devices: the first of each branch."""
+    toolkit_driver: str | None = None
+    """The driver that came with the release: older ones may be unable to compile PTX that its compiler wrote."""
     source: str = ""
     checked_on: str = ""
 

@@ -77,6 +77,14 @@ def doubts(equipment: Equipment, runtime: Runtime | None) -> Iterator[Finding]:
         yield Finding(Reason.DRIVER_FORWARD, sentence, (equipment.driver, need))
 
 
+def may_not_compile(equipment: Equipment, runtime: Runtime) -> Iterator[Finding]:
+    """The doubt that a driver is older than the compiler that wrote an image's PTX, where the device runs by PTX alone."""
+    newest = runtime.stack.toolkit_driver if runtime.stack else None
+    if equipment.driver is not None and newest is not None and at_least(equipment.driver, newest) is False:
+        sentence = "driver {} is older than that of CUDA {}, {}, and may not compile the PTX in the image"
+        yield Finding(Reason.IMAGE_COMPILED_AT_START, sentence, (equipment.driver, runtime.backend_version, newest))
+
+
 def _of_device(equipment: Equipment) -> str | None:
     return equipment.accelerator.min_driver if equipment.accelerator else None
 

@@ -163,6 +163,7 @@ def doubts(equipment: Equipment, runtime: Runtime | None, override: str | None) 
     if runtime and device and fit(device.architecture, runtime.architectures) is Fit.PTX:
         sentence = "image has no machine code for {}: the driver compiles its PTX when the program starts"
         yield Finding(Reason.IMAGE_COMPILED_AT_START, sentence, (_arch(device.architecture),))
+        yield from drivers.may_not_compile(equipment, runtime)
 
 
 def count(found: tuple[Finding, ...]) -> int:

@@ -184,6 +184,17 @@ def test_releases_of_cuda_run_on_the_driver_of_their_major_version(
     assert at_least(driver, row.min_driver) is enough
 
 
+def test_each_row_of_cuda_s_minor_releases_is_as_its_major_one_but_for_the_toolkit() -> None:
+    rows = {row.version: row for row in CATALOG.stacks if row.backend is Backend.CUDA}
+    minor = {version: row for version, row in rows.items() if "." in version}
+    assert {version: row.toolkit_driver for version, row in minor.items()} == {
+        "12.8": "570.26", "12.9": "575.51.03", "13.0": "580.65.06", "13.1": "590.44.01", "13.2": "595.45.04"
+    }  # fmt: skip
+    for version, row in minor.items():
+        major = rows[version.partition(".")[0]]
+        assert (row.min_driver, row.forward_drivers) == (major.min_driver, major.forward_drivers)
+
+
 @pytest.mark.parametrize(
     ("version", "first", "last"),
     [("7.2", "6.12.12", "6.16.13"), ("7.14", "6.14.14", "6.19.14"), ("10.0", "6.14.14", None)],

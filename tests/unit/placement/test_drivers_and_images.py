@@ -121,6 +121,19 @@ def test_code_that_the_driver_compiles_is_a_doubt() -> None:
     ]
 
 
+def test_ptx_of_a_newer_toolkit_than_the_driver_comes_after_that_of_an_older_one() -> None:
+    labels = dict.fromkeys(key for key in RUBIN.labels(1, "") if "cuda.driver" in key) | cuda_driver("580.95.05")
+    newer = {**CUDA, "name": "newer", "backendVersion": "13.2"}
+    found = candidate(RUBIN, images(newer), labels)
+    assert said(found, Reason.IMAGE_COMPILED_AT_START)[1:] == [
+        "driver 580.95.05 is older than that of CUDA 13.2, 595.45.04, and may not compile the PTX in the image"
+    ]
+    older = {**CUDA, "name": "older", "backendVersion": "13.0"}
+    found = candidate(RUBIN, images(newer, older), labels)
+    assert (found.runtime.name, len(said(found, Reason.IMAGE_COMPILED_AT_START))) == ("older", 1)
+    assert not said(candidate(H100, images(newer), labels), Reason.IMAGE_COMPILED_AT_START)
+
+
 def test_machine_code_comes_before_what_must_be_compiled() -> None:
     native = {**CUDA, "name": "native", "architectures": ["13.0"], "framework": {"name": "pytorch", "version": "2.9"}}
     found = candidate(RUBIN, images(CUDA, native))
