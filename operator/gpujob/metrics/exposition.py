@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-MOST_BYTES: Final = 65536
-"""The longest report that is read; a reporter's own is about 4 KiB for 8 processes."""
+MOST_BYTES: Final = 512 * 1024
+"""The longest report that is read; a reporter's own is about 3 KiB for each process, of which a pod has 64 at most."""
 
 MOST: Final = 1e18
 """The largest number that is believed."""
@@ -46,7 +46,7 @@ READ: Final = frozenset(
 )
 """Names that are read."""
 
-_NAME: Final = re.compile(r"gpujob_[a-z_]{1,64}")
+_NAME: Final = re.compile(r"gpujob_[a-zA-Z0-9_:]{1,64}")
 _LABEL: Final = re.compile(r'([a-z_]{1,32})="([-0-9A-Za-z._]{0,128})"')
 _ATTEMPT: Final = re.compile(r"[0-9]{1,9}")
 _REST: Final = re.compile(r"(\{[^{}]{0,1024}\})? +([-+.0-9a-zA-Z]{1,32})(?: +-?[0-9]{1,20})? *")
@@ -133,9 +133,9 @@ def _samples(body: bytes) -> Iterator[tuple[str, str, float]]:
     if len(body) > MOST_BYTES:
         raise UnreadableReport(f"more than {MOST_BYTES} bytes")
     try:
-        text = body.decode("ascii")
+        text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise UnreadableReport("not ASCII text") from None
+        raise UnreadableReport("not UTF-8 text") from None
     for line in text.split("\n"):
         name = _NAME.match(line)
         if name is not None and name[0] in READ:

@@ -7,6 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.metrics.exposition import MOST, MOST_BYTES, Report, UnreadableReport, read_report
+from gpujob_runner.report.exposition import exposed
+from gpujob_runner.report.rank import LONGEST_NAME, MOST_NAMES, Rank
+from gpujob_runner.report.settings import Settings
+from gpujob_runner.report.shared import MOST_PROCESSES
 
 TWO_OF_FOUR = b"""# HELP gpujob_up 1
 # TYPE gpujob_up gauge
@@ -73,6 +77,31 @@ def test_a_report_that_says_badly_whose_it_is_is_none(labels: str) -> None:
         whose(labels)
 
 
+def test_the_longest_page_of_a_reporter_is_read() -> None:
+    """As many processes as a pod's reporter tells of, each with as many and as long names as it keeps, in any script."""
+    rank = Rank(Settings(0, "", "", None, None), 1767225600.0)
+    for number in range(2 * MOST_NAMES):
+        rank.step()
+        rank.name_metric(f"eval_pr\u00e9cision_{number:02}_".ljust(LONGEST_NAME, "x"), -1.2345678901e-05)
+    rank.progress, rank.checkpoint = (0.123456789, 12345.678, 1767225600.123), (123456.0, 1767225600.123)
+    rank.samples_from = rank.tokens_from = "dataloader"
+    memory = ("allocated", "reserved", "peak", "reserved_peak", "used", "total")
+    figures = {
+        **rank.figures(),
+        "on_device": 1.0,
+        "devices": {"0": {f"{what}_bytes": 206141652992.0 for what in memory}},
+        "process_info": {"torch": "2.9.1+rocm7.0.2", "backend": "rocm", "device": "AMD Instinct MI300X OAM"},
+    }
+    page = exposed([{"rank": each, "world_size": 128, "figures": figures} for each in range(MOST_PROCESSES)], "u", "1")
+    report = read_report(page.encode())
+    assert (report.counters["steps"], report.whose) == (2 * MOST_NAMES, ("u", 1))
+
+
+def test_metrics_of_other_names_are_skipped_however_alike() -> None:
+    others = b"gpujob_steps_total2 9\ngpujob_steps_total:rate5m x\ngpujob_steps_total_X{} 9\n"
+    assert read_report(b"gpujob_up 1\n" + others + b"gpujob_steps_total 4\n").counters == {"steps": 4.0}
+
+
 def test_what_is_not_said_is_not_known() -> None:
     assert read_report(b"gpujob_up 1\n") == Report(counters={})
 
@@ -82,8 +111,8 @@ def test_what_is_not_said_is_not_known() -> None:
     [
         (b"", "it has no gpujob_up"),
         (b"<html>gpujob_up 1</html>", "it has no gpujob_up"),
-        (b"gpujob_up 1\n" * 6000, f"more than {MOST_BYTES} bytes"),
-        (b"gpujob_up 1\ngpujob_steps_total\xff 3", "not ASCII text"),
+        (b"gpujob_up 1\n" * 50000, f"more than {MOST_BYTES} bytes"),
+        (b"gpujob_up 1\ngpujob_steps_total\xff 3", "not UTF-8 text"),
         (b"gpujob_up 1\ngpujob_steps_total", "its gpujob_steps_total is no Prometheus sample"),
         (b'gpujob_up 1\ngpujob_steps_total{rank="0" 3', "its gpujob_steps_total is no Prometheus sample"),
         (b"gpujob_up 1\ngpujob_steps_total many", "its gpujob_steps_total is no number"),
