@@ -1,8 +1,8 @@
-"""How many samples and tokens a batch holds, and which of the batches fetched were trained on."""
+"""How many samples and tokens a batch holds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import prod
 from typing import Any
@@ -20,13 +20,35 @@ LOOKS_IN_VAIN = 8
 BATCHES_BETWEEN_LOOKS = 256
 """Of a data set that is left alone, so that another one of the same identity is not left alone for ever."""
 
-NOTHING = (0.0, 0.0, 0.0)
 NO_SIZE = (0, 0)
 SEQUENCES = (list, tuple)
+TEXTS = (str, bytes)
 
 
 _in_vain: dict[int, int] = {}
 """Batches without a size since the last one with a size, by data set."""
+
+
+def kept(batch: Any, depth: int = 0) -> Any:
+    """The batch as it is now, for a look at it later: a program may take it apart meanwhile, as by `batch.pop("labels")`.
+
+    Copies what holds the parts, never a part, and of a sequence the first part alone is kept so: it is what is looked at.
+    """
+    kind = type(batch)
+    if kind in SEQUENCES:
+        if not batch or len(batch) > MOST_LOOKS:
+            return batch
+        first = batch[0]
+        if depth < DEEPEST and (type(first) in SEQUENCES or hasattr(first, "keys")):
+            first = kept(first, depth + 1)
+            return [first, *batch[1:]] if kind is list else (first, *batch[1:])
+        return batch.copy() if kind is list else batch
+    if kind is dict:
+        return batch.copy() if len(batch) <= MOST_LOOKS else batch
+    if not hasattr(batch, "keys") or not isinstance(batch, Mapping):
+        return batch
+    names = islice(batch, MOST_LOOKS)
+    return {name: batch[name] for name in ("input_ids", *names) if name in batch}
 
 
 def size_of(batch: Any, data_set: int = 0) -> tuple[int, int]:
@@ -44,6 +66,16 @@ def size_of(batch: Any, data_set: int = 0) -> tuple[int, int]:
             shape = getattr(batch[0], "shape", None)
             if shape and not hasattr(batch[0], "keys"):
                 return int(shape[0]), 0
+        return _looked_at(batch, data_set)
+    except RuntimeError:  # such as of a nested tensor, which says its shape another way
+        return _looked_at_carefully(batch, data_set)
+    except Exception as error:
+        guard.failed("batches", error)
+        return 0, 0
+
+
+def _looked_at_carefully(batch: Any, data_set: int) -> tuple[int, int]:
+    try:
         return _looked_at(batch, data_set)
     except Exception as error:
         guard.failed("batches", error)
@@ -77,10 +109,10 @@ class Look:
         self.left -= 1
         if self.left < 0:
             return 0, 0
-        shape = getattr(batch, "shape", None)
+        shape = _shape_of(batch)
         if shape is not None:
-            return (int(shape[0]) if len(shape) else 1), 0
-        if depth >= DEEPEST or batch is None or isinstance(batch, (str, bytes)):
+            return _of_shaped(batch, shape)
+        if depth >= DEEPEST or batch is None or isinstance(batch, TEXTS):
             return 0, 0
         if type(batch) is dict:
             return self._of_mapping(batch, depth)
@@ -98,30 +130,39 @@ class Look:
 
     def _of_mapping(self, batch: Mapping[Any, Any], depth: int) -> tuple[int, int]:
         if "input_ids" in batch:
-            shape = getattr(batch["input_ids"], "shape", None)
-            if shape is not None:
-                return (int(shape[0]) if len(shape) > 1 else 1), int(prod(shape))
-        for key in islice(batch, self.left):
-            found = self.size(batch[key], depth + 1)
-            if found != NO_SIZE or self.left <= 0:
+            found = _size_of_tokens(batch["input_ids"])
+            if found != NO_SIZE:
                 return found
-        return 0, 0
+        return self._first_size((batch[key] for key in islice(batch, self.left)), depth)
 
     def _of_sequence(self, batch: Any, depth: int) -> tuple[int, int]:
         """A list of alike samples counts its entries; inputs and targets side by side count as the inputs."""
         if not batch:
             return 0, 0
         first = batch[0]
-        if isinstance(first, (str, bytes, int, float)):
+        packed = _packed(batch)
+        if packed:
+            return packed, 0
+        if _is_single(first) and all(part is None or _is_single(part) for part in islice(batch, MOST_LOOKS)):
             return len(batch), 0
         if isinstance(batch, list) and len(batch) > 1 and all(map(_is_mapping, islice(batch, MOST_LOOKS))):
             return len(batch), self._tokens_of(batch, depth)
         if isinstance(first, (list, tuple)) and depth == 0:
-            return len(first), 0
-        shape = getattr(first, "shape", None)
-        if shape is not None and not len(shape):
-            return len(batch), 0
-        return self.size(first, depth + 1)
+            return _packed(first) or len(first), 0
+        return self._first_size(batch, depth)
+
+    def _first_size(self, parts: Iterable[Any], depth: int) -> tuple[int, int]:
+        """The first part that has a size; one number stands for one sample only where nothing else has a size."""
+        single = NO_SIZE
+        for part in parts:
+            found = self.size(part, depth + 1)
+            if found != NO_SIZE:
+                if not _is_single(part):
+                    return found
+                single = found
+            if self.left <= 0:
+                break
+        return single
 
     def _tokens_of(self, samples: list[Any], depth: int) -> int:
         """The tokens of a list of samples; 0 where the first has none, or where they are too many to be looked at."""
@@ -133,93 +174,73 @@ class Look:
         return tokens if self.left >= 0 else 0
 
 
+def _of_shaped(batch: Any, shape: Sequence[int]) -> tuple[int, int]:
+    """A tensor; or a table or a dictionary of tensors, which has a shape and keys."""
+    samples = int(shape[0]) if len(shape) else 1
+    keys = getattr(batch, "keys", None)
+    if keys is None or "input_ids" not in keys():
+        return samples, 0
+    return samples, _size_of_tokens(batch["input_ids"])[1]
+
+
 def _is_mapping(part: Any) -> bool:
     return isinstance(part, Mapping)
+
+
+def _is_single(part: Any) -> bool:
+    """Whether a part is one text or one number."""
+    if isinstance(part, (*TEXTS, int, float)):
+        return True
+    shape = _shape_of(part)
+    return shape is not None and not len(shape)
+
+
+def _is_nested(part: Any) -> bool:
+    return getattr(part, "is_nested", False) is True
+
+
+def _shape_of(part: Any) -> Sequence[int] | None:
+    """The shape; of a nested tensor, whose samples differ in length, its number of samples alone."""
+    return (int(part.size(0)),) if _is_nested(part) else getattr(part, "shape", None)
+
+
+def _packed(part: Any) -> int:
+    """The sequences of a PackedSequence, whose first tensor has a row for each element: torch keeps their sizes on the host."""
+    sizes = getattr(part, "batch_sizes", None)
+    return int(sizes[0]) if sizes is not None and sizes.device.type == "cpu" and len(sizes) else 0
 
 
 def _tokens_in(sample: Any) -> int:
     """The elements of the `input_ids` of one sample of a list."""
     if not isinstance(sample, Mapping) or "input_ids" not in sample:
         return 0
-    shape = getattr(sample["input_ids"], "shape", None)
-    return 0 if shape is None else int(prod(shape))
+    return _length(sample["input_ids"]) or 0
 
 
-class Ledger:
-    """Batches fetched since the last step, by data set, until a step tells which of them were trained on.
+def _length(sequence: Any) -> int | None:
+    """The elements of one sequence of tokens; None for what is none."""
+    shape = getattr(sequence, "shape", None)
+    if shape is not None:
+        return int(prod(shape))
+    return len(sequence) if type(sequence) in SEQUENCES and (not sequence or isinstance(sequence[0], int)) else None
 
-    A data set is trained on once it was the one read last before a step. From then on its batches count, and those of
-    others (an evaluation between two steps) do not, unless no trained one was read.
-    """
 
-    __slots__ = ("_last", "_trained", "pending", "unseen")
-
-    unseen: tuple[int, Any, float] | None
-    """(data set, batch, seconds waited) of the batch that was yielded last. It is looked at with the next batch or step, and let go of.
-
-    Between a batch and the first kernel of its step the device is idle, so that each microsecond there would be one of
-    the step; after an optimizer's step the device has work for a while.
-    """
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Begins anew, as in a forked child."""
-        self.pending: dict[int, list[float]] = {}
-        self._trained: set[int] = set()
-        self._last: int | None = None
-        self.unseen = None
-
-    def look(self) -> None:
-        """Looks at the batch that was yielded last."""
-        unseen, self.unseen = self.unseen, None
-        if unseen is not None:
-            samples, tokens = size_of(unseen[1], unseen[0])
-            self.fetched(unseen[0], samples, tokens, unseen[2])
-
-    def fetched(self, data_set: int, samples: int, tokens: int, waited: float) -> None:
-        """A batch of `data_set` (any identity of it) came after `waited` seconds."""
-        entry = self.pending.get(data_set)
-        if entry is None:
-            entry = self.pending[data_set] = [0.0, 0.0, 0.0]
-        entry[0] += samples
-        entry[1] += tokens
-        entry[2] += waited
-        self._last = data_set
-
-    def ended(self, data_set: int) -> None:
-        """`data_set` was read to its end; if that was without a step, while another is trained on, it was evaluation."""
-        self.look()
-        if self._last == data_set and self._trained and data_set not in self._trained:
-            self._last = None
-
-    def usual(self) -> int | None:
-        """The data set that was read last, if it is trained on."""
-        return self._last if self._last in self._trained else None
-
-    def take(self) -> tuple[float, float, float]:
-        """(samples, tokens, seconds waited) of the step taken now; what was not trained on is forgotten."""
-        unseen = self.unseen
-        if unseen is not None:
-            if not self.pending and unseen[0] in self._trained:
-                # Nearly every step: one batch, of what is trained on. What follows would say the same.
-                self.unseen, self._last = None, unseen[0]
-                samples, tokens = size_of(unseen[1], unseen[0])
-                return samples, tokens, unseen[2]
-            self.look()
-        pending = self.pending
-        if not pending:
-            return NOTHING
-        drawn = [entry for data_set, entry in pending.items() if data_set in self._trained]
-        if not drawn and self._last in pending:
-            drawn = [pending[self._last]]
-            if len(self._trained) >= MOST_DATA_SETS:
-                self._trained.clear()
-            self._trained.add(self._last)
-        pending.clear()
-        if not drawn:
-            return NOTHING
-        if len(drawn) == 1:
-            return drawn[0][0], drawn[0][1], drawn[0][2]
-        return sum(e[0] for e in drawn), sum(e[1] for e in drawn), sum(e[2] for e in drawn)
+def _size_of_tokens(ids: Any) -> tuple[int, int]:
+    """(samples, tokens) of what stands under `input_ids`: a tensor, or a list of the samples' tensors or lists."""
+    if _is_nested(ids):
+        return int(ids.size(0)), int(prod(ids.values().shape))
+    shape = getattr(ids, "shape", None)
+    if shape is not None:
+        return (int(shape[0]) if len(shape) > 1 else 1), int(prod(shape))
+    if type(ids) not in SEQUENCES or not ids:
+        return NO_SIZE
+    if isinstance(ids[0], int):
+        return 1, len(ids)
+    lengths = [_length(sequence) for sequence in islice(ids, MOST_SAMPLES)]
+    tokens = sum(length or 0 for length in lengths)
+    if not tokens or None in lengths:
+        return NO_SIZE
+    if len(ids) > 1 and len(getattr(ids[0], "shape", ())) == 1 and len(set(lengths)) == 1:
+        # Lists of one length, collated by torch: a tensor for each place, with an element of each sample.
+        return lengths[0] or 0, tokens
+    return len(ids), tokens if len(ids) <= MOST_SAMPLES else 0

@@ -13,8 +13,8 @@ import time
 from typing import Any
 
 from gpujob_runner.report import guard, settings, torch_state
-from gpujob_runner.report.batches import Ledger
 from gpujob_runner.report.exposition import exposed
+from gpujob_runner.report.ledger import Ledger
 from gpujob_runner.report.listener import Listener
 from gpujob_runner.report.rank import Rank
 from gpujob_runner.report.server import metrics_server

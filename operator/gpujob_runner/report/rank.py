@@ -13,7 +13,7 @@ from operator import sub
 from time import perf_counter
 from typing import Any, Callable
 
-from gpujob_runner.report.batches import Ledger
+from gpujob_runner.report.ledger import Ledger
 from gpujob_runner.report.settings import Settings
 
 WINDOW = 512

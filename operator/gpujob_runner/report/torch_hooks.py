@@ -12,7 +12,7 @@ import time
 from typing import Any, Callable
 
 from gpujob_runner.report import guard, process
-from gpujob_runner.report.batches import size_of
+from gpujob_runner.report.batches import kept, size_of
 from gpujob_runner.report.mailbox import ROOM, Mailbox
 from gpujob_runner.report.rank import RING, Rank
 
@@ -143,7 +143,8 @@ def watch_batches(module: Any) -> None:
     iterator = module._BaseDataLoaderIter
     original = iterator.__next__
     # Names of this function, not of the module: here, where a device waits, the nearest is the fastest.
-    gradients, clock, identity, ledger = sys.modules["torch"].is_grad_enabled, time.perf_counter, id, process.ledger
+    gradients, clock, identity = sys.modules["torch"].is_grad_enabled, time.perf_counter, id
+    keep, ledger = kept, process.ledger
 
     def __next__(self: Any) -> Any:  # noqa: N807
         began = clock()
@@ -157,7 +158,7 @@ def watch_batches(module: Any) -> None:
             if gradients():
                 if ledger.unseen is not None:
                     ledger.look()
-                ledger.unseen = (identity(self._dataset), batch, waited)
+                ledger.unseen = (identity(self._dataset), keep(batch), waited)
         except Exception as error:
             guard.failed("batches", error)
         return batch

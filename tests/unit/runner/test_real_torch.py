@@ -57,6 +57,8 @@ EPOCH = {"steps": 10.0, "samples": 80.0}
         ("one for each parameter", EPOCH),
         ("own optimizer", EPOCH),
         ("tokens", {"steps": 4.0, "samples": 12.0, "tokens": 192.0}),
+        ("unusual tokens", {"steps": 20.0, "samples": 60.0, "tokens": 4 * 192.0 + 4 * 27}),
+        ("packed sequences", {"steps": 4.0, "samples": 12.0}),
         ("workers", EPOCH),
         ("forked child", {}),
         ("compiled model", EPOCH),

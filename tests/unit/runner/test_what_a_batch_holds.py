@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
 from gpujob_runner.report import batches, guard
-from gpujob_runner.report.batches import Ledger, size_of
+from gpujob_runner.report.batches import kept, size_of
+from gpujob_runner.report.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +27,53 @@ class Tensor:
 
     def __init__(self, *shape: int) -> None:
         self.shape = shape
+
+
+class Nested:
+    """A nested tensor of torch, which has no shape, or one that is no number."""
+
+    is_nested = True
+
+    def __init__(self, samples: int, elements: int) -> None:
+        self._samples, self._elements = samples, elements
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise RuntimeError("NestedTensorImpl doesn't support sizes")
+
+    def size(self, dimension: int) -> int:
+        assert dimension == 0
+        return self._samples
+
+    def values(self) -> Tensor:
+        return Tensor(self._elements)
+
+
+class Sizes(list[int]):
+    device = SimpleNamespace(type="cpu")
+
+
+class Packed(NamedTuple):
+    """As torch packs sequences."""
+
+    data: Any
+    batch_sizes: Any
+
+
+class Table:
+    """A dictionary of tensors that has a shape too, and refuses `in`, as tensordict does."""
+
+    def __init__(self, parts: dict[str, Any], samples: int) -> None:
+        self._parts, self.shape = parts, (samples,)
+
+    def keys(self) -> Any:
+        return self._parts.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._parts[name]
+
+    def __contains__(self, name: str) -> bool:
+        raise NotImplementedError
 
 
 class Graphs:
@@ -107,6 +157,27 @@ class Keyed:
         pytest.param({str(n): "text" for n in range(400)} | {"x": Tensor(3)}, (0, 0), id="too wide a mapping"),
         pytest.param([{"text": "x"}] * 1000, (1000, 0), id="many samples of text"),
         pytest.param(Keyed(), (0, 0), id="keys of what is no mapping"),
+        pytest.param({"input_ids": [[1] * 5, [1] * 7]}, (2, 12), id="lists of tokens"),
+        pytest.param({"input_ids": [Tensor(5), Tensor(7)]}, (2, 12), id="tensors of tokens of the samples"),
+        pytest.param({"input_ids": [Tensor(3)] * 16}, (3, 48), id="lists of tokens, collated by torch"),
+        pytest.param({"input_ids": [1] * 9}, (1, 9), id="one list of tokens"),
+        pytest.param({"input_ids": [[1] * 2] * 1025}, (1025, 0), id="more lists of tokens than are added up"),
+        pytest.param({"input_ids": ["a", "b"], "x": Tensor(2, 4)}, (2, 0), id="texts that are called tokens"),
+        pytest.param([{"input_ids": [1] * 5}, {"input_ids": [1] * 7}], (2, 12), id="samples with lists of tokens"),
+        pytest.param({"input_ids": Nested(2, 12)}, (2, 12), id="nested tokens"),
+        pytest.param({"x": Nested(2, 12)}, (2, 0), id="a nested tensor"),
+        pytest.param([Nested(2, 12), Tensor(2)], (2, 0), id="a nested tensor and targets"),
+        pytest.param(Packed(Tensor(60, 3), Sizes([4, 4, 2])), (4, 0), id="packed sequences"),
+        pytest.param((Packed(Tensor(60, 3), Sizes([4, 4, 2])), Tensor(4)), (4, 0), id="packed sequences and targets"),
+        pytest.param({"x": Packed(Tensor(60, 3), Sizes([4, 2]))}, (4, 0), id="packed sequences in a mapping"),
+        pytest.param(Table({"input_ids": Tensor(4, 9)}, 4), (4, 36), id="a dictionary of tensors with a shape"),
+        pytest.param(Table({"x": Tensor(4, 9)}, 4), (4, 0), id="the same without tokens"),
+        pytest.param({"epoch": Tensor(), "x": Tensor(3, 4)}, (3, 0), id="a number before the samples"),
+        pytest.param([Tensor(), Tensor(3, 4)], (3, 0), id="a number beside the samples"),
+        pytest.param([7, Tensor(3, 4)], (3, 0), id="a plain number beside the samples"),
+        pytest.param((None, Tensor(3, 4)), (3, 0), id="none beside the samples"),
+        pytest.param(("task", Tensor(3, 4)), (3, 0), id="a name beside the samples"),
+        pytest.param(["a", None], (2, 0), id="texts, one missing"),
         pytest.param([], (0, 0), id="nothing"),
         pytest.param(None, (0, 0), id="none"),
         pytest.param(object(), (0, 0), id="something else"),
@@ -116,6 +187,40 @@ class Keyed:
 def test_size(batch: Any, size: tuple[int, int]) -> None:
     assert size_of(batch) == size
     assert batches.Look().size(batch, 0) == size, "the short way for the commonest batches says something else"
+
+
+@pytest.mark.parametrize(
+    ("batch", "take_apart", "size"),
+    [
+        pytest.param({"input_ids": Tensor(4, 9), "y": 1}, lambda b: b.pop("input_ids"), (4, 36), id="popped"),
+        pytest.param(
+            UserDict(input_ids=Tensor(4, 9)), lambda b: b.pop("input_ids"), (4, 36), id="popped as transformers has it"
+        ),
+        pytest.param(Encoding(input_ids=Tensor(4, 9)), lambda b: b.clear(), (4, 36), id="cleared"),
+        pytest.param([Tensor(4, 9), Tensor(4)], lambda b: b.clear(), (4, 0), id="a list"),
+        pytest.param([{"input_ids": Tensor(4, 9)}, Tensor(4)], lambda b: b[0].clear(), (4, 36), id="in a list"),
+        pytest.param(({"input_ids": Tensor(4, 9)}, Tensor(4)), lambda b: b[0].clear(), (4, 36), id="in a tuple"),
+        pytest.param({"input_ids": Tensor(4, 9)}, lambda b: b.update(input_ids=None), (4, 36), id="replaced"),
+    ],
+)
+def test_a_batch_that_the_program_takes_apart_before_its_step_counts_as_it_came(
+    batch: Any, take_apart: Callable[[Any], Any], size: tuple[int, int]
+) -> None:
+    held = kept(batch)
+    take_apart(batch)
+    assert size_of(held) == size
+
+
+@pytest.mark.parametrize("batch", [Endless(), [[]] * 100_000, {n: n for n in range(100_000)}, None, "x"])
+def test_what_is_kept_of_a_batch_is_little(batch: Any) -> None:
+    held = kept(batch)
+    assert held is batch or len(held) <= batches.MOST_LOOKS + 1
+
+
+def test_a_batch_inside_itself_is_kept() -> None:
+    batch: list[Any] = []
+    batch.append(batch)
+    assert size_of(kept(batch)) == (1, 0)
 
 
 def test_a_batch_that_holds_itself_ends() -> None:

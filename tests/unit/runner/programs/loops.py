@@ -153,6 +153,34 @@ def tokens() -> None:
         optimizer.step()
 
 
+def unusual_tokens() -> None:
+    """Batches that are taken apart before the step, and tokens that no single tensor holds."""
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    collated = (
+        None,
+        lambda samples: {"input_ids": [sample["input_ids"].tolist() for sample in samples]},
+        lambda samples: {"input_ids": torch.nested.nested_tensor([sample["input_ids"] for sample in samples])},
+        lambda samples: {
+            "input_ids": torch.nested.nested_tensor([s["input_ids"] for s in samples], layout=torch.jagged)
+        },
+        lambda samples: {"input_ids": [sample["input_ids"][: 8 + place] for place, sample in enumerate(samples)]},
+    )
+    for collate in collated:
+        for batch in DataLoader(Tokens(), batch_size=3, collate_fn=collate):
+            batch.pop("input_ids")
+            parameter.sum().backward()
+            optimizer.step()
+
+
+def packed() -> None:
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    for _ in DataLoader(torch.zeros(12, 5, 3), batch_size=3, collate_fn=torch.nn.utils.rnn.pack_sequence):
+        parameter.sum().backward()
+        optimizer.step()
+
+
 def forked_child() -> None:
     """A child that trains after a fork reports for itself, and takes nothing from its parent."""
     child = os.fork()
@@ -176,6 +204,8 @@ def main() -> None:
     told("evaluation", evaluated)
     told("own optimizer", plain(lambda model: Own(model.parameters())))
     told("tokens", tokens)
+    told("unusual tokens", unusual_tokens)
+    told("packed sequences", packed)
     told("workers", plain(batches=loader(num_workers=2)))
     told("forked child", forked_child)
     if "compile" in sys.argv:
