@@ -19,6 +19,7 @@ from gpujob_runner.report.listener import Listener
 from gpujob_runner.report.rank import Rank
 from gpujob_runner.report.server import metrics_server
 from gpujob_runner.report.shared import Shared
+from gpujob_runner.report.watch import said
 
 __all__ = ["Process", "begin", "current", "ledger", "rank"]
 
@@ -41,7 +42,7 @@ class Process:
         self._pid = os.getpid()
         self.rank = Rank(asked, started)
         self.rank.ledger = ledger
-        _, self.rank.world_size = torch_state.place_in_job()
+        _, self.rank.world_size = torch_state.place_in_job(said())
         self.devices = torch_state.Devices()
         self.shared = Shared(asked.folder)
         self.server: Listener | None = None
@@ -77,7 +78,7 @@ class Process:
 
     def figures(self) -> dict[str, Any]:
         """The figures of this process as they are written and served; memory is that of the last beat."""
-        place, self.rank.world_size = torch_state.place_in_job()
+        place, self.rank.world_size = torch_state.place_in_job(said())
         device = max(self._memory, key=lambda index: self._memory[index]["reserved_bytes"], default=None)
         figures = self.rank.figures()
         figures["on_device"] = float(device is not None) if self.rank.counted else None
@@ -142,9 +143,9 @@ class Process:
 def begin() -> Process:
     """Starts the reporter of this process; called by its first step."""
     global current, rank
-    asked = settings.read()
+    asked = settings.read(said())
     if asked is None:
-        raise RuntimeError(f"{settings.PORT} is gone from the environment")
+        raise RuntimeError(f"{settings.PORT} is no port")
     process = Process(asked)
     current, rank = process, process.rank
     process.start()

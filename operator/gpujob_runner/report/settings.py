@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ class Settings(NamedTuple):
     attempt: str = ""
 
 
-def read(environment: Mapping[str, str] = os.environ) -> Settings | None:
+def read(environment: Mapping[str, str]) -> Settings | None:
     """The settings, or None where the pod asks for no reporter."""
     port = whole(environment.get(PORT))
     if port is None or port > 65535:

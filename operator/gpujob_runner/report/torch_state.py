@@ -6,7 +6,6 @@ once a minute, and only for devices on which this process holds memory (else it 
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ SECONDS_BETWEEN_DEVICE_QUERIES = 60.0
 SECONDS_BETWEEN_SEARCHES = 60.0
 
 
-def place_in_job(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+def place_in_job(environment: Mapping[str, str]) -> tuple[int, int]:
     """(rank, world size): of torch's process group where there is one, else of the environment, else (0, 1)."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():

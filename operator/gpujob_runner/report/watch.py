@@ -6,6 +6,7 @@ has its own function called once the module is there. Small, since every interpr
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -24,6 +25,14 @@ WATCHED: dict[str, str] = {
 """Module that is waited for, and the function of this package that is called with it."""
 
 OPTIMIZER = "torch.optim.optimizer"
+
+environment: dict[str, str] = {}
+"""What the pod and the launcher said to the interpreter at its start, for a program may clear its environment."""
+
+
+def said() -> dict[str, str]:
+    """The environment of the process, and of its start what the program took away since."""
+    return {**environment, **os.environ}
 
 
 class Finder:
@@ -80,6 +89,8 @@ def arm(without_optimizer: bool = False) -> None:
     """Watches from now on; `without_optimizer` leaves the optimizers alone, so that only the user's line counts steps."""
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
+    told = ("GPUJOB_", "POD_IP", "RANK", "WORLD_SIZE")
+    environment.update({name: value for name, value in os.environ.items() if name.startswith(told)})
     watched = {name: function for name, function in WATCHED.items() if not (without_optimizer and name == OPTIMIZER)}
     for name in [name for name in watched if name in sys.modules]:
         call(watched.pop(name), sys.modules[name])

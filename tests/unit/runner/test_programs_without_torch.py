@@ -164,6 +164,25 @@ def test_lines_of_a_program_without_torch_are_served(tmp_path: Path) -> None:
     assert [name for name in (tmp_path / "report").iterdir() if name.suffix in (".json", ".lock")] == []
 
 
+def test_a_program_that_clears_its_environment_and_leaves_its_folder_is_served(tmp_path: Path) -> None:
+    program = """
+        import os
+        folder = os.environ["GPUJOB_RUN_FOLDER"]
+        os.environ.clear()
+        os.chdir("/")
+        import gpujob_report
+        for _ in range(3):
+            gpujob_report.step(samples=4)
+        os.environ["GPUJOB_RUN_FOLDER"] = folder
+        found = page()
+        print(found['gpujob_steps_total{rank="5"}'], found["gpujob_world_size"])
+        print(found['gpujob_attempt_info{job_uid="u",attempt="2"}'])
+    """
+    variables = {"GPUJOB_JOB_UID": "u", "GPUJOB_ATTEMPT": "2", "RANK": "5", "WORLD_SIZE": "8"}
+    done = run(["-c", SCRAPE + textwrap.dedent(program)], tmp_path, **variables)
+    assert (done.stdout, done.stderr) == ("3.0 8.0\n1.0\n", "")
+
+
 def test_a_report_says_of_which_job_and_attempt_it_is(tmp_path: Path) -> None:
     program = "import gpujob_report; gpujob_report.step(); print(*[name for name in page() if 'attempt' in name])"
     done = run(["-c", SCRAPE + program], tmp_path, GPUJOB_JOB_UID="6f1c-1", GPUJOB_ATTEMPT="3")
