@@ -40,6 +40,11 @@ def facts_of_new(
     selected = next((each.accelerator for each in of_cloud(demanded, origin.instance_type, catalog)), None)
     model = row or selected
     resource = admin.resource or (model.vendor if model else vendor).resource
+    if vendor_of(resource) is None:
+        known = DeviceFacts(
+            model.vendor if model else vendor, model, driver=admin.provision.driver if admin.provision else None
+        )
+        return known, Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
     read = _read(admin, demanded, resource, origin, catalog)
     found = declared(read, resource, row)
     driver = (admin.provision and admin.provision.driver) or found.driver

@@ -41,11 +41,13 @@ def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
     """Whether a job could run on a pool once what is wrong with the pool is mended: no other job is to wait for that.
 
     A selector that is mended brings no node that is not in another pool already, so a pool without nodes concerns only
-    the jobs that name it. A device that nobody identifies is at best the best one that its vendor makes.
+    the jobs that name it, unless it says too little of nodes that can be added. A device that nobody
+    identifies is at best the best one that its vendor makes.
     """
     if any(map(pool.is_called, demand.pools_allowed)):
         return True
-    if not pool.discovered and not pool.nodes and pool.growth is None:
+    says_too_little = pool.problem is not None and pool.problem.reason is Reason.DEVICE_UNKNOWN
+    if not pool.discovered and not pool.nodes and pool.growth is None and not says_too_little:
         return False
     if pool.accelerator is not None:
         return True

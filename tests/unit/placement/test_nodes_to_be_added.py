@@ -346,6 +346,17 @@ def test_what_selector_and_resource_say_of_nodes_that_are_not_there(
     assert pool.kind == ("Integrated" if device == "MI300A" else pool.portion.kind)
 
 
+def test_a_resource_that_nobody_knows_is_told_before_a_node_comes() -> None:
+    (pool,) = fleet(growing(resourceName="example.com/gpu")).pools
+    assert pool.problem is not None
+    assert pool.problem.message == "resource example.com/gpu is not known"
+
+
+def test_a_pool_that_says_too_little_of_nodes_to_be_added_must_be_mended_for_any_job() -> None:
+    found = decided(gpupool("new", {"node.kubernetes.io/instance-type": "m5.large"}, provision={"maxNodes": 2}))
+    assert found.verdict is Verdict.MISCONFIGURED
+
+
 def test_a_resource_of_the_other_vendor_is_told_before_a_node_comes() -> None:
     (pool,) = fleet(growing(resourceName="nvidia.com/gpu")).pools
     assert pool.problem is not None
