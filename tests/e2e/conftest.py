@@ -107,8 +107,9 @@ def no_operator(resident: OperatorProcess) -> None:
 
 @pytest.fixture
 def hasty(no_operator: None, operators: Operators) -> Iterator[OperatorProcess]:
-    """Another operator in its place, whose minutes take seconds."""
+    """Another operator in its place, whose minutes take seconds and which reads reporters every second."""
     process = operators("hasty-main").in_haste()
+    process.settings["GPUJOB_SCRAPE_SECONDS"] = "1"
     process.start_without_waiting_for_the_lease()
     yield process
     process.stop()

@@ -56,15 +56,15 @@ DISCOVERY = re.compile(r"/version|/api(/v1)?|/apis(/[^/]+(/[^/]+)?)?")
 
 
 def test_what_the_chart_grants_is_what_the_operator_calls(
-    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team, audit: AuditLog
+    hasty: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team, audit: AuditLog
 ) -> None:
-    make_the_rare_calls(operator, api, fleet, team)
+    make_the_rare_calls(hasty, api, fleet, team)
     if ("patch", "gpujob.dev", "gpujobprofiles") not in calls(audit):
         teach_a_profile(fleet, team)
     role = api.get(f"{RBAC}/clusterroles", "gpujob-operator")["rules"]
     own = api.get(f"{RBAC}/namespaces/{NAMESPACE}/roles", "gpujob-operator")["rules"]
     granted = rights(role) | rights(own)
-    # The runner's ConfigMap goes a minute after the last child that mounts it.
+    # The runner's ConfigMap goes a while after the last child that mounts it.
     with contextlib.suppress(TimeoutError):
         eventually(lambda: granted <= calls(audit).keys(), 90, what="all rights used", every=0.5)
     made = calls(audit)
@@ -102,7 +102,7 @@ def teach_a_profile(fleet: Fleet, team: Team) -> None:
     """A job that measures for long enough to be worth remembering."""
     fleet(l4=1)
     reporter = Reporter()
-    uid = team.submit("teaches", runs_for="60s", profile="taught", telemetry={"port": reporter.port})
+    uid = team.submit("teaches", runs_for="25s", profile="taught", telemetry={"port": reporter.port})
     team.until("teaches", "Running")
     reach(team, uid)
     team.until("teaches", "Succeeded", timeout=90)
