@@ -114,6 +114,8 @@ class Desk:
         """Those of them that the last decision left out, since a write of theirs was under way."""
         self.telemetry: dict[str, Telemetry] = {}
         """What the reporters of running jobs said last."""
+        self.dollars_told: dict[str, int] = {}
+        """Micro-dollars that /metrics said last of jobs that have run."""
         self.progress = ProgressPace(clock)
         self.decided_at: tuple[object, ...] = ()
         """What the last decision about the queue was made on; empty: to be made anew."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from gpujob.cluster.book import Book
 from gpujob.cluster.client import ApiClient
+from gpujob.cluster.desk import Desk
 from gpujob.fleet.pools import Pool
 from gpujob.metrics.collector import JobView, PoolView, Snapshot
 from gpujob.status import cost
@@ -39,7 +42,7 @@ def snapshot(operator: Operator, book: Book, client: ApiClient) -> Snapshot:
         leader=leader,
         jobs=Counter(_standing(job) for job in jobs),
         preflight_failed=Counter(finding for job in jobs if (finding := _finding(job))),
-        ran=[_job(job, desk.telemetry.get(job.uid, SILENT)) for job in jobs if _ran(job)],
+        ran=_jobs(desk, jobs),
         pools=[_pool(pool) for pool in pools],
         watch_age={kind: operator.health.age(kind, now) for kind in operator.health.last_byte},
         # A counter that begins with its first event loses it: what has not happened is 0 for every kind that is watched.
@@ -65,7 +68,8 @@ def _standing(job: JobRecord) -> tuple[str, str, str]:
 
 
 def _ran(job: JobRecord) -> bool:
-    return bool(job.status.get("startTime"))
+    """Whether an attempt of the job has begun, be it one that was suspended since."""
+    return bool(job.status.get("startTime") or table(job.status, "cost").get("accrued"))
 
 
 def _finding(job: JobRecord) -> tuple[str, str] | None:
@@ -80,6 +84,18 @@ def _pool(pool: Pool) -> PoolView:
     price = pool.price.per_gpu_hour if pool.price else None
     held = sum(node.healthy - max(0, node.free) for node in pool.nodes)
     return PoolView(pool.name, pool.vendor.value, pool.accelerator_id, pool.total, pool.free, held, price)
+
+
+def _jobs(desk: Desk, jobs: Iterable[JobRecord]) -> list[JobView]:
+    """The jobs that have run. Dollars never become fewer, which would count as a counter that began anew: the time at which a
+    job ended lies before the look at which it still ran."""
+    views = {job.uid: _job(job, desk.telemetry.get(job.uid, SILENT)) for job in jobs if _ran(job)}
+    for uid, view in views.items():
+        told = desk.dollars_told.get(uid, 0)
+        if view.dollars is not None and view.dollars < told:
+            views[uid] = replace(view, dollars=told)
+    desk.dollars_told = {uid: view.dollars for uid, view in views.items() if view.dollars is not None}
+    return list(views.values())
 
 
 def _job(job: JobRecord, telemetry: Telemetry) -> JobView:

@@ -20,14 +20,16 @@ MOST: Final = 10**9 * MICRO
 def cost(status: Mapping[str, Any], placement: Mapping[str, Any], started: str, until: datetime) -> dict[str, str]:
     """status.cost of a job whose current attempt began at `started` (RFC 3339) and ran until `until`.
 
-    Empty where the placement has no price: an unknown price is never 0.
+    Empty where the placement has no price: an unknown price is never 0. Never less than was told before, whatever the clocks of
+    the API server and of operators that follow each other say.
     """
     earlier, begun = dollars(table(status, "cost").get("earlier")), read_time(started)
     price = dollars(placement.get("pricePerHour"))
     if price is None or begun is None:
         return dict(table(status, "cost"))
     seconds = max(0, int((until - begun).total_seconds()))
-    accrued = (earlier or 0) + price * seconds // HOUR
+    told = dollars(table(status, "cost").get("accrued")) or 0
+    accrued = max(told, (earlier or 0) + price * seconds // HOUR)
     return {"accrued": exact_dollars(accrued)} | ({"earlier": exact_dollars(earlier)} if earlier else {})
 
 

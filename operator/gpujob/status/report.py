@@ -107,16 +107,13 @@ def suspending(job: JobRecord, child: ChildRecord, now: str) -> dict[str, Any]:
     """
     claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free", child.attempt)
     status = _without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
-    end = read_time(now)
-    status["cost"] = cost.ended(job.status, end) if end else status["cost"]
-    status["display"] |= progress.display(status)
-    return _without_blanks(status | {"attempt": child.attempt})
+    return _without_blanks(_paid(job, status, now) | {"attempt": child.attempt})
 
 
 def rechecked(job: JobRecord, child: ChildRecord, message: str, now: str) -> dict[str, Any]:
     """The status of a job whose image cannot run the preflight: written before the child is deleted, which it no longer names."""
     status = _without_child(job, State.QUEUED, conditions.of_recheck(message), Reason.NO_INTERPRETER, now)
-    return _without_blanks(status | {"attempt": child.attempt})
+    return _without_blanks(_paid(job, status, now) | {"attempt": child.attempt})
 
 
 def runs_unchecked(job: JobRecord) -> bool:
@@ -138,7 +135,7 @@ def gave_up(
     sentence = f"{came}; other pools are tried, this one at {away[-1]['until']}"
     reason = Reason.NODES_DID_NOT_COME
     status = _without_child(job, State.QUEUED, conditions.of_refusal(reason, sentence), reason, write_time(now))
-    return _without_blanks(status | {"attempt": child.attempt, "excludedPools": away})
+    return _without_blanks(_paid(job, status, write_time(now)) | {"attempt": child.attempt, "excludedPools": away})
 
 
 def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, now: datetime) -> dict[str, Any]:
@@ -151,7 +148,7 @@ def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, now:
         f"this one at {away[-1]['until']}"
     )
     status = _without_child(job, State.QUEUED, conditions.of_refusal(reason, sentence), reason, write_time(now))
-    return _without_blanks(status | {"attempt": child.attempt, "excludedPools": away})
+    return _without_blanks(_paid(job, status, write_time(now)) | {"attempt": child.attempt, "excludedPools": away})
 
 
 def probed(
@@ -160,8 +157,7 @@ def probed(
     """The status of a job after a trial: written before the child is deleted, which it no longer names."""
     claims = conditions.of_refusal(Reason.PROBED, sentence)
     status = _without_child(job, State.QUEUED, claims, Reason.PROBED, write_time(now))
-    status["cost"] = cost.ended(job.status, now)
-    return _without_blanks(status | {"attempt": child.attempt, "probes": probes})
+    return _without_blanks(_paid(job, status, write_time(now)) | {"attempt": child.attempt, "probes": probes})
 
 
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
@@ -195,6 +191,14 @@ def _without_child(job: JobRecord, state: State, claims: Iterable[Claim], reason
     """What the status of a job has of which nothing runs, or is to end: what was read of the last attempt is over."""
     before = conditions.preflight_anew(job.status.get("conditions") or ())
     return _status(job, state, (*before, *claims, *reading.anew(job.status)), reason, now)
+
+
+def _paid(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any]:
+    """A status with what the attempt that ends now has cost; another may follow."""
+    if end := read_time(now):
+        status["cost"] = cost.ended(job.status, end)
+        status["display"] |= progress.display(status)
+    return status
 
 
 def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:

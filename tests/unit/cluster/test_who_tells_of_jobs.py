@@ -22,9 +22,13 @@ def record(uid: str, **status: Any) -> Any:
     return SimpleNamespace(uid=uid, namespace="team", name=uid, spec={}, status={**began, **status})
 
 
-def look(*jobs: Any, leader: bool = True, telemetry: Any = None) -> Snapshot:
-    """A snapshot of an operator that holds these jobs."""
-    desk = SimpleNamespace(tally=Tally(), telemetry=telemetry or {})
+def a_desk(telemetry: Any = None) -> Any:
+    return SimpleNamespace(tally=Tally(), telemetry=telemetry or {}, dollars_told={})
+
+
+def look(*jobs: Any, leader: bool = True, telemetry: Any = None, desk: Any = None) -> Snapshot:
+    """A snapshot of an operator that holds these jobs, or of one with this desk."""
+    desk = desk or a_desk(telemetry)
     operator: Any = SimpleNamespace(
         reconciler=SimpleNamespace(desk=desk),
         mirror=SimpleNamespace(complete=False, malformed=Counter(), refusals=Counter()),
@@ -77,3 +81,24 @@ def test_what_was_not_read_lately_is_not_told_as_what_is(age: int, told: bool) -
         (1767225700.0, True, {"steps": 0.5}) if told else (None, None, {})
     )
     assert job.counters == {"steps": 7.0}
+
+
+def test_the_dollars_of_a_job_never_become_fewer() -> None:
+    """The end of a job lies before the looks at which it still ran, and is told by another clock."""
+    desk, placement = a_desk(), {"pool": "p", "vendor": "AMD", "pricePerHour": "36.00"}
+    began = (datetime.now(UTC) - timedelta(seconds=100)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    running = record("a", startTime=began, placement=placement)
+    (before,) = look(running, desk=desk).ran
+    assert (before.dollars or 0) >= 1_000_000
+    ended = record("a", state="Succeeded", startTime=began, placement=placement, cost={"accrued": "0.97"})
+    (after,) = look(ended, desk=desk).ran
+    assert after.dollars == before.dollars
+    assert look(desk=desk).ran == []
+    (another,) = look(ended, desk=desk).ran
+    assert another.dollars == 970_000, "what was told of a job that is gone is forgotten"
+
+
+def test_a_suspended_job_still_tells_what_it_has_cost() -> None:
+    (job,) = look(record("a", state="Suspended", startTime=None, placement={}, cost={"accrued": "2.00"})).ran
+    assert (job.dollars, job.pool, job.state) == (2_000_000, "", "Suspended")
+    assert look(record("b", state="Queued", startTime=None, placement={})).ran == []

@@ -87,6 +87,27 @@ def test_the_cost_of_a_suspended_job_is_kept_and_added_to() -> None:
     }
 
 
+def test_a_cost_never_becomes_less_when_an_operator_with_a_slower_clock_takes_over() -> None:
+    held = {"jobName": "j-1", "placement": PLACEMENT, "startTime": STARTED, "cost": {"accrued": "16.80"}}
+    assert status_of(held, RUNNING, now="2026-01-01T00:29:00Z")["cost"] == {"accrued": "16.80"}
+    assert status_of(held, RUNNING, now="2026-01-01T00:31:00Z")["cost"] == {"accrued": "17.36"}
+    ended = Observation(State.SUCCEEDED, Reason.SUCCEEDED, "ended well", STARTED, "2026-01-01T00:29:58Z")
+    assert status_of(held, ended)["cost"] == {"accrued": "16.80"}
+
+
+def test_what_an_attempt_has_cost_that_was_given_up_is_kept() -> None:
+    held = {"jobName": "j-1", "placement": PLACEMENT, "startTime": STARTED, "cost": {"accrued": "1.00"}}
+    job = read_job({"metadata": {"name": "j", "uid": "u"}, "spec": {}, "status": held})
+    child = read_child({"metadata": {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}, "spec": {}})
+    for status in (
+        report.rechecked(job, child, "its image has no Python", NOW),
+        report.gave_up(job, child, 60, AT),
+        report.not_bound(job, child, "no node fits", 60, AT),
+    ):
+        assert status["cost"] == {"accrued": "16.80", "earlier": "16.80"}
+        assert status["display"]["cost"] == "$16.80"
+
+
 @pytest.mark.parametrize("price", ["many", "-1", "1e99", 3, None, {"a": 1}])
 def test_a_price_that_cannot_be_read_is_none(price: Any) -> None:
     assert cost.cost({"cost": "x"}, {"pricePerHour": price}, STARTED, AT) == {}
