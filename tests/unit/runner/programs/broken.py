@@ -11,16 +11,16 @@ def raises(*args: object, **kwargs: object) -> None:
 
 
 def break_part(part: str) -> None:
-    from gpujob_runner.report import batches, process, rank, torch_hooks
+    from gpujob_runner.report import batches, ledger, process, rank, torch_hooks
 
     if part == "clock":
         rank.Rank.step = raises
     elif part == "begin":
         torch_hooks.process.begin = raises
     elif part == "size":
-        batches._size = raises
+        batches._looked_at = batches._looked_at_carefully = raises
     elif part == "ledger":
-        batches.Ledger.look = batches.Ledger.take = batches.Ledger.ended = raises
+        ledger.Ledger.look = ledger.Ledger.take = ledger.Ledger.ended = raises
     elif part == "memory":
         process.torch_state.Devices.figures = raises
     elif part == "folder":
