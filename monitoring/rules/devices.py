@@ -9,7 +9,8 @@ What differs between the two, and is made equal here:
 - AMD's names may carry a prefix (MetricsFieldPrefix of its configuration), `amd_` by its own documentation.
 
 What only a whole device knows is absent for its parts: power and energy of a MIG slice are those of its whole GPU, and an
-AMD partition's activity, power and energy are told by partition 0 for all. Absent is better than counted seven times.
+AMD partition's activity, power and energy are told by partition 0 for all; a GPU that several pods share (time-slicing, MPS)
+has one power and energy for all of them. Absent is better than counted seven times.
 
 Sources: NVIDIA/dcgm-exporter etc/default-counters.csv and deployment/values.yaml; ROCm/device-metrics-exporter
 docs/configuration/metricslist.md and docs/integrations/prometheus-servicemonitor.md, both as of August 2026.
@@ -66,6 +67,14 @@ def _of_jobs(nvidia: str, amd: str = "") -> str:
     )
 
 
+def _unshared(name: str) -> str:
+    """NVIDIA's series of whole devices, but for those that several pods share: each would have all of it."""
+    whole = f'{name}{{GPU_I_ID=""}}'
+    pods = "UUID, namespace, pod, exported_namespace, exported_pod"
+    shared = f'count by (UUID) (group by ({pods}) ({name}{{GPU_I_ID="", UUID!=""}})) > 1'
+    return f"({whole} unless on (UUID) {shared})"
+
+
 def _ecc(nvidia: str, amd: str, kind: str) -> Record:
     return Record("gpujob:device_ecc_errors_total", _of_jobs(nvidia, _amd(amd)), {"kind": kind})
 
@@ -114,7 +123,7 @@ DEVICES: Final = Group(
                 f"{_amd('gpu_total_vram')} * {MIB}",
             ),
         ),
-        Record("gpujob:device_power:watts", _of_jobs('DCGM_FI_DEV_POWER_USAGE{GPU_I_ID=""} < 1e5', _POWER)),
+        Record("gpujob:device_power:watts", _of_jobs(f"{_unshared('DCGM_FI_DEV_POWER_USAGE')} < 1e5", _POWER)),
         Record(
             "gpujob:device_temperature:celsius",
             # DCGM writes numbers near 2^63 for what a device cannot tell.
@@ -126,7 +135,7 @@ DEVICES: Final = Group(
         Record(
             "gpujob:device_energy_joules_total",
             _of_jobs(
-                'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{GPU_I_ID=""} / 1e3',
+                f"{_unshared('DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION')} / 1e3",
                 f"{_amd_whole('gpu_energy_consumed')} / 1e6",
             ),
         ),

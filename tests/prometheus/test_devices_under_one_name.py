@@ -120,6 +120,25 @@ def test_a_mig_slice_has_its_own_activity_and_memory_but_no_share_of_the_power(t
     trial.gives("gpujob:device_power:watts", []).gives("gpujob:device_energy_joules_total", []).run(tmp_path)
 
 
+@pytest.mark.parametrize("honors", [False, True])
+def test_pods_that_share_a_gpu_each_see_it_and_none_has_its_power(honors: bool, tmp_path: Path) -> None:
+    """As the exporter writes it with --kubernetes-virtual-gpus: a series of the device for each pod."""
+    lines = text("dcgm.prom").splitlines()
+    shared = [line.replace('pod="llama-0"', 'pod="llama-1",vgpu="1"') for line in lines if 'pod="llama-0"' in line]
+    page = "\n".join([*lines, *shared, ""])
+    trial = Trial({**known("llama-0", "llama-1"), **scraped(page, NVIDIA_TARGET, honors)})
+    metric = "gpujob:device_utilization:ratio"
+    trial.gives(metric, [(device("llama", 0, "0", "h100-0", "NVIDIA", metric, index=str(n)), 0.97) for n in (0, 1)])
+    trial.gives("gpujob:device_power:watts", []).gives("gpujob:device_energy_joules_total", []).run(tmp_path)
+
+
+def test_a_device_that_is_scraped_twice_is_not_shared(tmp_path: Path) -> None:
+    again = scraped(text("dcgm.prom"), NVIDIA_TARGET | {"job": "dcgm-again"}, False)
+    series = {**known("llama-0"), **scraped(text("dcgm.prom"), NVIDIA_TARGET, False), **again}
+    metric = "gpujob:device_power:watts"
+    Trial(series).gives(metric, [(llama(metric), 612.5)]).run(tmp_path)
+
+
 def test_of_an_amd_partition_only_its_memory_and_health_are_its_own(tmp_path: Path) -> None:
     series = {**known("part-0", "part-1"), **scraped(text("amd_cpx.prom"), AMD_TARGET, True)}
 
