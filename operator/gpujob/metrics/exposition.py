@@ -16,6 +16,12 @@ from typing import Final
 MOST_BYTES: Final = 512 * 1024
 """The longest report that is read; a reporter's own is about 3 KiB for each process, of which a pod has 64 at most."""
 
+MOST_LINES: Final = 8192
+"""The most lines of a report that are read; 64 processes write about 4,000."""
+
+MOST_SAMPLES: Final = 1024
+"""The most samples of a report that are read; 64 processes say less than 800 of those that are."""
+
 MOST: Final = 1e18
 """The largest number that is believed."""
 
@@ -136,12 +142,18 @@ def _samples(body: bytes) -> Iterator[tuple[str, str, float]]:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableReport("not UTF-8 text") from None
+    if text.count("\n") > MOST_LINES:
+        raise UnreadableReport(f"more than {MOST_LINES} lines")
+    left = MOST_SAMPLES
     for line in text.split("\n"):
         name = _NAME.match(line)
         if name is not None and name[0] in READ:
             rest = _REST.fullmatch(line, name.end())
             if rest is None:
                 raise UnreadableReport(f"its {name[0]} is no Prometheus sample")
+            left -= 1
+            if left < 0:
+                raise UnreadableReport(f"more than {MOST_SAMPLES} samples")
             yield name[0], rest[1] or "", _number(name[0], rest[2])
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.metrics.exposition import MOST, MOST_BYTES, Report, UnreadableReport, read_report
+from gpujob.metrics.exposition import MOST, MOST_BYTES, MOST_LINES, MOST_SAMPLES, Report, UnreadableReport, read_report
 from gpujob_runner.report.exposition import exposed
 from gpujob_runner.report.rank import LONGEST_NAME, MOST_NAMES, Rank
 from gpujob_runner.report.settings import Settings
@@ -112,6 +112,8 @@ def test_what_is_not_said_is_not_known() -> None:
         (b"", "it has no gpujob_up"),
         (b"<html>gpujob_up 1</html>", "it has no gpujob_up"),
         (b"gpujob_up 1\n" * 50000, f"more than {MOST_BYTES} bytes"),
+        (b"gpujob_up 1" + b"\n" * (MOST_LINES + 1), f"more than {MOST_LINES} lines"),
+        (b"".join(b'gpujob_up{n="%d"} 1\n' % n for n in range(MOST_SAMPLES + 1)), f"more than {MOST_SAMPLES} samples"),
         (b"gpujob_up 1\ngpujob_steps_total\xff 3", "not UTF-8 text"),
         (b"gpujob_up 1\ngpujob_steps_total", "its gpujob_steps_total is no Prometheus sample"),
         (b'gpujob_up 1\ngpujob_steps_total{rank="0" 3', "its gpujob_steps_total is no Prometheus sample"),
