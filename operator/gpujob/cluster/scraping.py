@@ -167,7 +167,7 @@ class Scraper:
             at=now,
             fraction=report.progress,
             remaining=report.remaining,
-            counters=report.counters,
+            counters=dict(memory.window.last),
             rates=memory.window.rates(),
             overall=overall,
             seconds=seconds,

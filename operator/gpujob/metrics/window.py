@@ -14,6 +14,10 @@ SHORTEST: Final = 5.0
 """Seconds below which no rate is told."""
 
 
+ANEW: Final = 0.5
+"""The share of a counter below which a program is taken to have begun anew."""
+
+
 @dataclass(slots=True)
 class Window:
     """Readings of one job's counters, the oldest first; times in seconds of one clock."""
@@ -25,11 +29,16 @@ class Window:
     """What each counter said last, also where a reading since then lacked it."""
 
     def add(self, at: float, counters: Mapping[str, float]) -> None:
-        """Takes a reading; counters that went back are of a program that began anew, so what was before is let go."""
-        if any(value < self.last.get(key, 0.0) for key, value in counters.items()):
+        """Takes a reading; counters that went far back are of a program that began anew, so what was before is let go.
+
+        Those that went back a little are as they were: the job's are worked out from the processes that report, and one of them
+        may have ended before the others.
+        """
+        if any(value < ANEW * self.last.get(key, 0.0) for key, value in counters.items()):
             self.readings.clear()
             self.last.clear()
             self.first = None
+        counters = {key: max(value, self.last.get(key, 0.0)) for key, value in counters.items()}
         self.last |= counters
         self.first = self.first or (at, counters)
         self.readings.append((at, counters))

@@ -178,3 +178,18 @@ async def test_a_firewall_of_nodes_is_the_remedy_on_their_network(monkeypatch: p
     assert claim.reason is Reason.TELEMETRY_BLOCKED
     assert "firewall" in claim.message
     assert "NetworkPolicy" not in claim.message
+
+
+async def test_the_counters_of_a_job_go_back_only_when_its_program_began_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+
+    async def told(seconds: float, reporting: int, *tokens: int) -> float:
+        ranks = "".join(f'gpujob_tokens_total{{rank="{rank}"}} {count}\n' for rank, count in enumerate(tokens))
+        head = f"gpujob_up 1\ngpujob_world_size 2\ngpujob_ranks_reporting {reporting}\n"
+        await reading.read(seconds, f'{head}gpujob_steps_total{{rank="0"}} {tokens[0] // 10}\n{ranks}')
+        return reading.measured.counters["tokens"]
+
+    assert await told(0, 2, 1000, 1400) == 2400
+    assert await told(15, 1, 1100) == 2400, "the process with more tokens has ended"
+    assert await told(30, 1, 1300) == 2600
+    assert await told(45, 2, 50, 60) == 110, "another run of the program"

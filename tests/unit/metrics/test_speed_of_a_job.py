@@ -68,3 +68,18 @@ def test_a_counter_that_was_away_and_comes_back_lower_is_measured_anew() -> None
     assert (window.rates(), window.overall()) == ({}, ({}, 0.0))
     window.add(30.0, {"steps": 40.0, "tokens": 15.0})
     assert window.rates() == {"steps": 1.0, "tokens": 1.0}
+
+
+def test_a_process_that_ends_before_the_others_sets_no_counter_back() -> None:
+    """A counter of Prometheus that goes back began anew: all that it counts would be gained once more."""
+    window = Window()
+    for at, steps, tokens in (
+        (0.0, 100.0, 1000.0),
+        (15.0, 115.0, 1150.0),
+        (30.0, 114.0, 1010.0),
+        (45.0, 130.0, 1300.0),
+    ):
+        window.add(at, {"steps": steps, "tokens": tokens})
+    assert [counters["tokens"] for _, counters in window.readings] == [1000.0, 1150.0, 1150.0, 1300.0]
+    assert [counters["steps"] for _, counters in window.readings] == [100.0, 115.0, 115.0, 130.0]
+    assert window.rates()["steps"] == pytest.approx(30 / 45)
