@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, gpupool, images, node
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from worlds import clusters, prices, specs
 
@@ -17,6 +17,7 @@ from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.quota import read_quota
+from gpujob.placement import ranking
 from gpujob.placement.asking import rules_about, rules_of
 from gpujob.placement.capacity import find_room, may_have_room, room_now, telling_size, untold_size
 from gpujob.placement.choose import Pick, choose
@@ -27,6 +28,7 @@ from gpujob.placement.rules import POOL_RULES
 from gpujob.placement.shares import node_needs
 from gpujob.placement.sizing import estimated
 from gpujob.quantity import GI
+from gpujob.vocabulary import Objective
 from tests.e2e.cluster.nodes import Nvidia
 
 SIZED = images(
@@ -221,3 +223,15 @@ def test_a_rule_that_is_not_asked_would_refuse_nothing(objects: list[Object], wi
         for asked in map(wish.only, wish.gangs):
             silent = set(POOL_RULES) - (set(rules_of(asked)) & rules_about(pool))
             assert not list(filter(None, (rule(asked, pool, fleet) for rule in silent)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 10**8)), min_size=2, max_size=8), st.integers(2, 4096))
+@example([(2117514, 19017031), (4139363, 37174911)], 4096)  # their values differ by a part of a part in 10**15
+def test_the_order_of_pools_by_value_is_the_same_for_gangs_of_any_size(worth: list[tuple[int, int]], gpus: int) -> None:
+    """Price in micro-dollars an hour and speed in millionths of a B200, of one GPU; whether the speed scales or not."""
+    for times in (1, gpus):
+        one, many = (
+            sorted(worth, key=lambda each, n=n, m=m: ranking.wish_of(each[0] * n, each[1] * m, Objective.VALUE))
+            for n, m in ((1, 1), (gpus, times))
+        )
+        assert one == many
