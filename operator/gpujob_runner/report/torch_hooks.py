@@ -144,7 +144,7 @@ def watch_batches(module: Any) -> None:
     original = iterator.__next__
     # Names of this function, not of the module: here, where a device waits, the nearest is the fastest.
     gradients, clock, identity = sys.modules["torch"].is_grad_enabled, time.perf_counter, id
-    keep, ledger = kept, process.ledger
+    keep, ledger, kind, tensor = kept, process.ledger, type, getattr(sys.modules["torch"], "Tensor", None)
 
     def __next__(self: Any) -> Any:  # noqa: N807
         began = clock()
@@ -158,7 +158,9 @@ def watch_batches(module: Any) -> None:
             if gradients():
                 if ledger.unseen is not None:
                     ledger.look()
-                ledger.unseen = (identity(self._dataset), keep(batch), waited)
+                # Nearly every batch is a list of tensors: as `kept` has it, without a call.
+                now = batch.copy() if kind(batch) is list and batch and kind(batch[0]) is tensor else keep(batch)
+                ledger.unseen = (identity(self._dataset), now, waited)
         except Exception as error:
             guard.failed("batches", error)
         return batch
