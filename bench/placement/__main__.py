@@ -31,6 +31,9 @@ from gpujob.placement.choose import choose
 from gpujob.placement.decide import decide
 from gpujob.placement.demand import Demand
 
+FIRST = 100
+"""Decisions after the start, told by themselves: they work out what is kept of the facts of pools and images."""
+
 EXPLAINED = 10
 """Of so many decisions one is explained in full, and compared with the choice."""
 
@@ -155,7 +158,7 @@ def main(decisions: int) -> None:
     changes = events()
     placed, event, snapshot, explained = 0, list[float](), list[float](), list[float]()
     chosen: list[tuple[float, Demand]] = []
-    for demand in world.demands(decisions):
+    for demand in world.demands(FIRST + decisions):
         kind, pod = next(changes)
         began = time.thread_time()
         cluster.event(kind, pod)
@@ -172,14 +175,16 @@ def main(decisions: int) -> None:
             decision = decide(demand, fleet, cluster.book.catalog)
             explained.append(time.thread_time() - began)
             assert (decision.verdict, decision.choice) == (pick.verdict, pick.choice)
-    told("choice", [seconds for seconds, _ in chosen], loop)
-    told("choice of jobs with a model", [seconds for seconds, demand in chosen if demand.model], loop)
-    told("full explanation", explained, loop)
+    told(f"choice, first {FIRST}", [seconds for seconds, _ in chosen[:FIRST]], loop)
+    told("choice", [seconds for seconds, _ in chosen[FIRST:]], loop)
+    told("choice of jobs with a model", [seconds for seconds, demand in chosen[FIRST:] if demand.model], loop)
+    told(f"full explanation, first {FIRST // EXPLAINED}", explained[: FIRST // EXPLAINED], loop)
+    told("full explanation", explained[FIRST // EXPLAINED :], loop)
     told("pod event", event, loop)
     told("snapshot after a pod event", snapshot, loop)
     told("cold list of nodes to a fleet", [of_nodes], loop)
     told("all cold lists to a fleet", [cold], loop)
-    print(f"{placed} of {decisions} jobs have a place; mirror, book and fleet hold {memory() / 2**20:.0f} MiB")
+    print(f"{placed} of {len(chosen)} jobs have a place; mirror, book and fleet hold {memory() / 2**20:.0f} MiB")
 
 
 if __name__ == "__main__":
