@@ -93,7 +93,7 @@ FeatureUnknown: requires names a feature that nobody knows
 FrameworkUnknown: framework.name is no framework of the catalog
     correct the name
 ModelUnknown: model.name is no model of the catalog
-    correct the name, or give model.parameters
+    correct the name, or give model.parameters in its place
 VolumeMissing: a PersistentVolumeClaim of the job is not there, or cannot be used
     create it, or take it off the job
 PriorityClassUnknown: priorityClassName is no PriorityClass of the cluster

@@ -23,6 +23,7 @@ from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.trying import place_of
 from gpujob.schedule.queue import Placing, Waiting, place_all
+from gpujob.schedule.words import in_turns
 from gpujob.status import patience, report
 from gpujob.status.records import JobRecord
 from gpujob.vocabulary import State, Verdict
@@ -62,6 +63,8 @@ class Deciding:
         self._next_decision = 0.0
         self._gave_way = 0.0
         self._decided_on: tuple[object, ...] = ()
+        self._told_in: dict[str, float] = {}
+        """When a job of each namespace that has untold ones was told last."""
 
     def seconds_to_next(self) -> float | None:
         """Seconds until the queue may be decided again; None while there is no need."""
@@ -146,10 +149,16 @@ class Deciding:
             self._gave_way = self._desk.clock()
 
     async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> None:
-        """Tells jobs why they have no place, or where a suspended one would go: first those that were not told for longest."""
+        """Tells jobs why they have no place, or where a suspended one would go; namespaces take turns."""
         until = self._desk.clock() + TELLING
-        untold = [(job, placing) for job, placing in without_place if not self._may_wait(job, placing)]
-        for job, placing in sorted(untold, key=lambda each: self._desk.remember(each[0].uid).told_at):
+        untold = [
+            ((job, placing), job.namespace, self._desk.remember(job.uid).told_at)
+            for job, placing in without_place
+            if not self._may_wait(job, placing)
+        ]
+        spaces = {namespace for _, namespace, _ in untold}
+        self._told_in = {namespace: at for namespace, at in self._told_in.items() if namespace in spaces}
+        for job, placing in in_turns(untold, self._told_in):
             if self._desk.clock() >= until:
                 self._desk.decided_at = ()
                 return
@@ -197,6 +206,7 @@ class Deciding:
             self._count(placing.decision)
         memory.told_at, memory.told_of = self._desk.clock(), self._words_of(job, placing)
         memory.words_took = memory.told_at - began
+        self._told_in[job.namespace] = memory.told_at
 
     def _count(self, decision: Decision) -> None:
         """Counts a decision that is told; those that a waiting job hears of later, or never, have no words yet."""

@@ -5,6 +5,7 @@ Every change is decided before it is told, so that applying it really helps. Of 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from gpujob.placement.ranking import lacks_nodes
 from gpujob.placement.sizes import less_memory, one_node, smaller_disk, smaller_gang, smaller_pods, whole_nodes
 from gpujob.placement.typos import meant_words
 from gpujob.placement.wishes import (
+    PRICE_LIMIT,
     as_root,
     catalog_images,
     fewer_features,
@@ -141,7 +143,7 @@ def _searched(
         for step in steps[:TRIED]:
             helps, lacking = _helps(step, fleet, catalog)
             if helps:
-                return step
+                return _cheapest(step, fleet, catalog)
             grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
         seen.update(_key(step) for step in steps)
         tried = _pursued(steps)
@@ -267,6 +269,24 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str]:
         return True, ""
     lacking = next(finding for finding in busy[0].reasons if finding.reason is Reason.MAY_GROW)
     return False, f"pool {busy[0].pool.name} {lacking.message}"
+
+
+def _cheapest(step: _Step, fleet: Fleet, catalog: Catalog) -> _Step:
+    """The step with no higher limit on the price than it needs: what is changed with it may have made the job cheaper."""
+    raised = next((change for change in step.changes if change.field == PRICE_LIMIT), None)
+    if raised is None or len(step.changes) == 1:
+        return step
+    for proposal in higher_price(step.demand, _after(step, fleet, catalog).candidates[0], fleet, catalog):
+        lower = replace(raised, after=proposal.change.after)
+        changes = tuple(lower if change is raised else change for change in step.changes)
+        cheaper = replace(step, changes=changes, demand=proposal.demand)
+        if _limit(cheaper.demand) < _limit(step.demand) and _helps(cheaper, fleet, catalog)[0]:
+            return cheaper
+    return step
+
+
+def _limit(demand: Demand) -> float:
+    return math.inf if demand.max_price is None else demand.max_price
 
 
 def _fix(step: _Step) -> Fix:

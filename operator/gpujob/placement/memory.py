@@ -99,6 +99,7 @@ def unknown_model(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
     what = "the nearest are" if len(near) > 1 else "the nearest is"
     hint = f"{what} {listed(near)}; or give" if near else "give"
     sentence = (
-        "model.name: {} is no known model; {} model.parameters, for example 8B, or gpuMemory if it is no language model"
+        "model.name: {} is no known model; {} model.parameters in its place, for example 8B, "
+        "or gpuMemory if it is no language model"
     )
     yield Finding(Reason.MODEL_UNKNOWN, sentence, (demand.model.name, hint))

@@ -17,6 +17,9 @@ from gpujob.placement.demand import DEFAULT_DEVICES, Demand, OwnRuntime
 from gpujob.quantity import CENT, MAX_PRICE, exact_dollars, whole_cents
 from gpujob.vocabulary import Precision
 
+PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
+"""The field that `higher_price` changes."""
+
 FEW_FEATURES: Final = 6
 """So many features are few enough to leave out each two of them."""
 _OTHER_FORMATS: Final = (Precision.BF16, Precision.FP16, Precision.FP32)
@@ -107,7 +110,7 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     """The price of the job there in whole cents, or no limit where the price is unknown or above what is believed."""
     if demand.max_price is None:
         return
-    field, price = "spec.placement.maxPricePerHour", candidate.price_per_hour
+    field, price = PRICE_LIMIT, candidate.price_per_hour
     before = demand.as_written("max_price", exact_dollars(demand.max_price))
     if price is None or price > MAX_PRICE:
         yield proposed(0.5, field, before, None, demand.but(max_price=None))

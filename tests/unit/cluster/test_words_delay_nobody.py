@@ -37,6 +37,7 @@ class Round:
         )  # fmt: skip
         self.mirror.replace("nodes", [node("n", H100)], "1")
         self.jobs = {f"u{number:03}": {"gpuMemory": "500Gi"} for number in range(impossible)} | {"u999": {}}
+        self.namespaces: dict[str, str] = {}
         self.writes, self.versions, self.statuses = 0, Counter[str](), dict[str, dict[str, Any]]()
         self.write()
         real = report.refused
@@ -49,7 +50,8 @@ class Round:
             {
                 "apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "spec": spec, "status": self.statuses.get(uid, {}),
                 "metadata": {
-                    "name": uid, "namespace": "team", "uid": uid, "generation": 1, "resourceVersion": str(self.versions[uid]),
+                    "name": uid, "namespace": self.namespaces.get(uid, "team"), "uid": uid, "generation": 1,
+                    "resourceVersion": str(self.versions[uid]),
                     "creationTimestamp": "2026-01-01T12:00:00Z",
                 },
             }
@@ -120,6 +122,18 @@ async def test_everybody_is_told_in_turn_and_then_the_loop_rests(monkeypatch: py
     worded, queue.now = queue.worded, queue.now + 3600
     assert await queue.until_rest() == 0
     assert queue.worded == worded
+
+
+async def test_a_job_of_another_namespace_does_not_wait_for_the_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Round(150, monkeypatch)
+    await queue.deciding.decide()
+    queue.write()
+    queue.jobs["u500"], queue.namespaces["u500"] = {"gpuMemory": "500Gi"}, "other"
+    queue.write()
+    queue.now += 60
+    await queue.deciding.decide()
+    assert queue.statuses["u500"]["state"] == "Impossible"
+    assert len(queue.statuses) < 10
 
 
 async def test_costly_words_are_seldom_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,11 +79,11 @@ def test_an_unknown_model_has_its_nearest_and_is_misconfigured() -> None:
     assert found.verdict is Verdict.MISCONFIGURED
     assert explain.summary(found) == (
         "model.name: lama-3.1-9b is no known model; the nearest are llama-3.1-8b, llama-3.1-70b and llama-3.1-405b; "
-        "or give model.parameters, for example 8B, or gpuMemory if it is no language model"
+        "or give model.parameters in its place, for example 8B, or gpuMemory if it is no language model"
     )
     nothing_near = decision(node("n", H100), model={"name": "%%%"})
     assert explain.summary(nothing_near) == (
-        "model.name: %%% is no known model; give model.parameters, for example 8B, or gpuMemory if it is no language model"
+        "model.name: %%% is no known model; give model.parameters in its place, for example 8B, or gpuMemory if it is no language model"
     )
 
 

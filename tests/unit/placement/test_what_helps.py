@@ -95,6 +95,17 @@ def test_prices_that_differ_look_different(limit: str, price: str, says: str, af
     assert (fix.changes[0].before, fix.changes[0].after) == (limit, after)
 
 
+def test_a_price_limit_is_raised_no_further_than_the_smaller_gang_needs() -> None:
+    changes = [("spec.nodes", 2), ("spec.placement.maxPricePerHour", "32.00")]
+    machines = [machine("a"), machine("b")]
+    _, found = told(*machines, nodes=3, gpusPerNode=8, placement={"maxPricePerHour": "5"})
+    assert found is not None
+    assert sorted((change.field, change.after) for change in found.changes) == changes
+    _, found = told(*machines, nodes=3, gpusPerNode=8, gpuMemory="100Gi", placement={"maxPricePerHour": "5"})
+    assert found is not None
+    assert [pair for pair in sorted((c.field, c.after) for c in found.changes) if pair in changes] == changes
+
+
 def test_a_size_is_said_as_it_was_written() -> None:
     said, fix = told(node("a", A100, price="2"), gpuMemory="79.65Gi")
     assert said[0].startswith("needs 79.65Gi usable per GPU, A100-80GB has ")

@@ -1,0 +1,24 @@
+"""Who is told first why he has no place: namespaces take turns, so that nobody waits for another's many jobs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+Job = TypeVar("Job")
+
+
+def in_turns(jobs: Iterable[tuple[Job, str, float]], told_in: Mapping[str, float]) -> Iterator[Job]:
+    """The jobs, each given with its namespace and when it was told last: one of each namespace, then the second of each.
+
+    Within a namespace who was told longest ago comes first, and so do namespaces, by `told_in`; the times are of one clock, and
+    who was never told has none or minus infinity. Equal ones stay as they come.
+    """
+    turns, ordered = Counter[str](), []
+    for job, namespace, _ in sorted(jobs, key=lambda each: each[2]):
+        ordered.append((turns[namespace], told_in.get(namespace, -math.inf), job))
+        turns[namespace] += 1
+    ordered.sort(key=lambda each: each[:2])
+    return (job for _, _, job in ordered)
