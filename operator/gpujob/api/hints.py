@@ -51,6 +51,19 @@ USUAL_WORDS: Final = {
 }
 """What people write, from other kinds and tools, in small letters; and the field of a GPUJob that it is."""
 
+NOT_OFFERED: Final = {
+    **dict.fromkeys(
+        ("deadline", "activedeadlineseconds", "timeout", "timelimit", "maxruntime", "walltime"),
+        "a GPUJob has no time limit; let the program end itself, as with timeout 24h before its command",
+    ),
+    **dict.fromkeys(
+        ("retries", "maxretries", "backofflimit", "maxrestarts", "restartpolicy"),
+        "a GPUJob is not tried again after a failure; delete it and create it again",
+    ),
+    "hostpath": "folders of the host are not offered; use a persistentVolumeClaim",
+}
+"""What people write, in small letters, that a GPUJob has no field for; and what there is instead."""
+
 
 def hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
     """The end of a sentence about an unknown field: what to write instead."""
@@ -61,8 +74,10 @@ def hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
     if model is None:
         return ""
     names = [info.alias or name for name, info in model.model_fields.items()]
-    word = str(path[-1])
-    meant = USUAL_WORDS.get(word.lower().replace("_", "")) if kind.__name__ == "GPUJob" else None
+    word, usual = str(path[-1]), str(path[-1]).lower().replace("_", "") if kind.__name__ == "GPUJob" else ""
+    if usual in NOT_OFFERED:
+        return f"; {NOT_OFFERED[usual]}"
+    meant = USUAL_WORDS.get(usual)
     parent, _, last = (meant or "").rpartition(".")
     if meant and parent != ".".join(map(str, path[:-1])):
         return f"; write {meant}"

@@ -159,7 +159,7 @@ def pools(request: Request) -> int:
 
 
 def catalog(request: Request) -> int:
-    """Show what the catalog knows of accelerators, images, prices, features and speeds: each row with source and date.
+    """Show what the catalog knows of accelerators, runtimes (images), prices, features and speeds: each row with source and date.
 
     The tables of features and speeds show their sources with -o wide.
     """

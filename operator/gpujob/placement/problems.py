@@ -35,13 +35,12 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             near = nearest(fleet.nearest_accelerator(gang.accelerator, catalog))
             sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
+    known = f"; known pools are {listed(sorted({pool.name for pool in fleet.pools}))}"
     for word in (*demand.pools_allowed, *demand.pools_denied):
         if not any(pool.is_called(word) for pool in fleet.pools):
-            sentence = "placement.pools: there is no pool {}{}; known pools are {}"
             near = nearest(fleet.nearest_pool(word))
-            yield Finding(
-                Reason.POOL_UNKNOWN, sentence, (word, near, listed(sorted({pool.name for pool in fleet.pools})))
-            )
+            yield Finding(Reason.POOL_UNKNOWN, "placement.pools: there is no pool {}{}{}", (word, near, known))
+            known = ""  # Said once, however many names are none.
     yield from unknown_model(demand, catalog)
     for claim in demand.lost:
         sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or take it off the job"

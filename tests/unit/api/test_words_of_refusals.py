@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpujob.api import forms
 from gpujob.api.gpujob import GPUJob
-from gpujob.api.hints import USUAL_WORDS, _model_of
+from gpujob.api.hints import NOT_OFFERED, USUAL_WORDS, _model_of
 from gpujob.api.manifest import read_gpujob, read_gpupool
 from gpujob.errors import BadManifest
 
@@ -39,12 +39,26 @@ MEANT: list[tuple[dict[str, Any], str]] = [
     ({"labels": {}}, "spec.labels: unknown field; did you mean podMetadata?"),
     ({"placement": {"vendor": "AMD"}}, "spec.placement.vendor: unknown field; did you mean vendors?"),
     ({"vendor": "AMD"}, "spec.vendor: unknown field; write spec.placement.vendors"),
+    (
+        {"activeDeadlineSeconds": 60},
+        "spec.activeDeadlineSeconds: unknown field; a GPUJob has no time limit; let the program end itself, "
+        "as with timeout 24h before its command",
+    ),
+    (
+        {"volumes": [{"name": "a", "hostPath": {"path": "/a"}}]},
+        "spec.volumes[0].hostPath: unknown field; folders of the host are not offered; use a persistentVolumeClaim",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("spec", "says"), MEANT, ids=lambda value: str(value)[:40])
 def test_a_usual_word_points_at_the_field_that_it_is_here(spec: dict[str, Any], says: str) -> None:
     assert refusal(spec) == says
+
+
+@pytest.mark.parametrize("word", sorted(NOT_OFFERED))
+def test_what_is_said_not_to_be_offered_is_no_field(word: str) -> None:
+    assert NOT_OFFERED[word] in refusal({word: 1})
 
 
 @pytest.mark.parametrize(

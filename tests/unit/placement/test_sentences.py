@@ -339,3 +339,10 @@ def test_the_images_of_a_pool_are_counted_or_grouped_by_why_they_are_not_its_bes
         "H100-SXM needs compute capability 9.0, image has 7.5": ["old2"],
     }
     assert offer.images == len(rows)
+
+
+def test_the_known_pools_are_said_once_however_many_names_are_none() -> None:
+    denied = [f"lab-{number}" for number in range(40)]
+    problems = [finding.message for finding in decided(H, placement={"pools": {"deny": denied}}).problems]
+    assert problems[0] == "placement.pools: there is no pool lab-0; known pools are h100-sxm-ondemand"
+    assert problems[1:] == [f"placement.pools: there is no pool {name}" for name in denied[1:]]
