@@ -38,7 +38,7 @@ TOLD_AGAIN_AFTER: Final = 5.0
 COSTLY: Final = 50.0
 """How many times as long as its words took a job waits to be told anew: none takes more than a fiftieth of the time."""
 
-TELLING: Final = 1.0
+TELLING: Final = 0.5
 """Seconds in which a round tells jobs why they have no place; the rest are told at the next decision."""
 
 SLICE: Final = 0.05
