@@ -135,6 +135,13 @@ class Pool:
         return max((node.total or node.healthy for node in self.nodes), default=0)
 
     @cached_property
+    def size(self) -> tuple[str, int, int | None]:
+        """Its name, the devices of its largest node, be it there or to be added, at least 1, and the bytes of a device."""
+        # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
+        coming = self.growth.template if self.growth else None
+        return self.name, max(1, self.largest, (coming.total or coming.healthy) if coming else 0), self.memory
+
+    @cached_property
     def stock(self) -> Stock:
         """Its nodes in the order in which capacity asks for them."""
         return Stock(self.nodes, self.tolerates)
@@ -166,7 +173,7 @@ class Pool:
             resized |= (before.total, before.healthy) != (node.total, node.healthy)
         pool = copy(self)
         kept = pool.__dict__
-        for name in ("free", "stock", "as_if_first", *(("total", "largest") if resized else ())):
+        for name in ("free", "stock", "as_if_first", *(("total", "largest", "size") if resized else ())):
             kept.pop(name, None)
         kept["nodes"] = tuple(nodes)
         kept["answers"] = self.answers

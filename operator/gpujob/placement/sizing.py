@@ -7,12 +7,12 @@ GPU hold a model only if it is sharded over them, which is assumed (and said) wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from gpujob.catalog.records import Catalog
-from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.pools import Fleet
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
 from gpujob.placement.needs import estimate_for, workload_of
@@ -42,27 +42,17 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
     return demand.but(gangs=tuple(gang.sized(needs.of(gang), frozenset(pools[gang])) for gang in ordered))
 
 
-def _sizes(fleet: Fleet) -> dict[int, dict[float, list[str]]]:
+def _sizes(fleet: Fleet) -> Mapping[int, Mapping[float, list[str]]]:
     """The names of the pools by the devices of their largest node and the bytes of a device, endless where nobody knows
-    them: many pools are of one size."""
-    named: dict[tuple[int, int | None], list[str]] = {}
-    for pool in fleet.pools:
-        size = (pool.largest or 1 if pool.growth is None else _largest(pool), pool.memory)
-        if size in named:
-            named[size].append(pool.name)
-        else:
-            named[size] = [pool.name]
-    found: dict[int, dict[float, list[str]]] = defaultdict(dict)
-    for (largest, memory), names in named.items():
-        found[largest][inf if memory is None else memory] = names
-    return found
-
-
-def _largest(pool: Pool) -> int:
-    """The devices of the largest node, be it there or to be added, at least 1, of a pool that grows."""
-    # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
-    coming = pool.growth.template if pool.growth else None
-    return max(1, pool.largest, (coming.total or coming.healthy) if coming else 0)
+    them: many pools are of one size. Kept with the fleet until a pool is of another."""
+    sizes = [pool.size for pool in fleet.pools]
+    kept = fleet.answers.get(_sizes)
+    if kept is None or kept[0] != sizes:
+        found: dict[int, dict[float, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for name, largest, memory in sizes:
+            found[largest][inf if memory is None else memory].append(name)
+        kept = fleet.answers[_sizes] = (sizes, found)
+    return cast("Mapping[int, Mapping[float, list[str]]]", kept[1])
 
 
 class _Needs:
