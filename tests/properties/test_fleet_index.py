@@ -215,7 +215,7 @@ class Fleets(RuleBasedStateMachine):
         )  # fmt: skip
         assert kept == read
         for one, other in zip(kept.pools, read.pools, strict=True):
-            assert (one.free, one.total) == (other.free, other.total)
+            assert (one.free, one.total, one.size) == (other.free, other.total, other.size)
             for gpus in (1, 8):
                 assert list(one.stock.with_free(gpus)) == list(other.stock.with_free(gpus))
 
