@@ -3,6 +3,7 @@
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -95,4 +96,5 @@ def stay_up() -> None:
     """Keeps a cluster with real nodes up until it is interrupted."""
     with suppress(KeyboardInterrupt), real_cluster() as cluster:
         print(f"real nodes are up; export KUBECONFIG={cluster.kubeconfig}", flush=True)
-        signal.pause()
+        while True:
+            time.sleep(1)  # A signal that comes just before signal.pause() would wait for the next one.
