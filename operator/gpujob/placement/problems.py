@@ -35,12 +35,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             near = nearest(fleet.nearest_accelerator(gang.accelerator, catalog))
             sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
-    known = f"; known pools are {listed(sorted({pool.name for pool in fleet.pools}))}"
-    for word in (*demand.pools_allowed, *demand.pools_denied):
-        if not any(pool.is_called(word) for pool in fleet.pools):
-            near = nearest(fleet.nearest_pool(word))
-            yield Finding(Reason.POOL_UNKNOWN, "placement.pools: there is no pool {}{}{}", (word, near, known))
-            known = ""  # Said once, however many names are none.
+    yield from _unknown_pools(demand, fleet)
     yield from unknown_model(demand, catalog)
     for claim in demand.lost:
         sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or take it off the job"
@@ -58,6 +53,19 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             sentence = "images.{}.runtime: there is no GPURuntime {}{}; create it or leave the field out"
             near = nearest(identity.nearest(own.runtime, names))
             yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (own.backend.lower(), own.runtime, near))
+
+
+def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
+    """The names that no pool has; the names that there are follow the first, once."""
+    unknown = (
+        word
+        for word in (*demand.pools_allowed, *demand.pools_denied)
+        if not any(pool.is_called(word) for pool in fleet.pools)
+    )
+    for place, word in enumerate(unknown):
+        near = nearest(fleet.nearest_pool(word))
+        known = f"; known pools are {listed(sorted({pool.name for pool in fleet.pools}))}" if not place else ""
+        yield Finding(Reason.POOL_UNKNOWN, "placement.pools: there is no pool {}{}{}", (word, near, known))
 
 
 def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
