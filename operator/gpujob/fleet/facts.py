@@ -123,9 +123,13 @@ def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -
         return replace(portion, kind=DeviceKind.PARTITION, pieces=None)
     if portion.stated or not reported or not whole or _is_of_whole(reported, accelerator):
         return portion
+    return replace(portion, kind=DeviceKind.PARTITION, pieces=equal_parts(reported, whole))
+
+
+def equal_parts(reported: int, whole: int) -> int | None:
+    """Into how many equal parts of this size a card of `whole` bytes is cut, None where it is no such part."""
     pieces = (2 * whole + reported) // (2 * reported)
-    even = pieces in PARTS and abs(pieces * reported - whole) <= whole * TOLERANCE
-    return replace(portion, kind=DeviceKind.PARTITION, pieces=pieces if even else None)
+    return pieces if pieces in PARTS and abs(pieces * reported - whole) <= whole * TOLERANCE else None
 
 
 def part_of_machine(portion: Portion, reported: int | None, instance_type: str, catalog: Catalog) -> Portion:

@@ -25,8 +25,8 @@ from gpujob.fleet.facts import (
 from gpujob.fleet.nvidia_driver import driver_of
 from gpujob.fleet.nvidia_sharing import MIG_RESOURCE, SHARED_SUFFIX, label_prefix, with_sharing
 from gpujob.fleet.objects import Labels, Node
-from gpujob.fleet.portion import Portion
-from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor, undersized
+from gpujob.fleet.portion import WHOLE, Portion
+from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
@@ -63,13 +63,9 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     witnesses = _witnesses(node, instance_type, catalog)
     if not witnesses:
         return identified(facts, resource, None, _row(labels))
+    if portion == WHOLE and witnesses[0].own and _whole_by_name(labels, instance_type, catalog):
+        facts = replace(facts, portion=replace(portion, stated=True))
     found = heard(identified(facts, resource, witnesses[0].accelerator), witnesses)
-    if (
-        witnesses[0].own
-        and not _VIRTUAL.fullmatch(_product(labels))
-        and labels.get("nvidia.com/vgpu.present") != "true"
-    ):
-        found = undersized(found, portion, "nvidia.com/gpu.memory", even_too=True)
     wrong = _contradicted(witnesses[0].accelerator, labels) if witnesses[0].own else None
     return replace(found, problem=wrong, declarable=True) if wrong and found.problem is None else found
 
@@ -134,6 +130,16 @@ def _virtual_profile(labels: Labels, catalog: Catalog) -> str:
     """The profile of a virtual GPU (4Q) whose board no row knows; of a known board the memory says which part it is."""
     virtual = _VIRTUAL.fullmatch(_product(labels))
     return virtual[2] if virtual and _board(virtual[1], catalog) is None else ""
+
+
+def _whole_by_name(labels: Labels, instance_type: str, catalog: Catalog) -> bool:
+    """Whether GPU Feature Discovery names a whole device, whatever memory another label says.
+
+    The names of slices and virtual GPUs tell of it; clouds sell parts by the machine.
+    """
+    product, machine = _product(labels), catalog.machine(instance_type)
+    part = _VIRTUAL.fullmatch(product) or labels.get("nvidia.com/vgpu.present") == "true"
+    return bool(product) and not part and (machine is None or machine.parts == 1)
 
 
 def _board(name: str, catalog: Catalog) -> Accelerator | None:

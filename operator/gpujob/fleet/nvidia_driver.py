@@ -7,36 +7,56 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Final
 
-from gpujob.catalog.versions import release
+from gpujob.catalog.versions import Release, release
 from gpujob.finding import Finding
 from gpujob.fleet.facts import readable
 from gpujob.fleet.objects import Labels
 from gpujob.untrusted import whole_number
 from gpujob.vocabulary import Reason
 
-_BRANCHES: Final = {
-    "11.4": "470", "11.6": "510", "11.7": "515", "11.8": "520", "12.0": "525", "12.1": "530", "12.2": "535",
-    "12.3": "545", "12.4": "550", "12.5": "555", "12.6": "560", "12.7": "565", "12.8": "570", "12.9": "575",
-    "13.0": "580", "13.1": "590", "13.2": "595", "13.3": "610",
+_OLDEST: Final = {
+    (11, 4): "470", (11, 6): "510", (11, 7): "515", (11, 8): "520", (12, 0): "525", (12, 1): "530", (12, 2): "535",
+    (12, 3): "545", (12, 4): "550", (12, 5): "555", (12, 6): "560", (12, 7): "565", (12, 8): "570.26",
+    (12, 9): "575.51.03", (13, 0): "580.65.06", (13, 1): "590.44.01", (13, 2): "595.45.04", (13, 3): "610.43.02",
 }  # fmt: skip
-"""The driver branch by the newest CUDA that it supports, which is what `cuda.runtime-version` says (source: CUDA 13.3
-release notes, toolkit and driver versions; those before 12.6 from memory, high confidence)."""
+"""The oldest driver that supports a CUDA, which is what `cuda.runtime-version` says (source: CUDA 13.3 release notes,
+toolkit and driver versions; the branches before 12.8 from memory, high confidence)."""
 
 
 def driver_of(labels: Labels) -> tuple[str | None, tuple[Finding, ...]]:
     """The driver, None where no label says it; of several that contradict each other the oldest, with the doubt.
 
-    Where no label says the driver, the CUDA that it supports says its branch.
+    The CUDA that it supports says the oldest that it can be, where no label says the driver or only its branch.
     """
-    found = list(_written(labels)) or list(_branch(labels))
+    found, cuda = list(_written(labels)), _supported(labels)
+    bound = _oldest_with(cuda) if cuda else None
     if not found:
-        return None, ()
+        return bound, ()
     exact = {text for text in found if not any(text != other and _begins(text, other) for other in found)}
     oldest = min(exact, key=release)
-    if len(exact) < 2:
+    if len(exact) > 1:
+        sentence = "labels say driver {} and driver {}; the older counts; restart GPU Feature Discovery"
+        return oldest, (Finding(Reason.LABELS_CONTRADICT, sentence, (oldest, max(exact, key=release))),)
+    if cuda is None or bound is None:
         return oldest, ()
-    sentence = "labels say driver {} and driver {}; the older counts; restart GPU Feature Discovery"
-    return oldest, (Finding(Reason.LABELS_CONTRADICT, sentence, (oldest, max(exact, key=release))),)
+    if _newest_of(oldest)[:1] == min(cuda, max(_OLDEST))[:1]:
+        return bound if _begins(oldest, bound) else oldest, ()
+    sentence = (
+        "labels say driver {} and CUDA {}, which do not go together; the older counts; restart GPU Feature Discovery"
+    )
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (oldest, ".".join(map(str, cuda))))
+    return min(oldest, bound, key=release), (doubt,)
+
+
+def _oldest_with(cuda: Release) -> str | None:
+    """The oldest driver that supports a CUDA at least; of a release that is newer than the table, that of the one before."""
+    return max((oldest for known, oldest in _OLDEST.items() if known <= cuda), key=release, default=None)
+
+
+def _newest_of(driver: str) -> Release:
+    """The newest CUDA that a driver's branch supports, empty where it is older than the table."""
+    branch = release(driver)[:1]
+    return max((cuda for cuda, oldest in _OLDEST.items() if release(oldest)[:1] <= branch), default=())
 
 
 def _begins(text: str, other: str) -> bool:
@@ -55,11 +75,11 @@ def _written(labels: Labels) -> Iterator[str]:
             yield ".".join(numbers)
 
 
-def _branch(labels: Labels) -> Iterator[str]:
-    for prefix in ("nvidia.com/cuda.runtime-version", "nvidia.com/cuda.runtime"):
-        branch = _BRANCHES.get(".".join(_numbers(labels, prefix, "major", "minor")))
-        if branch:
-            yield branch
+def _supported(labels: Labels) -> Release | None:
+    """The newest CUDA that the driver supports; of twins that differ the older."""
+    prefixes = ("nvidia.com/cuda.runtime-version", "nvidia.com/cuda.runtime")
+    said = (release(".".join(_numbers(labels, prefix, "major", "minor"))) for prefix in prefixes)
+    return min(((*cuda, 0)[:2] for cuda in said if cuda), default=None)
 
 
 def _numbers(labels: Labels, prefix: str, *parts: str) -> list[str]:

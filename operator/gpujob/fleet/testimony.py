@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gpujob.catalog.records import Accelerator, Catalog
-from gpujob.finding import Finding, Size, listed
+from gpujob.finding import Finding, listed
 from gpujob.fleet.cloud import ACCELERATOR_LABELS, machine_device
 from gpujob.fleet.facts import DeviceFacts
 from gpujob.fleet.objects import Labels, Node, vendor_of
-from gpujob.fleet.portion import Portion
 from gpujob.untrusted import one_line
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
 
@@ -107,23 +106,3 @@ def _smaller(facts: DeviceFacts, other: Accelerator) -> int | None:
     if facts.portion.kind is not DeviceKind.WHOLE or facts.memory is None or other.usable_bytes is None:
         return facts.memory
     return min(facts.memory, other.usable_bytes)
-
-
-def undersized(facts: DeviceFacts, stated: Portion, source: str, *, even_too: bool) -> DeviceFacts:
-    """The facts, with the doubt that a device whose name is that of a whole one has the memory of a part.
-
-    Equal parts explain themselves where devices are cut without another name; `even_too` says that they do not here.
-    """
-    known, portion = facts.accelerator, facts.portion
-    if (
-        known is None
-        or known.whole_bytes
-        or stated.kind is not DeviceKind.WHOLE
-        or portion.kind is not DeviceKind.PARTITION
-    ):
-        return facts
-    if facts.reported is None or known.card_bytes is None or (portion.pieces and not even_too):
-        return facts
-    sentence = "{} reports {} where a whole {} has {}: taken as a part of one"
-    numbers = (source, Size(facts.reported), known.id, Size(known.card_bytes))
-    return replace(facts, doubts=(*facts.doubts, Finding(Reason.LABELS_CONTRADICT, sentence, numbers)))

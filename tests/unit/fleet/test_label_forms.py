@@ -241,7 +241,8 @@ def test_figures_that_differ_are_a_doubt() -> None:
         ),
         ({"cloud.google.com/gke-gpu-partition-size": "1g.10gb", "nvidia.com/gpu.memory": None}, "Partition", (1, 7), 9.65),
         ({"cloud.google.com/gke-gpu-sharing-strategy": "time-sharing"}, "Shared", None, None),
-        ({"nvidia.com/gpu.memory": "20390"}, "Partition", (1, 4), 19.77),
+        # A name without a slice is that of a whole device: of figures that contradict it the smaller counts.
+        ({"nvidia.com/gpu.memory": "20390"}, "Whole", (1, 1), 19.91),
     ],
 )  # fmt: skip
 def test_slices_and_shared_devices(labels: dict[str, str | None], kind: str, share: Any, gib: float | None) -> None:
@@ -339,8 +340,13 @@ GONE = {key: None for key in H100.labels(8, "") if "driver" in key or "cuda.runt
         ({NEW + "full": "580.95.05", OLD + "major": "580", OLD + "minor": "95", OLD + "rev": "05"}, "580.95.05"),
         ({NEW + "full": "580.95.05", OLD + "major": "550", OLD + "minor": "54"}, "550.54"),
         ({RUNTIME + "major": "12", RUNTIME + "minor": "4"}, "550"),
-        ({"nvidia.com/cuda.runtime.major": "13", "nvidia.com/cuda.runtime.minor": "0"}, "580"),
-        ({RUNTIME + "major": "12", RUNTIME + "minor": "99"}, None),
+        ({"nvidia.com/cuda.runtime.major": "13", "nvidia.com/cuda.runtime.minor": "0"}, "580.65.06"),
+        ({NEW + "major": "580", RUNTIME + "major": "13", RUNTIME + "minor": "0"}, "580.65.06"),
+        ({RUNTIME + "major": "13", RUNTIME + "minor": "99"}, "610.43.02"),
+        ({RUNTIME + "major": "13"}, "580.65.06"),
+        ({RUNTIME + "major": "10", RUNTIME + "minor": "2"}, None),
+        ({NEW + "full": "650.10", RUNTIME + "major": "14", RUNTIME + "minor": "1"}, "650.10"),
+        ({NEW + "full": "580.95.05", RUNTIME + "major": "12", RUNTIME + "minor": "4"}, "550"),
         ({NEW + "full": "570.10", RUNTIME + "major": "13", RUNTIME + "minor": "0"}, "570.10"),
         ({NEW + "full": ""}, None),
         ({OLD + "major": "x"}, None),
@@ -355,6 +361,16 @@ def test_drivers_that_contradict_each_other_are_a_doubt() -> None:
     found = facts(H100, 8, labels={**GONE, NEW + "full": "580.95.05", OLD + "major": "550", OLD + "minor": "54"})
     assert [doubt.message for doubt in found.doubts] == [
         "labels say driver 550.54 and driver 580.95.05; the older counts; restart GPU Feature Discovery"
+    ]
+
+
+@pytest.mark.parametrize(("driver", "cuda"), [("580.95.05", "12.4"), ("550.54.14", "13.0"), ("610.43", "12.9")])
+def test_a_driver_and_a_cuda_that_do_not_go_together_are_a_doubt(driver: str, cuda: str) -> None:
+    major, minor = cuda.split(".")
+    found = facts(H100, 8, labels={**GONE, NEW + "full": driver, RUNTIME + "major": major, RUNTIME + "minor": minor})
+    assert [doubt.message for doubt in found.doubts] == [
+        f"labels say driver {driver} and CUDA {cuda}, which do not go together; the older counts; "
+        "restart GPU Feature Discovery"
     ]
 
 

@@ -162,13 +162,13 @@ def _said(pool: Pool) -> str:
             "node n offers 4 devices, its machine has 8 by the cloud's labels or its instance type",
         ),
         (
-            node("n", H100, labels={"nvidia.com/gpu.memory": "23034"}), "H100-SXM", 22.27,
-            "nvidia.com/gpu.memory reports 22.49Gi where a whole H100-SXM has 79.64Gi: taken as a part of one",
+            node("n", H100, labels={"nvidia.com/gpu.memory": "23034"}), "H100-SXM", 22.49,
+            "labels report 22.49Gi for each device where the catalog has 79.64Gi for H100-SXM; the smaller is used",
         ),
         (
             node("n", MI300X, labels={"amd.com/gpu.vram": "100G", "beta.amd.com/gpu.vram": "100G",
-                                      "beta.amd.com/gpu.vram.192G": None}), "MI300X", 99.0,
-            "amd.com/gpu.vram reports 100Gi where a whole MI300X has 191.98Gi: taken as a part of one",
+                                      "beta.amd.com/gpu.vram.192G": None}), "MI300X", 100.0,
+            "labels report 100Gi for each device where the catalog has 191.98Gi for MI300X; the smaller is used",
         ),
     ],
 )  # fmt: skip
@@ -181,6 +181,7 @@ def test_of_labels_that_contradict_each_other_the_smaller_counts_and_is_said(
     assert round(pool.memory / 1024**3, 2) == gib
     assert words in _said(pool)
     assert pool.problem is None
+    assert decision(raw).verdict is Verdict.PLACED
 
 
 @pytest.mark.parametrize(
@@ -188,6 +189,12 @@ def test_of_labels_that_contradict_each_other_the_smaller_counts_and_is_said(
     [
         (
             node("n", MI300X, labels={"amd.com/gpu.product-name": "AMD_Instinct_MI210"}),
+            "amd.com/gpu.device-id says MI300X and amd.com/gpu.product-name says MI210: nobody can say which",
+        ),
+        (
+            # The size is that of a third of one and of the whole other: it says no part of what nobody can tell.
+            node("n", MI300X, labels={"amd.com/gpu.product-name": "AMD_Instinct_MI210", "amd.com/gpu.vram": "64G",
+                                      "beta.amd.com/gpu.vram": "64G", "beta.amd.com/gpu.vram.192G": None}),
             "amd.com/gpu.device-id says MI300X and amd.com/gpu.product-name says MI210: nobody can say which",
         ),
         (
@@ -203,7 +210,7 @@ def test_of_labels_that_contradict_each_other_the_smaller_counts_and_is_said(
             "cloud.google.com/gke-accelerator says L4 and instance type a3-highgpu-8g says H100-SXM: nobody can say",
         ),
     ],
-)
+)  # fmt: skip
 def test_of_two_architectures_nobody_chooses_and_an_admin_s_word_ends_it(raw: Object, words: str) -> None:
     pool = pool_of(fleet(raw), "n")
     assert pool.problem is not None

@@ -133,7 +133,7 @@ def test_a_fraction_of_a_card_costs_that_fraction() -> None:
         ("NVIDIA-L40S-12C", "12288", "Partition", "L40S", None),
         ("GRID-T4-8C", "8192", "Partition", "T4", None),
         ("GRID-A100-1-5CME", "4864", "Partition", "GRID-A100-1-5CME", None),
-        ("NVIDIA-L4", "5600", "Partition", "L4", None),
+        ("NVIDIA-L4", "5600", "Whole", "L4", (1, 1)),
     ],
 )
 def test_of_an_nvidia_virtual_gpu_too(product: str, mebibytes: str, kind: str, name: str, share: Any) -> None:

@@ -262,7 +262,7 @@ def test_what_an_admin_must_mend(nodes: list[Object], spec: Object, reason: Reas
     [
         {"nvidia.com/gpu.replicas": "4"},
         {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"},
-        {"nvidia.com/gpu.memory": "9856"},
+        {"nvidia.com/gpu.memory": "9856", "nvidia.com/vgpu.present": "true"},
     ],
 )
 def test_an_admin_s_accelerator_makes_no_slice_a_whole_device(labels: dict[str, str]) -> None:
