@@ -16,7 +16,7 @@ from gpujob.finding import Finding, Size, listed
 from gpujob.fleet import amd_labels
 from gpujob.fleet.amd_labels import PREFIXES, AmdLabels
 from gpujob.fleet.amd_partitions import portion_of
-from gpujob.fleet.cloud import machine_maker
+from gpujob.fleet.cloud import machine_device, machine_maker
 from gpujob.fleet.facts import GIB, DeviceFacts, equal_parts, identified, part_of_machine, readable
 from gpujob.fleet.objects import Labels, Node
 from gpujob.fleet.portion import WHOLE, Portion
@@ -85,7 +85,12 @@ def _row(labels: AmdLabels) -> str:
     from gpujob.fleet.missing_row import missing_row
 
     memory = min(labels.sizes(), default=None)
-    return missing_row("gfx...", memory, products=labels.value("product-name"), deviceIds=labels.value("device-id"))
+    names = {
+        "products": labels.value("product-name"),
+        "deviceIds": labels.value("device-id"),
+        "cloudNames": machine_device(labels.labels)[0],
+    }
+    return missing_row("gfx...", memory, **names)
 
 
 def labelled(labels: Labels) -> bool:
