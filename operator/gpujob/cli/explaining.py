@@ -19,6 +19,7 @@ from gpujob.placement.why_not import best_losers, why_not
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.status import patience
 from gpujob.untrusted import table, tables
+from gpujob.vocabulary import ConditionType, State
 
 if TYPE_CHECKING:
     from gpujob.catalog.records import Catalog
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 OTHERS: Final = 3
 """Pools beside the chosen one that are explained unasked; a plan has fewer."""
+
+
+TOLD_BY_PODS: Final = (State.PLACED, State.STARTING, State.FAILED)
+"""States of a placed job in which one asks what became of it, rather than why it is there."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class Explanation:
     """The state in the status; empty for a job that has none."""
     said: str
     """What the status says of the placement; empty where it says nothing."""
+    since: str = ""
+    """What the status says of the pods that wait or have failed; empty where there are none."""
     named: bool = False
     """Whether it is a job of the cluster, not one of a file."""
     asked: bool = False
@@ -85,15 +92,16 @@ def explain_job(
     return Explanation(
         plan=Plan(job, decision, others),
         state=str(status.get("state") or ""),
-        said=_said(status),
+        said=_message(status, ConditionType.PLACED),
+        since=_message(status, ConditionType.RUNNING) if status.get("state") in TOLD_BY_PODS else "",
         named=named,
         asked=bool(asked),
     )
 
 
-def _said(status: Mapping[str, Any]) -> str:
-    placed = (c for c in tables(status, "conditions") if c.get("type") == "Placed")
-    return str(next(placed, {}).get("message") or "")
+def _message(status: Mapping[str, Any], condition: ConditionType) -> str:
+    found = (each for each in tables(status, "conditions") if each.get("type") == condition)
+    return str(next(found, {}).get("message") or "")
 
 
 def in_documents(documents: Iterable[Any], name: str, namespace: str | None) -> Mapping[str, Any]:
@@ -129,5 +137,6 @@ def _document(explanation: Explanation) -> dict[str, Any]:
         "job": explanation.plan.name,
         "state": explanation.state or None,
         "said": explanation.said or None,
+        "since": explanation.since or None,
         **document(explanation.plan),
     }

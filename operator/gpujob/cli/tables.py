@@ -77,8 +77,10 @@ def _print_status(console: Console, each: Explanation) -> bool:
     if each.unseen:
         print_text(console, Text.assemble(("No status", "bold"), f"  {plain(each.plan.name)}: {UNSEEN}"))
     elif each.state:
-        said = ": ".join(map(plain, filter(None, (each.plan.name, each.said))))
+        said = ": ".join(map(plain, filter(None, (each.plan.name, each.since or each.said))))
         print_text(console, Text.assemble((each.state, "bold"), f"  {said}"))
+        if each.since:
+            print_text(console, Text.assemble(("Placed before", "bold"), f"  {plain(each.said)}"))
     else:
         return False
     decision = each.plan.decision

@@ -18,7 +18,7 @@ import orjson
 
 from gpujob.finding import Dollars
 from gpujob.metrics.exposition import Report, UnreadableReport, read_report
-from gpujob.metrics.window import Window
+from gpujob.metrics.window import SHORTEST, Window
 from gpujob.status import cost
 from gpujob.status.patience import read_time
 from gpujob.status.records import PodState, read_pod_record
@@ -54,6 +54,10 @@ class Trace:
     speeds: deque[float] = field(default_factory=lambda: deque(maxlen=POINTS))
     report: Report | None = None
     last: tuple[float, Mapping[str, float]] | None = None
+
+    def rates(self) -> dict[str, float]:
+        """What each counter gains a second: over the last looks, at the first since the program's first step."""
+        return self.window.rates() or (self.report.rates(SHORTEST) if self.report else {})
 
     def take(self, report: Report, at: float) -> None:
         """Takes a reading at a time in seconds."""
@@ -204,7 +208,7 @@ def _progress(report: Report | None, status: Mapping[str, Any]) -> str:
 
 
 def _speed(trace: Trace | None, status: Mapping[str, Any]) -> str:
-    rates = trace.window.rates() if trace else {}
+    rates = trace.rates() if trace else {}
     for word, unit in UNITS.items():
         if word in rates:
             return f"{rates[word]:,.0f} {unit}" if rates[word] >= 100 else f"{rates[word]:.3g} {unit}"

@@ -46,6 +46,7 @@ READ: Final = frozenset(
         "gpujob_remaining_seconds",
         "gpujob_checkpoint_step",
         "gpujob_checkpoint_timestamp_seconds",
+        "gpujob_first_step_timestamp_seconds",
         "gpujob_last_step_timestamp_seconds",
         "gpujob_on_device",
     }
@@ -76,12 +77,22 @@ class Report:
     """A step."""
     checkpoint_at: float | None = None
     """Unix time in seconds."""
+    first_step_at: float | None = None
+    """Unix time in seconds."""
     last_step_at: float | None = None
     """Unix time in seconds."""
     on_device: bool | None = None
     """Whether every process holds memory on a GPU; False: one trains on the CPU."""
     whose: tuple[str, int] | None = None
     """The job's uid and the attempt."""
+
+    def rates(self, shortest: float) -> dict[str, float]:
+        """What each counter gained a second from the first step to the last; empty for less than `shortest` seconds."""
+        steps, seconds = self.counters.get("steps", 0.0), (self.last_step_at or 0.0) - (self.first_step_at or 0.0)
+        if self.first_step_at is None or steps < 2 or seconds < shortest:
+            return {}
+        # The first step began before its time was taken, with what led up to it.
+        return {key: value * (steps - 1) / steps / seconds for key, value in self.counters.items()}
 
     def is_of(self, job_uid: str, attempt: int, *, must_say: bool) -> bool:
         """Whether it is of that attempt; a report that does not say it, as of earlier reporters, is unless it must."""
@@ -106,6 +117,7 @@ def read_report(body: bytes) -> Report:
         remaining=_most(found, "gpujob_remaining_seconds"),
         checkpoint=_whole(_most(found, "gpujob_checkpoint_step")),
         checkpoint_at=_most(found, "gpujob_checkpoint_timestamp_seconds", below=LATEST),
+        first_step_at=_most(found, "gpujob_first_step_timestamp_seconds", below=LATEST),
         last_step_at=_most(found, "gpujob_last_step_timestamp_seconds", below=LATEST),
         on_device=min(on_device) > 0 if on_device else None,
         whose=_whose([labels for name, labels in series if name == WHOSE]),

@@ -46,8 +46,19 @@ class Measured:
     """Whether it trains on GPUs; False: on the CPU."""
 
 
-def members(held: Mapping[str, Any], measured: Measured | None) -> dict[str, Any]:
-    """status.progress, .throughput and .checkpoint: as measured, else as they are held from before."""
+def members(held: Mapping[str, Any], measured: Measured | None, *, done: bool = False) -> dict[str, Any]:
+    """status.progress, .throughput and .checkpoint: as measured, else as they are held from before; `done`: it ended well."""
+    found = _members(held, measured)
+    return found | {"progress": _whole(found["progress"])} if done else found
+
+
+def _whole(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """The progress of a program that ended well: what it said last may be seconds old, so that its end would never show."""
+    kept = {key: value for key, value in progress.items() if key != "estimatedEnd"}
+    return kept | {"percent": 100} if "percent" in kept else kept
+
+
+def _members(held: Mapping[str, Any], measured: Measured | None) -> dict[str, Any]:
     if measured is None:
         return {key: dict(table(held, key)) for key in ("progress", "throughput", "checkpoint")}
     steps, ends = measured.counters.get("steps"), None

@@ -50,7 +50,7 @@ def placed(
     status = _status(job, seen.state, claims, seen.reason, now)
     started = job.status.get("startTime") or within(seen.started, child.created, seen.ended or now)
     until = read_time(seen.ended) or read_time(now)
-    status |= progress.members(job.status, telemetry.measured)
+    status |= progress.members(job.status, telemetry.measured, done=seen.state is State.SUCCEEDED)
     status |= {
         "cost": cost.cost(job.status, placement, started, until) if until else status["cost"],
         "placement": placement,

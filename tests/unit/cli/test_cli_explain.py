@@ -214,6 +214,22 @@ def test_a_job_that_no_operator_has_seen_is_told_so(gpujob: Command, tmp_path: P
     assert answer.out.startswith("Placed  train: ")
 
 
+@pytest.mark.parametrize("state", ["Placed", "Starting", "Failed"])
+def test_what_became_of_the_pods_comes_first(gpujob: Command, cluster: Path, state: str) -> None:
+    fault = "pod train-0 on node h100-1: GPU 0 has 54.89Gi of 139.8Gi free, 55.87Gi are asked"
+    job = running("ill")
+    job["status"]["state"] = state
+    job["status"]["conditions"].append({"type": "Running", "status": "False", "reason": "Ended", "message": fault})
+    cluster.write_text(cluster.read_text() + "\n---\n" + yaml.safe_dump(job))
+    answer = gpujob("explain", "ill", "-n", "team", "--cluster", cluster, "--catalog", CATALOG)
+    assert answer.out.splitlines()[:2] == [f"{state}  ill: {fault}", "Placed before  it was the cheapest then"]
+    told = json.loads(
+        gpujob("explain", "ill", "-n", "team", "--cluster", cluster, "--catalog", CATALOG, "-o", "json").out
+    )
+    assert told["since"] == fault
+    assert told["said"] == "it was the cheapest then"
+
+
 def test_a_refusal_is_said_once(gpujob: Command, tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump_all([refused()]))

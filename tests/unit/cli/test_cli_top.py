@@ -203,3 +203,25 @@ def test_a_trace_keeps_the_speed_between_readings() -> None:
     for second, steps in enumerate((10, 20, 25, 5)):
         trace.take(read_report(f"gpujob_up 1\ngpujob_steps_total {steps}\n".encode()), float(second))
     assert list(trace.speeds) == [10.0, 5.0, 0.0]
+
+
+def test_the_first_look_tells_the_speed_since_the_first_step() -> None:
+    report = (
+        "gpujob_up 1\ngpujob_steps_total 101\ngpujob_tokens_total 10100\n"
+        "gpujob_first_step_timestamp_seconds 1000\ngpujob_last_step_timestamp_seconds 1010\n"
+    )
+    trace = Trace()
+    trace.take(read_report(report.encode()), 5.0)
+    assert trace.rates() == {"steps": 10.0, "tokens": 1000.0}
+
+
+def test_a_program_that_has_hardly_begun_has_no_speed() -> None:
+    trace = Trace()
+    trace.take(
+        read_report(
+            b"gpujob_up 1\ngpujob_steps_total 3\n"
+            b"gpujob_first_step_timestamp_seconds 1000\ngpujob_last_step_timestamp_seconds 1004\n"
+        ),
+        5.0,
+    )
+    assert trace.rates() == {}

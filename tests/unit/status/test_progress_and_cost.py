@@ -64,8 +64,21 @@ def test_what_was_measured_stays_when_the_job_ends_and_the_cost_is_of_its_whole_
     held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING, Telemetry(MEASURED))
     ended = Observation(State.SUCCEEDED, Reason.SUCCEEDED, "ended well", STARTED, "2026-01-01T01:00:00Z")
     status = status_of(held, ended, now="2026-01-01T09:00:00Z")
-    assert (status["progress"], status["throughput"]) == (held["progress"], held["throughput"])
+    assert status["throughput"] == held["throughput"]
     assert status["cost"] == {"accrued": "33.60"}
+    failed = status_of(held, replace(ended, state=State.FAILED, reason=Reason.ENDED))
+    assert failed["progress"] == held["progress"]
+
+
+def test_a_program_that_ended_well_has_done_all_of_what_it_told_a_share_of() -> None:
+    """It was read up to 15 seconds before its end, which would never show: 81 % was told of a job that had succeeded."""
+    ended = Observation(State.SUCCEEDED, Reason.SUCCEEDED, "ended well", STARTED, "2026-01-01T01:00:00Z")
+    held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING, Telemetry(MEASURED))
+    status = status_of(held, ended)
+    assert status["progress"] == {"step": 1200, "percent": 100, "updated": NOW}
+    assert status["display"]["progress"] == "100 %"
+    untold = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING, Telemetry(replace(MEASURED, fraction=None)))
+    assert status_of(untold, ended)["progress"] == {"step": 1200, "updated": NOW}
 
 
 def test_an_unknown_price_is_never_a_cost_of_nothing() -> None:
