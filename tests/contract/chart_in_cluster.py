@@ -10,6 +10,7 @@ from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE
 from tests.e2e.cluster import Cluster, eventually
 
 POLICY = "requester-may-create-pods.gpujob.dev"
+OF_CHILDREN = "children-are-the-operators.gpujob.dev"
 CRDS = {f"{plural}.gpujob.dev" for plural in ("gpujobprofiles", "gpujobs", "gpupools", "gpuruntimes")}
 names = (f"team-{number}" for number in itertools.count())
 """Namespaces that no test had yet."""

@@ -13,6 +13,7 @@ import pytest
 
 from tests.contract.chart_in_cluster import (
     CRDS,
+    OF_CHILDREN,
     POLICY,
     ensure_namespace,
     event,
@@ -41,9 +42,12 @@ def test_the_api_server_accepts_every_object(cluster: Cluster, sample: str, inst
         )  # fmt: skip
 
 
-def test_the_api_server_finds_no_fault_with_the_policys_expressions(cluster: Cluster, installed: None) -> None:
+@pytest.mark.parametrize("name", [POLICY, OF_CHILDREN])
+def test_the_api_server_finds_no_fault_with_the_policys_expressions(
+    cluster: Cluster, name: str, installed: None
+) -> None:
     def checked() -> dict[str, Any]:
-        policy = get(cluster, "validatingadmissionpolicy", POLICY)
+        policy = get(cluster, "validatingadmissionpolicy", name)
         status: dict[str, Any] = policy.get("status", {})
         return status if status.get("observedGeneration") == policy["metadata"]["generation"] else {}
 

@@ -56,7 +56,7 @@ EVERYTHING: dict[str, Any] = {
     "rbac": {"create": True},
     "userRoles": {"create": True},
     "crds": {"enabled": True, "keep": False},
-    "admission": {"requirePodsCreate": True},
+    "admission": {"requirePodsCreate": True, "protectChildren": True},
     "monitoring": {
         "serviceMonitor": {"enabled": True, "interval": "30s", "labels": {"release": "kube-prometheus-stack"}},
         "podMonitor": {"enabled": True, "interval": "1m", "labels": {"release": "kube-prometheus-stack"}},
@@ -73,7 +73,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "rbac": {"create": False},
         "userRoles": {"create": False},
         "crds": {"enabled": False},
-        "admission": {"requirePodsCreate": False},
+        "admission": {"requirePodsCreate": False, "protectChildren": False},
     },
 }
 
@@ -455,6 +455,7 @@ def test_the_operator_is_told_what_it_reads() -> None:
         ({"crds": {"keep": False}}, "WARNING: crds.keep is false"),
         ({"crds": {"enabled": False}}, "NOTE: crds.enabled is false"),
         ({"admission": {"requirePodsCreate": False}}, "WARNING: admission.requirePodsCreate is false"),
+        ({"admission": {"protectChildren": False}}, "WARNING: admission.protectChildren is false"),
         ({"rbac": {"create": False}}, "NOTE: rbac.create is false"),
     ],
 )

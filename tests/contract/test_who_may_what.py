@@ -2,11 +2,24 @@
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contract.chart_in_cluster import POLICY, allow, get, gpujob, jobs_only, kubectl, run, submit
+from tests.contract.chart_in_cluster import (
+    OF_CHILDREN,
+    POLICY,
+    allow,
+    get,
+    gpujob,
+    job,
+    jobs_only,
+    kubectl,
+    run,
+    service,
+    submit,
+)
 from tests.e2e.cluster import Cluster, eventually
 
 pytestmark = pytest.mark.e2e
@@ -81,3 +94,31 @@ def test_a_large_job_is_checked_too(cluster: Cluster, namespace: str) -> None:
     kubectl(cluster, "create", "-f", "-", stdin=gpujob("large", namespace, args=arguments))
     label = ("label", "gpujobs", "large", "size=large", f"-n{namespace}", "--as=bob")
     kubectl(cluster, *label)
+
+
+@pytest.mark.parametrize("kind", ["Job", "Service"])
+def test_only_who_may_write_statuses_makes_what_says_it_is_a_child(
+    cluster: Cluster, namespace: str, kind: str, as_operator: Path
+) -> None:
+    allow(cluster, namespace, "eve", "admin")
+    made = (job if kind == "Job" else service)("forged", namespace, "00000000-0000-4000-8000-000000000000")
+    # Without an owner, which the garbage collector would look for.
+    del made["metadata"]["ownerReferences"]
+    plain = json.dumps(made)
+    made["metadata"]["labels"] = {"gpujob.dev/job-uid": "u", "gpujob.dev/attempt": "9"}
+    # The API server notices a new policy after a moment.
+    refused = eventually(
+        lambda: (found := submit(cluster, json.dumps(made), "eve")).returncode and found, what="policy in force"
+    )
+    assert OF_CHILDREN in refused.stderr
+    assert "leave the label out" in refused.stderr
+    kubectl(cluster, "create", "--as=eve", "-f", "-", stdin=plain)
+    label = ("label", kind.lower(), "forged", f"-n{namespace}", "--as=eve")
+    assert OF_CHILDREN in run(cluster, "kubectl", *label, "gpujob.dev/job-uid=u").stderr
+    assert run(cluster, "kubectl", *label, "mine=yes").returncode == 0
+    made["metadata"]["name"] = "made"
+    kubectl(cluster, f"--kubeconfig={as_operator}", "create", "-f", "-", stdin=json.dumps(made))
+    # What leaves the label alone is anybody's who may change the object at all.
+    of_child = ("label", kind.lower(), "made", f"-n{namespace}", "--as=eve")
+    assert run(cluster, "kubectl", *of_child, "mine=yes").returncode == 0
+    assert OF_CHILDREN in run(cluster, "kubectl", *of_child, "gpujob.dev/job-uid=another", "--overwrite").stderr

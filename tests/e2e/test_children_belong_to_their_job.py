@@ -128,3 +128,38 @@ def test_a_service_that_somebody_deletes_is_made_again_while_its_gang_runs(
     because = f"a lost Service of a gang that runs is made again after {SERVICE_AFTER:g} seconds"
     remains(lambda: "services" not in audit.writes(mark, team.namespace), 2 * SERVICE_AFTER, because=because)
     assert team.services(alone) == []
+
+
+def test_a_job_that_only_says_that_it_is_a_child_changes_nothing(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    (name,) = fleet(h100=1)
+    uid = team.submit("mine", gpusPerNode=4)
+    status = team.until("mine", "Running")
+    (real,) = team.jobs(uid)
+    # The owner of the namespace copies the child as a later attempt, without pods and for all GPUs of the node.
+    made = real["metadata"]
+    labels = made["labels"] | {"gpujob.dev/attempt": "9"}
+    head = {"labels": labels, "annotations": made["annotations"], "ownerReferences": made["ownerReferences"]}
+    template = real["spec"]["template"]
+    template["metadata"]["labels"] = {}
+    for amounts in template["spec"]["containers"][0]["resources"].values():
+        amounts["nvidia.com/gpu"] = "8"
+    kept = {key: real["spec"][key] for key in ("completionMode", "completions", "parallelism", "backoffLimit")}
+    spec = kept | {"template": template, "suspend": True}
+
+    def forge(called: str) -> None:
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": head | {"name": called}, "spec": spec}
+        team.api.create(JOBS.format(team.namespace), body)
+
+    forge("mine-forged-9")
+    # Who comes after gets the other GPUs, which the forged Job does not hold.
+    team.submit("next", gpusPerNode=4, runs_for="0s")
+    assert team.until("next", "Succeeded")["placement"]["nodeNames"] == [name]
+    assert team.status("mine") == status
+    # In the place of the child that the status records, too, it is none.
+    team.api.delete(JOBS.format(team.namespace), made["name"])
+    eventually(lambda: len(team.jobs(uid)) == 1, 30, what="the child gone")
+    forge(made["name"])
+    team.until("mine", "Failed")
+    assert team.condition("mine", "Failed")["reason"] == "ChildLost"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.render.names import child_name
+from gpujob.names import child_name
 from tests.e2e.api_server import JOBS, AuditLog, Refused
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet

@@ -110,6 +110,8 @@ class GPUJobStatus(Shape):
     """When the job ended."""
     job_name: Annotated[str, Field(max_length=63)] | None = None
     """The child Job of the current attempt."""
+    job_uid: Annotated[str, Field(max_length=64)] | None = Field(default=None, alias="jobUID")
+    """Its uid: another Job of that name is not taken for it."""
     attempt: int | None = None
     """The number of the current attempt, from 1."""
     excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gpujob.cli.captured_jobs import child, waiting_job
 from gpujob.cli.printing import as_yaml, say
+from gpujob.cli.promises import children_in
 from gpujob.cli.slimming import REDACTED, amounts, an_object, container, device_files, domain, filled, name_of, present
 from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet.handlers import read_handlers
@@ -53,6 +54,8 @@ def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
     objects = [item for item in objects_in(documents, skipped) if item.get("kind") in _KEPT and name_of(item)]
     if not any(item["kind"] == "Node" for item in objects):
         raise BadClusterFile("there is no node to capture; use an account that may list nodes and pods")
+    ours = {id(child) for child in children_in(objects)}
+    objects = [item for item in objects if item["kind"] != "Job" or id(item) in ours]
     selected = {key for item in objects for key in _selected_labels(item)}
     kept: dict[tuple[int, str, str], dict[str, Any]] = {}
     for item in objects:

@@ -19,13 +19,34 @@ def promises_in(documents: Iterable[Any]) -> tuple[Promise, ...]:
     """The promises of the child Jobs among a cluster's objects, each once: of what is described twice the last counts."""
     from gpujob.fleet.cluster_file import objects_in
 
-    found = [each for each in objects_in(documents, []) if is_child(each)]
+    found = children_in(objects_in(documents, []))
     if not found:
         return ()
     # Records of jobs take longer to import than all else that a look at the pools needs.
     from gpujob.status.records import read_child
 
     return tuple({promise.key: promise for each in found for promise in read_child(each).promises()}.values())
+
+
+def children_in(objects: Iterable[Any]) -> list[Any]:
+    """The child Jobs among objects; where GPUJobs are described with their uids, only what is a child of one of them.
+
+    In a captured cluster those are left out whose children tell enough; whoever captured it has looked whose they are.
+    """
+    known = list(objects)
+    found = [each for each in known if is_child(each)]
+    told = {table(each, "metadata").get("uid"): each for each in known if each.get("kind") == "GPUJob"} if found else {}
+    told.pop(None, None)
+    if not told:
+        return found
+    from gpujob.status import kinship
+    from gpujob.status.records import read_child, read_job
+
+    jobs = {uid: read_job(raw) for uid, raw in told.items()}
+    records = ((each, read_child(each)) for each in found)
+    return [
+        each for each, child in records if child.owner_uid in jobs and kinship.is_child(child, jobs[child.owner_uid])
+    ]
 
 
 def is_child(raw: Any) -> bool:

@@ -21,7 +21,7 @@ from gpujob.metrics.exposition import Report, UnreadableReport, read_report
 from gpujob.metrics.window import SHORTEST, Window
 from gpujob.status import cost
 from gpujob.status.patience import read_time
-from gpujob.status.records import PodState, read_pod_record
+from gpujob.status.records import PodRecord, PodState, read_pod_record
 from gpujob.untrusted import one_line, table, whole_number
 from gpujob.vocabulary import GROUP, VERSION, Label, State
 
@@ -94,12 +94,13 @@ class Top:
         return [row(job, self._traces.get(_uid(job)), datetime.now(UTC)) for job in sorted(jobs, key=_where)]
 
     def _read(self, jobs: Iterable[Mapping[str, Any]], within: str) -> None:
-        statuses = {_uid(job): table(job, "status") for job in jobs}
+        known = {_uid(job): job for job in jobs}
+        statuses = {uid: table(job, "status") for uid, job in known.items()}
         running = {uid for uid, status in statuses.items() if status.get("state") == State.RUNNING}
         for uid in self._traces.keys() - running:
             del self._traces[uid]
         silent: list[str] = []
-        for uid, namespace, pod in self._first_pods(running, within):
+        for uid, namespace, pod in self._first_pods({uid: known[uid] for uid in running}, within):
             path = f"/api/v1/namespaces/{namespace}/pods/{pod.name}:{pod.port}/proxy/metrics"
             status, body = self._cluster.get(path)
             if status == 401 or _is_refusal(status, body):
@@ -122,7 +123,7 @@ class Top:
             more = f", and {len(silent) - 1} more likewise" if len(silent) > 1 else ""
             self.note = f"{silent[0]}{more}; shown is what the status says"
 
-    def _first_pods(self, running: set[str], within: str) -> Iterator[tuple[str, str, PodState]]:
+    def _first_pods(self, running: Mapping[str, Mapping[str, Any]], within: str) -> Iterator[tuple[str, str, PodState]]:
         from gpujob.cli.live import Refused
 
         try:
@@ -135,7 +136,8 @@ class Top:
         for raw in pods:
             record = read_pod_record(raw)
             pod = record.state
-            if pod and pod.index == 0 and pod.running and pod.port and record.use.job_uid in running:
+            job = running.get(record.use.job_uid)
+            if pod and pod.index == 0 and pod.running and pod.port and job and _is_of(record, job):
                 yield record.use.job_uid, record.use.namespace, pod
 
 
@@ -225,6 +227,13 @@ def _eta(report: Report | None, status: Mapping[str, Any], now: datetime) -> str
         return "-"
     minutes = max(0, round(seconds / 60))
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+
+
+def _is_of(record: PodRecord, job: Mapping[str, Any]) -> bool:
+    """Whether a pod that names a job is of its namespace and of the child that the status records."""
+    child = table(job, "status").get("jobUID")
+    same = record.state is not None and child in (None, record.state.child_uid)
+    return same and record.use.namespace == _where(job)[0]
 
 
 def _uid(job: Mapping[str, Any]) -> str:

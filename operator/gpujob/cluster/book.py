@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from typing import cast
 
 import structlog
 
 from gpujob.catalog.records import Catalog
 from gpujob.catalog.runtime import Runtime
+from gpujob.cluster.filing import Filing
 from gpujob.cluster.identity import Key
 from gpujob.cluster.kinds import PoolRecord
 from gpujob.cluster.mirror import Mirror
@@ -34,6 +35,7 @@ from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.slices import Claim, DeviceClass, Slice
 from gpujob.fleet.usage import Promise
 from gpujob.fleet.volumes import Tie, VolumeClaim, Volumes
+from gpujob.status.kinship import is_child
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
 
 log = structlog.get_logger(__name__)
@@ -65,10 +67,10 @@ class Book:
     def __init__(self, mirror: Mirror, shipped: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
         self.mirror, self._clock = mirror, clock
         self.jobs: dict[str, JobRecord] = {}
-        self._children: dict[str, dict[Key, ChildRecord]] = defaultdict(dict)
-        self._pods: dict[str, dict[Key, PodState]] = defaultdict(dict)
-        self._services: dict[str, dict[Key, ServiceRecord]] = defaultdict(dict)
-        self._owner: dict[tuple[str, Key], str] = {}
+        self._uids: dict[Key, str] = {}
+        self._children, self._pods, self._services = Filing[ChildRecord](), Filing[PodState](), Filing[ServiceRecord]()
+        self._unpromised: set[Key] = set()
+        """Child Jobs whose promises are to be told to the index anew."""
         self._inventory = Inventory()
         self._index = FleetIndex(shipped, self._inventory.of_pod)
         self._newcomers = Newcomers()
@@ -89,24 +91,30 @@ class Book:
             self._take_job(key, touched)
         for key in changes.get("jobs", ()):
             child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
-            self._file("jobs", key, child.owner_uid if child else "", child, self._children, touched)
+            self._children.put(key, child.owner_uid if child else "", child, touched)
+            self._unpromised.add(key)
         for key in changes.get("pods", ()):
             pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
             state = pod.state if pod else None
-            self._file("pods", key, pod.use.job_uid if pod and state else "", state, self._pods, touched)
+            self._pods.put(key, pod.use.job_uid if pod and state else "", state, touched)
         for key in changes.get("services", ()):
             service = cast("ServiceRecord | None", self.mirror.objects("services").get(key))
-            self._file("services", key, service.owner_uid if service else "", service, self._services, touched)
+            self._services.put(key, service.owner_uid if service else "", service, touched)
         return touched
 
     def child(self, uid: str) -> ChildRecord | None:
         """The child Job of a GPUJob's newest attempt."""
-        children = self._children.get(uid)
-        return max(children.values(), key=lambda child: child.attempt) if children else None
+        children = filter(self._is_ours, self._children.of(uid).values())
+        return max(children, key=lambda child: child.attempt, default=None)
 
     def children(self) -> Iterator[ChildRecord]:
         """The child Jobs that have not ended."""
-        return (child for filed in self._children.values() for child in filed.values() if not child.ended)
+        return (child for child in self._children.all() if not child.ended and self._is_ours(child))
+
+    def _is_ours(self, child: ChildRecord) -> bool:
+        """Whether a Job that says so is the child of a GPUJob that is there."""
+        job = self.jobs.get(child.owner_uid)
+        return job is not None and is_child(child, job)
 
     def lacks_service(self, child: ChildRecord) -> bool:
         """Whether a gang's pods have no names to find each other by."""
@@ -114,12 +122,12 @@ class Book:
 
     def service(self, child: ChildRecord) -> ServiceRecord | None:
         """The Service of a child Job's pods."""
-        return (self._services.get(child.owner_uid) or {}).get((child.namespace, child.name))
+        return self._services.of(child.owner_uid).get((child.namespace, child.name))
 
     def pods(self, child: ChildRecord) -> list[PodState]:
         """The pods of a child Job, in the order of their names; those of an attempt that is being deleted are not."""
-        pods = self._pods.get(child.owner_uid) or {}
-        return [pods[key] for key in sorted(pods) if pods[key].child_uid == child.uid]
+        pods = self._pods.of(child.owner_uid)
+        return [pods[key] for key in sorted(pods) if key[0] == child.namespace and pods[key].child_uid == child.uid]
 
     def newcomers(self, now: datetime, seconds: float) -> Iterator[tuple[Node, Arriving]]:
         """New nodes that offer no devices yet, be it by a resource's name or to ResourceClaims."""
@@ -174,10 +182,7 @@ class Book:
             pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
             self._index.put_pod(key, pod.use if pod else None)
             self._inventory.put_pod(key, pod.use if pod else None)
-        for key in moved.get("jobs", ()):
-            child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
-            # A placement under way whose child is here already is one promise, not two: the child's counts.
-            self._index.put_promises((1, *key), child.promises() if child else ())
+        self._unpromised |= set(moved.get("jobs", ()))
         self._follow_claims(moved)
         if "gpupools" in moved:
             self._index.put_admin_pools(self.admin_pools())
@@ -205,7 +210,12 @@ class Book:
         return Volumes(claims, ties, cast("Mapping[Key, Node]", self.mirror.objects("nodes")), complete=True)
 
     def _promise(self, promised: Iterable[Promise]) -> None:
-        """Tells the index which placements are under way."""
+        """Tells the index what children promise, and which placements are under way."""
+        for key in self._unpromised:
+            child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
+            # A placement under way whose child is here already is one promise, not two: the child's counts.
+            self._index.put_promises((1, *key), child.promises() if child and self._is_ours(child) else ())
+        self._unpromised.clear()
         by_job: dict[str, list[Promise]] = defaultdict(list)
         for promise in promised:
             by_job[promise.job_uid].append(promise)
@@ -265,26 +275,13 @@ class Book:
 
     def _take_job(self, key: Key, touched: set[str]) -> None:
         job = cast("JobRecord | None", self.mirror.objects("gpujobs").get(key))
-        before = self._owner.pop(("gpujobs", key), "")
+        before = self._uids.pop(key, "")
         if before and (job is None or job.uid != before):
             self.jobs.pop(before, None)
             touched.add(before)
+            self._unpromised |= self._children.of(before).keys()
         if job is not None:
+            self._unpromised |= self._children.of(job.uid).keys()
             self.jobs[job.uid] = job
-            self._owner["gpujobs", key] = job.uid
+            self._uids[key] = job.uid
             touched.add(job.uid)
-
-    def _file(
-        self, kind: str, key: Key, uid: str, record: Any, shelves: dict[str, dict[Key, Any]], touched: set[str]
-    ) -> None:
-        """Puts a record to its job and takes it from the one it was filed under before."""
-        before = self._owner.pop((kind, key), "")
-        if before and before != uid:
-            shelves[before].pop(key, None)
-            touched.add(before)
-            if not shelves[before]:
-                del shelves[before]
-        if uid and record is not None:
-            shelves[uid][key] = record
-            self._owner[kind, key] = uid
-            touched.add(uid)

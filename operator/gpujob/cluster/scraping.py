@@ -24,7 +24,7 @@ from yarl import URL
 from gpujob.cluster.desk import Desk
 from gpujob.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
 from gpujob.metrics.window import Window
-from gpujob.render.names import label_value
+from gpujob.names import label_value
 from gpujob.status import probing, progress, telemetry
 from gpujob.status.conditions import Claim
 from gpujob.status.progress import Measured

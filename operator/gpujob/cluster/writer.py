@@ -20,8 +20,10 @@ from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.resources import Resource
 from gpujob.fleet.pools import Pool
 from gpujob.status.events import event_of
+from gpujob.status.kinship import is_child
 from gpujob.status.pools import EVENT_NAMESPACE, contradiction
-from gpujob.status.records import ChildRecord, JobRecord, owner_uid
+from gpujob.status.records import ChildRecord, JobRecord, owner_uid, read_child
+from gpujob.untrusted import table
 from gpujob.vocabulary import FIELD_MANAGER
 
 log = structlog.get_logger(__name__)
@@ -45,6 +47,25 @@ def foreign_runner(namespace: str, name: str) -> str:
         f"a ConfigMap {name} exists in namespace {namespace} whose content is not this operator's; nothing of it is run: "
         "delete it, the operator makes its own"
     )
+
+
+def _is_made_for(held: Any, body: Mapping[str, Any], job: JobRecord) -> bool:
+    """Whether what has the name of a child is the job's: of what is no Job, it must also be as it would be made now.
+
+    A Job may have been decided on before a crash, when the fleet was another.
+    """
+    if body["kind"] == "Job":
+        return is_child(read_child(held), job)
+    return owner_uid(table(held, "metadata")) == job.uid and _holds(held.get("spec"), body["spec"])
+
+
+def _holds(held: Any, wanted: Any) -> bool:
+    """Whether all that was written is there; the API server adds defaults."""
+    if isinstance(wanted, Mapping):
+        return isinstance(held, dict) and all(_holds(held.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(held, list) and len(held) == len(wanted) and all(map(_holds, held, wanted))
+    return bool(held == wanted)
 
 
 class Writer:
@@ -71,7 +92,7 @@ class Writer:
             except NotFound:
                 # Nothing is refused: the POST got lost, or what had the name is gone by now.
                 raise unsure from None
-            if owner_uid(held.get("metadata") or {}) != job.uid:
+            if not _is_made_for(held, body, job):
                 raise NameConflict(
                     f"a {body['kind']} {name} exists and is not this job's; delete or rename it"
                 ) from None
@@ -135,7 +156,7 @@ class Writer:
             held = await self._client.get(JOBS.path(job.namespace, name))
         except NotFound:
             return None
-        return held if owner_uid(held.get("metadata") or {}) == job.uid else None
+        return held if is_child(read_child(held), job) else None
 
     async def delete_child(self, child: ChildRecord) -> None:
         """Deletes a child Job with its pods; what is gone already is fine."""

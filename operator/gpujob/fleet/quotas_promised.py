@@ -14,10 +14,11 @@ from gpujob.fleet.usage import Promise
 
 def quotas_promised(quotas: Quotas, promises: Iterable[Promise], pods: Iterable[Pod], priorities: Priorities) -> Quotas:
     """The quotas after each promise that none of the jobs' `pods`, bound or not, has made a quota count already."""
-    there = Counter((pod.job_uid, pod.attempt) for pod in pods)
+    # Labels are anybody's: a pod that another namespace's quota counts keeps no promise.
+    there = Counter((pod.namespace, pod.job_uid, pod.attempt) for pod in pods)
     for promise in promises:
-        if there[promise.job_uid, promise.attempt] > 0:
-            there[promise.job_uid, promise.attempt] -= 1
+        if there[promise.namespace, promise.job_uid, promise.attempt] > 0:
+            there[promise.namespace, promise.job_uid, promise.attempt] -= 1
         else:
             needs = taken_by(counted_as(promise.resource), promise.gpus, promise.needs, 1)
             traits = PodTraits(class_of(promise.priority_class, priorities), promise.resource == HOST_DEVICES)

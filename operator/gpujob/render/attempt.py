@@ -12,9 +12,9 @@ from gpujob.api.gpujob import GPUJob, GPUJobSpec, ShapeChoice
 from gpujob.fleet.fabric import Fabric
 from gpujob.fleet.host_ports import rendezvous_port
 from gpujob.fleet.pools import Pool
+from gpujob.names import child_name, label_value
 from gpujob.placement.decision import Choice
 from gpujob.quantity import format_dollars
-from gpujob.render.names import child_name, label_value
 from gpujob.render.runner import Runner
 from gpujob.vocabulary import FIELD_MANAGER, Annotation, Backend, Label, PreflightMode, Vendor
 

@@ -11,6 +11,7 @@ from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.fleet.manifests import read_pod
 from gpujob.fleet.objects import MOST_DEVICES, Pod, Resources
 from gpujob.fleet.usage import Promise, promises_of
+from gpujob.names import attempt_in
 from gpujob.status.pods import TRAIN, controller, reporter_port
 from gpujob.status.preflight import Check, read_check
 from gpujob.status.rendezvous import Missed, read_missed
@@ -82,8 +83,8 @@ class ChildRecord:
     """Whether somebody suspended it, as admission of Jobs does: it has no pods, and nothing is wrong."""
 
     def promises(self) -> tuple[Promise, ...]:
-        """What its pods will take of their nodes; nothing once it has ended, or of a Job that nobody owns."""
-        if self.ended or not self.resource or not self.owner_uid:
+        """What its pods will take of their nodes; nothing of a Job that has ended or is deleted (no pod follows) or is nobody's."""
+        if self.ended or self.leaving or not self.resource or not self.owner_uid:
             return ()
         pool = str(self.hint.placement.get("pool", ""))
         # Pods that wait for nodes to be added are pinned to none.
@@ -180,7 +181,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
         owner_uid=owner_uid(metadata),
-        attempt=whole_number(labels.get(Label.ATTEMPT)) or 1,
+        attempt=attempt_in(str(metadata.get("name", ""))) or whole_number(labels.get(Label.ATTEMPT)) or 1,
         leaving="deletionTimestamp" in metadata,
         pods=whole_number(spec.get("completions")) or 1,
         nodes=_pinned_nodes(pod),

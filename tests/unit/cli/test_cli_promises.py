@@ -10,6 +10,8 @@ import pytest
 import yaml
 from cli_room import CATALOG, MIXED, Command, manifest
 
+from gpujob.names import child_name
+
 UID = "7d9f2c1e-0000-4000-8000-000000000001"
 H100 = "h100-sxm-p5-48xlarge-ondemand"
 TWO_NODES = {"nodes": 1, "gpusPerNode": 8, "placement": {"accelerators": {"allow": ["H100-SXM"]}}}
@@ -35,7 +37,7 @@ def child(attempt: int = 1, **changes: Any) -> dict[str, Any]:
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": f"big-{attempt}",
+            "name": child_name("big", UID, attempt),
             "namespace": "team",
             "uid": "hunter2",
             "labels": labels,
@@ -50,7 +52,7 @@ def child(attempt: int = 1, **changes: Any) -> dict[str, Any]:
 def gpujob_itself() -> dict[str, Any]:
     metadata = {"name": "big", "namespace": "team", "uid": UID}
     spec = TWO_NODES | {"command": ["hunter2"], "env": [{"name": "T", "value": "hunter2"}]}
-    status = {"state": "Placed", "jobName": "big-1"}
+    status = {"state": "Placed", "jobName": child_name("big", UID, 1), "attempt": 1}
     return {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": metadata, "spec": spec, "status": status}
 
 
@@ -84,6 +86,16 @@ def test_a_gang_whose_pods_have_no_node_holds_its_devices(gpujob: Command, tmp_p
     answer = gpujob("plan", "-f", "-", "--cluster", held, "--catalog", CATALOG, stdin=manifest(**TWO_NODES))
     assert answer.code == 3
     assert "needs 8 free GPUs on one node, 4 of 16 are free" in answer.out
+
+
+def test_a_job_that_only_says_that_it_is_a_child_holds_nothing(gpujob: Command, tmp_path: Path) -> None:
+    forged = [child(attempt=3), child() | {"metadata": child()["metadata"] | {"name": "mine"}}]
+    forged.append(child() | {"metadata": child()["metadata"] | {"namespace": "another"}})
+    for job in forged:
+        file = cluster(tmp_path / "c.yaml", job, gpujob_itself())
+        assert free(gpujob, file) == "12/16"
+        gpujob("capture", "--cluster", file, "-o", tmp_path / "captured.json")
+        assert free(gpujob, tmp_path / "captured.json") == "12/16"
 
 
 def test_a_pod_that_came_is_counted_once(gpujob: Command, tmp_path: Path) -> None:
@@ -153,8 +165,8 @@ def test_a_capture_carries_what_is_promised_and_who_waits(gpujob: Command, tmp_p
     text = (tmp_path / "captured.json").read_text()
     assert "hunter2" not in text
     kinds = [(item["kind"], item["metadata"]["name"]) for item in json.loads(text)["items"]]
-    assert {("Job", "big-1"), ("GPUJob", "next"), ("Pod", "p")} <= set(kinds)
-    assert ("Job", "big-2") not in kinds
+    assert {("Job", child_name("big", UID, 1)), ("GPUJob", "next"), ("Pod", "p")} <= set(kinds)
+    assert ("Job", child_name("big", UID, 2)) not in kinds
     assert ("GPUJob", "big") not in kinds
     before, after = (
         gpujob("plan", "-f", "-", "--cluster", file, "--catalog", CATALOG, "-o", "json", stdin=manifest(**TWO_NODES))

@@ -15,6 +15,7 @@ from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import RunnerMap, mirrored
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.writer import ChildRefused, NameConflict, Writer
+from gpujob.names import child_name
 from gpujob.render.runner import Runner
 from gpujob.vocabulary import Label
 
@@ -56,10 +57,13 @@ class Room:
         self.delivery = Delivery(self.desk, writer, RUNNER, lambda: self.now)
 
     def child(self, name: str = "j-1", runner: str = RUNNER.name, version: str = "6", **status: Any) -> None:
+        """The child of a GPUJob of this name."""
+        job = {"name": name, "namespace": "team", "uid": name, "resourceVersion": "5"}
+        self.mirror.apply("gpujobs", "ADDED", {"metadata": job, "spec": {}})
         volumes = [{"name": "r", "configMap": {"name": runner}}]
         metadata = {
-            "name": name, "namespace": "team", "uid": name, "resourceVersion": version, "labels": {Label.ATTEMPT: "1"},
-            "ownerReferences": [{"uid": "job", "controller": True}],
+            "name": child_name(name, name, 1), "namespace": "team", "uid": name, "resourceVersion": version,
+            "labels": {Label.ATTEMPT: "1"}, "ownerReferences": [{"uid": name, "controller": True}],
         }  # fmt: skip
         body = {"metadata": metadata, "spec": {"template": {"spec": {"volumes": volumes}}}, "status": status}
         self.mirror.apply("jobs", "MODIFIED", body)

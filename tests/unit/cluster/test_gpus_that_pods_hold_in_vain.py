@@ -14,6 +14,7 @@ from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.looking import Looking
 from gpujob.cluster.mirror import Mirror
+from gpujob.names import child_name
 from gpujob.status.records import JobRecord, read_job
 from gpujob.vocabulary import Annotation, Label
 
@@ -32,6 +33,7 @@ REFUSED = {
     "message": "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
 }  # fmt: skip
 JOB = {"name": "j", "namespace": "team", "uid": "u", "generation": 1}
+CHILD = child_name("j", "u", 1)
 
 
 class Gang:
@@ -47,24 +49,25 @@ class Gang:
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         child = {
             "metadata": {
-                "name": "j-1", "namespace": "team", "uid": "c", "creationTimestamp": "2026-01-01T12:00:00Z",
+                "name": CHILD, "namespace": "team", "uid": "c", "creationTimestamp": "2026-01-01T12:00:00Z",
                 "labels": {Label.ATTEMPT: "1", Label.JOB_UID: "u"},
                 "ownerReferences": [{"kind": "GPUJob", "name": "j", "uid": "u", "controller": True}],
                 "annotations": {Annotation.PLACEMENT: orjson.dumps(HINT).decode()},
             },
             "spec": {"completions": 2, "suspend": suspend, "template": {"spec": {"affinity": {"nodeAffinity": required}}}},
         }  # fmt: skip
+        self.mirror.replace("gpujobs", [{"metadata": JOB, "spec": {}}], "7")
         self.mirror.replace("jobs", [child], "7")
         owners = {"ownerReferences": child["metadata"]["ownerReferences"]}
-        self.mirror.replace("services", [{"metadata": {"name": "j-1", "namespace": "team", "uid": "s"} | owners}], "7")
+        self.mirror.replace("services", [{"metadata": {"name": CHILD, "namespace": "team", "uid": "s"} | owners}], "7")
 
     def pods(self, *nodes: str) -> None:
         """Its pods, each on a node, or refused by the scheduler where that is empty."""
-        owner = {"kind": "Job", "name": "j-1", "uid": "c", "controller": True}
+        owner = {"kind": "Job", "name": CHILD, "uid": "c", "controller": True}
         found = [
             {
                 "metadata": {
-                    "name": f"j-1-{number}", "namespace": "team", "uid": f"p{number}", "ownerReferences": [owner],
+                    "name": f"{CHILD}-{number}", "namespace": "team", "uid": f"p{number}", "ownerReferences": [owner],
                     "labels": {Label.JOB_UID: "u", Label.ATTEMPT: "1"},
                 },
                 "spec": {"nodeName": node, "containers": [{"name": "train"}]},
@@ -81,7 +84,7 @@ class Gang:
     def look(self, seconds: float, **status: Any) -> Any:
         """What is written after a look; None where nothing is."""
         self.seconds, self.written = seconds, []
-        held = {"jobName": "j-1", "attempt": 1, "placement": HINT, "state": "Placed", **status}
+        held = {"jobName": CHILD, "attempt": 1, "placement": HINT, "state": "Placed", **status}
         self.looking.look(read_job({"metadata": JOB, "spec": {}, "status": held}))
         return self.written[-1] if self.written else None
 
@@ -94,7 +97,7 @@ def placed(status: Any) -> dict[str, Any]:
 def test_the_attempt_is_given_up_and_the_pool_rests() -> None:
     gang = Gang()
     gang.pods("n0", "")
-    assert gang.look(299.0)["jobName"] == "j-1"
+    assert gang.look(299.0)["jobName"] == CHILD
     assert gang.desk.due["u"] == 300.0
     status = gang.look(300.0)
     assert (status["state"], "jobName" in status, "placement" in status, status["attempt"]) == (
@@ -108,7 +111,7 @@ def test_the_attempt_is_given_up_and_the_pool_rests() -> None:
     assert rest == {"name": "h100", "until": "2026-01-01T12:20:00Z", "reason": "Unschedulable"}
     assert (placed(status)["status"], placed(status)["reason"]) == ("False", "Unschedulable")
     assert placed(status)["message"] == (
-        "after 300 seconds pod j-1-1 is bound to no node: 0/3 nodes are available: pod has unbound immediate "
+        f"after 300 seconds pod {CHILD}-1 is bound to no node: 0/3 nodes are available: pod has unbound immediate "
         "PersistentVolumeClaims. not found (see `kubectl describe pvc`: a claim needs a StorageClass of `kubectl get "
         "storageclass`, or a PersistentVolume); the job gave the GPUs of pool h100 back, other pools are tried, this one at "
         "2026-01-01T12:20:00Z"
@@ -150,4 +153,4 @@ def test_pods_that_are_not_made_hold_no_longer() -> None:
 def test_what_is_no_hold_in_vain(made: dict[str, Any], pods: tuple[str, ...], held: dict[str, Any]) -> None:
     gang = Gang(**made)
     gang.pods(*pods)
-    assert gang.look(3000.0, **held)["jobName"] == "j-1"
+    assert gang.look(3000.0, **held)["jobName"] == CHILD

@@ -17,6 +17,7 @@ from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.scraping import Scraper, Unreached
 from gpujob.fleet.host_ports import report_port
+from gpujob.names import child_name
 from gpujob.render.attempt import Numbered
 from gpujob.status.progress import Measured
 from gpujob.status.records import JobRecord, read_job
@@ -46,7 +47,8 @@ class Reading:
     def attempt(self, number: int) -> None:
         """The attempt of that number, with one pod that runs, and no other."""
         labels = {Label.JOB_UID: "u", Label.ATTEMPT: str(number)}
-        mirror, child = self.desk.book.mirror, f"j-{number}"
+        mirror, child = self.desk.book.mirror, child_name(self.job.name, "u", number)
+        mirror.replace("gpujobs", [{**self.document, "status": {"attempt": number - 1}}], str(10 * number))
         mirror.replace("jobs", [_object(child, labels, "GPUJob", "u")], str(10 * number))
         pod = _object(f"{child}-0-x", labels, "Job", child)
         pod["metadata"]["annotations"] = {"batch.kubernetes.io/job-completion-index": "0"}
@@ -139,7 +141,7 @@ async def test_a_gang_on_the_network_of_its_nodes_is_read_at_its_attempt_s_port(
         reading.attempt(number)
         await reading.read(15.0 * number, report_of("u", number))
         assert reading.measured.counters == {"steps": 700.0}
-    assert reading.asked == [report_port("j-1"), report_port("j-2")]
+    assert reading.asked == [report_port(child_name("j", "u", number)) for number in (1, 2)]
 
 
 @pytest.mark.parametrize("on_host_network", [True, False])

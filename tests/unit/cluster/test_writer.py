@@ -15,10 +15,12 @@ from gpujob.cluster.connection import Connection
 from gpujob.cluster.kinds import JOBS, mirrored
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
+from gpujob.names import child_name
 from gpujob.status.records import JobRecord
 
 JOB = JobRecord("team", "job", "uid-1", 1, "", "7", False, {}, {})
-BODY = {"kind": "Job", "metadata": {"name": "job-1"}}
+NAME = child_name("job", "uid-1", 1)
+BODY = {"kind": "Job", "metadata": {"name": NAME}}
 PLACED = {"state": "Placed", "conditions": []}
 
 
@@ -26,7 +28,7 @@ def child(uid: str = "uid-1") -> dict[str, Any]:
     owner = {"kind": "GPUJob", "name": "job", "uid": uid, "controller": True}
     return {
         "metadata": {
-            "name": "job-1",
+            "name": NAME,
             "namespace": "team",
             "uid": "u",
             "resourceVersion": "9",
@@ -60,12 +62,12 @@ async def test_a_child_that_is_there_already_is_taken_over() -> None:
     for error in (AlreadyExists(409, "AlreadyExists", ""), OutcomeUnknown(0, "Timeout", "")):
         client = Answers(create=error, get=child())
         assert await writer(client).ensure_child(JOBS, BODY, JOB) == (child(), False)
-        assert client.calls == ["create jobs", "get job-1"]
+        assert client.calls == ["create jobs", f"get {NAME}"]
 
 
 async def test_a_name_that_is_anothers_is_a_conflict() -> None:
     client = Answers(create=AlreadyExists(409, "AlreadyExists", ""), get=child("another"))
-    with pytest.raises(NameConflict, match=r"^a Job job-1 exists and is not this job's; delete or rename it$"):
+    with pytest.raises(NameConflict, match=rf"^a Job {NAME} exists and is not this job's; delete or rename it$"):
         await writer(client).ensure_child(JOBS, BODY, JOB)
 
 
@@ -81,9 +83,9 @@ async def test_what_the_api_server_will_not_have_is_refused() -> None:
 
 
 async def test_a_child_of_the_name_that_is_anothers_is_not_found() -> None:
-    assert await writer(Answers(get=child())).find_child(JOB, "job-1") == child()
-    assert await writer(Answers(get=child("another"))).find_child(JOB, "job-1") is None
-    assert await writer(Answers(get=NotFound(404, "NotFound", ""))).find_child(JOB, "job-1") is None
+    assert await writer(Answers(get=child())).find_child(JOB, NAME) == child()
+    assert await writer(Answers(get=child("another"))).find_child(JOB, NAME) is None
+    assert await writer(Answers(get=NotFound(404, "NotFound", ""))).find_child(JOB, NAME) is None
 
 
 async def test_a_process_that_leads_no_more_writes_nothing() -> None:

@@ -6,6 +6,8 @@ import hashlib
 import re
 from typing import Final
 
+from gpujob.untrusted import whole_number
+
 STEM: Final = 40
 """How many characters of the job's name a child's name keeps: room for hash, attempt and the pod's index in 63."""
 
@@ -24,6 +26,11 @@ def child_name(job_name: str, uid: str, attempt: int) -> str:
         cleaned = f"j-{cleaned}"
     digest = hashlib.sha256(uid.encode()).hexdigest()[:8]
     return f"{cleaned[:STEM].strip('-')}-{digest}-{attempt}"
+
+
+def attempt_in(name: str) -> int | None:
+    """The number of the attempt in a child's name, which nobody can change as they can its label; None where there is none."""
+    return whole_number(name.rpartition("-")[2])
 
 
 def label_value(text: str) -> str:

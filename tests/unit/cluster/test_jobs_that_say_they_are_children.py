@@ -1,0 +1,150 @@
+"""Labels and owner references are anybody's: a Job counts as a child only where the operator made it or would make it next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import ANY_IMAGES, H100, node
+
+from gpujob.cluster.book import Book
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.mirror import Mirror
+from gpujob.fleet.objects import Resources
+from gpujob.fleet.quota import quotas_of, read_quota
+from gpujob.fleet.quotas_promised import quotas_promised
+from gpujob.fleet.usage import Promise
+from gpujob.names import child_name
+from gpujob.status.kinship import is_child
+from gpujob.status.records import read_child, read_job, read_pod_record
+from gpujob.vocabulary import Label
+
+
+def gpujob(**status: Any) -> dict[str, Any]:
+    metadata = {"name": "j", "namespace": "team", "uid": "u", "resourceVersion": "2"}
+    return {"metadata": metadata, "spec": {}, "status": status}
+
+
+def child(number: int = 1, uid: str = "c", **metadata: Any) -> dict[str, Any]:
+    """A Job that asks for all GPUs of node n1 and has no pods."""
+    pins = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": pins}}}
+    train = {"name": "train", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    head = {
+        "name": child_name("j", "u", number),
+        "namespace": "team",
+        "uid": uid,
+        "resourceVersion": "3",
+        "labels": {Label.JOB_UID: "u", Label.ATTEMPT: str(number)},
+        "ownerReferences": [{"kind": "GPUJob", "name": "j", "uid": "u", "controller": True}],
+    }
+    pod = {"affinity": affinity, "containers": [train]}
+    return {"metadata": {**head, **metadata}, "spec": {"suspend": True, "template": {"spec": pod}}}
+
+
+def pod(owner: str, **metadata: Any) -> dict[str, Any]:
+    head = {
+        "name": "p",
+        "namespace": "team",
+        "uid": "p",
+        "resourceVersion": "4",
+        "labels": {Label.JOB_UID: "u", Label.ATTEMPT: "1"},
+        "ownerReferences": [{"kind": "Job", "name": "x", "uid": owner, "controller": True}],
+    }
+    return {"metadata": {**head, **metadata}, "spec": {}, "status": {"phase": "Failed"}}
+
+
+RECORDED = {"state": "Running", "attempt": 1, "jobName": child_name("j", "u", 1), "jobUID": "c"}
+STRANGERS = [
+    pytest.param(child(namespace="another"), {}, id="another namespace"),
+    pytest.param(child(name="mine"), {}, id="another name"),
+    pytest.param(child(2), {}, id="an attempt that is not the next"),
+    pytest.param(child(99, uid="d"), RECORDED, id="a much later attempt"),
+    pytest.param(child(uid="d"), RECORDED, id="the name of the recorded child"),
+    pytest.param(child(ownerReferences=[]), {}, id="nobody's"),
+]
+OURS = [
+    pytest.param(child(), {}, id="made before the status could say so"),
+    pytest.param(child(), RECORDED, id="recorded"),
+    pytest.param(child(labels={}), RECORDED, id="recorded, and somebody took its labels off"),
+    pytest.param(child(2, uid="d"), RECORDED | {"jobName": None, "jobUID": None}, id="the next attempt"),
+    pytest.param(child(), {"attempt": 1, "jobName": child_name("j", "u", 1)}, id="recorded before uids were"),
+    pytest.param(child(), {"attempt": 3}, id="an earlier attempt, which is to be deleted"),
+]
+
+
+@pytest.mark.parametrize(("raw", "status"), STRANGERS)
+def test_a_stranger_neither_tells_of_a_job_nor_holds_gpus(raw: Any, status: Any) -> None:
+    assert not is_child(read_child(raw), read_job(gpujob(**status)))
+    book = book_of(gpujob(**status), raw)
+    assert book.child("u") is None
+    assert list(book.children()) == []
+    assert book.fleet().pools[0].free == 8
+
+
+@pytest.mark.parametrize(("raw", "status"), OURS)
+def test_what_the_operator_made_is_a_child(raw: Any, status: Any) -> None:
+    book = book_of(gpujob(**status), raw)
+    assert getattr(book.child("u"), "uid", None) == raw["metadata"]["uid"]
+    assert book.fleet().pools[0].free == 0
+
+
+def test_a_child_beside_a_stranger_is_the_child() -> None:
+    book = book_of(gpujob(**RECORDED), child(99, uid="d"), child())
+    found = book.child("u")
+    assert found is not None
+    assert found.uid == "c"
+
+
+def test_the_number_of_an_attempt_is_that_of_its_name() -> None:
+    labels = {Label.JOB_UID: "u", Label.ATTEMPT: "7"}
+    assert read_child(child(labels=labels)).attempt == 1
+
+
+def test_what_a_child_holds_follows_its_gpujob() -> None:
+    book = book_of(None, child())
+    assert book.fleet().pools[0].free == 8
+    book.mirror.apply("gpujobs", "ADDED", gpujob(**RECORDED))
+    book.take(book.mirror.take_changes())
+    assert book.fleet().pools[0].free == 0
+    book.mirror.apply("gpujobs", "DELETED", gpujob(**RECORDED))
+    book.take(book.mirror.take_changes())
+    assert book.fleet().pools[0].free == 8
+
+
+def test_a_child_that_is_deleted_and_held_by_a_finalizer_holds_no_gpus() -> None:
+    book = book_of(gpujob(**RECORDED), child(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["team/mine"]))
+    assert book.fleet().pools[0].free == 8
+
+
+def test_pods_of_other_namespaces_tell_nothing_of_a_job() -> None:
+    book = book_of(gpujob(**RECORDED), child())
+    one = book.child("u")
+    assert one is not None
+    book.mirror.replace("pods", [pod("c", name="q", namespace="another"), pod("d"), pod("c", name="r")], "9")
+    book.take(book.mirror.take_changes())
+    assert [each.name for each in book.pods(one)] == ["r"]
+
+
+@pytest.mark.parametrize(("namespace", "left"), [("team", 8), ("another", 0)])
+def test_a_pod_of_another_namespace_keeps_no_promise_of_a_quota(namespace: str, left: int) -> None:
+    hard = {"requests.nvidia.com/gpu": "8"}
+    quota = read_quota({"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": {}}})
+    promise = Promise("u", "n1", "nvidia.com/gpu", 8, Resources(), 1, "team")
+    there = read_pod_record(pod("c", namespace=namespace)).use
+    after = quotas_promised(quotas_of([("team", quota)]), [promise], [there], {})
+    assert after["team"][0].left["requests.nvidia.com/gpu"] == left
+
+
+def book_of(job: Any, *children: Any) -> Book:
+    """A book of one node with 8 GPUs, a GPUJob and what says that it is a child of it."""
+    mirror = Mirror(mirrored("gpujob-runner-x"))
+    for kind in mirror.kinds:
+        mirror.replace(kind, [], "1")
+    raw = node("n1", H100)
+    mirror.replace("nodes", [raw | {"metadata": raw["metadata"] | {"uid": "n", "resourceVersion": "2"}}], "2")
+    mirror.replace("gpujobs", [job] if job else [], "2")
+    mirror.replace("jobs", list(children), "3")
+    book = Book(mirror, ANY_IMAGES)
+    book.take(mirror.take_changes())
+    return book
