@@ -16,6 +16,7 @@ from gpujob.cli.printing import as_yaml, say
 from gpujob.cli.promises import children_in
 from gpujob.cli.slimming import REDACTED, amounts, an_object, container, device_files, domain, filled, name_of, present
 from gpujob.errors import BadClusterFile, BadInput
+from gpujob.fleet.cloud import provider_of
 from gpujob.fleet.handlers import read_handlers
 from gpujob.fleet.namespaces import ENFORCE
 from gpujob.fleet.objects import EXTENDED_STATUS, TERMINAL_PHASES
@@ -103,14 +104,14 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     labels = {key: value for key, value in table(metadata, "labels").items() if key in selected or _ours(key)}
     annotations = {k: v for k, v in table(metadata, "annotations").items() if domain(k) == GROUP}
-    provider, scheme, _ = str(spec.get("providerID") or "").partition("://")
+    provider = provider_of(str(spec.get("providerID") or ""))
     conditions = [condition for condition in tables(status, "conditions") if condition.get("type") == "Ready"]
     taints = [present(taint, "key", "value", "effect") for taint in tables(spec, "taints")]
     return an_object(
         raw,
         filled(deletionTimestamp=metadata.get("deletionTimestamp"), labels=labels, annotations=annotations),
         spec=filled(
-            providerID=f"{provider}://" if scheme else None, unschedulable=spec.get("unschedulable"), taints=taints
+            providerID=f"{provider}://" if provider else None, unschedulable=spec.get("unschedulable"), taints=taints
         ),
         status=filled(
             capacity=amounts(table(status, "capacity")),

@@ -13,6 +13,10 @@ from gpujob.untrusted import whole_number
 from gpujob.vocabulary import CapacityType
 
 PROVIDERS: Final = {"aws": "aws", "azure": "azure", "gce": "gcp", "oci": "oci"}
+"""Clouds by the scheme of a node's provider id, where the two differ or are in the table of prices."""
+
+_ORACLE: Final = "ocid1."
+"""What an id of Oracle's begins with: its own nodes have no scheme before it."""
 
 _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
     (
@@ -120,6 +124,12 @@ def machine_maker(labels: Labels) -> str:
         if form.made_by and any(labels.get(key) for key in form.names):
             return form.made_by
     return ""
+
+
+def provider_of(provider_id: str) -> str:
+    """The scheme of a node's provider id (aws of aws:///us-east-1a/i-0), empty where it has none."""
+    scheme, found, _ = provider_id.partition("://")
+    return scheme[:32] if found else "oci" if provider_id.startswith(_ORACLE) else ""
 
 
 def origin_of(node: Node) -> Origin:

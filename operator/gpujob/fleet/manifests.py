@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpujob.fleet.amounts import read_devices, read_others, read_resources
+from gpujob.fleet.cloud import provider_of
 from gpujob.fleet.handlers import read_handlers
 from gpujob.fleet.image_mounts import image_mounts
 from gpujob.fleet.objects import (
@@ -50,7 +51,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         ready=_is_ready(status),
         cordoned=_is_cordoned(spec, unread),
         leaving=bool(metadata.get("deletionTimestamp")),
-        provider=str(spec.get("providerID") or "").partition(":")[0][:32],
+        provider=provider_of(str(spec.get("providerID") or "")),
         price=price,
         allocatable=read_resources(allocatable, unread),
         devices=read_devices(allocatable, unread),

@@ -148,6 +148,23 @@ def test_a_cloud_that_sells_by_the_gpu_has_its_own_price_for_a_model() -> None:
     assert (price.per_gpu_hour, price.source) == (3_450_000, "list price crusoe MI300X any, 2026-03-03")
 
 
+@pytest.mark.parametrize(
+    ("provider_id", "source"),
+    [
+        ("ocid1.instance.oc1.iad.anuwcljt", "list price oci BM.GPU.MI300X.8 any, 2026-11-27"),
+        ("oci://ocid1.instance.oc1.iad.anuwcljt", "list price oci BM.GPU.MI300X.8 any, 2026-11-27"),
+        ("i-0123456789", "list price oci BM.GPU.MI300X.8 any, 2026-11-27"),
+        ("kind://docker/kind/n", "indicative: "),
+    ],
+)
+def test_a_node_of_oracle_is_known_by_its_id(provider_id: str, source: str) -> None:
+    made = node("n", MI300X, labels={"node.kubernetes.io/instance-type": "BM.GPU.MI300X.8"})
+    made["spec"]["providerID"] = provider_id
+    price = fleet(made).pools[0].price
+    assert price is not None
+    assert price.source.startswith(source)
+
+
 def shop() -> Ownership:
     return Ownership(*(Fraction(SHOP[name]) for name in (
         "gpuPurchase", "years", "hostPurchase", "watts", "pricePerKWh", "pue", "utilization", "yearlyOperations",
