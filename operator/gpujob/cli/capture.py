@@ -17,6 +17,8 @@ from gpujob.cli.promises import children_in
 from gpujob.cli.slimming import REDACTED, amounts, an_object, container, device_files, domain, filled, name_of, present
 from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet.cloud import provider_of
+from gpujob.fleet.devices import TELLING
+from gpujob.fleet.growth import NODE_POOL_LABELS
 from gpujob.fleet.handlers import read_handlers
 from gpujob.fleet.namespaces import ENFORCE
 from gpujob.fleet.objects import EXTENDED_STATUS, TERMINAL_PHASES
@@ -30,19 +32,10 @@ HEADER: Final = """\
 #   kubectl gpujob plan -f JOB --cluster THIS-FILE
 """
 
-LABEL_DOMAINS: Final = (
-    "amd.com",
-    "cloud.google.com",
-    "eks.amazonaws.com",
-    GROUP,
-    "karpenter.azure.com",
-    "karpenter.k8s.aws",
-    "karpenter.sh",
-    "kubernetes.azure.com",
-    "kubernetes.io",
-    "nvidia.com",
-)
-"""Node labels of these domains and their subdomains are read by the planner, or may be by a later one."""
+LABEL_DOMAINS: Final = ("amd.com", GROUP, "karpenter.sh", "kubernetes.io", "nvidia.com")
+"""Node labels of these domains and their subdomains may be read by a later planner, besides those that this one reads."""
+
+_NODE_POOLS: Final = frozenset(key for key, _ in NODE_POOL_LABELS)
 
 _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -194,7 +187,9 @@ def _volume_claim(raw: Table, selected: set[str]) -> dict[str, Any]:
     return an_object(
         raw,
         filled(namespace=metadata.get("namespace"), deletionTimestamp=metadata.get("deletionTimestamp")),
-        spec=present(table(raw, "spec"), "accessModes", "volumeName"),
+        spec=present(table(raw, "spec"), "accessModes", "volumeName")
+        # Whether it has a StorageClass decides, which one does not.
+        | ({"storageClassName": REDACTED} if table(raw, "spec").get("storageClassName") else {}),
         status=present(table(raw, "status"), "phase"),
     )
 
@@ -216,13 +211,17 @@ def _quota(raw: Table, selected: set[str]) -> dict[str, Any]:
 
 
 def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """What a DRA driver offers, what a claim holds (not what it asked for), what a class covers."""
+    """What a DRA driver offers, what a claim holds (not what it asked for), what a class covers; not how devices are
+    configured, which may be anything."""
     metadata, status = table(raw, "metadata"), table(raw, "status")
     extended = present(table(metadata, "annotations"), EXTENDED_CLAIM)
     kept = filled(namespace=metadata.get("namespace"), annotations=extended)
     if raw["kind"] == "ResourceClaim":
-        return an_object(raw, kept, status=present(status, "allocation", "reservedFor"))
-    return an_object(raw, kept, spec=dict(table(raw, "spec")))
+        results = table(table(status, "allocation"), "devices").get("results")
+        owners = [present(owner, "kind", "uid") for owner in tables(metadata, "ownerReferences")] if extended else []
+        held = filled(allocation={"devices": {"results": results}} if results else None)
+        return an_object(raw, kept | filled(ownerReferences=owners), status=held | present(status, "reservedFor"))
+    return an_object(raw, kept, spec={key: value for key, value in table(raw, "spec").items() if key != "config"})
 
 
 _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] = {
@@ -261,5 +260,8 @@ def _selected_by_pool(pool: Table) -> Iterable[str]:
 
 
 def _ours(key: object) -> bool:
-    of_key = domain(key)
+    """Whether a node's label is one that the planner reads, or a later one may."""
+    text, of_key = str(key), domain(key)
+    if text.startswith(TELLING) or text in _NODE_POOLS:
+        return True
     return any(of_key == known or of_key.endswith("." + known) for known in LABEL_DOMAINS)

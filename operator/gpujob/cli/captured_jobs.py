@@ -15,7 +15,6 @@ DECIDES: Final = (
     "requires",
     "nodes",
     "gpusPerNode",
-    "shapes",
     "gpuMemory",
     "model",
     "resources",
@@ -92,9 +91,16 @@ def waiting_job(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     return an_object(
         raw,
         present(metadata, "namespace", "creationTimestamp"),
-        spec=filled(**present(spec, *DECIDES), images=own, volumes=_claims(spec), code=_code(spec)),
+        spec=filled(
+            **present(spec, *DECIDES), shapes=_shapes(spec), images=own, volumes=_claims(spec), code=_code(spec)
+        ),
         status=filled(state=status.get("state"), conditions=conditions),
     )
+
+
+def _shapes(spec: Table) -> list[dict[str, Any]]:
+    """The whole-gang alternatives without the arguments and variables that each brings."""
+    return [present(shape, "accelerator", "nodes", "gpusPerNode") for shape in tables(spec, "shapes")]
 
 
 def _claims(spec: Table) -> list[dict[str, Any]]:

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 import yaml
+from builders import H100, Object, node
 from cli_room import CATALOG, MIXED, Command, manifest
+
+from gpujob.fleet.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
+from gpujob.fleet.devices import TELLING
+from gpujob.fleet.growth import NODE_POOL_LABELS
+from gpujob.fleet.slices import EXTENDED_CLAIM, read_claim
+from gpujob.fleet.volumes import read_volume_claim
 
 SECRET = "hunter2"
 
@@ -162,3 +169,70 @@ def test_the_handlers_of_nodes_are_kept_by_name(gpujob: Command, raw: Path) -> N
     ]
     told = {json.dumps(node["status"]["runtimeHandlers"]) for node in nodes}
     assert told == {'[{"name": ""}, {"name": "nvidia"}]'}
+
+
+def captured(gpujob: Command, tmp_path: Path, *objects: Object) -> list[Object]:
+    path = tmp_path / "some.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("n", H100), *objects]}))
+    answer = gpujob("capture", "--cluster", path)
+    assert answer.code == 0, answer.err
+    return [each for one in yaml.safe_load_all(answer.out) for each in one.get("items", [one])]
+
+
+def test_every_label_that_tells_of_devices_prices_and_node_pools_is_captured(gpujob: Command, tmp_path: Path) -> None:
+    keys = {key for key in TELLING if not key.endswith(("/", ".", "-"))} | {key for key, _ in NODE_POOL_LABELS}
+    keys |= {*ACCELERATOR_LABELS, *MACHINE_COUNTS, *(key for form in FORMS for key in (*form.names, form.maker) if key)}
+    other = node("other", labels=dict.fromkeys(keys, "x") | {"team.example/owner": SECRET})
+    (found,) = (each for each in captured(gpujob, tmp_path, other) if each["metadata"]["name"] == "other")
+    assert keys - found["metadata"]["labels"].keys() == set()
+    assert "team.example/owner" not in found["metadata"]["labels"]
+
+
+def test_of_a_waiting_job_its_shapes_are_captured_without_what_they_run(gpujob: Command, tmp_path: Path) -> None:
+    shape = {"accelerator": "H100-SXM", "gpusPerNode": 4, "args": [SECRET], "env": [{"name": "T", "value": SECRET}]}
+    waiting = {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUJob",
+        "metadata": {"name": "w", "namespace": "x", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"command": [SECRET], "args": [SECRET], "env": [{"name": "T", "value": SECRET}], "shapes": [shape]},
+        "status": {"state": "Queued"},
+    }
+    objects = captured(gpujob, tmp_path, waiting)
+    assert SECRET not in json.dumps(objects)
+    (job,) = (each for each in objects if each["kind"] == "GPUJob")
+    assert job["spec"]["shapes"] == [{"accelerator": "H100-SXM", "gpusPerNode": 4}]
+
+
+@pytest.mark.parametrize("of_class", [SECRET, None])
+def test_a_claim_that_waits_for_its_first_pod_still_does(gpujob: Command, tmp_path: Path, of_class: str | None) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": of_class},
+        "status": {"phase": "Pending"},
+    }
+    objects = captured(gpujob, tmp_path, claim)
+    assert SECRET not in json.dumps(objects)
+    (kept,) = (each for each in objects if each["kind"] == "PersistentVolumeClaim")
+    assert read_volume_claim(kept) == read_volume_claim(claim)
+
+
+def test_a_claim_of_a_resource_s_name_still_tells_its_pod_and_not_its_settings(gpujob: Command, tmp_path: Path) -> None:
+    held = {"request": "r", "driver": "gpu.nvidia.com", "pool": "n", "device": "gpu-0"}
+    settings = [{"source": "FromClaim", "opaque": {"driver": "gpu.nvidia.com", "parameters": {"key": SECRET}}}]
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": "c",
+            "namespace": "x",
+            "annotations": {EXTENDED_CLAIM: "true"},
+            "ownerReferences": [{"kind": "Pod", "name": SECRET, "uid": "u"}],
+        },
+        "status": {"allocation": {"devices": {"results": [held], "config": settings}}},
+    }
+    objects = captured(gpujob, tmp_path, claim)
+    assert SECRET not in json.dumps(objects)
+    (kept,) = (each for each in objects if each["kind"] == "ResourceClaim")
+    assert read_claim(kept) == read_claim(claim)
