@@ -250,6 +250,8 @@ RendezvousTimeout: the pods did not find each other in time
     what the sentence names: network policies, the interface, the port
 ChildLost: somebody deleted the child Job while it ran
     create the job again
+BeingDeleted: the GPUJob is being deleted and nothing of it runs any more; a finalizer of somebody else keeps the object
+    whoever put the finalizer there takes it off
 ReporterRead: the operator reads what the job's program reports
     none
 NoReporter: nothing listens on the reporter's port

@@ -384,6 +384,7 @@ class Reason(StrEnum):
     POD_FAILED = "PodFailed"
     RENDEZVOUS_TIMEOUT = "RendezvousTimeout"
     CHILD_LOST = "ChildLost"
+    BEING_DELETED = "BeingDeleted"
     REPORTER_READ = "ReporterRead"
     NO_REPORTER = "NoReporter"
     TELEMETRY_BLOCKED = "TelemetryBlocked"

@@ -163,3 +163,40 @@ def test_a_job_that_only_says_that_it_is_a_child_changes_nothing(
     forge(made["name"])
     team.until("mine", "Failed")
     assert team.condition("mine", "Failed")["reason"] == "ChildLost"
+
+
+def test_a_deleted_job_that_somebodys_finalizer_holds_tells_once_that_nothing_of_it_runs(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    fleet(h100=1)
+    uids = {name: team.submit(name, gpusPerNode=8) for name in ("runs", "waits")}
+    first = eventually(lambda: next((n for n in uids if team.state(n) == "Running"), ""), 30, what="one that runs")
+    (second,) = set(uids) - {first}
+    team.until(second, "Queued")
+    for name in uids:
+        team.api.patch(team.path, name, {"metadata": {"finalizers": ["team.example/keeps"]}})
+    # Its pods go on, as those of any owner do that is deleted in the background and held.
+    child = team.status(first)["jobName"]
+    mark = audit.now()
+    for name in uids:
+        team.delete(name)
+    team.until(second, "Failed")
+    assert team.state(first) == "Running"
+    assert len(team.pods(uids[first])) == 1
+    team.api.delete(JOBS.format(team.namespace), child)
+    status = team.until(first, "Failed")
+    assert status["display"]["reason"] == "BeingDeleted"
+    message = team.condition(first, "Failed")["message"]
+    assert message.startswith(f"the GPUJob is being deleted, its child Job {child} is gone and the GPUs are given back")
+    # The devices are the next one's, and nothing more is written of the two.
+    team.submit("next", gpusPerNode=8, runs_for="0s")
+    team.until("next", "Succeeded")
+    written = audit.writes(mark, team.namespace, first) + audit.writes(mark, team.namespace, second)
+    assert written == {"gpujobs/status": 2}
+    for name in uids:
+        team.api.patch(team.path, name, {"metadata": {"finalizers": None}})
+    eventually(lambda: not any(job["metadata"]["name"] in uids for job in team.api.items(team.path)), what="both gone")
+    line = next(
+        line for line in operator.log.read_text().splitlines() if f'/{first}"' in line and "BeingDeleted" in line
+    )
+    assert '"event": "status written"' in line

@@ -17,6 +17,7 @@ from gpujob.status.observe import Observation, held_in_vain, observe, waits_for_
 from gpujob.status.probing import Course, Result
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT
+from gpujob.untrusted import whole_number
 from gpujob.vocabulary import Reason, State
 
 STARTING_AFTER: Final = 5.0
@@ -69,14 +70,19 @@ class Looking:
             # Its write was under way when the queue was last decided, so that decision was not about it.
             self._desk.passed_over.discard(job.uid)
             self._desk.decided_at = ()
-        if job.leaving or (is_final(job) and not self._goes_on(job)):
+        if is_final(job) and not self._goes_on(job):
             return
+        if job.leaving:
+            # A deletion counts as a generation, of which there is nothing to tell.
+            job = replace(job, generation=whole_number(job.status.get("observedGeneration")) or job.generation)
         memory = self._desk.remember(job.uid)
         if memory.retry_at > self._desk.clock() and memory.failed_on in (job.generation, job.version):
             self._desk.due[job.uid] = memory.retry_at
             return
         child = self._desk.book.child(job.uid)
-        if child is None:
+        if child is None and job.leaving:
+            self._look_at_what_is_left(job)
+        elif child is None:
             self._look_without_child(job)
         else:
             self._look_at_child(job, child)
@@ -94,6 +100,13 @@ class Looking:
         if ripe > now:
             self._desk.due[job.uid] = ripe
         return ripe <= now
+
+    def _look_at_what_is_left(self, job: JobRecord) -> None:
+        """A deleted job stays while somebody's finalizer holds it: that nothing of it runs is told once."""
+        if job.status.get("jobName"):
+            self._steps.start(job, self._steps.confirm_loss(job))
+        elif job.status.get("state") == State.QUEUED:
+            self._steps.report(job, report.deleted(job, self._desk.now()))
 
     def _look_without_child(self, job: JobRecord) -> None:
         if job.status.get("jobName"):
@@ -138,7 +151,7 @@ class Looking:
         elif (unbound := self._stays_unbound(job, child)) and unbound.seconds_left <= 0:
             seconds, now = self._unbound_seconds, self._desk.wall()
             self._steps.report(job, report.not_bound(job, child, unbound.why, seconds, now))
-        elif self._lost_service(job, child):
+        elif not job.leaving and self._lost_service(job, child):
             self._steps.start(job, self._steps.serve(job, child))
         else:
             self._report_child(job, child, waiting.bare if waiting else None, unbound)

@@ -126,7 +126,8 @@ class Steps:
         """A child that the mirror lacks is lost only when the API server says so."""
         held = await self._writer.find_child(job, str(job.status["jobName"]))
         if held is None:
-            await self.write(job, report.lost(job, self._desk.now()))
+            end = report.deleted if job.leaving else report.lost
+            await self.write(job, end(job, self._desk.now()))
             return
         # It is there and the watch does not show it (yet, or because its labels were taken off): asked again, ever later.
         child = read_child(held)

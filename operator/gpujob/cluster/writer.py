@@ -23,6 +23,7 @@ from gpujob.status.events import event_of
 from gpujob.status.kinship import is_child
 from gpujob.status.pools import EVENT_NAMESPACE, contradiction
 from gpujob.status.records import ChildRecord, JobRecord, owner_uid, read_child
+from gpujob.status.transitions import transition
 from gpujob.untrusted import table
 from gpujob.vocabulary import FIELD_MANAGER
 
@@ -185,6 +186,8 @@ class Writer:
         except (NotFound, Conflict):
             return False
         self._mirror.note_written("gpujobs", written)
+        if (line := transition(job.status, status)) is not None:
+            log.info("status written", job=f"{job.namespace}/{job.name}", **line)
         await self._tell(job, status)
         return True
 

@@ -99,12 +99,12 @@ def of_plan(message: str, stopped: int | None = None) -> tuple[Claim, ...]:
     )
 
 
-def of_loss(message: str) -> tuple[Claim, ...]:
-    """The conditions of a job whose child was deleted by someone else."""
+def of_loss(reason: Reason, message: str) -> tuple[Claim, ...]:
+    """The conditions of a job that ends without an end of its child."""
     return (
         Claim(ConditionType.RUNNING, False, Reason.ENDED, message),
-        Claim(ConditionType.COMPLETE, False, Reason.CHILD_LOST, message),
-        Claim(ConditionType.FAILED, True, Reason.CHILD_LOST, message),
+        Claim(ConditionType.COMPLETE, False, reason, message),
+        Claim(ConditionType.FAILED, True, reason, message),
         _not_suspended(),
     )
 

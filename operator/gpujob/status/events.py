@@ -20,7 +20,8 @@ def event_of(job: JobRecord, status: Mapping[str, Any], instance: str, now: str)
     state = State(status["state"])
     placed_now = state in (State.STARTING, State.RUNNING) and not job.status.get("jobName")
     told = State.PLACED if placed_now else state
-    if told not in TOLD or job.status.get("state") == status["state"]:
+    # Who deletes a job needs no event about that.
+    if told not in TOLD or job.status.get("state") == status["state"] or job.leaving:
         return None
     kind = _EXPLAINED_BY.get(told, ConditionType.PLACED)
     conditions: list[Mapping[str, Any]] = status.get("conditions") or []

@@ -170,7 +170,20 @@ def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[s
 def lost(job: JobRecord, now: str) -> dict[str, Any]:
     """The status of a job whose child Job somebody deleted: final, since its pods are gone with it."""
     message = f"child Job {job.status.get('jobName')} was deleted by someone else; create a new GPUJob to run it again"
-    status = _status(job, State.FAILED, conditions.of_loss(message), Reason.CHILD_LOST, now)
+    return _gone(job, Reason.CHILD_LOST, message, now)
+
+
+def deleted(job: JobRecord, now: str) -> dict[str, Any]:
+    """The status of a job that is deleted and of which nothing runs, while somebody's finalizer keeps the object."""
+    name = job.status.get("jobName")
+    what = f"its child Job {name} is gone and the GPUs are given back" if name else "nothing of it was left running"
+    held = "the object stays until the finalizers of its metadata are taken off by those who put them there"
+    return _gone(job, Reason.BEING_DELETED, f"the GPUJob is being deleted, {what}; {held}", now)
+
+
+def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
+    """The last status of a job whose child is not there any more; it has cost what it ran until now."""
+    status = _status(job, State.FAILED, conditions.of_loss(reason, message), reason, now)
     kept = (
         "placement",
         "candidates",
@@ -184,6 +197,8 @@ def lost(job: JobRecord, now: str) -> dict[str, Any]:
         "checkpoint",
     )
     status |= {key: job.status.get(key) for key in kept} | {"completionTime": now}
+    if (started := job.status.get("startTime")) and (until := read_time(now)):
+        status["cost"] = cost.cost(job.status, table(job.status, "placement"), str(started), until)
     status["display"] |= {"accelerator": (job.status.get("display") or {}).get("accelerator")}
     status["display"] |= progress.display(status)
     return _without_blanks(status)
@@ -259,6 +274,7 @@ def _without_blanks(record: dict[str, Any]) -> dict[str, Any]:
 
 
 __all__ = [
+    "deleted",
     "gave_up",
     "hint",
     "lost",

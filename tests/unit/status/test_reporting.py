@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -13,7 +14,7 @@ from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.gpupool import GPUPoolStatus
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
-from gpujob.status import news, pools, report
+from gpujob.status import events, news, pools, report
 from gpujob.status.conditions import Claim, merged
 from gpujob.status.observe import Observation
 from gpujob.status.preflight import Check
@@ -120,6 +121,27 @@ def test_a_lost_child_is_the_end_and_what_was_known_stays() -> None:
     assert (status["state"], status["startTime"], status["completionTime"]) == ("Failed", NOW, LATER)
     assert status["placement"] == before["placement"]
     assert claims(status)["Failed"] == ("True", "ChildLost")
+
+
+def test_what_a_lost_job_has_cost_counts_until_its_loss() -> None:
+    held = report.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
+    price = Decimal(held["placement"]["pricePerHour"])
+    hour = report.lost(job(**held), NOW.replace("T00", "T01"))
+    assert Decimal(hour["cost"]["accrued"]) == price
+
+
+def test_a_deleted_job_that_a_finalizer_holds_says_that_nothing_of_it_runs() -> None:
+    before = report.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
+    status = valid(report.deleted(job(**before), LATER))
+    assert (status["state"], status["completionTime"], status["display"]["reason"]) == ("Failed", LATER, "BeingDeleted")
+    (failed,) = (c for c in status["conditions"] if c["type"] == "Failed")
+    assert failed["message"] == (
+        "the GPUJob is being deleted, its child Job j-1 is gone and the GPUs are given back; the object stays until the "
+        "finalizers of its metadata are taken off by those who put them there"
+    )
+    assert events.event_of(replace(job(**before), leaving=True), status, "here", LATER) is None
+    queued = valid(report.deleted(job(**report.refused(job(), BUSY, NOW)), LATER))
+    assert "nothing of it was left running" in str(queued["conditions"])
 
 
 def test_a_manifest_that_cannot_be_read() -> None:
