@@ -23,7 +23,7 @@ from yarl import URL
 
 from gpujob.cluster.desk import Desk
 from gpujob.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
-from gpujob.metrics.window import Window
+from gpujob.metrics.window import SHORTEST, Window
 from gpujob.names import label_value
 from gpujob.status import probing, progress, telemetry
 from gpujob.status.conditions import Claim
@@ -168,7 +168,8 @@ class Scraper:
             fraction=report.progress,
             remaining=report.remaining,
             counters=dict(memory.window.last),
-            rates=memory.window.rates(),
+            # A job may end before it is read twice.
+            rates=memory.window.rates() or report.rates(SHORTEST),
             overall=overall,
             seconds=seconds,
             checkpoint=report.checkpoint,

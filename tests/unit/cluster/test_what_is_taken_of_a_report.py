@@ -195,3 +195,13 @@ async def test_the_counters_of_a_job_go_back_only_when_its_program_began_anew(mo
     assert await told(15, 1, 1100) == 2400, "the process with more tokens has ended"
     assert await told(30, 1, 1300) == 2600
     assert await told(45, 2, 50, 60) == 110, "another run of the program"
+
+
+async def test_a_job_that_ends_before_a_second_reading_has_a_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty seconds of steps were read once, and the job's status had no speed."""
+    reading = Reading(monkeypatch)
+    steps = "gpujob_up 1\ngpujob_steps_total {}\ngpujob_first_step_timestamp_seconds 100\n"
+    await reading.read(15, steps.format(51) + "gpujob_last_step_timestamp_seconds 110\n")
+    assert reading.measured.rates == {"steps": 5.0}
+    await reading.read(30, steps.format(201) + "gpujob_last_step_timestamp_seconds 125\n")
+    assert reading.measured.rates == {"steps": 10.0}
