@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from gpujob.finding import Dollars, Finding, Need, Size
+from gpujob.finding import Dollars, Finding, Need, Size, counted
 from gpujob.memory.moments import Components
 from gpujob.placement import documents
-from gpujob.vocabulary import Outcome
+from gpujob.vocabulary import DeviceKind, Outcome
 
 if TYPE_CHECKING:
+    from gpujob.fleet.pools import Pool
     from gpujob.memory.estimate import Estimate
     from gpujob.placement.decision import Candidate
     from gpujob.placement.gang import Gang
@@ -23,6 +24,12 @@ NONE: Final = "0"
 """What takes nothing."""
 IN_BRACKETS: Final = "In brackets: nothing at the peak, so much at another moment."
 RESERVE: Final = "Reserve: what the allocator holds besides, and contexts; of LOW, what another moment takes more."
+
+
+def cards(pool: Pool) -> str:
+    """How many cards a pool's devices are, where one card is several devices (8 devices (4 cards)); else empty."""
+    each = pool.accelerator.devices_per_card if pool.accelerator and pool.kind is DeviceKind.WHOLE else 1
+    return f"{counted(pool.total, 'device')} ({counted(pool.total // each, 'card')})" if each > 1 else ""
 
 
 def place(candidate: Candidate) -> list[str]:

@@ -154,6 +154,8 @@ def _endings(decision: Decision, *, image: bool) -> Iterable[tuple[str, str]]:
         candidate, nodes = decision.choice.candidate, list(filter(None, decision.choice.nodes))
         if nodes:
             yield "Nodes: ", listed(nodes)
+        if cards := cells.cards(candidate.pool):
+            yield "Cards: ", f"pool {candidate.pool.name} has {cards}"
         if image:
             yield "Image: ", candidate.runtime.image
         for doubt in candidate.doubts:
@@ -263,7 +265,7 @@ def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
 
 
 def _notes(pool: Pool, fleet: Fleet) -> list[str]:
-    """What is wrong with a pool, then what is doubtful, then nodes that take no jobs now."""
+    """What is wrong with a pool, then what is doubtful, then nodes that take no jobs now, then how many cards it has."""
     findings = [
         *filter(None, [pool.problem, barred(pool)]),
         *pool.doubts,
@@ -273,4 +275,4 @@ def _notes(pool: Pool, fleet: Fleet) -> list[str]:
     if pool.name in fleet.overlaps:
         older, node = fleet.overlaps[pool.name]
         notes.insert(0, f"node {node} belongs to the older GPUPool {older}; narrow spec.nodeSelector of one of them")
-    return notes
+    return notes + list(filter(None, [cells.cards(pool)]))

@@ -19,11 +19,20 @@ def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None
     if least is None or pool.memory is None or not lacks(pool, least):
         return None
     has = (pool.device, Size(pool.memory), Lack(least, pool.memory))
+    apart = _apart(pool)
     if demand.gang.memory is not None:
-        sentence = "the model needs {} on each GPU, up to {} with what the allocator reserves; {} has {} (short by {})"
+        sentence = (
+            "the model needs {} on each GPU, up to {} with what the allocator reserves; {} has {} (short by {})" + apart
+        )
         return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), Need(demand.gang.memory.high), *has))
-    sentence = "needs {} usable per GPU, {} has {} (short by {})" + _unit_hint(least, pool.memory)
+    sentence = "needs {} usable per GPU, {} has {} (short by {})" + (_unit_hint(least, pool.memory) or apart)
     return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), *has))
+
+
+def _apart(pool: Pool) -> str:
+    """That the memory of a card is that of several devices, where somebody may have asked for it as a whole."""
+    each = pool.accelerator.devices_per_card if pool.accelerator else 1
+    return f"; a card is {each} devices whose memory cannot be joined" if each > 1 else ""
 
 
 def lacking(gang: Gang, pool: Pool, demand: Demand) -> int:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import yaml
-from cli_room import CATALOG, MIXED, Command, check_golden
+from cli_room import CATALOG, MIXED, ROOT, Command, check_golden
 
 ADMIN = """
 ---
@@ -50,3 +50,10 @@ def test_an_admins_pool_claims_its_nodes_and_the_younger_is_told(gpujob: Command
     assert not found["training"]["discovered"]
     assert found["late"]["overlap"] == {"olderPool": "training", "node": "h100-0"}
     assert "belongs to the older GPUPool training" in gpujob("pools", "--cluster", path).out
+
+
+def test_devices_of_which_a_card_is_several_are_counted_as_cards_too(gpujob: Command) -> None:
+    case = ROOT / "tests" / "cases" / "an-mi250x-card-is-two-devices"
+    assert gpujob("pools", "--cluster", case / "cluster.yaml").out.splitlines()[1].endswith("8 devices (4 cards)")
+    plan = gpujob("plan", "-f", case / "job.yaml", "--cluster", case / "cluster.yaml").out
+    assert "Cards: pool f has 8 devices (4 cards)" in plan
