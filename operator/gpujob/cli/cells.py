@@ -96,6 +96,15 @@ def money(micro: int | None) -> str:
     return UNKNOWN if micro is None else str(Dollars(micro)).removeprefix("$")
 
 
+def started(candidate: Candidate) -> str:
+    """What hosts that are started for the job cost whole, and its GPUs alone; empty where the two are the same."""
+    price, whole = candidate.pool.price, candidate.price_per_hour
+    alone = price.per_gpu_hour * candidate.gang.gpus if price else None
+    if alone is None or whole is None or alone == whole:
+        return ""
+    return f"{Dollars(whole)} an hour for hosts that are started for this job, its GPUs alone {Dollars(alone)}"
+
+
 def speed(candidate: Candidate) -> str:
     """How fast the whole job is in B200s; ~ where it is an estimate."""
     if candidate.speed is None:

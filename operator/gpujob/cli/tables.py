@@ -158,6 +158,8 @@ def _endings(decision: Decision, *, image: bool) -> Iterable[tuple[str, str]]:
             yield "Cards: ", f"pool {candidate.pool.name} has {cards}"
         if image:
             yield "Image: ", candidate.runtime.image
+        if started := cells.started(candidate):
+            yield "Price: ", started
         for doubt in candidate.doubts:
             yield "Doubt: ", f"{doubt.message} ({doubt.reason})"
 
@@ -206,7 +208,7 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterable[tuple[str, s
     for finding in best.doubts:
         yield "doubt", f"{finding.message} ({finding.reason})"
     if pool.price:
-        yield "price", pool.price.source
+        yield "price", "; ".join(filter(None, [cells.started(best), pool.price.source]))
     if best.speed:
         yield "speed", best.speed.source
     for finding, images in offer.refused:

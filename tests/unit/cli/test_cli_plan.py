@@ -170,3 +170,11 @@ def test_a_table_says_images_as_they_can_be_pulled(plan: Command) -> None:
     ):
         lines = plan(manifest(images={"cuda": {"image": image}})).out.splitlines()
         assert any(f"  {shown}  " in line for line in lines)
+
+
+def test_a_host_that_is_started_shows_both_of_its_prices(gpujob: Command) -> None:
+    case = ROOT / "tests" / "cases" / "a-host-that-is-started-for-one-gpu-is-paid-whole"
+    shown = gpujob("explain", "-f", case / "job.yaml", "--cluster", case / "cluster.yaml", "-o", "wide").out
+    both = "$12.00 an hour for hosts that are started for this job, its GPUs alone $1.50"
+    assert f"  price  {both}; GPUPool spec.price.perNodeHour / 8 GPUs" in shown
+    assert "Price:" not in shown  # The chosen host has one GPU, so that the two are the same.
