@@ -35,7 +35,7 @@ def best(decision: Callable[[], object]) -> float:
     """Seconds of the fastest run."""
     times = []
     for _ in range(RUNS):
-        needs.estimate_for.cache_clear()
+        needs.estimates_of.cache_clear()
         began = time.thread_time()
         decision()
         times.append(time.thread_time() - began)

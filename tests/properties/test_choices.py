@@ -18,7 +18,7 @@ from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.fleet.quota import read_quota
 from gpujob.placement import ranking
-from gpujob.placement.asking import rules_about, rules_of
+from gpujob.placement.asking import kin_of, rules_of
 from gpujob.placement.capacity import find_room, may_have_room, room_now, telling_size, untold_size
 from gpujob.placement.choose import Pick, choose
 from gpujob.placement.decide import decide
@@ -221,7 +221,7 @@ def test_a_rule_that_is_not_asked_would_refuse_nothing(objects: list[Object], wi
     fleet, _ = fleet_of(read_cluster(objects), ANY_IMAGES)
     for pool in fleet.pools:
         for asked in map(wish.only, wish.gangs):
-            silent = set(POOL_RULES) - (set(rules_of(asked)) & rules_about(pool))
+            silent = set(POOL_RULES) - (set(rules_of(asked)) & kin_of(pool).rules)
             assert not list(filter(None, (rule(asked, pool, fleet) for rule in silent)))
 
 

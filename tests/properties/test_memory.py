@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.models import ModelShape
 from gpujob.memory import deepspeed, serving, states
-from gpujob.memory.estimate import estimate
+from gpujob.memory.estimate import Estimates, estimate
 from gpujob.memory.shapes import known_shape, usual_shape
 from gpujob.memory.workload import ATTENTION_TARGETS, LINEAR_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
@@ -228,3 +228,13 @@ def test_an_optimizer_of_8_bits_takes_no_more(work: Workload) -> None:
 def test_frozen_weights_of_4_bits_take_less_than_those_of_16(work: Workload) -> None:
     whole = replace(work, method=Method.LORA, precision=Precision.BF16)
     assert states.weights(replace(work, precision=Precision.BF16)) <= states.weights(whole)
+
+
+@given(workloads(odd=True), st.lists(st.sampled_from((1, 2, 3, 8, 64)), min_size=2, max_size=6))
+def test_estimates_on_one_number_of_gpus_after_the_other_are_those_made_anew(work: Workload, counts: list[int]) -> None:
+    many = Estimates(work)
+    for count in counts:
+        found, fresh = many.on(count), estimate(replace(work, gpus=count))
+        assert found == fresh
+        assert found.work == fresh.work
+        assert (found.low, found.least, found.greatest) == (fresh.low, fresh.least, fresh.greatest)

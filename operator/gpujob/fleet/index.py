@@ -184,7 +184,9 @@ class FleetIndex:
             self._overlaps, self._overlapping = self._all_overlaps(), False
         if self._changed:
             for home in self._changed & self._base.keys():
-                self._pools[home] = with_awaited(self._base[home], self._usage)
+                base = self._base[home]
+                _ = base.stock, base.size  # worked out here, so that no decision has to look at each node
+                self._pools[home] = with_awaited(base, self._usage)
             self._changed.clear()
             self._ordered = tuple(sorted(self._pools.values(), key=lambda pool: pool.name))
         return Fleet(self._ordered, runtime_classes, self._overlaps, answers=self._answers)

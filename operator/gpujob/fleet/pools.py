@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Final
 
 from gpujob.catalog.identity import nearest
@@ -217,8 +218,8 @@ class Fleet:
 
     @cached_property
     def facts(self) -> tuple[object, ...]:
-        """What stands for the facts of each pool: the same objects as long as the facts are the same."""
-        return tuple(pool.answers for pool in self.pools)
+        """What stands for the facts of each pool: the same objects while they are the same."""
+        return tuple(map(attrgetter("answers"), self.pools))
 
     @cached_property
     def asks_namespaces(self) -> bool:

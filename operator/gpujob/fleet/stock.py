@@ -1,6 +1,7 @@
 """The nodes of a pool in the order in which capacity asks for them, so that a decision looks at a few of them only.
 
-Made on first use and carried from one version of a pool to the next: a pod that comes or goes moves one node.
+Made with a pool of the index, else on first use, and carried from one version of a pool to the next: a pod that comes or
+goes moves one node.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ and of keys, f the MLP's width that a token passes.
 
 from __future__ import annotations
 
-from gpujob.memory.workload import MLP_TARGETS, Workload
+from gpujob.memory.workload import MLP_TARGETS, Workload, of_one_or_several
 from gpujob.vocabulary import Checkpointing, Precision
 
 
@@ -23,6 +23,7 @@ def kept_by_layer(work: Workload, whole: int) -> int:
     return min(_input(work) if work.checkpointing is Checkpointing.LAYERS else _selected(work), whole)
 
 
+@of_one_or_several
 def everything(work: Workload) -> int:
     """Bytes without checkpointing: norms, attention and MLP."""
     return _norms(work) + _attention(work) + _mlp(work) + (_adapter_inputs(work) if work.adapts else 0)

@@ -60,6 +60,24 @@ class Estimate:
         return self.low - self.least.total, self.high - self.greatest.total
 
 
+class Estimates:
+    """The estimates of one workload on any number of GPUs: each is made when it is asked for, and once."""
+
+    __slots__ = ("_known", "_work")
+
+    def __init__(self, work: Workload) -> None:
+        self._work, self._known = work, dict[int, Estimate]()
+
+    def on(self, gpus: int) -> Estimate:
+        """The estimate on so many GPUs."""
+        found = self._known.get(gpus)
+        if found is None:
+            # From number to number, since each takes along what is known of the one before.
+            self._work = self._work.on(gpus)
+            found = self._known[gpus] = estimate(self._work)
+        return found
+
+
 def estimate(work: Workload) -> Estimate:
     """The estimate; the components are those of the moment that is the peak."""
     course = _course(work)

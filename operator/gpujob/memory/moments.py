@@ -51,5 +51,5 @@ class Course(NamedTuple):
 def course_of(moments: Iterable[Components]) -> Course:
     """The course of a step that goes through these moments."""
     found = tuple(moments)
-    totals = [moment.total for moment in found]
+    totals = [sum(moment) for moment in found]
     return Course(found, totals, max(totals))

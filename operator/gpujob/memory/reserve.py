@@ -86,7 +86,7 @@ def _two_uses_of_adapters(work: Workload, course: Course) -> int:
     """
     learning = states.adapters(work)
     copy = states.adapter_copy(work)
-    passing = max(total - moment.adapters for moment, total in zip(course.moments, course.totals, strict=True))
+    passing = max([total - moment.adapters for moment, total in zip(course.moments, course.totals, strict=True)])
     return passing + copy // 2 + learning + (deepspeed.stepped(work) or copy) - course.peak
 
 
@@ -106,10 +106,10 @@ def _two_uses(work: Workload, course: Course) -> int:
     are small enough to break up the blocks that they lie in, so that a part of them counts as passing at the step.
     """
     moments, totals, _ = course
-    steady = min(total - m.activations - m.logits for m, total in zip(moments, totals, strict=True))
     part = _activations_unfit(work)
-    at_loss = max(m.logits + m.activations // part for m in moments)
-    at_step = max(total for m, total in zip(moments, totals, strict=True) if not m.activations) - steady
+    at_loss = max([m.logits + m.activations // part for m in moments])
+    steady = min([total - m.activations - m.logits for m, total in zip(moments, totals, strict=True)])
+    at_step = max([total for m, total in zip(moments, totals, strict=True) if not m.activations]) - steady
     scattered = states.optimizer(work) // SCATTERED if work.narrow and not work.gathers else 0
     return min(at_loss, at_step + scattered)
 

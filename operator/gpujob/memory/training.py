@@ -7,12 +7,12 @@ embedding, and the optimizer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from gpujob.memory import activations, deepspeed, states
 from gpujob.memory.moments import WORKSPACE, Components
-from gpujob.memory.workload import Workload
+from gpujob.memory.workload import Workload, of_one_or_several
 from gpujob.vocabulary import Checkpointing, Method, Sharding
 
 LOSS_TENSORS: Final = 3
@@ -27,18 +27,15 @@ CHUNKS: Final = 8
 
 def moments(work: Workload) -> Iterator[Components]:
     """Every moment that can be the peak."""
-    always = _always(work)
-    yield _at_loss(work, always)
-    if work.autocasts:
-        yield _at_forward_end(work, always)
-    yield _at_first_layer_back(work, always)
-    yield _at_last_layer_back(work, always)
-    yield _at_step(work, always, passing=0)
-    passing = deepspeed.stepped(work) + states.updates(work)
-    if passing:
-        yield _at_step(work, always, passing)
+    stays = _staying(work)
+    for passing in _passing(work):
+        yield _moment(work, stays, passing)
+    yield _at_step(work, stays, made=0)
+    made = deepspeed.stepped(work) + states.updates(work)
+    if made:
+        yield _at_step(work, stays, made)
     if work.method is Method.FULL:
-        yield _at_embedding(work, always)
+        yield _moment(work, stays, _at_embedding(work))
 
 
 def logits(work: Workload, each: int) -> int:
@@ -71,8 +68,8 @@ def gathered(work: Workload, layers: int) -> int:
     return work.compute_bytes * work.shape.root_parameters + layers * work.shape.layer_parameters * part // of
 
 
-class _Always(NamedTuple):
-    """What several moments share: the states that stay, and what a layer keeps and takes."""
+class _Staying(NamedTuple):
+    """What is there at every moment: the states, a part of them on each GPU where they are sharded."""
 
     weights: int
     optimizer: int
@@ -82,6 +79,21 @@ class _Always(NamedTuple):
     """Adapters with their gradients, and `resting` without."""
     resting: int
     overhead: int
+
+
+class _Passing(NamedTuple):
+    """What is there at one moment alone; how many GPUs there are, if several, makes no difference to it."""
+
+    activations: int = 0
+    logits: int = 0
+    overhead: int = 0
+    graded: int = 0
+    """Parameters that have their gradients."""
+
+
+class _Layers(NamedTuple):
+    """What the layers keep and take of all tokens."""
+
     kept: int
     """What all layers keep of the forward pass."""
     everything: int
@@ -90,39 +102,45 @@ class _Always(NamedTuple):
     """The layer that is computed backward."""
 
 
-def _always(work: Workload) -> _Always:
+def _staying(work: Workload) -> _Staying:
     gradients = states.gradients(work, work.shape.parameters) if work.method is Method.FULL else 0
+    keeps = work.replicates or work.accumulates
+    # DDP keeps buckets of the gradients' size beside them.
+    overhead = (gradients if work.replicates else 0) + states.dequantised(work) + 2 * WORKSPACE
+    learning, resting = states.adapters(work), states.adapters(work, learning=keeps)
+    return _Staying(
+        states.weights(work), states.optimizer(work), gradients if keeps else 0, learning, resting, overhead
+    )
+
+
+def _moment(work: Workload, stays: _Staying, passing: _Passing) -> Components:
+    """A moment: what always stays, and what is there just now."""
+    weights, optimizer, waiting, learning, resting, lasting = stays
+    activations, logits, overhead, graded = passing
+    gradients = max(states.gradients(work, graded), waiting) if graded else waiting
+    adapters, kv_cache = resting if logits else learning, 0
+    # By place, which takes half the time: a decision makes dozens of moments.
+    return Components(weights, gradients, optimizer, activations, logits, kv_cache, adapters, overhead + lasting)
+
+
+@of_one_or_several
+def _passing(work: Workload) -> Sequence[_Passing]:
+    """What passes from the loss to the end of the backward pass."""
+    layers = _layers(work)
+    ends = (_at_forward_end(work, layers),) if work.autocasts else ()
+    return (_at_loss(work, layers), *ends, _at_first_layer_back(work, layers), _at_last_layer_back(work, layers))
+
+
+def _layers(work: Workload) -> _Layers:
     layer, layers, last = activations.everything(work), work.shape.layers, activations.last_norm(work)
-    return _Always(
-        weights=states.weights(work),
-        optimizer=states.optimizer(work),
-        gradients=gradients if work.replicates or work.accumulates else 0,
-        learning=states.adapters(work),
-        resting=states.adapters(work, learning=work.replicates or work.accumulates),
-        # DDP keeps buckets of the gradients' size beside them.
-        overhead=(gradients if work.replicates else 0) + states.dequantised(work) + 2 * WORKSPACE,
+    return _Layers(
         kept=(activations.kept_by_layer(work, layer) * layers + last) * work.tokens,
         everything=(layer * layers + last) * work.tokens,
         at_work=activations.at_work(work, layer) * work.tokens,
     )
 
 
-def _moment(
-    always: _Always, *, gradients: int = 0, kept: int = 0, logit_bytes: int = 0, overhead: int = 0
-) -> Components:
-    """A moment: what always stays, and what is there just now."""
-    return Components(
-        weights=always.weights,
-        gradients=max(gradients, always.gradients),
-        optimizer=always.optimizer,
-        activations=kept,
-        logits=logit_bytes,
-        adapters=always.resting if logit_bytes else always.learning,
-        overhead=overhead + always.overhead,
-    )
-
-
-def _at_loss(work: Workload, always: _Always) -> Components:
+def _at_loss(work: Workload, layers: _Layers) -> _Passing:
     """The turn from forward to backward. Autocast keeps 16-bit copies of all weights that it used in layers that are
     not checkpointed, else of the head alone.
     """
@@ -130,41 +148,35 @@ def _at_loss(work: Workload, always: _Always) -> Components:
     if work.autocasts:
         whole = work.checkpointing is Checkpointing.NONE
         copies = work.compute_bytes * (work.shape.parameters if whole else work.shape.embedding_parameters)
-    return _moment(
-        always, kept=always.kept, logit_bytes=logits(work, loss_bytes(work)), overhead=copies + gathered(work, layers=1)
-    )
+    return _Passing(layers.kept, logits(work, loss_bytes(work)), copies + gathered(work, layers=1))
 
 
-def _at_forward_end(work: Workload, always: _Always) -> Components:
+def _at_forward_end(work: Workload, layers: _Layers) -> _Passing:
     """The loss inside torch.autocast, whose cache holds a 16-bit copy of every weight until it ends."""
     copies = work.compute_bytes * work.shape.parameters
-    return _moment(always, kept=always.kept, logit_bytes=logits(work, FORWARD_LOSS_BYTES), overhead=copies)
+    return _Passing(layers.kept, logits(work, FORWARD_LOSS_BYTES), copies)
 
 
-def _at_first_layer_back(work: Workload, always: _Always) -> Components:
+def _at_first_layer_back(work: Workload, layers: _Layers) -> _Passing:
     """The last layer is recomputed while every checkpoint still waits, which is no more than all layers kept would be;
     the head has its gradient.
     """
-    head = states.gradients(work, work.shape.embedding_parameters) if work.method is Method.FULL else 0
-    kept = min(always.kept + always.at_work, always.everything)
-    return _moment(always, gradients=head, kept=kept, overhead=gathered(work, layers=2) + _buckets(work))
+    head = work.shape.embedding_parameters if work.method is Method.FULL else 0
+    kept = min(layers.kept + layers.at_work, layers.everything)
+    return _Passing(kept, overhead=gathered(work, layers=2) + _buckets(work), graded=head)
 
 
-def _at_last_layer_back(work: Workload, always: _Always) -> Components:
+def _at_last_layer_back(work: Workload, layers: _Layers) -> _Passing:
     """The first layer is computed backward: every gradient is there but its own and the embedding's; where the head is
     tied to the embedding, its part of that gradient is there.
     """
-    shape = work.shape
+    shape, full = work.shape, work.method is Method.FULL
     embedding = 0 if shape.tied and not work.gathers else shape.embedding_parameters
     others = max(shape.parameters - embedding - shape.layer_parameters, 0)
-    full = work.method is Method.FULL
     head = work.compute_bytes * shape.embedding_parameters if work.gathers and full else _buckets(work)
-    return _moment(
-        always,
-        gradients=states.gradients(work, others) if full else 0,
-        kept=always.at_work,
-        overhead=head + gathered(work, layers=2) + (reduced(work, shape.layer_parameters) if full else 0),
-    )
+    reduction = reduced(work, shape.layer_parameters) if full else 0
+    overhead = head + gathered(work, layers=2) + reduction
+    return _Passing(layers.at_work, overhead=overhead, graded=others if full else 0)
 
 
 def _buckets(work: Workload) -> int:
@@ -174,16 +186,17 @@ def _buckets(work: Workload) -> int:
     return 0 if work.method is Method.FULL and work.sharding is Sharding.ZERO3 else deepspeed.buckets(work)
 
 
-def _at_step(work: Workload, always: _Always, passing: int) -> Components:
+def _at_step(work: Workload, stays: _Staying, made: int) -> Components:
     """The optimizer's step, when every gradient is there, with what it makes and frees; DeepSpeed has freed the gradients
     that other GPUs step by then.
     """
     trained = work.shape.parameters if work.method is Method.FULL else 0
     own = trained // work.gpus if work.masters and not work.gathers else trained
-    return _moment(always, gradients=states.gradients(work, own), overhead=passing)
+    return _moment(work, stays, _Passing(overhead=made, graded=own))
 
 
-def _at_embedding(work: Workload, always: _Always) -> Components:
+@of_one_or_several
+def _at_embedding(work: Workload) -> _Passing:
     """The embedding's gradient, as large as the embedding. Where the head is tied to it, the two gradients are added
     into a third, except in 32 bits under autocast, where the head's is added to in place.
     """
@@ -193,9 +206,9 @@ def _at_embedding(work: Workload, always: _Always) -> Components:
         extra = states.gradient_bytes(work) * tied * (1 if work.autocasts else 2)
         if work.accumulates:
             extra = max(extra, states.gradient_bytes(work) * (tied or shape.embedding_parameters))
-        return _moment(always, gradients=states.gradients(work, shape.parameters), overhead=extra)
+        return _Passing(overhead=extra, graded=shape.parameters)
     inner = max(shape.parameters - shape.root_parameters, 0)
-    return _moment(always, gradients=states.gradients(work, inner), overhead=_root_gradients(work))
+    return _Passing(overhead=_root_gradients(work), graded=inner)
 
 
 def _root_gradients(work: Workload) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
 
 from gpujob.catalog.models import ModelShape
 from gpujob.derived import derived
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+
+T = TypeVar("T")
 
 ATTENTION_TARGETS: Final = ("q_proj", "v_proj")
 """PEFT's own targets for models of the Llama kind."""
@@ -64,10 +67,15 @@ class Workload:
         """The same on so many GPUs, with all that is known of it and does not depend on them: a job that names no number
         is asked about on many."""
         other = object.__new__(Workload)
-        other.__dict__.update(self.__dict__, gpus=gpus)
-        for name in OF_GPUS:
+        other.__dict__.update(self.__dict__, gpus=gpus, known=self.known)
+        for name in OF_THEIR_NUMBER if (gpus > 1) == (self.gpus > 1) else OF_GPUS:
             other.__dict__.pop(name, None)
         return other
+
+    @derived
+    def known(self) -> tuple[dict[object, object], dict[object, object]]:
+        """What functions `of_one_or_several` said of it on one GPU, and on several."""
+        return {}, {}
 
     @property
     def tokens(self) -> int:
@@ -173,5 +181,22 @@ class Workload:
 
 _FIELDS: Final = tuple(field.name for field in fields(Workload))
 
-OF_GPUS: Final = ("gathers", "parts", "deepspeed", "masters", "replicates", "autocasts", "shards")
+OF_THEIR_NUMBER: Final = ("parts", "shards")
 """What is derived from the number of GPUs too."""
+
+OF_GPUS: Final = (*OF_THEIR_NUMBER, "gathers", "deepspeed", "masters", "replicates", "autocasts")
+"""What is derived from that or from whether there are several."""
+
+
+def of_one_or_several(work_out: Callable[[Workload], T]) -> Callable[[Workload], T]:
+    """A function of a workload that depends on whether it has several GPUs, not on how many: it is asked once for all of
+    them, and its answer kept with the workload."""
+
+    @wraps(work_out)
+    def kept(work: Workload) -> T:
+        known = work.known[work.gpus > 1]
+        if work_out not in known:
+            known[work_out] = work_out(work)
+        return cast("T", known[work_out])
+
+    return kept

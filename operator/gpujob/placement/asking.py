@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, cast
 
 from gpujob.finding import Finding
@@ -55,39 +56,68 @@ def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
     return tuple([rule for rule, silent in _ASKED if silent is None or not silent(demand)])
 
 
-def rules_about(pool: Pool) -> frozenset[PoolRule]:
-    """The rules that may refuse the pool to some job; follows from its facts, and is kept with them."""
-    kept = pool.answers.get(rules_about)
+_OF_ITSELF: Final = frozenset(
+    {rules.pool_excluded, rules.probe_failed, rules.unread, rules.price_over_cap, part_of_a_node}
+)
+"""Rules that look at what a pool need not share with those that are alike: its name, its price, its nodes."""
+
+_OF_NUMBERS: Final = frozenset({memory_too_small, rules.price_over_cap})
+"""Rules that compare one number of the pool with one of the job."""
+
+
+class Kin:
+    """Pools of which all rules say the same, but for those `_OF_ITSELF`; and the rules that may refuse them to some job."""
+
+    __slots__ = ("rules",)
+
+    def __init__(self, asked: frozenset[PoolRule]) -> None:
+        self.rules = asked
+
+
+def kin_of(pool: Pool) -> Kin:
+    """The pools that are alike; follows from a pool's facts, and is kept with them."""
+    kept = pool.answers.get(kin_of)
     if kept is None:
+        of_device = (pool.models, pool.portion, pool.capacity_type, pool.memory is None, pool.price is None)
+        of_admin = (pool.runtime_class, pool.namespaces, pool.host_devices, pool.fabric)
         asked = frozenset(rule for rule in rules.POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
-        kept = pool.answers[rules_about] = (None, asked)
-    return cast("frozenset[PoolRule]", kept[1])
+        kept = pool.answers[kin_of] = (None, _kin((*pool.equipment, *of_device, *of_admin), asked))
+    return cast("Kin", kept[1])
+
+
+@lru_cache(maxsize=1024)
+def _kin(facts: tuple[object, ...], asked: frozenset[PoolRule]) -> Kin:
+    return Kin(asked)
 
 
 class Asking:
     """The rules for a demand, asked for each of its gangs of one pool after the other."""
 
-    __slots__ = ("_of_kinds", "_rules")
+    __slots__ = ("_asked", "_but_numbers", "_rules")
 
     def __init__(self, demand: Demand) -> None:
         self._rules = rules_of(demand)
-        self._of_kinds: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
+        self._asked: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
+        self._but_numbers: dict[frozenset[PoolRule], tuple[Sequence[PoolRule], bool]] = {}
 
     def refusals(self, demand: Demand, pool: Pool, fleet: Fleet) -> Iterator[Finding]:
         """All that refuses a pool to a gang."""
-        return filter(None, [rule(demand, pool, fleet) for rule in self._for(pool)])
+        about = kin_of(pool).rules
+        asked = self._asked.get(about)
+        if asked is None:
+            asked = self._asked[about] = [rule for rule in self._rules if rule in about]
+        return filter(None, [rule(demand, pool, fleet) for rule in asked])
 
-    def first_refusal(self, demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-        """The first thing that refuses a pool to a gang; no rule after that is asked."""
-        for rule in self._for(pool):
+    def first_refusal(self, demand: Demand, pool: Pool, fleet: Fleet) -> tuple[Finding | None, bool]:
+        """The first thing that refuses a pool to a gang, where its numbers do not, and whether it is that of all its kin; no
+        rule after that is asked."""
+        about = kin_of(pool).rules
+        if about not in self._but_numbers:
+            asked = [rule for rule in self._rules if rule in about and rule not in _OF_NUMBERS]
+            self._but_numbers[about] = (asked, _OF_ITSELF.isdisjoint(asked))
+        rest, shared = self._but_numbers[about]
+        for rule in rest:
             found = rule(demand, pool, fleet)
             if found is not None:
-                return found
-        return None
-
-    def _for(self, pool: Pool) -> Sequence[PoolRule]:
-        about = rules_about(pool)
-        found = self._of_kinds.get(about)
-        if found is None:
-            found = self._of_kinds[about] = [rule for rule in self._rules if rule in about]
-        return found
+                return found, shared
+        return None, shared

@@ -25,6 +25,7 @@ from gpujob.placement.problems import job_problems
 from gpujob.placement.ranking import Rank, Trial
 from gpujob.placement.refusals import Refusals
 from gpujob.placement.sizing import estimated
+from gpujob.placement.standing import Dealing
 from gpujob.vocabulary import Objective, Verdict
 
 
@@ -73,8 +74,9 @@ def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Hold, ...]:
 
 
 def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[Wanted]:
-    asking, refusals = Asking(demand), Refusals(demand, catalog)
-    return [Wanted(Asked(demand.only(gang), fleet, catalog, asking, refusals), only) for gang in demand.gangs]
+    asking, refusals, dealing = Asking(demand), Refusals(demand, catalog), Dealing(demand.gangs)
+    asked = (Asked(demand.only(gang), fleet, catalog, asking, refusals) for gang in demand.gangs)
+    return [Wanted(each, dealing, only) for each in asked]
 
 
 def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:

@@ -14,7 +14,7 @@ from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Shard
 
 if TYPE_CHECKING:
     from gpujob.api.model import Model
-    from gpujob.memory.estimate import Estimate
+    from gpujob.memory.estimate import Estimate, Estimates
 
 SIZES: Final = frozenset({"layers", "hidden", "heads", "ffn", "vocabulary"})
 """What a job says of a model's shape where nothing of it is left to be guessed."""
@@ -88,8 +88,8 @@ def shape_of(model: ModelDemand, catalog: Catalog) -> ModelShape | None:
     return None if known is None else known_shape(known, **said)
 
 
-def workload_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Workload | None:
-    """What each of so many GPUs does; None for a name that the catalog does not have."""
+def workload_of(model: ModelDemand, catalog: Catalog) -> Workload | None:
+    """What one GPU does; None for a name that the catalog does not have."""
     shape = shape_of(model, catalog)
     if shape is None:
         return None
@@ -103,7 +103,6 @@ def workload_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Workload | N
         sequence=model.sequence,
         checkpointing=model.checkpointing,
         sharding=model.sharding,
-        gpus=gpus,
         tensor_parallel=model.tensor_parallel,
         rank=model.rank,
         targets=model.targets,
@@ -115,13 +114,13 @@ def workload_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Workload | N
 
 def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | None:
     """The memory of each of so many GPUs; None for a name that the catalog does not have."""
-    work = workload_of(model, gpus, catalog)
-    return None if work is None else estimate_for(work)
+    work = workload_of(model, catalog)
+    return None if work is None else estimates_of(work).on(gpus)
 
 
-@lru_cache(maxsize=4096)
-def estimate_for(work: Workload) -> Estimate:
-    """`estimate`, kept: every pool and every pass of the queue asks for the same few workloads."""
-    from gpujob.memory.estimate import estimate
+@lru_cache(maxsize=1024)
+def estimates_of(work: Workload) -> Estimates:
+    """The estimates of a workload, kept: every pool and every pass of the queue asks for the same few."""
+    from gpujob.memory.estimate import Estimates
 
-    return estimate(work)
+    return Estimates(work)

@@ -8,18 +8,20 @@ as in `decide`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Pool
 from gpujob.placement import capacity, ranking
+from gpujob.placement.asking import Kin, kin_of
 from gpujob.placement.candidates import Asked
 from gpujob.placement.capacity import Room
 from gpujob.placement.holding import Hold, holds_nothing, nearest
 from gpujob.placement.images import Image
-from gpujob.placement.memory import is_tight, lacks, needed
+from gpujob.placement.memory import is_tight, needed
 from gpujob.placement.mending import MENDABLE
 from gpujob.placement.ranking import Rank, Trial
-from gpujob.placement.standing import Standing, standings
+from gpujob.placement.standing import Dealing, Standing, standings
 from gpujob.vocabulary import Objective, Outcome
 
 
@@ -27,11 +29,12 @@ class Wanted:
     """A gang, and what is equal for all its places."""
 
     __slots__ = (
+        "_dealing",
+        "_dearest",
         "_known",
         "_least",
         "_only",
-        "_pools",
-        "_rules",
+        "_refusals",
         "asked",
         "catalog",
         "demand",
@@ -40,11 +43,15 @@ class Wanted:
         "refusals",
     )
 
-    def __init__(self, asked: Asked, only: str | None = None) -> None:
+    def __init__(self, asked: Asked, dealing: Dealing, only: str | None = None) -> None:
         self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
         self.catalog, self.refusals = asked.catalog, asked.refusals
-        self._only, self._pools, self._least = only, self.gang.pools, needed(self.demand)
+        self._dealing, self._only, self._least = dealing, only, needed(self.demand) or 0
+        limit = self.demand.max_price
+        # The most micro-dollars that one GPU may cost.
+        self._dearest = inf if limit is None else limit // self.gang.gpus
         self._known: dict[int, Place | None] = {}
+        self._refusals: dict[Kin, Finding | None] = {}
 
     def wish(self, standing: Standing, objective: Objective) -> tuple[int, ...]:
         """The least that `ranking.wish` can be of the gang on a pool."""
@@ -66,40 +73,37 @@ class Wanted:
         unknown = standings(self.demand, Objective.VALUE, self.fleet, self.catalog).without_speed
         return filter(None, map(self._place, self._asked_about(unknown)))
 
-    def _asked_about(self, found: Sequence[Standing]) -> Sequence[Standing]:
-        """Those of the pools that the gang is for."""
-        if self._only is not None:
-            found = [each for each in found if each.pool == self._only]
-        pools = self._pools
-        return found if pools is None else [each for each in found if each.pool in pools]
+    def _asked_about(self, found: Sequence[Standing]) -> Iterator[Standing]:
+        """Those of the pools that the gang is for and that have the memory and the price for it: most are told by these."""
+        least, most, dealt = self._least, self._dearest, self._dealing.of(self.gang, found)
+        for each in dealt if self._only is None else [each for each in dealt if each.pool == self._only]:
+            memory, price = each.memory, each.price
+            if (memory is None or memory >= least) and (price is None or price <= most):
+                yield each
 
     def _place(self, standing: Standing) -> Place | None:
-        """The place; None where the gang is for other pools or is refused for good."""
+        """The place; None where the gang is refused for good."""
         place = standing.place
         if place not in self._known:
-            self._known[place] = self._asked(standing, self.fleet.pools[place])
+            pool = self.fleet.pools[place]
+            refusal = self._first_refusal(pool)
+            refused = refusal is not None and refusal.reason not in MENDABLE
+            self._known[place] = None if refused else Place(self, pool, standing, refusal)
         return self._known[place]
-
-    def _asked(self, standing: Standing, pool: Pool) -> Place | None:
-        if lacks(pool, self._least) or self._costs_too_much(standing):
-            return None
-        refusal = self._first_refusal(pool)
-        if refusal is not None and refusal.reason not in MENDABLE:
-            return None
-        return Place(self, pool, standing, refusal)
-
-    def _costs_too_much(self, standing: Standing) -> bool:
-        most = self.demand.max_price
-        return most is not None and standing.price is not None and standing.price * self.gang.gpus > most
 
     def _first_refusal(self, pool: Pool) -> Finding | None:
         """What refuses a pool whatever the image."""
         over, forever = self.asked.allowance.refusal_of_gpus(pool)
         if over is not None and forever:
             return over
-        return self.asked.asking.first_refusal(self.demand, pool, self.fleet) or next(
-            iter(self.refusals.of_device(pool)), None
-        )
+        kin = kin_of(pool)
+        if kin in self._refusals:
+            return self._refusals[kin]
+        of_rules, shared = self.asked.asking.first_refusal(self.demand, pool, self.fleet)
+        found = of_rules or next(iter(self.refusals.of_device(pool)), None)
+        if shared:
+            self._refusals[kin] = found
+        return found
 
 
 class Place:
@@ -225,11 +229,13 @@ class Place:
 
     def _by_room(self) -> Iterator[tuple[Image, Room | None]]:
         """The images that nothing refuses, best first, of those with equal room the first; and the room there is now."""
-        demand, pool = self._wanted.demand, self._pool
-        seen, untold = set(), capacity.untold_size(demand, pool)
-        refusals = self._wanted.refusals
-        one_size = refusals.suited(pool).largest <= untold
+        demand, pool, refusals = self._wanted.demand, self._pool, self._wanted.refusals
+        seen, one_size = set(), False
+        untold: int | None = None
         for image in refusals.acceptable(pool):
+            if untold is None:
+                untold = capacity.untold_size(demand, pool)
+                one_size = refusals.suited(pool).largest <= untold
             size = capacity.telling_size(image.size, untold)
             if size not in seen:
                 seen.add(size)

@@ -7,19 +7,21 @@ GPU hold a model only if it is sharded over them, which is assumed (and said) wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, cast
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
-from gpujob.placement.needs import estimate_for, workload_of
+from gpujob.placement.needs import estimates_of, workload_of
 from gpujob.vocabulary import Method, Sharding
 
 if TYPE_CHECKING:
-    from gpujob.memory.estimate import Estimate
+    from gpujob.memory.estimate import Estimate, Estimates
     from gpujob.memory.workload import Workload
 
 MOST_NODES: Final = 8
@@ -28,7 +30,7 @@ MOST_NODES: Final = 8
 
 def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
     """The demand with what its model needs of each GPU, in the gangs that it names or in those that hold the model."""
-    work = workload_of(demand.model, 1, catalog) if demand.model is not None else None
+    work = workload_of(demand.model, catalog) if demand.model is not None else None
     if work is None:
         return demand
     needs = _Needs(demand, work)
@@ -45,7 +47,7 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
 def _sizes(fleet: Fleet) -> Mapping[int, Mapping[float, list[str]]]:
     """The names of the pools by the devices of their largest node and the bytes of a device, endless where nobody knows
     them: many pools are of one size. Kept with the fleet until a pool is of another."""
-    sizes = [pool.size for pool in fleet.pools]
+    sizes = list(map(attrgetter("size"), fleet.pools))
     kept = fleet.answers.get(_sizes)
     if kept is None or kept[0] != sizes:
         found: dict[int, dict[float, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -56,22 +58,21 @@ def _sizes(fleet: Fleet) -> Mapping[int, Mapping[float, list[str]]]:
 
 
 class _Needs:
-    """What a demand's model needs of each GPU in gangs of any size, worked out where it is asked and once."""
+    """What a demand's model needs of each GPU in gangs of any size."""
 
-    __slots__ = ("_demand", "_known", "_works")
+    __slots__ = ("_demand", "_estimates", "_work")
 
     def __init__(self, demand: Demand, work: Workload) -> None:
-        self._demand, self._works = demand, {False: work, True: _spread(work)}
-        self._known: dict[Gang, Estimate] = {}
+        self._demand, self._work = demand, work
+        self._estimates: dict[bool, Estimates] = {}
 
     def of(self, gang: Gang) -> Estimate:
         """The estimate."""
-        found = self._known.get(gang)
+        spreads = self._demand.spreads(gang)
+        found = self._estimates.get(spreads)
         if found is None:
-            spread = self._demand.spreads(gang)
-            work = self._works[spread] = self._works[spread].on(gang.gpus)
-            found = self._known[gang] = estimate_for(work)
-        return found
+            found = self._estimates[spreads] = estimates_of(_spread(self._work) if spreads else self._work)
+        return found.on(gang.gpus)
 
 
 def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: _Needs) -> dict[float, Gang]:
@@ -79,32 +80,36 @@ def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: _Needs) 
 
     No larger gang is estimated than is needed.
     """
-    left, gang = sorted(memories), Gang()
+    left, doubtful, gang = sorted(memories), sorted(memories), Gang()
     found, nearly = dict[float, Gang](), dict[float, Gang]()
     for gang in shapes:
         need = needs.of(gang)
+        while doubtful and need.expected <= doubtful[-1]:
+            nearly[doubtful.pop()] = gang
         while left and need.high <= left[-1]:
             found[left.pop()] = gang
         if not left:
-            return found
-        nearly |= {memory: gang for memory in left if need.expected <= memory and memory not in nearly}
-    return found | {memory: nearly.get(memory, gang) for memory in left}
+            break
+    return dict.fromkeys(doubtful, gang) | nearly | found
 
 
-def _shapes(demand: Demand, largest: int) -> Iterator[Gang]:
-    model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else 1
-    yield Gang(nodes, 1)
-    if model is None or (model.sharding_said and model.sharding is Sharding.NONE):
-        return
-    count = 2
-    while count <= largest:
-        yield Gang(nodes, count)
-        count *= 2
-    # A number of nodes that the job names is kept.
-    more = 2
-    while not demand.nodes_said and more <= MOST_NODES:
-        yield Gang(more, largest)
+def _shapes(demand: Demand, largest: int) -> Sequence[Gang]:
+    model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else None
+    alone = model is None or (model.sharding_said and model.sharding is Sharding.NONE)
+    return (Gang(nodes or 1, 1),) if alone else _gangs(nodes, largest)
+
+
+@lru_cache(maxsize=256)
+def _gangs(nodes: int | None, largest: int) -> Sequence[Gang]:
+    """The gangs to try, the smallest first; a number of nodes that the job names is kept."""
+    found, gpus, more = [], 1, 2
+    while gpus == 1 or gpus <= largest:
+        found.append(Gang(nodes or 1, gpus))
+        gpus *= 2
+    while nodes is None and more <= MOST_NODES:
+        found.append(Gang(more, largest))
         more *= 2
+    return tuple(found)
 
 
 def _spread(work: Workload) -> Workload:

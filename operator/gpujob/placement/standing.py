@@ -7,7 +7,7 @@ the pools from the best on, not at all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import NamedTuple, TypeVar, cast
@@ -17,6 +17,7 @@ from gpujob.fleet.pools import Fleet
 from gpujob.placement import ranking
 from gpujob.placement.candidates import speed_of
 from gpujob.placement.demand import Demand
+from gpujob.placement.gang import Gang
 from gpujob.vocabulary import Objective
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ class Standing(NamedTuple):
     """Millionths of a B200."""
     doubts: int
     """Doubts about the pool that rank it lower."""
+    memory: int | None
+    """Bytes of one GPU."""
     measured: bool = False
     """Whether earlier runs of the job's profile measured the speed."""
 
@@ -76,6 +79,34 @@ def standings(demand: Demand, objective: Objective, fleet: Fleet, catalog: Catal
     return Standings(first, found.without_speed)
 
 
+class Dealing:
+    """The pools of one decision, dealt out to its gangs where the model sizes them: each pool is for one of them."""
+
+    __slots__ = ("_dealt", "_groups")
+
+    def __init__(self, gangs: Iterable[Gang]) -> None:
+        self._groups = [gang.pools for gang in gangs if gang.pools is not None]
+        self._dealt: dict[int, tuple[Sequence[Standing], Mapping[frozenset[str], Sequence[Standing]]]] = {}
+
+    def of(self, gang: Gang, found: Sequence[Standing]) -> Sequence[Standing]:
+        """Those of the pools that a gang is for, in their order."""
+        if gang.pools is None:
+            return found
+        kept = self._dealt.get(id(found))
+        if kept is None:
+            kept = self._dealt[id(found)] = (found, self._deal(found))
+        return kept[1][gang.pools]
+
+    def _deal(self, found: Sequence[Standing]) -> Mapping[frozenset[str], Sequence[Standing]]:
+        dealt: dict[frozenset[str], list[Standing]] = {pools: [] for pools in self._groups}
+        of_pool: dict[str, list[Standing]] = {}
+        for pools, own in dealt.items():
+            of_pool |= dict.fromkeys(pools, own)
+        for each in found:
+            of_pool[each.pool].append(each)
+        return dealt
+
+
 def _ordered(pools: Sequence[Standing], demand: Demand, objective: Objective, fleet: Fleet) -> Standings:
     gang, scales = demand.gang, demand.scales(demand.gang)
     found = sorted(
@@ -93,7 +124,11 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
     for index, pool in enumerate(fleet.pools):
         speed, price = speed_of(demand, pool, catalog), pool.price
         worth = (price.per_gpu_hour if price else None, speed.millionths if speed else None)
-        found.append(Standing(pool.name, index, *worth, ranking.telling(pool.doubts), bool(speed and speed.measured)))
+        found.append(
+            Standing(
+                pool.name, index, *worth, ranking.telling(pool.doubts), pool.memory, bool(speed and speed.measured)
+            )
+        )
     return found
 
 
