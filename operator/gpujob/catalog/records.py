@@ -36,6 +36,8 @@ class Accelerator:
     """The vendor's size, read as GiB, so that no driver reports more."""
     driver_bytes: int | None = None
     """What the driver reports."""
+    ecc_bytes: int | None = None
+    """What the driver reports with error correction on, where that takes of the same memory."""
     torch_bytes: int | None = None
     """The smallest total that PyTorch was seen to report."""
     bandwidth_gb_s: float | None = None

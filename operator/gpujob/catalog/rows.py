@@ -34,7 +34,7 @@ def architectures(raw: Any) -> dict[str, Architecture]:
 
 
 ACCELERATOR_FIELDS: Final = (
-    "id", "name", "architecture", "memory", "driverMemory", "torchMemory", "bandwidth", "bf16", "fp16", "fp8",
+    "id", "name", "architecture", "memory", "driverMemory", "eccMemory", "torchMemory", "bandwidth", "bf16", "fp16", "fp8",
     "features", "minDriver", "minBackend", "hostArchitecture", "support",
     "integrated", "wholeMemory", "devicesPerCard", "partitions", "slices", "computeUnits", "deviceIds",
     "products", "gke", "cloudNames", "watts", *SOURCE_FIELDS, "note",
@@ -55,6 +55,7 @@ def accelerator(raw: Any, known: Mapping[str, Architecture], sources: Sources) -
         architecture=architecture,
         nominal_bytes=row.memory("memory"),
         driver_bytes=row.memory("driverMemory"),
+        ecc_bytes=row.memory("eccMemory"),
         torch_bytes=row.memory("torchMemory"),
         bandwidth_gb_s=row.number("bandwidth"),
         bf16_tflops=row.number("bf16"),

@@ -198,8 +198,12 @@ def _of_piece(
         )
         return None, (Finding(Reason.MEM_UNKNOWN, sentence, (Size(reported), what)),)
     doubts: tuple[Finding, ...] = ()
-    least = expected or 0
-    if most and not least * (1 - TOLERANCE) <= reported <= most * (1 + TOLERANCE):
+    least, highest = expected or 0, most or 0
+    if portion.pieces == 1:
+        # Less with error correction on, where that takes of the same memory; and some drivers say the vendor's size.
+        least = min(least, accelerator.ecc_bytes or least)
+        highest = max(highest, accelerator.nominal_bytes or 0)
+    if most and not least * (1 - TOLERANCE) <= reported <= highest * (1 + TOLERANCE):
         sentence = "labels report {} for each device where the catalog has {} for {}; the smaller is used"
         doubts = (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(reported), Size(most), what)),)
     if by_framework:

@@ -135,7 +135,7 @@ def test_usable_memory_without_a_framework_figure_is_the_drivers_less_one_percen
 
 def test_devices_that_share_memory_with_their_host_have_no_figure_of_their_own() -> None:
     integrated = {row.id for row in ROWS if row.integrated}
-    assert integrated == {"MI300A", "Ryzen-AI-Max", "GB10"}
+    assert integrated == {"MI300A", "Ryzen-AI-Max", "GB10", "Thor"}
     assert all(model(name).usable_bytes is None for name in integrated)
 
 

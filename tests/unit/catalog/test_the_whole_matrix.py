@@ -76,6 +76,7 @@ FEATURES = {
     },
     "10.0": {"BF16", "TF32", "FP8OCP", "MXFP", "TorchCompile", "BitsAndBytes", "XFormers", "TransformerEngine"},
     "10.3": {"BF16", "TF32", "FP8OCP", "MXFP", "TorchCompile", "BitsAndBytes", "XFormers", "TransformerEngine"},
+    "11.0": {"BF16", "TF32", "FP8OCP", "MXFP"},
     "12.0": {"BF16", "TF32", "FP8OCP", "MXFP", "TorchCompile", "BitsAndBytes", "TransformerEngine"},
     "12.1": {"BF16", "TF32", "FP8OCP", "MXFP", "TorchCompile", "BitsAndBytes"},
     "gfx908": {"BF16", "TorchCompile", "BitsAndBytes"},
@@ -149,9 +150,9 @@ def test_packages_that_a_card_has_only_from_a_release_on() -> None:
     assert not others
 
 
-def test_only_grace_and_graviton_hosts_are_always_arm64() -> None:
+def test_only_grace_graviton_and_tegra_hosts_are_always_arm64() -> None:
     arm = {row.id for row in CATALOG.accelerators if row.host_architecture == "arm64"}
-    assert arm == {"GH200-96GB", "GB200", "GB300", "GB10", "T4G"}
+    assert arm == {"GH200-96GB", "GB200", "GB300", "GB10", "T4G", "Thor"}
 
 
 def test_devices_that_need_a_certain_driver_or_release() -> None:

@@ -206,6 +206,26 @@ def test_the_smaller_of_label_and_catalog_counts(vram: str, memory: float) -> No
     assert found == pytest.approx(memory * GIB, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("product", "mebibytes", "doubted"),
+    [
+        ("NVIDIA-RTX-A6000", "49140", False),
+        ("NVIDIA-RTX-A6000", "46068", False),  # With error correction on.
+        ("NVIDIA-RTX-A6000", "49152", False),  # The vendor's size.
+        ("NVIDIA-RTX-A6000", "43000", True),
+        ("NVIDIA-H100-80GB-HBM3", "76460", True),  # Its memory corrects errors without taking of itself.
+    ],
+)
+def test_error_correction_that_takes_of_the_memory_is_no_contradiction(
+    product: str, mebibytes: str, doubted: bool
+) -> None:
+    labels = {"nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": mebibytes}
+    found = facts(labels=labels, devices={"nvidia.com/gpu": "1"})
+    assert found.memory is not None
+    assert found.memory <= int(mebibytes) * 1024**2
+    assert (Reason.LABELS_CONTRADICT in {doubt.reason for doubt in found.doubts}) is doubted
+
+
 def test_figures_that_differ_are_a_doubt() -> None:
     labels = {key: None for key in MI300X.labels(8, "") if ".vram" in key} | {"amd.com/gpu.vram": "150G"}
     assert [doubt.reason for doubt in facts(MI300X, 8, labels=labels).doubts] == [Reason.LABELS_CONTRADICT]
