@@ -2,7 +2,8 @@
 
     PYTHONPATH=.:operator python bench/memory/count.py [MODEL...] > counted.csv        # needs torch and transformers
 
-Every tensor that an operation makes counts until it is freed, so what autograd keeps is what the models' own code keeps.
+Every tensor that an operation makes counts until it is freed, so what autograd keeps is what the models' own code keeps;
+what PyTorch's allocator holds for them is played through in the same order (`allocator`).
 Three things stand for the GPU's kernels, since the fake tensors are the CPU's: attention keeps what a fused kernel keeps,
 dropout a mask of bytes, and autocast casts by CUDA's lists (docs of torch.amp). cuBLAS's workspaces are added. On rows
 that an H100 measured this is exact within 1 % (README.md).
@@ -30,11 +31,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 from transformers import masking_utils
 from transformers.integrations import sdpa_attention
 
+from bench.memory.allocator import Allocator, Block
 from bench.memory.families import build, shapes
 from gpujob.memory.moments import WORKSPACE
 
-BLOCK = 512
-"""Bytes to which PyTorch's allocator rounds."""
 SETTINGS = (
     # precision, optimizer, batch, sequence, checkpointing
     ("BF16", "AdamW", 2, 1024, False),
@@ -48,16 +48,29 @@ MODELS = (
     "gpt2-large", "bert-large", "roberta-large", "bart-large",
     "qwen3-1.7b", "qwen2.5-7b", "mistral-7b", "llama-2-13b", "gemma-2b",
 )  # fmt: skip
-COLUMNS = ("model", "method", "precision", "optimizer", "batch", "sequence", "checkpointing", "peak", "counted on")
+COLUMNS = (
+    "model",
+    "method",
+    "precision",
+    "optimizer",
+    "batch",
+    "sequence",
+    "checkpointing",
+    "peak",
+    "held",
+    "counted on",
+)
 
 
 class Allocated(TorchDispatchMode):
-    """Bytes of all tensors that live, and the most that ever did."""
+    """All tensors that live, in the blocks of an allocator. cuBLAS's two workspaces come first."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = self.most = 0
-        self._seen: set[int] = set()
+        self.allocator = Allocator()
+        self._blocks: dict[int, Block] = {}
+        for _ in range(2):
+            self.allocator.make(WORKSPACE)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -68,16 +81,12 @@ class Allocated(TorchDispatchMode):
 
     def _add(self, storage: Any) -> None:
         key = storage._cdata
-        if key not in self._seen:
-            size = -(-storage.nbytes() // BLOCK) * BLOCK
-            self._seen.add(key)
-            weakref.finalize(storage, self._free, key, size)
-            self.now += size
-            self.most = max(self.most, self.now)
+        if key not in self._blocks and storage.nbytes():
+            self._blocks[key] = self.allocator.make(storage.nbytes())
+            weakref.finalize(storage, self._drop, key)
 
-    def _free(self, key: int, size: int) -> None:
-        self._seen.discard(key)
-        self.now -= size
+    def _drop(self, key: int) -> None:
+        self.allocator.drop(self._blocks.pop(key))
 
 
 NARROW = {
@@ -147,14 +156,18 @@ def _like(tensor: Any, width: int) -> Any:
 
 
 def attention(query: Any, key: Any, value: Any, enable_gqa: bool = False, **_: Any) -> Any:
-    """scaled_dot_product_attention; for grouped queries in 32 bits there is no fused kernel."""
+    """scaled_dot_product_attention; for grouped queries in 32 bits, and for one head of keys that is broadcast, there is no
+    fused kernel: PyTorch's own steps compute in 32 bits."""
     if Autocast.active:
         query, key, value = (Autocast.active.narrow(each) for each in (query, key, value))
-    if query.dtype == torch.float32 and enable_gqa and key.shape[1] != query.shape[1]:
-        times, root = query.shape[1] // key.shape[1], math.sqrt(query.shape[-1] ** -0.5)
+    if key.shape[1] == query.shape[1] or (enable_gqa and query.dtype != torch.float32):
+        return Fused.apply(query, key, value)
+    if enable_gqa:
+        times = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
-        return torch.softmax((query * root) @ (key * root).transpose(-1, -2), -1) @ value
-    return Fused.apply(query, key, value)
+    dtype, root = query.dtype, math.sqrt(query.shape[-1] ** -0.5)
+    query, key, value = query.float(), key.float(), value.float()
+    return (torch.softmax((query * root) @ (key * root).transpose(-1, -2), -1) @ value).to(dtype)
 
 
 class Masked(torch.autograd.Function):
@@ -180,8 +193,8 @@ def as_on_a_gpu() -> None:
     masking_utils.find_packed_sequence_indices = lambda *_, **__: None
 
 
-def peak(shape: Any, precision: str, optimizer: str, batch: int, sequence: int, checkpointing: bool) -> int:
-    """The most bytes that two steps allocate."""
+def peak(shape: Any, precision: str, optimizer: str, batch: int, sequence: int, checkpointing: bool) -> tuple[int, int]:
+    """The most bytes that tensors take in three steps, and the most that the allocator holds for them."""
     dtype = torch.bfloat16 if precision == "BF16" else torch.float32
     region: Callable[[], Any] = Autocast if precision == "Mixed" else contextlib.nullcontext
     with FakeTensorMode(allow_non_fake_inputs=True), Allocated() as allocated:
@@ -196,14 +209,14 @@ def peak(shape: Any, precision: str, optimizer: str, batch: int, sequence: int, 
         fused = optimizer == "AdamW"
         stepper = torch.optim.AdamW(model.parameters(), fused=fused, foreach=not fused)
         tokens = torch.zeros((batch, sequence), dtype=torch.long)
-        for _ in range(2):
+        for _ in range(3):
             with region():
                 loss = model(input_ids=tokens, labels=tokens).loss
             loss.backward()
             del loss
             stepper.step()
             stepper.zero_grad(set_to_none=True)
-    return allocated.most + 2 * WORKSPACE
+    return allocated.allocator.most_used, allocated.allocator.most_held
 
 
 def counted(names: list[str]) -> Iterator[tuple[Any, ...]]:
@@ -212,8 +225,9 @@ def counted(names: list[str]) -> Iterator[tuple[Any, ...]]:
     known = shapes()
     for name, setting in itertools.product(names, SETTINGS):
         precision, optimizer, batch, sequence, checkpointing = setting
-        found = peak(known[name], *setting)
-        yield name, "Full", precision, optimizer, batch, sequence, "Layers" if checkpointing else "None", found, version
+        used, held = peak(known[name], *setting)
+        kept = "Layers" if checkpointing else "None"
+        yield name, "Full", precision, optimizer, batch, sequence, kept, used, held, version
 
 
 if __name__ == "__main__":

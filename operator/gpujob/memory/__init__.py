@@ -6,6 +6,7 @@ model's shape, and the largest is what is expected. No figure belongs to a model
 PyTorch, named where it stands, and held against measurements by `python -m bench.memory`.
 
 Reading order: `workload` (what is asked), `states` (weights, gradients, optimizer, adapters), `activations` (what a
-layer keeps for its backward pass), `deepspeed` (its buffers), `training` and `serving` (the moments), `reserve` (what
-the device must have beyond the peak), `estimate` (all together), `shapes` (from a name or a size to a model's shape).
+layer keeps for its backward pass), `deepspeed` (its buffers), `training` and `serving` (the moments), `homes` (which
+gradients fit where activations were), `reserve` (what the
+device must have beyond the peak), `estimate` (all together), `shapes` (from a name or a size to a model's shape).
 """

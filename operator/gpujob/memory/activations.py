@@ -50,10 +50,10 @@ def forward_only(work: Workload) -> int:
     wide = 3 if kind.gated else 5 if kind.stepwise else 2
     mlp = x * (wide * shape.active_ffn // work.parts + 4 * shape.hidden)
     widths = x * (2 * shape.hidden + 2 * (shape.query_width + shape.key_width) // work.parts)
-    return max(mlp, widths + _passing_scores(work) // work.parts)
+    return max(mlp, widths + passing_scores(work) // work.parts)
 
 
-def _passing_scores(work: Workload) -> int:
+def passing_scores(work: Workload) -> int:
     """Bytes of the scores at once where no fused kernel computes them away (measured): as the product gives them, in 32 bits,
     their probabilities and the cast of these, and once more with a bias; without a cast where PyTorch's own steps do it, which
     take queries, keys and values in 32 bits too; all as narrow as the products in code that says so.
@@ -146,6 +146,12 @@ def _scores(work: Workload) -> int:
         return probability * shape.heads * work.sequence
     unfused = work.precision is Precision.FP32 and shape.kv_heads < shape.heads
     return x * shape.heads * work.sequence if unfused else 0
+
+
+def score_block(work: Workload) -> int:
+    """Bytes of the largest tensor of scores, in 32 bits; 0 where a fused kernel computes them away."""
+    kept = work.shape.kind.scores or _broadcasts(work)
+    return 4 * work.shape.heads * work.sequence * work.tokens if kept else 0
 
 
 def _broadcasts(work: Workload) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpujob.memory import activations, deepspeed, states, training
+from gpujob.memory import activations, deepspeed, homes, states, training
 from gpujob.memory.moments import Course
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Checkpointing, Method, Precision
@@ -15,16 +15,19 @@ COMMUNICATOR: Final = 920 * 10**6
 """Bytes of NCCL's and RCCL's channels for one group of GPUs (0.9 GB measured on H100s)."""
 SERVED: Final = (9, 10)
 """The part of a device that vLLM takes for all of its uses (gpu_memory_utilization's default)."""
-UNFIT: Final = (7, 10)
+UNFIT: Final = (5, 8)
 """The part of one moment's passing tensors that cannot lie in the blocks which another moment has left behind."""
-UNFIT_WIDE: Final = (11, 20)
+UNFIT_SHARDED: Final = (7, 10)
+"""The same where weights are gathered and gradients reduced on the way."""
+UNFIT_WIDE: Final = (2, 5)
 """The same in 32 bits, where gradients and states are as large as the activations' and the loss's blocks."""
 UNFIT_FEW: Final = (23, 25)
 """The same as UNFIT where layers are checkpointed, so that few and large blocks pass: nearly nothing is used twice."""
 UNFIT_FEW_WIDE: Final = (3, 4)
 """The same as UNFIT_WIDE where layers are checkpointed."""
 UNFIT_SHORT: Final = (1, 1)
-"""The same as UNFIT_WIDE where the tokens are so few that no gradient fits in a block of an activation."""
+"""The same where no gradient fits in a block of an activation, or one alone in a block that is much larger; and where all
+states lie in one block of the logits."""
 DWARFED: Final = 256
 """Where the vocabulary is more than so many times as wide as the model, all states lie in one block of logits and break it."""
 SCATTERED: Final = 4
@@ -60,13 +63,30 @@ def _held(work: Workload, course: Course) -> int:
     part, whole = _unfit(work)
     own = max(_own_streams(work), deepspeed.held(work))
     held = _two_uses(work, course) * part // whole + _cast_logits(work) + own
-    return max(held, training.logits(work, 4)) if work.shape.vocabulary > DWARFED * work.shape.hidden else held
+    return max(held, training.logits(work, 4) if _dwarfed(work) else _not_at_home(work, course))
+
+
+def _not_at_home(work: Workload, course: Course) -> int:
+    """Gradients that fit in no block of the forward pass beside all of these blocks; at the step, these blocks but for those
+    that gradients and states lie in. The blocks of the loss take some of either. In 32 bits this is `_short`.
+    """
+    if work.gathers or work.checkpointing is not Checkpointing.NONE or work.precision is Precision.FP32:
+        return 0
+    loss = max(m.logits for m in course.moments)
+    forward = max(m.logits + m.activations for m in course.moments)
+    homeless, at_home = homes.found_by(work)
+    at_loss = any(m.logits and total == course.peak for m, total in zip(course.moments, course.totals, strict=True))
+    return min(homeless, forward if at_loss else forward - at_home) - loss
+
+
+def _dwarfed(work: Workload) -> bool:
+    return work.shape.vocabulary > DWARFED * work.shape.hidden
 
 
 def _unfit(work: Workload) -> tuple[int, int]:
     if work.gathers:
-        return UNFIT
-    if _short(work):
+        return UNFIT_SHARDED
+    if _short(work) or _dwarfed(work) or homes.loses_rests(work):
         return UNFIT_SHORT
     if work.checkpointing is Checkpointing.NONE:
         return UNFIT if work.narrow else UNFIT_WIDE
@@ -108,6 +128,8 @@ def _two_uses(work: Workload, course: Course) -> int:
     moments, totals, _ = course
     part = _activations_unfit(work)
     at_loss = max([m.logits + m.activations // part for m in moments])
+    if homes.loses_rests(work):
+        at_loss += activations.passing_scores(work) * work.tokens
     steady = min([total - m.activations - m.logits for m, total in zip(moments, totals, strict=True)])
     at_step = max([total for m, total in zip(moments, totals, strict=True) if not m.activations]) - steady
     scattered = states.optimizer(work) // SCATTERED if work.narrow and not work.gathers else 0
@@ -121,7 +143,7 @@ def _activations_unfit(work: Workload) -> int:
     gradients come from another stream and fit none; experts are one matrix in each layer, larger than any activation.
     """
     few = work.narrow and work.checkpointing is not Checkpointing.NONE
-    if work.gathers or few or work.shape.experts > 1:
+    if work.gathers or few or work.shape.experts > 1 or _dwarfed(work):
         return 1
     return 2 if _short(work) else 4
 

@@ -1,0 +1,82 @@
+"""Which gradients find a home in blocks that the forward pass left, by the sizes of both.
+
+A tensor of 10 MiB or more gets a segment of its own from PyTorch's caching allocator, of its size, and free segments never
+become one (c10/cuda/CUDACachingAllocator.cpp, kMinLargeAlloc). So a matrix's gradient fits where an activation was only if
+that was at least as large: tokens × width against hidden × width, where most widths are the same. Where it fits, each step
+finds its blocks as the last one left them; where it does not, both stay: what the forward pass needs, and the gradients.
+Found by playing the models' own steps through these rules: bench/memory/allocator.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gpujob.memory import activations, states
+from gpujob.memory.workload import Workload
+
+STATES: Final = 2
+"""States of each parameter, made in the first step."""
+LOST: Final = 4
+"""The rest of a block beside a gradient is lost where it is more than one part of so many: nothing of its size comes."""
+
+
+def found_by(work: Workload) -> tuple[int, int]:
+    """Bytes, in all layers, of gradients that are larger than any tensor left by the forward pass of a layer, and of
+    gradients and then states of AdamW that are not.
+    """
+    blocks = sorted(_blocks(work))
+    each = work.shape.hidden * states.gradient_bytes(work)
+    widths = sorted(_matrices(work))
+    gradients = _placed(blocks, widths, each)
+    placed = gradients + _placed(blocks, sorted(widths * STATES), each)
+    return (sum(widths) * each - gradients) * work.shape.layers, placed * work.shape.layers
+
+
+def loses_rests(work: Workload) -> bool:
+    """Whether scores, the largest tensors of a layer where no fused kernel computes them away, hold one gradient of the MLP
+    each and lose the rest."""
+    block = activations.score_block(work)
+    matrix = work.shape.hidden * work.shape.ffn * states.gradient_bytes(work)
+    return matrix <= block < 2 * matrix and (block - matrix) * LOST > block
+
+
+def _placed(blocks: list[int], widths: Iterable[int], each: int) -> int:
+    """Bytes of the matrices that get a block each; these blocks are taken away."""
+    placed = 0
+    for width in widths:
+        at = bisect_left(blocks, width * each)
+        if at < len(blocks):
+            del blocks[at]
+            placed += width * each
+    return placed
+
+
+def _blocks(work: Workload) -> Iterator[int]:
+    """Bytes of the tensors that a layer's forward pass makes, but for the smallest: norms, attention and MLP."""
+    shape, kind, x, tokens = work.shape, work.shape.kind, work.compute_bytes, work.tokens
+    yield from (4 * shape.hidden * tokens,) * 2
+    yield from (x * shape.query_width * tokens,) * 2
+    ffn, fused = x * shape.active_ffn * tokens, x * (shape.query_width + 2 * shape.key_width) * tokens
+    # Gate and up are one product where queries, keys and values are; formulas of several steps widen under autocast.
+    if kind.fused:
+        yield fused
+    if kind.gated:
+        yield from (2 * ffn, ffn, ffn) if kind.fused else (ffn,) * 4
+    else:
+        yield from (4 * ffn // x,) * 3 if kind.stepwise and work.autocasts else (ffn, ffn)
+    yield activations.score_block(work)
+
+
+def _matrices(work: Workload) -> Iterator[int]:
+    """The other width of each matrix of a layer, which has the hidden width on one side; experts are one matrix."""
+    shape, kind = work.shape, work.shape.kind
+    query, key, ffn = shape.query_width, shape.key_width, shape.ffn * shape.experts
+    yield query
+    yield from (query + 2 * key,) if kind.fused else (query, key, key)
+    yield ffn
+    if kind.gated:
+        yield from (2 * ffn,) if kind.fused or shape.experts > 1 else (ffn, ffn)
+    else:
+        yield ffn
