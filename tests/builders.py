@@ -82,9 +82,10 @@ def node(
     }
 
 
-def runtime_class(name: str, handler: Any) -> Object:
+def runtime_class(name: str, handler: Any, **more: Any) -> Object:
     """A RuntimeClass, and what it asks of a node."""
-    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": handler}
+    kind = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": handler}
+    return kind | more
 
 
 def _taint(text: str) -> Object:

@@ -82,6 +82,8 @@ RuntimeClassMissing: the RuntimeClass that the GPUPool names is not there
     create it, or remove spec.runtimeClassName
 RuntimeHandlerMissing: the nodes lack the handler that the RuntimeClass asks for
     install it on the nodes, or another spec.runtimeClassName
+RuntimeClassExcludes: the nodes lack a label that the RuntimeClass asks for (scheduling.nodeSelector)
+    label the nodes, or another spec.runtimeClassName
 RuntimeUnknown: images names a GPURuntime that neither the catalog nor the cluster has
     correct the name; the sentence tells the nearest
 PoolUnknown: placement.pools names a pool that is not there

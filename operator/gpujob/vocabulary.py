@@ -298,6 +298,7 @@ class Reason(StrEnum):
     POD_SECURITY_BLOCKED = "PodSecurityBlocked"
     RUNTIME_CLASS_MISSING = "RuntimeClassMissing"
     RUNTIME_HANDLER_MISSING = "RuntimeHandlerMissing"
+    RUNTIME_CLASS_EXCLUDES = "RuntimeClassExcludes"
     RUNTIME_UNKNOWN = "RuntimeUnknown"
     POOL_UNKNOWN = "PoolUnknown"
     ACCELERATOR_UNKNOWN = "AcceleratorUnknown"

@@ -16,6 +16,7 @@ from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.device_taints import read_rule
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
+from gpujob.fleet.handlers import RuntimeClass
 from gpujob.fleet.index import FleetIndex
 from gpujob.fleet.inventory import Inventory, read_inventory
 from gpujob.fleet.manifests import read_node, read_pod
@@ -128,7 +129,7 @@ class Fleets(RuleBasedStateMachine):
         self.nodes: dict[str, Node] = {}
         self.pods: dict[Any, Pod] = {}
         self.admins: list[AdminPool] = []
-        self.handler = "nvidia"
+        self.runtime_class = RuntimeClass("nvidia")
         self.promises: dict[int, tuple[Promise, ...]] = {}
 
     @rule(raw=nodes)
@@ -194,9 +195,13 @@ class Fleets(RuleBasedStateMachine):
         self.admins = [admin_pool(read_gpupool(raw)) for raw in found]
         self.index.put_admin_pools(self.admins)
 
-    @rule(handler=st.sampled_from(["", "nvidia", "nvidia-cdi"]))
-    def put_class(self, handler: str) -> None:
-        self.handler = handler
+    @rule(
+        handler=st.sampled_from(["", "nvidia", "nvidia-cdi"]),
+        memory=st.sampled_from([0, 2**30]),
+        selector=st.sampled_from([(), (("kubernetes.io/arch", "amd64"),), (("sandbox", "yes"),)]),
+    )
+    def put_class(self, handler: str, memory: int, selector: tuple[tuple[str, str], ...]) -> None:
+        self.runtime_class = RuntimeClass(handler, Resources(memory=memory), selector)
 
     @rule(source=st.integers(0, 2), found=promises())
     def promise(self, source: int, found: tuple[Promise, ...]) -> None:
@@ -207,7 +212,7 @@ class Fleets(RuleBasedStateMachine):
     def both_fleets_are_equal(self) -> None:
         told = {each.key: each for source in sorted(self.promises) for each in self.promises[source]}
         assert {each.key: each for each in self.index.promised.all()} == told
-        classes = {"nvidia": self.handler}
+        classes = {"nvidia": self.runtime_class}
         kept = self.index.fleet(classes)
         read = read_fleet(
             self.nodes.values(), self.pods.values(), CATALOG, self.admins, classes, told.values(),

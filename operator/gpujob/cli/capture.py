@@ -174,7 +174,7 @@ def _gpuruntime(raw: Table, selected: set[str]) -> dict[str, Any]:
 
 
 def _runtime_class(raw: Table, selected: set[str]) -> dict[str, Any]:
-    return {**an_object(raw, {}), "handler": raw.get("handler")}
+    return {**an_object(raw, {}), "handler": raw.get("handler"), **present(raw, "overhead", "scheduling")}
 
 
 def _priority_class(raw: Table, selected: set[str]) -> dict[str, Any]:

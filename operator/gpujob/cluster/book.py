@@ -23,6 +23,7 @@ from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.device_taints import TaintRule
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
+from gpujob.fleet.handlers import RuntimeClass
 from gpujob.fleet.index import FleetIndex
 from gpujob.fleet.inventory import Inventory
 from gpujob.fleet.namespaces import Namespace
@@ -146,8 +147,8 @@ class Book:
             if node is not None:
                 self._index.put_node(node, self._recalled(name, self._read_groups(node)))
         self._unread.clear()
-        classes = cast("Mapping[Key, str]", self.mirror.objects("runtimeclasses"))
-        fleet = self._index.fleet({name: handler for (_, name), handler in classes.items()})
+        classes = cast("Mapping[Key, RuntimeClass]", self.mirror.objects("runtimeclasses"))
+        fleet = self._index.fleet({name: held for (_, name), held in classes.items()})
         namespaces = cast("Mapping[Key, Namespace]", self.mirror.objects("namespaces"))
         priorities = cast("Mapping[Key, PriorityClass]", self.mirror.objects("priorityclasses"))
         known = {name: held for (_, name), held in priorities.items()}

@@ -14,7 +14,7 @@ from gpujob.cluster.resources import Resource
 from gpujob.errors import BadInput
 from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.device_taints import read_rule
-from gpujob.fleet.handlers import read_handler
+from gpujob.fleet.handlers import read_runtime_class
 from gpujob.fleet.held import held_pool
 from gpujob.fleet.manifests import read_node
 from gpujob.fleet.namespaces import read_namespace
@@ -138,7 +138,7 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
         Kind("gpupools", GPUPOOLS, {}, _any(PoolRecord)),
         Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtimes)),
         Kind("gpujobprofiles", PROFILES, {}, _any(profile_of)),
-        Kind("runtimeclasses", RUNTIME_CLASSES, {}, _any(read_handler)),
+        Kind("runtimeclasses", RUNTIME_CLASSES, {}, _any(read_runtime_class)),
         Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),
         Kind("persistentvolumeclaims", VOLUME_CLAIMS, {}, _any(read_volume_claim)),

@@ -19,7 +19,7 @@ from gpujob.errors import BadClusterFile, BadInput
 from gpujob.fleet import published, slices
 from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.documents import read_documents
-from gpujob.fleet.handlers import HandlerOf, read_handler
+from gpujob.fleet.handlers import Classes, read_runtime_class
 from gpujob.fleet.held import held_pool, problem_of
 from gpujob.fleet.inventory import read_inventory
 from gpujob.fleet.manifests import read_node, read_pod
@@ -79,7 +79,7 @@ class ClusterObjects:
     discovered_pools: tuple[GPUPool, ...] = ()
     """GPUPools that the operator published: they count only where no node is known."""
     runtimes: tuple[Runtime, ...] = ()
-    runtime_classes: HandlerOf = field(default_factory=dict, hash=False)
+    runtime_classes: Classes = field(default_factory=dict, hash=False)
     quotas: Quotas = field(default_factory=dict, hash=False)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict, hash=False)
     volumes: Volumes = field(default=NO_VOLUMES, hash=False)
@@ -235,7 +235,7 @@ class _Reading:
             held_pools=tuple(self._held),
             discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
             runtimes=(*self._read("GPURuntime", _runtime), *self._held_runtimes),
-            runtime_classes={name: read_handler(item) for (_, name), item in self._found["RuntimeClass"].items()},
+            runtime_classes={name: read_runtime_class(item) for (_, name), item in self._found["RuntimeClass"].items()},
             namespaces={name: read_namespace(item) for (_, name), item in self._found["Namespace"].items()},
             others=tuple(item for kind in ("GPUJobProfile", *slices.KINDS) for item in self._found[kind].values()),
             quotas=quotas_of(

@@ -16,7 +16,7 @@ from gpujob.finding import Finding
 from gpujob.fleet.claimed import claimed_pool
 from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup
-from gpujob.fleet.handlers import NO_CLASSES, HandlerOf, with_handler
+from gpujob.fleet.handlers import NO_CLASSES, Classes, for_pods_of, with_handler
 from gpujob.fleet.held import doubts_of_unclaimed
 from gpujob.fleet.hosted import hosted_groups
 from gpujob.fleet.naming import Naming, identity_of, names_of
@@ -170,7 +170,7 @@ class FleetIndex:
 
     # What it makes
 
-    def fleet(self, runtime_classes: HandlerOf = NO_CLASSES) -> Fleet:
+    def fleet(self, runtime_classes: Classes = NO_CLASSES) -> Fleet:
         """The fleet now: what `read_fleet` says of the same objects. Pools that nothing touched are the same values."""
         self._classify(runtime_classes)
         self._count()
@@ -191,7 +191,7 @@ class FleetIndex:
             self._ordered = tuple(sorted(self._pools.values(), key=lambda pool: pool.name))
         return Fleet(self._ordered, runtime_classes, self._overlaps, answers=self._answers)
 
-    def _classify(self, classes: HandlerOf) -> None:
+    def _classify(self, classes: Classes) -> None:
         """Has the pools made anew whose pods ask another handler of their nodes than before."""
         if classes != self._classes:
             self._classes = classes
@@ -257,8 +257,11 @@ class FleetIndex:
         for name in self._touched:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
                 fabric = self._admins[home].fabric if isinstance(home, str) else None
-                fresh = pool_nodes(self._homes[home][name], self._usage, fabric)
-                changes[home].update(zip(self._base[home].places[name], fresh, strict=True))
+                pool = self._base[home]
+                fresh = (
+                    for_pods_of(pool.handler, node) for node in pool_nodes(self._homes[home][name], self._usage, fabric)
+                )
+                changes[home].update(zip(pool.places[name], fresh, strict=True))
         for home, changed in changes.items():
             self._base[home] = self._base[home].with_nodes(changed)
             self._changed.add(home)

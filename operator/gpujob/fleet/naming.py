@@ -13,6 +13,8 @@ from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.taints import is_passing
 from gpujob.vocabulary import CapacityType
 
+_TYPES: Final = frozenset(kind.value.lower() for kind in CapacityType)
+"""How names of discovered pools end."""
 _HASHED: Final = re.compile(rf"(.+-(?:{'|'.join(kind.lower() for kind in CapacityType)}))-[0-9a-f]{{6}}")
 
 
@@ -78,3 +80,12 @@ def plain_name(device: str, portion: str, instance_type: str, capacity_type: str
 
 def _hash(identity: tuple[object, ...]) -> str:
     return hashlib.sha256(repr(tuple(str(part) for part in identity)).encode()).hexdigest()[:6]
+
+
+def without_type(name: str) -> str:
+    """A pool's name without its capacity type, be that mistyped or not."""
+    # Imported on use: only mistakes need it.
+    from difflib import get_close_matches
+
+    head, _, last = name.rpartition("-")
+    return head if head and get_close_matches(last, _TYPES, n=1, cutoff=0.75) else name

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpujob.finding import Finding
 from gpujob.fleet.image_mounts import UNTOLD, ImageMounts
-from gpujob.fleet.objects import Resources, Taint
+from gpujob.fleet.objects import Labels, Resources, Taint
 from gpujob.fleet.silicon import Silicon
 
 
@@ -36,6 +36,10 @@ class PoolNode:
     """Whether it can mount an OCI image as a volume."""
     handlers: frozenset[str] | None = None
     """Names of the handlers that RuntimeClasses can ask for; None where nobody says."""
+    labels: Labels = field(default_factory=dict, compare=False, repr=False)
+    """The node's labels; none where they are not known."""
+    unlabelled: str = ""
+    """The label that the RuntimeClass of the pool's pods asks for and the node does not have."""
     silicon: Silicon | None = None
     """Where other resources of the node offer the same cards."""
 

@@ -36,6 +36,7 @@ def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None) -> PoolN
         domain=fabric.domain(node) if fabric else "",
         image_mounts=node.image_mounts,
         handlers=node.handlers,
+        labels=node.labels,
         silicon=group.silicon,
     )
 

@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Final
 
 from gpujob.catalog.identity import nearest
 from gpujob.catalog.records import Accelerator, Catalog
@@ -16,8 +15,9 @@ from gpujob.finding import Finding
 from gpujob.fleet.ahead import Ahead, Taking
 from gpujob.fleet.equipment import Equipment
 from gpujob.fleet.fabric import Fabric
-from gpujob.fleet.handlers import Handler, HandlerOf
+from gpujob.fleet.handlers import NOTHING, Classes, Handler
 from gpujob.fleet.namespaces import Namespace
+from gpujob.fleet.naming import without_type
 from gpujob.fleet.objects import Resources, Selector, Taint
 from gpujob.fleet.pool_node import Growth, PoolNode
 from gpujob.fleet.portion import WHOLE, Portion, Share
@@ -31,9 +31,6 @@ from gpujob.fleet.stock import Stock
 from gpujob.fleet.taints import TOLERATED_KEYS
 from gpujob.fleet.volumes import NO_VOLUMES, Volumes
 from gpujob.vocabulary import CapacityType, DeviceKind, Vendor
-
-CAPACITY_WORDS: Final = frozenset(kind.value.lower() for kind in CapacityType)
-"""How names of discovered pools end."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Pool:
     supplemental_groups: tuple[int, ...] = ()
     runtime_class: str | None = None
     handler: Handler | None = None
-    """What its pods' RuntimeClass asks of their nodes; None where they have no class or its handler is not known."""
+    """What its pods' RuntimeClass asks of their nodes; None where they have no class or nothing is known of it."""
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     selector: Selector = ()
     """How a pod finds the nodes of an admin's pool that are not there yet."""
@@ -189,10 +186,16 @@ class Pool:
         """Whether a pod for this pool may tolerate the taint: a well-known key, or the admin's word."""
         if taint.effect == "PreferNoSchedule" or taint.key in TOLERATED_KEYS:
             return True
+        by_class = self.handler.brings.tolerated if self.handler else ()
         return any(
-            key == taint.key and value in (None, taint.value) and effect in (None, taint.effect)
-            for key, value, effect in self.tolerated
+            key in ("", taint.key) and value in (None, taint.value) and effect in (None, taint.effect)
+            for key, value, effect in (*self.tolerated, *by_class)
         )
+
+    @property
+    def overhead(self) -> Resources:
+        """What each of its pods takes of a node beside its containers, by its RuntimeClass."""
+        return self.handler.brings.overhead if self.handler else NOTHING
 
 
 @dataclass(frozen=True)
@@ -200,8 +203,8 @@ class Fleet:
     """All pools, and what the cluster has besides."""
 
     pools: tuple[Pool, ...] = ()
-    runtime_classes: HandlerOf = field(default_factory=dict)
-    """The RuntimeClasses that exist, with their handlers."""
+    runtime_classes: Classes = field(default_factory=dict)
+    """The RuntimeClasses that exist."""
     overlaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Admin pools that lost nodes to an older one: name -> (older pool, node)."""
     quotas: Quotas = field(default_factory=dict)
@@ -237,8 +240,8 @@ class Fleet:
 
     def nearest_pool(self, word: str) -> str | None:
         """The pool that an unknown name most likely means; the capacity type at the end of names says little."""
-        heads = {_head(pool.name): pool.name for pool in reversed(self.pools)}
-        near = nearest(_head(word), heads)
+        heads = {without_type(pool.name): pool.name for pool in reversed(self.pools)}
+        near = nearest(without_type(word), heads)
         return heads[near] if near is not None else None
 
     def pod_traits(self, priority_class: str | None, pool: Pool) -> PodTraits:
@@ -262,7 +265,7 @@ class Fleet:
     ) -> Fleet:
         """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
         if namespace in self.quotas:
-            taken = taken_by(chosen.counted_as, gpus, needs, len(nodes))
+            taken = taken_by(chosen.counted_as, gpus, needs + chosen.overhead, len(nodes))
             traits = self.pod_traits(priority_class, chosen)
             rest = replace(self, quotas=quotas_after(self.quotas, namespace, taken, traits))
             return rest.reserve(chosen, gpus, needs, nodes)
@@ -270,7 +273,9 @@ class Fleet:
             return replace(self, pools=tuple(
                 unnamed_reserved(pool, gpus, len(nodes)) if pool.name == chosen.name else pool for pool in self.pools
             ))  # fmt: skip
-        taking = Taking(chosen.resource, tuple((name, gpus) for name in nodes), needs, linked=len(nodes) > 1)
+        taking = Taking(
+            chosen.resource, tuple((name, gpus) for name in nodes), needs + chosen.overhead, linked=len(nodes) > 1
+        )
         return replace(self, pools=tuple(reserved(pool, taking) for pool in self.pools))
 
     def led_by(self, ahead: Sequence[Ahead]) -> Fleet:
@@ -289,12 +294,3 @@ def _led_by(pool: Pool, on: Mapping[str, Sequence[Ahead]]) -> Pool:
     """A pool with those jobs that go first on one of its nodes."""
     there = {id(each): each for name in on if name in pool.places for each in on[name]}
     return with_ahead(pool, tuple(there.values())) if there else pool
-
-
-def _head(name: str) -> str:
-    """A pool's name without its capacity type, be that mistyped or not."""
-    # Imported on use: only mistakes need it.
-    from difflib import get_close_matches
-
-    head, _, last = name.rpartition("-")
-    return head if head and get_close_matches(last, CAPACITY_WORDS, n=1, cutoff=0.75) else name

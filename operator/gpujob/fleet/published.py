@@ -15,7 +15,7 @@ from gpujob.finding import Finding
 from gpujob.fleet.claims import admin_pool
 from gpujob.fleet.expected import with_machine
 from gpujob.fleet.growth import UNCOUNTED, growth_of
-from gpujob.fleet.handlers import UNKNOWN, HandlerOf
+from gpujob.fleet.handlers import Classes, RuntimeClass
 from gpujob.fleet.naming import plain_names_in
 from gpujob.fleet.objects import vendor_of
 from gpujob.fleet.pool_node import PoolNode
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from gpujob.api.gpupool import GPUPool, GPUPoolStatus
 
 
-def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: HandlerOf) -> Fleet:
+def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Classes) -> Fleet:
     """The fleet as the operator published it; pools without a status are left out."""
     read = [_pool(pool, pool.status, catalog) for pool in pools if pool.status and pool.status.gpus]
     # Whoever may not read nodes may not read RuntimeClasses either; the operator checked those that GPUPools name.
-    named = {pool.runtime_class: UNKNOWN for pool in read if pool.runtime_class}
+    named = {pool.runtime_class: RuntimeClass() for pool in read if pool.runtime_class}
     return Fleet(tuple(sorted(read, key=lambda pool: pool.name)), {**named, **runtime_classes})
 
 

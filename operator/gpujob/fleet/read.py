@@ -17,7 +17,7 @@ from gpujob.fleet.claims import AdminPool, Claims
 from gpujob.fleet.devices import DeviceGroup, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.growth import node_pool_of
-from gpujob.fleet.handlers import NO_CLASSES, HandlerOf, with_handler
+from gpujob.fleet.handlers import NO_CLASSES, Classes, with_handler
 from gpujob.fleet.held import doubts_of_unclaimed
 from gpujob.fleet.hosted import hosted_groups
 from gpujob.fleet.inventory import Inventory
@@ -34,7 +34,7 @@ def read_fleet(
     pods: Iterable[Pod],
     catalog: Catalog,
     admin_pools: Sequence[AdminPool] = (),
-    runtime_classes: HandlerOf = NO_CLASSES,
+    runtime_classes: Classes = NO_CLASSES,
     promises: Iterable[Promise] = (),
     known: Mapping[str, tuple[DeviceGroup, ...]] | None = None,
     inventory: Inventory | None = None,

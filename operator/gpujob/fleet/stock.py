@@ -37,6 +37,7 @@ class Stock:
         "least_disk_of_all",
         "most_devices",
         "open",
+        "selected",
     )
 
     def __init__(self, nodes: Sequence[PoolNode], tolerates: Tolerates) -> None:
@@ -56,6 +57,8 @@ class Stock:
         """The least disk of those that report it; `of_all`: of the nodes that are not open, too."""
         disks = (node.allocatable.storage for node in nodes)
         self.least_disk_of_all = min((disk for disk in disks if disk is not None), default=UNLIMITED)
+        self.selected = not any(node.unlabelled for _, node in opened)
+        """Whether each of those has the labels that the RuntimeClass of the pool's pods asks for."""
         told = {node.handlers for _, node in opened if node.handlers is not None}
         self.handlers = frozenset.intersection(*told) if told else None
         """The handlers that each of those has that say theirs; None where none does."""
@@ -115,7 +118,7 @@ class Stock:
 
 def _fixed(node: PoolNode) -> tuple[object, ...]:
     """What of a node the figures of all are made of."""
-    return (node.total, node.allocatable, node.taints, node.handlers)
+    return (node.total, node.allocatable, node.taints, node.handlers, node.unlabelled)
 
 
 def _place(node: PoolNode, index: int) -> Place:

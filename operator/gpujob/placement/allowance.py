@@ -34,7 +34,9 @@ class Allowance:
         if not self._is_limited:
             return _NOTHING
         demand = self._demand
-        return quota.refusal(self._of(pool), quota.taken_by(pool.counted_as, demand.gpus_per_node, needs, demand.nodes))
+        return quota.refusal(
+            self._of(pool), quota.taken_by(pool.counted_as, demand.gpus_per_node, needs + pool.overhead, demand.nodes)
+        )
 
     def refusal_of_gpus(self, pool: Pool) -> tuple[Finding | None, bool]:
         """What they say of the gang's GPUs alone, and whether they never allow them."""

@@ -44,7 +44,9 @@ _QUIET: Final[Mapping[PoolRule, Callable[[Pool], bool]]] = {
     memory_unknown: lambda pool: pool.memory is not None,
     rules.accelerator_unsupported: lambda pool: pool.accelerator is None or pool.accelerator.support != "unsupported",
     rules.price_unknown: lambda pool: pool.price is not None,
-    rules.runtime_class_missing: lambda pool: pool.runtime_class is None or pool.vendor is Vendor.AMD,
+    rules.runtime_class_missing: lambda pool: (
+        pool.runtime_class is None and not (pool.handler and pool.handler.brings.unread)
+    ),
     namespace_excluded: lambda pool: not pool.namespaces,
     part_of_a_node: lambda pool: not pool.host_devices,
 }

@@ -17,7 +17,7 @@ from gpujob.placement.gang import Gang
 from gpujob.placement.links import has_links, in_one_place, largest_place, place_of
 from gpujob.placement.node_rules import asked_of, disk_needed, largest_image, refusals
 from gpujob.placement.shares import node_needs, smallest
-from gpujob.placement.shortfall import why_busy, why_never, without_handler
+from gpujob.placement.shortfall import kept_out_by_class, why_busy, why_never
 from gpujob.placement.turns import has_nothing_else, queued_behind
 from gpujob.vocabulary import Reason
 
@@ -49,7 +49,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
     if len(able) >= demand.nodes:
         # Free devices that nobody can use are told beside those that are waited for.
         why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
-        return Room(busy=(*why, *without_handler(pool, pool.nodes)))
+        return Room(busy=(*why, *kept_out_by_class(pool, pool.nodes)))
     late = _did_not_come(demand, pool)
     if late:
         return Room(busy=(late,))
@@ -137,6 +137,7 @@ def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
         demand.mountable is None
         and not demand.image_volumes
         and not lacks(stock.handlers, pool.handler)
+        and stock.selected
         and stock.least_devices >= demand.gpus_per_node
         and stock.least.covers(asked_of(demand))
         and (image_size is None or stock.least_disk >= disk_needed(demand, image_size))
@@ -165,13 +166,14 @@ def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:
 def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     """Whether it is plain that a pool never has room: too few of its nodes can take such pods, and it does not grow.
 
-    Not where the handlers of some must be looked at: somebody can install them.
+    Not where the handlers and labels of some must be looked at: somebody can mend them.
     """
     if pool.growth is not None or pool.node_pool or not pool.nodes:
         return False
     if pool.stock.open < demand.nodes or pool.stock.most_devices < demand.gpus_per_node:
         return True
-    return not lacks(pool.stock.handlers, pool.handler) and len(_able(demand, pool, image_size)) < demand.nodes
+    kept_out = lacks(pool.stock.handlers, pool.handler) or not pool.stock.selected
+    return not kept_out and len(_able(demand, pool, image_size)) < demand.nodes
 
 
 def with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:

@@ -22,6 +22,7 @@ MENDABLE: Final = frozenset(
         Reason.POD_SECURITY_BLOCKED,
         Reason.RUNTIME_CLASS_MISSING,
         Reason.RUNTIME_HANDLER_MISSING,
+        Reason.RUNTIME_CLASS_EXCLUDES,
         Reason.RUNTIME_UNKNOWN,
         Reason.POOL_UNKNOWN,
         Reason.ACCELERATOR_UNKNOWN,

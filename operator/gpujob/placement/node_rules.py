@@ -33,6 +33,8 @@ def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None)
         found.append(Reason.IMAGE_VOLUME_UNSUPPORTED)
     if lacks(node.handlers, pool.handler):
         found.append(Reason.RUNTIME_HANDLER_MISSING)
+    if node.unlabelled:
+        found.append(Reason.RUNTIME_CLASS_EXCLUDES)
     return tuple(found)
 
 

@@ -161,7 +161,10 @@ def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def runtime_class_missing(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """The GPUPool names a RuntimeClass that does not exist."""
+    """The GPUPool names a RuntimeClass that does not exist, or its pods' class cannot be read."""
+    if pool.handler is not None and pool.handler.brings.unread:
+        numbers = (pool.handler.runtime_class, pool.handler.brings.unread)
+        return Finding(Reason.INVALID_SPEC, "RuntimeClass {}: {}; mend it", numbers)
     if pool.runtime_class is None or pool.runtime_class in fleet.runtime_classes or pool.vendor is Vendor.AMD:
         return None
     sentence = "RuntimeClass {} of GPUPool {} does not exist; create it or remove spec.runtimeClassName"

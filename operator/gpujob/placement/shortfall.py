@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from gpujob.finding import Cores, Finding, Need, Size, counted, listed
 from gpujob.fleet.handlers import lacks
@@ -15,23 +16,26 @@ from gpujob.placement.node_rules import asked_of, disk_needed, refusals
 from gpujob.placement.shares import node_needs
 from gpujob.vocabulary import Reason
 
+OF_CLASS: Final = {Reason.RUNTIME_HANDLER_MISSING, Reason.RUNTIME_CLASS_EXCLUDES}
+"""Why a node is kept out by the RuntimeClass of the pool's pods."""
+
 
 def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
     """Why these nodes, those to be added included, can never take the whole gang."""
     reasons = [refusals(demand, pool, node, image_size) for node in nodes]
-    unhandled = tuple(without_handler(pool, nodes))
-    yield from unhandled
-    mended = [node for node, r in zip(nodes, reasons, strict=True) if not set(r) - {Reason.RUNTIME_HANDLER_MISSING}]
+    kept_out = tuple(kept_out_by_class(pool, nodes))
+    yield from kept_out
+    mended = [node for node, r in zip(nodes, reasons, strict=True) if not set(r) - OF_CLASS]
     scattered = tuple(too_scattered(demand, pool, mended))
-    if unhandled and len(mended) >= demand.nodes and not scattered:
-        # With the handler there would be nodes enough, whatever the others lack.
+    if kept_out and len(mended) >= demand.nodes and not scattered:
+        # With handler and label there would be nodes enough, whatever the others lack.
         return
     if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
         yield _pool_too_small(demand, pool)
     yield from _tainted(pool, nodes)
     yield from scattered
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):
-        yield from _nodes_too_small(demand, nodes)
+        yield from _nodes_too_small(demand, pool, nodes)
     if any(Reason.ZONE_CONFLICT in r for r in reasons):
         sentence = "PersistentVolumeClaim {} can be mounted on {} of its {} nodes; use a volume of the pool's zone"
         left = sum(Reason.ZONE_CONFLICT not in r for r in reasons)
@@ -62,10 +66,21 @@ def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) ->
         yield Finding(Reason.IMAGE_VOLUME_UNSUPPORTED, sentence, numbers)
 
 
-def without_handler(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
-    """Which of these nodes lack the handler that the pool's pods ask for, if any do."""
+def kept_out_by_class(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+    """Which of these nodes the RuntimeClass of the pool's pods keeps out: they lack its handler, or a label."""
+    if pool.handler is None:
+        return
+    unlabelled = [node for node in nodes if node.unlabelled]
+    if unlabelled:
+        sentence = (
+            "{} not the label {}, which RuntimeClass {} asks for (node {}); label it, or set spec.runtimeClassName in a "
+            "GPUPool for such nodes"
+        )
+        have = _have(len(unlabelled), len(nodes))
+        numbers = (have, unlabelled[0].unlabelled, pool.handler.runtime_class, unlabelled[0].name)
+        yield Finding(Reason.RUNTIME_CLASS_EXCLUDES, sentence, numbers)
     lacking = [node for node in nodes if lacks(node.handlers, pool.handler)]
-    if pool.handler is None or not lacking:
+    if not lacking:
         return
     sentence = (
         "{} no handler {}, which RuntimeClass {} asks for (node {}); install it there, as the NVIDIA container toolkit "
@@ -135,13 +150,13 @@ def _added(more: int, pool: Pool) -> str:
     return f" and {more} can be added (spec.provision.maxNodes of its GPUPool)" if pool.growth else ""
 
 
-def _nodes_too_small(demand: Demand, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
     """Which of the things that a pod asks for too few nodes have; where each is on enough of them, all at once."""
-    asked = asked_of(demand)
+    asked, whole = asked_of(demand) + pool.overhead, [node.allocatable + pool.overhead for node in nodes]
     parts = [
-        ("CPU", Cores, asked.millicores, [node.allocatable.millicores for node in nodes]),
-        ("memory", Need, asked.memory, [node.allocatable.memory for node in nodes]),
-        ("ephemeral-storage", Need, asked.storage or 0, [node.allocatable.storage or 0 for node in nodes]),
+        ("CPU", Cores, asked.millicores, [each.millicores for each in whole]),
+        ("memory", Need, asked.memory, [each.memory for each in whole]),
+        ("ephemeral-storage", Need, asked.storage or 0, [each.storage or 0 for each in whole]),
     ]
     short = False
     for name, show, amount, there in parts:
@@ -150,22 +165,32 @@ def _nodes_too_small(demand: Demand, nodes: Sequence[PoolNode]) -> Iterator[Find
             continue
         short = True
         if largest < amount:
-            sentence = "needs {} {} on one node, the largest node has {}"
+            sentence = "needs {} {}{} on one node, the largest node has {}"
             has = Size(largest) if show is Need else show(largest)
-            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, has))
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, _of_class(pool, name), has))
         else:
-            sentence = "needs {} {} on each of {} nodes, {} of {} have that"
-            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, demand.nodes, enough, _all(nodes)))
+            sentence = "needs {} {}{} on each of {} nodes, {} of {} have that"
+            numbers = (show(amount), name, _of_class(pool, name), demand.nodes, enough, _all(nodes))
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, numbers)
     if not short:
-        whole = listed(f"{show(amount)} {name}" for name, show, amount, _ in parts if amount)
-        both = sum(node.allocatable.covers(asked) for node in nodes)
+        every = listed(f"{show(amount)} {name}{_of_class(pool, name)}" for name, show, amount, _ in parts if amount)
+        both = sum(each.covers(asked) for each in whole)
         on = f"each of {demand.nodes} nodes" if demand.nodes > 1 else "one node"
         sentence = "needs {} on {}, {} of {} have that together"
         yield Finding(
             Reason.NODE_TOO_SMALL,
             sentence,
-            (whole, on, both, f"{_all(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"),
+            (every, on, both, f"{_all(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"),
         )
+
+
+def _of_class(pool: Pool, name: str) -> str:
+    """How much of it the RuntimeClass of the pool's pods adds, in a clause."""
+    overhead = pool.overhead
+    shown = {"CPU": Cores(overhead.millicores), "memory": Need(overhead.memory)}.get(name, Need(overhead.storage or 0))
+    if pool.handler is None or not shown:
+        return ""
+    return f" ({shown} of it overhead of RuntimeClass {pool.handler.runtime_class})"
 
 
 def _all(nodes: Sequence[PoolNode]) -> str:
@@ -202,7 +227,7 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
         yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free_there, over, max(largest, 0), grown + room))
     elif crowded is not None:
         sentence = "GPUs are free on node {}, which has too little left beside them: {}"
-        lacking = listed(_too_little(crowded.left, node_needs(demand, crowded)))
+        lacking = listed(_too_little(pool, crowded.left, node_needs(demand, crowded)))
         yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (crowded.name, lacking))
     else:
         total = sum(node.total or node.healthy for node in able if not node.coming)
@@ -219,8 +244,9 @@ def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
     return f", {counted(pool.growth.count, 'node')} with {counted(one.healthy, 'GPU')} can be added"
 
 
-def _too_little(left: Resources, needs: Resources) -> Iterator[str]:
+def _too_little(pool: Pool, left: Resources, needs: Resources) -> Iterator[str]:
     """What does not cover a pod's needs (see `Resources.covers`), each as `left of needed`."""
+    left, needs = left + pool.overhead, needs + pool.overhead
     parts = (
         ("CPU", Cores, Cores, left.millicores, needs.millicores),
         ("memory", Size, Need, left.memory, needs.memory),
@@ -229,7 +255,7 @@ def _too_little(left: Resources, needs: Resources) -> Iterator[str]:
     )
     for name, has, asks, there, needed in parts:
         if there < needed:
-            yield f"{has(max(there, 0))} {name} of {asks(needed)} needed"
+            yield f"{has(max(there, 0))} {name} of {asks(needed)} needed{_of_class(pool, name)}"
 
 
 def _unready(demand: Demand, node: PoolNode) -> Finding:

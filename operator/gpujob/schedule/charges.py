@@ -33,7 +33,7 @@ class Charges:
 
     def take(self, fleet: Fleet, demand: Demand, hold: Hold) -> bool:
         """Charges the whole gang of a hold, unless the quotas of its namespace leave too little for it."""
-        taken = taken_by(hold.pool.counted_as, hold.gpus, hold.needs, hold.nodes)
+        taken = taken_by(hold.pool.counted_as, hold.gpus, hold.needs + hold.pool.overhead, hold.nodes)
         quotas = self.seen(fleet).quotas_for(demand.namespace, demand.priority_class, hold.pool)
         if refusal(quotas, taken)[0] is not None:
             return False

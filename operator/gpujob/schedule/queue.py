@@ -196,11 +196,11 @@ def _taken(placing: Placing, priority: int) -> Ahead | None:
         return None
     gang, resource = choice.candidate.gang, choice.candidate.pool.resource
     on = tuple((name, gang.gpus_per_node) for name in choice.nodes)
-    taking = Taking(resource, on, choice.needs, linked=gang.nodes > 1)
+    taking = Taking(resource, on, choice.needs + choice.candidate.pool.overhead, linked=gang.nodes > 1)
     return Ahead(job.name, job.namespace, priority, gang.nodes, gang.gpus_per_node, taking, waits=False)
 
 
 def _held(job: Waiting, hold: Hold, priority: int) -> Ahead:
     """What is held for a waiting job."""
-    taking = Taking(hold.pool.resource, hold.on, hold.needs, linked=hold.nodes > 1)
+    taking = Taking(hold.pool.resource, hold.on, hold.needs + hold.pool.overhead, linked=hold.nodes > 1)
     return Ahead(job.name, job.namespace, priority, hold.nodes, hold.gpus, taking, waits=True)

@@ -9,11 +9,15 @@ from builders import H100, MI300X, fleet, gpupool, node, pool_of, runtime_class
 
 from gpujob.catalog.load import load_catalog
 from gpujob.fleet.devices import groups_of
-from gpujob.fleet.handlers import Handler, lacks, read_handler
+from gpujob.fleet.handlers import Handler, RuntimeClass, lacks, read_runtime_class
 from gpujob.fleet.index import FleetIndex
 from gpujob.fleet.manifests import read_node
 
 NVIDIA = runtime_class("nvidia", "nvidia")
+
+
+def asks(handler: str, name: str) -> Handler:
+    return Handler(handler, name, RuntimeClass(handler))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +48,7 @@ def test_what_cannot_be_read_is_unknown_and_said(told: Any) -> None:
     ("handler", "read"), [("nvidia", "nvidia"), (None, ""), (7, ""), (["runc"], ""), ("x" * 999, ""), ("\x1b", "")]
 )
 def test_a_class_says_its_handler_or_it_is_unknown(handler: Any, read: str) -> None:
-    assert read_handler({"handler": handler}) == read
+    assert read_runtime_class({"handler": handler}) == RuntimeClass(read)
 
 
 def test_nobody_lacks_what_is_unknown_or_not_asked_for() -> None:
@@ -65,8 +69,8 @@ def test_pods_of_a_pool_ask_for_the_handler_of_their_class() -> None:
         runtime_class("fast", "cdi"),
         mine,
     )
-    assert pool_of(found, "h").handler == Handler("nvidia", "nvidia")
-    assert pool_of(found, "x").handler == Handler("cdi", "fast")
+    assert pool_of(found, "h").handler == asks("nvidia", "nvidia")
+    assert pool_of(found, "x").handler == asks("cdi", "fast")
     assert pool_of(found, "a").handler is None
 
 
@@ -83,8 +87,8 @@ def test_a_class_that_comes_changes_or_goes_is_followed_and_pools_without_it_sta
         index.put_node(read_node(raw), groups_of(read_node(raw), catalog))
     before = index.fleet()
     for handler in ("nvidia", "cdi"):
-        after = index.fleet({"nvidia": handler})
-        assert pool_of(after, "h").handler == Handler(handler, "nvidia")
+        after = index.fleet({"nvidia": RuntimeClass(handler)})
+        assert pool_of(after, "h").handler == asks(handler, "nvidia")
         assert pool_of(after, "a") is pool_of(before, "a")
-    assert index.fleet({"nvidia": "cdi", "kata": "kata"}).pools == after.pools
+    assert index.fleet({"nvidia": RuntimeClass("cdi"), "kata": RuntimeClass("kata")}).pools == after.pools
     assert index.fleet() == before
