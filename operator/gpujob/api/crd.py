@@ -69,6 +69,7 @@ KINDS: Final = (
             Column("Progress", ".status.display.progress"),
             Column("Tok/s", ".status.display.throughput"),
             Column("Cost", ".status.display.cost"),
+            Column("As-Of", ".status.updated", "date"),
             AGE,
             Column("Image", ".status.placement.image", wide=True),
             Column("Reason", ".status.display.reason", wide=True),

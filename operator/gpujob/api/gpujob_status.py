@@ -117,14 +117,16 @@ class GPUJobStatus(Shape):
     excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
     """Pools whose nodes did not come or did not take the job's pods, and when they are tried again."""
     progress: Progress | None = None
-    """How far the job is, written on every 5 percent or every 5 minutes."""
+    """How far the job is, written on every 5 percent or every 5 minutes; see updated."""
     throughput: Throughput | None = None
-    """How fast the job is."""
+    """How fast the job is, first written after a minute where it runs for longer than 5 more."""
     cost: Cost | None = None
     """What the job has cost."""
     checkpoint: SavedCheckpoint | None = None
     """The last checkpoint that the program reported as safe."""
     probes: Annotated[tuple[Trial, ...], list_map("pool", "shape", items=16)] = ()
     """What the job's trials measured."""
+    updated: Annotated[str, Field(max_length=32)] | None = None
+    """When progress, throughput and cost were written; kubectl gpujob top tells them as they are now."""
     display: Display | None = None
     """Texts for kubectl get."""

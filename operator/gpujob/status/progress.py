@@ -13,6 +13,12 @@ from gpujob.untrusted import table, whole_number
 WORTH_PERCENT: Final = 5
 """Percent of progress that are worth a status write."""
 
+FIRST_AFTER: Final = timedelta(seconds=60)
+"""How long a job runs until its first speed is worth a write: the first steps are slower than the rest."""
+
+LONG: Final = timedelta(seconds=300)
+"""How much longer it must run for that, where its program says: the others are told by their end."""
+
 CHECKPOINT_EVERY: Final = timedelta(seconds=60)
 """The shortest time between two writes for the sake of a checkpoint."""
 
@@ -103,7 +109,20 @@ def is_worth_a_write(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool
     before = whole_number(table(held, "progress").get("percent")) or 0
     after = whole_number(table(wanted, "progress").get("percent"))
     saved = table(wanted, "checkpoint").get("step") != table(held, "checkpoint").get("step")
-    return (after is not None and after >= before + WORTH_PERCENT) or (saved and _rested(held, wanted))
+    moved = after is not None and after >= before + WORTH_PERCENT
+    return moved or (saved and _rested(held, wanted)) or _has_first_speed(held, wanted)
+
+
+def _has_first_speed(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the speed of a job that runs on for long is known for the first time; kept is how it was told once."""
+    progress = table(wanted, "progress")
+    started, now, end = (
+        read_time(text) for text in (held.get("startTime"), progress.get("updated"), progress.get("estimatedEnd"))
+    )
+    moves = any(rate != "0" for rate in table(wanted, "throughput").values())
+    if table(held, "throughput") or not moves or started is None or now is None:
+        return False
+    return now - started >= FIRST_AFTER and (end is None or end - now >= LONG)
 
 
 def _rested(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -60,6 +60,7 @@ def placed(
         "attempt": child.attempt,
         "startTime": started,
         "completionTime": seen.ended,
+        "updated": seen.ended or now if started else None,
     }
     status["display"] |= {"accelerator": _accelerator(placement), "reason": seen.stuck or seen.reason.value}
     status["display"] |= progress.display(status)

@@ -134,6 +134,39 @@ def test_five_percent_are_worth_a_write(before: Any, after: int, worth: bool) ->
     assert progress.is_worth_a_write({"progress": {"percent": before}}, {"progress": {"percent": after}}) is worth
 
 
+@pytest.mark.parametrize(
+    ("ran", "remaining", "rate", "worth"),
+    [
+        (59, 5400.0, 0.5, False),
+        (60, 5400.0, 0.5, True),
+        (60, None, 0.5, True),
+        (60, 299.0, 0.5, False),
+        (60, 300.0, 0.5, True),
+        (60, 5400.0, 0.0, False),
+    ],
+)
+def test_the_first_speed_of_a_job_that_runs_on_for_long_is_worth_one_write(
+    ran: int, remaining: float | None, rate: float, worth: bool
+) -> None:
+    at = AT.replace(minute=0) + timedelta(seconds=ran)
+    measured = Measured(at=at, remaining=remaining, rates={"steps": rate})
+    held = {"jobName": "j-1", "placement": PLACEMENT, "startTime": STARTED}
+    wanted = progress.members(held, measured)
+    assert progress.is_worth_a_write(held, wanted) is worth
+    assert not progress.is_worth_a_write({**held, **wanted}, wanted)
+
+
+def test_a_status_says_how_old_its_figures_are() -> None:
+    held = {"jobName": "j-1", "placement": PLACEMENT, "startTime": STARTED}
+    running = status_of(held, RUNNING)
+    assert running["updated"] == NOW
+    later = status_of(running, RUNNING, now="2026-01-01T00:45:00Z")
+    assert news.patch(running, {**running, "updated": later["updated"]}) is None
+    ended = Observation(State.SUCCEEDED, Reason.SUCCEEDED, "ended well", STARTED, "2026-01-01T01:00:00Z")
+    assert status_of(running, ended, now="2026-01-01T01:00:09Z")["updated"] == "2026-01-01T01:00:00Z"
+    assert "updated" not in status_of({}, Observation(State.PLACED, Reason.PLACED, "it is there"))
+
+
 def test_a_new_checkpoint_is_worth_a_write() -> None:
     assert progress.is_worth_a_write({}, {"checkpoint": {"step": 100}})
     assert not progress.is_worth_a_write({"checkpoint": {"step": 100}}, {"checkpoint": {"step": 100}})
