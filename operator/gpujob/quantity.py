@@ -133,8 +133,10 @@ def format_need(amount: int) -> str:
 
 def format_lack(need: int, has: int) -> str:
     """What `format_need(need)` is more than `format_bytes(has)`, so that the three add up."""
+    of_need, _ = _unit(need)
     unit, name = (GI, "Gi") if has >= GI else (MI, "Mi")
-    of_need = GI if need >= GI else MI
+    # What lacks thousands of Gi is read in Ti, as what it is compared with.
+    unit, name = (TI, "Ti") if of_need == TI else (unit, name)
     asked = Fraction(-(-need * 100 // of_need) * of_need, unit)
     return _trimmed(ceil(asked) - has * 100 // unit) + name
 

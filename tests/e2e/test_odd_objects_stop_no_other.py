@@ -54,7 +54,7 @@ def test_one_object_that_nobody_can_read_stops_no_other(operator: OperatorProces
         team.api.create(JOBS.format(team.namespace), child)
         service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "odd", "labels": lies}}
         team.api.create(SERVICES.format(team.namespace), {**service, "spec": {"clusterIP": "None"}})
-        team.submit("asks-too-much", nodes=1024, gpusPerNode=64, gpuMemory="8E")
+        team.submit("asks-too-much", nodes=1024, gpusPerNode=64, gpuMemory="1Pi")
         team.submit("odd-name" + ".x" * 60, requires=["QuantumTunnelling"], args=["ü" * 5000] * 10)
         team.submit("odd-pool", placement={"pools": {"allow": [f"{team.namespace}-odd"]}})
         allow = {"accelerators": {"allow": ["A100-80GB"]}}

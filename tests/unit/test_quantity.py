@@ -15,6 +15,7 @@ from gpujob.quantity import (
     GI,
     MAX_PRICE,
     MI,
+    TI,
     exact_dollars,
     format_bytes,
     format_dollars,
@@ -236,6 +237,8 @@ def test_a_finding_words_whatever_it_was_given(value: str) -> None:
         (GI + 1, GI // 2, "522.24Mi"),
         (3 * MI + 1, 2 * MI, "1.01Mi"),
         (GI, GI // 2, "512Mi"),
+        (111 * TI, 191 * GI, "110.82Ti"),
+        (10 * TI, 9 * TI, "1Ti"),
     ],
 )
 def test_what_lacks_is_the_difference_of_what_is_shown(need: int, has: int, shown: str) -> None:

@@ -46,8 +46,15 @@ class Form:
         return core_schema.no_info_after_validator_function(self._read, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        rule = {"rule": self.cel("self"), "messageExpression": f"self + {_literal(' ' + self.sentence)}"}
-        return {**handler(schema), "x-kubernetes-validations": [rule]}
+        return {**handler(schema), "x-kubernetes-validations": [refusal(self.cel("self"), "self", self.sentence)]}
+
+
+def refusal(rule: str, text: str, sentence: str) -> dict[str, str]:
+    """A rule of CEL with the sentence that is said after the refused text, which the CEL expression `text` gives.
+
+    The API server drops what would be of several lines, as a text with a line end makes it, and then says the message.
+    """
+    return {"rule": rule, "message": f"this {sentence}", "messageExpression": f"{text} + {_literal(' ' + sentence)}"}
 
 
 def _literal(text: str) -> str:

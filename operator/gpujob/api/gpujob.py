@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpujob.api.amounts import Memory, Millicores, Money
 from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.model import Model
 from gpujob.api.pods import (
@@ -24,9 +25,6 @@ from gpujob.api.pods import (
 from gpujob.api.shapes import (
     DnsLabel,
     DnsName,
-    Memory,
-    Millicores,
-    Money,
     ObjectMeta,
     ObjectName,
     Path,

@@ -7,23 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpujob.api import forms
+from gpujob.api.amounts import Dollars, Memory, Millicores, Money, Within
 from gpujob.api.conditions import Condition
 from gpujob.api.pods import EnvironmentVariable
-from gpujob.api.shapes import (
-    Dollars,
-    Gid,
-    Memory,
-    Millicores,
-    Money,
-    ObjectMeta,
-    ObjectName,
-    Shape,
-    Within,
-    Word,
-    a_list,
-    a_set,
-    list_map,
-)
+from gpujob.api.shapes import Gid, ObjectMeta, ObjectName, Shape, Word, a_list, a_set, list_map
 from gpujob.vocabulary import API_VERSION
 
 LabelValue = Annotated[str, Field(max_length=63), forms.LABEL_VALUE]

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpujob.api import forms
-from gpujob.api.shapes import Memory, ObjectMeta, Reference, Shape, Word, a_set
+from gpujob.api.amounts import Memory
+from gpujob.api.shapes import ObjectMeta, Reference, Shape, Word, a_set
 from gpujob.vocabulary import API_VERSION
 
 Version = Annotated[str, Field(min_length=1, max_length=64), forms.VERSION]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -63,6 +64,42 @@ NOT_OFFERED: Final = {
     "hostpath": "folders of the host are not offered; use a persistentVolumeClaim",
 }
 """What people write, in small letters, that a GPUJob has no field for; and what there is instead."""
+
+
+WORDS_MEANT: Final = {
+    **dict.fromkeys(("cuda", "geforce", "tesla"), "NVIDIA"),
+    **dict.fromkeys(("rocm", "hip", "radeon", "instinct"), "AMD"),
+    **dict.fromkeys(("mig", "slice", "cpx", "nps4", "vgpu"), "Partition"),
+    **dict.fromkeys(("timeslicing", "timesliced", "mps"), "Shared"),
+    **dict.fromkeys(("apu", "unified"), "Integrated"),
+    **dict.fromkeys(("preemptible", "interruptible", "lowpriority"), "Spot"),
+    **dict.fromkeys(("reservation", "commitment", "committed"), "Reserved"),
+    **dict.fromkeys(("cheapest", "price", "cheap"), "Cost"),
+    **dict.fromkeys(("fastest", "performance", "throughput", "time"), "Speed"),
+    **dict.fromkeys(("off", "never", "none", "skip"), "Disabled"),
+    **dict.fromkeys(("bfloat16", "bf16mixed"), "BF16"),
+    **dict.fromkeys(("float16", "half"), "FP16"),
+    **dict.fromkeys(("float32", "float"), "FP32"),
+    **dict.fromkeys(("float8", "fp8ocp", "fp8fnuz", "e4m3"), "FP8"),
+    **dict.fromkeys(("deepspeed3", "stage3"), "ZeRO3"),
+    **dict.fromkeys(("training", "pretrain", "pretraining", "finetune", "finetuning", "sft"), "Full"),
+    **dict.fromkeys(("serving", "serve", "generate", "generation"), "Inference"),
+}
+"""What people write for a word of a list, in small letters without hyphens; it is meant only where that is one of the list."""
+
+
+def meant(given: str, words: Sequence[str]) -> str:
+    """The end of a sentence about a word that is none of `words`: which of them is most likely meant; empty where none is."""
+    plain = {_plain(word): word for word in reversed(words)}
+    asked = _plain(given)
+    found = plain.get(asked) or (WORDS_MEANT[asked] if WORDS_MEANT.get(asked) in words else None)
+    near = [] if found else difflib.get_close_matches(asked, plain, n=1, cutoff=0.7)
+    word = found or (plain[near[0]] if near else None)
+    return f"; did you mean {word}?" if word else ""
+
+
+def _plain(word: str) -> str:
+    return "".join(c for c in word.lower() if c.isalnum())
 
 
 def hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gpujob.api.hints import hint
+from gpujob.api.hints import hint, meant
 from gpujob.api.rule import Rule, broken
 from gpujob.errors import BadManifest
 from gpujob.untrusted import one_line
@@ -171,7 +171,9 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
         case "string_type" if isinstance(given, (bool, int, float)):
             return _no_text(given)
         case "literal_error":
-            return f"must be {bounds['expected']}, got {_given(given)}"
+            known = re.findall(r"'([^']*)'", str(bounds["expected"]))
+            end = meant(given[:60], known) if isinstance(given, str) else ""
+            return f"must be {bounds['expected']}, got {_given(given)}{end}"
         case "too_long" | "too_short" | "string_too_long" | "string_too_short":
             least = "too_short" in problem["type"]
             what = "characters" if "string" in problem["type"] else "entries"

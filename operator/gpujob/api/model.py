@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpujob.api.shapes import Parameters, Shape, a_set
+from gpujob.api.amounts import Parameters
+from gpujob.api.shapes import Shape, a_set
 
 Width = Annotated[int, Field(ge=1, le=1_048_576)]
 Count = Annotated[int, Field(ge=1, le=4096)]

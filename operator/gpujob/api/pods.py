@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpujob.api import forms
-from gpujob.api.shapes import DataKey, DnsLabel, Gid, Memory, ObjectName, Path, Reference, Shape, Text, a_list, a_set
+from gpujob.api.amounts import Memory
+from gpujob.api.shapes import DataKey, DnsLabel, Gid, ObjectName, Path, Reference, Shape, Text, a_list, a_set
 
 
 class KeyReference(Shape):

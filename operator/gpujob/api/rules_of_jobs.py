@@ -187,6 +187,7 @@ def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:
         yield {
             "rule": f"!has(oldSelf.status) || !has(oldSelf.status.jobName) || ({same})",
             "fieldPath": f".spec.{field}",
+            "message": f"spec.{field} cannot change while the child Job exists; create a new GPUJob, or set suspend first",
             "messageExpression": f"'spec.{field} cannot change while the child Job ' + oldSelf.status.jobName"
             " + ' exists; create a new GPUJob, or set suspend first'",
         }

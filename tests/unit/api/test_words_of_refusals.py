@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpujob.api import forms
 from gpujob.api.gpujob import GPUJob
-from gpujob.api.hints import NOT_OFFERED, USUAL_WORDS, _model_of
+from gpujob.api.hints import NOT_OFFERED, USUAL_WORDS, WORDS_MEANT, _model_of
 from gpujob.api.manifest import read_gpujob, read_gpupool
 from gpujob.errors import BadManifest
 
@@ -116,3 +116,40 @@ def test_the_example_of_a_form_is_of_the_form(form: forms.Form) -> None:
 @given(text=st.text(alphabet="aZ9-_./:@ \n", max_size=24))
 def test_no_form_takes_a_text_with_a_line_end_or_a_blank(text: str) -> None:
     assert not any(form.fits(text) for form in FORMS if " " in text or "\n" in text)
+
+
+WORDS = {
+    "vendors: amd": ({"placement": {"vendors": ["amd"]}}, "AMD"),
+    "vendors: Nvidea": ({"placement": {"vendors": ["Nvidea"]}}, "NVIDIA"),
+    "vendors: rocm": ({"placement": {"vendors": ["rocm"]}}, "AMD"),
+    "method: qlora": ({"model": {"parameters": "8B", "method": "qlora"}}, "QLoRA"),
+    "method: fine-tuning": ({"model": {"parameters": "8B", "method": "fine-tuning"}}, "Full"),
+    "objective: cost": ({"placement": {"objective": "cost"}}, "Cost"),
+    "objective: fastest": ({"placement": {"objective": "fastest"}}, "Speed"),
+    "capacityTypes: spot": ({"placement": {"capacityTypes": ["spot"]}}, "Spot"),
+    "capacityTypes: on-demand": ({"placement": {"capacityTypes": ["on-demand"]}}, "OnDemand"),
+    "devices: MIG": ({"placement": {"devices": ["MIG"]}}, "Partition"),
+    "preflight: disabled": ({"preflight": "disabled"}, "Disabled"),
+    "precision: bfloat16": ({"model": {"parameters": "8B", "precision": "bfloat16"}}, "BF16"),
+    "precision: FP8OCP": ({"model": {"parameters": "8B", "precision": "FP8OCP"}}, "FP8"),
+    "sharding: zero-3": ({"model": {"parameters": "8B", "sharding": "zero-3"}}, "ZeRO3"),
+    "optimizer: adamw_8bit": ({"model": {"parameters": "8B", "optimizer": "adamw_8bit"}}, "AdamW8Bit"),
+}
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_a_word_in_a_wrong_case_or_spelling_comes_with_the_right_one(case: str) -> None:
+    spec, word = WORDS[case]
+    assert refusal(spec).endswith(f", got {case.partition(': ')[2]!r}; did you mean {word}?")
+
+
+@pytest.mark.parametrize("given", ["Intel", "", "💥", "x" * 60_000])
+def test_a_word_that_is_like_none_is_not_guessed(given: str) -> None:
+    told = refusal({"placement": {"vendors": [given]}})
+    assert told.startswith("spec.placement.vendors[0]: must be 'AMD' or 'NVIDIA', got '")
+    assert "did you mean" not in told
+
+
+@pytest.mark.parametrize("word", sorted(set(WORDS_MEANT.values())))
+def test_every_word_that_is_meant_is_one_that_can_be_written(word: str) -> None:
+    assert f"'{word}'" in str(GPUJob.model_json_schema())

@@ -117,7 +117,7 @@ def test_the_largest_sizes_that_the_schema_takes_print() -> None:
     most = {"layers": 4096, "hidden": 1_048_576, "heads": 4096, "kvHeads": 4096, "headDim": 4096, "ffn": 1_048_576,
             "vocabulary": 4_194_304, "experts": 4096, "activeExperts": 4096}  # fmt: skip
     model = {
-        "parameters": "9999T",
+        "parameters": "100T",
         "precision": "FP32",
         "batchPerGPU": 65536,
         "sequenceLength": 16_777_216,

@@ -156,7 +156,7 @@ def test_a_number_that_is_still_too_large_becomes_smaller_again() -> None:
 
 
 def test_a_small_amount_is_nearer_than_none() -> None:
-    assert changes(machine("a", cpu="191750m"), resources={"cpu": "1e9"}) == [("spec.resources.cpu", "191")]
+    assert changes(machine("a", cpu="191750m"), resources={"cpu": "1e4"}) == [("spec.resources.cpu", "191")]
 
 
 def test_a_sequence_is_cut_to_the_longest_that_surely_fits() -> None:
