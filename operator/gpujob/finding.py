@@ -104,9 +104,10 @@ def counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def nearest(word: str | None) -> str:
+def nearest(*words: str | None) -> str:
     """The end of a sentence about an unknown word: what it most likely means, nothing where that is not known."""
-    return f"; the nearest is {word}" if word else ""
+    known = [word for word in words if word]
+    return f"; the nearest {'is' if len(known) == 1 else 'are'} {listed(known)}" if known else ""
 
 
 def listed(words: object) -> str:

@@ -227,7 +227,8 @@ class GPUJobSpec(Shape):
     framework: Framework | None = None
     """The framework and the versions that the code needs."""
     requires: Annotated[tuple[Word, ...], a_set(items=32)] = ()
-    """Features that device and image must have, for example BF16, FP8OCP, FlashAttention; none when empty."""
+    """Features that device and image must have, for example BF16, FP8OCP or FP8FNUZ (8-bit floats are two formats),
+    FlashAttention; none when empty. kubectl gpujob catalog features lists them."""
     images: Images | None = None
     """The user's own images instead of the catalog's."""
     nodes: Nodes | None = None

@@ -138,6 +138,12 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return next(iter([*begins, *(plain[key] for key in similar), *contains]), None)
 
 
+def begun(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The known words that `word` begins, in the order of their names; none for a word of fewer than three letters."""
+    wanted = _plain(word).replace("-", "")
+    return tuple(sorted(n for n in known if len(wanted) > 2 and _plain(n).replace("-", "").startswith(wanted)))
+
+
 def _index(pairs: Iterable[tuple[str, Accelerator]]) -> dict[str, tuple[Accelerator, ...]]:
     index: dict[str, tuple[Accelerator, ...]] = {}
     for key, row in pairs:

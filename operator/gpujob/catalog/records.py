@@ -228,7 +228,13 @@ class Catalog:
 
     def nearest_feature(self, word: str) -> str | None:
         """The feature that a mistyped word most likely means."""
-        return identity.nearest(word, self.features)
+        return next(iter(self.nearest_features(word)), None)
+
+    def nearest_features(self, word: str) -> tuple[str, ...]:
+        """What a mistyped word most likely means: every feature that it begins (FP8 is two), else the nearest one."""
+        begun = identity.begun(word, self.features)
+        near = identity.nearest(word, self.features)
+        return begun if len(begun) > 1 else (near,) if near else ()
 
     @property
     def frameworks(self) -> frozenset[str]:

@@ -22,7 +22,7 @@ def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Findin
 def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Finding]:
     for word in demand.requires:
         if word not in catalog.features:
-            near = nearest(catalog.nearest_feature(word))
+            near = nearest(*catalog.nearest_features(word))
             yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
     yield from _unknown_framework(demand, catalog)
     for word in (*demand.accelerators_allowed, *demand.accelerators_denied):

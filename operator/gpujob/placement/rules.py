@@ -134,9 +134,9 @@ def precision_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding |
     device, formats = pool.accelerator, FORMATS.get(demand.precision) if demand.precision else None
     if formats is None or device is None or device.features.intersection(formats):
         return None
-    return Finding(
-        Reason.PRECISION_UNSUPPORTED, "model.precision is {}, which {} does not have", (demand.precision, device.id)
-    )
+    which = f" ({' or '.join(formats)})" if len(formats) > 1 else ""
+    sentence = f"model.precision is {{}}{which}, which {{}} does not have"
+    return Finding(Reason.PRECISION_UNSUPPORTED, sentence, (demand.precision, device.id))
 
 
 def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:

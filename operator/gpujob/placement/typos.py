@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gpujob.catalog import identity
@@ -27,7 +28,15 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
         return any(pool.is_called(word) for pool in fleet.pools)
 
     placement = "spec.placement"
-    yield from _listed(demand, "requires", "spec.requires", catalog.features.__contains__, catalog.nearest_feature)
+    for number in range(max((len(catalog.nearest_features(word)) for word in demand.requires), default=0)):
+        # A word that begins several features may mean any of them.
+        yield from _listed(
+            demand,
+            "requires",
+            "spec.requires",
+            catalog.features.__contains__,
+            partial(_of_several, catalog, number),
+        )
     for kind, known, near in (
         ("accelerators", is_accelerator, nearest_accelerator),
         ("pools", is_pool, fleet.nearest_pool),
@@ -40,6 +49,12 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
             changed = demand.changed(gang, replace(gang, accelerator=meant))
             yield proposed(0.1, gang.field("accelerator"), word, meant, changed)
     yield from _names(demand, fleet, catalog)
+
+
+def _of_several(catalog: Catalog, number: int, word: str) -> str | None:
+    """The feature of this number among those that a word may mean, the first where there are fewer."""
+    meant = catalog.nearest_features(word)
+    return meant[number] if number < len(meant) else next(iter(meant), None)
 
 
 def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

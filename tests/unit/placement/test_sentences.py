@@ -78,6 +78,12 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             Reason.FEATURE_UNKNOWN,
             "requires: FlashAtention is no known feature; the nearest is FlashAttention",
         ),
+        (
+            [H],
+            {"requires": ["fp8"]},
+            Reason.FEATURE_UNKNOWN,
+            "requires: fp8 is no known feature; the nearest are FP8FNUZ and FP8OCP",
+        ),
         ([H], {"requires": ["Zzz"]}, Reason.FEATURE_UNKNOWN, "requires: Zzz is no known feature"),
         *(
             (
