@@ -84,7 +84,7 @@ RuntimeHandlerMissing: the nodes lack the handler that the RuntimeClass asks for
     install it on the nodes, or another spec.runtimeClassName
 RuntimeClassExcludes: the nodes lack a label that the RuntimeClass asks for (scheduling.nodeSelector)
     label the nodes, or another spec.runtimeClassName
-RuntimeUnknown: images names a GPURuntime that neither the catalog nor the cluster has
+RuntimeUnknown: images names a GPURuntime that neither the catalog nor the cluster has, or that is of an image for the other stack
     correct the name; the sentence tells the nearest
 PoolUnknown: placement.pools names a pool that is not there
     correct the name; the sentence lists the pools

@@ -47,12 +47,27 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
         sentence = "priorityClassName: there is no PriorityClass {}{}; create it or name another"
         near = nearest(identity.nearest(demand.priority_class, fleet.priorities))
         yield Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class, near))
-    names = {runtime.name for runtime in catalog.runtimes} if demand.own_images else set()
+    yield from _unknown_runtimes(demand, catalog)
+
+
+def _unknown_runtimes(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
+    """The facts that an own image names and that are not there, or are those of an image for the other stack."""
+    if not demand.own_images:
+        return
+    known = {runtime.name: runtime for runtime in catalog.runtimes}
     for own in demand.own_images:
-        if own.runtime is not None and own.runtime not in names:
+        if own.runtime is None:
+            continue
+        where, runtime = own.backend.lower(), known.get(own.runtime)
+        if runtime is None:
             sentence = "images.{}.runtime: there is no GPURuntime {}{}; create it or leave the field out"
-            near = nearest(identity.nearest(own.runtime, names))
-            yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (own.backend.lower(), own.runtime, near))
+            fitting = (name for name, each in known.items() if each.backend is own.backend)
+            near = nearest(identity.nearest(own.runtime, fitting))
+            yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (where, own.runtime, near))
+        elif not runtime.unreadable and runtime.backend is not own.backend:
+            sentence = "images.{}.runtime: GPURuntime {} is of an image for {}; name one for {} or leave the field out"
+            numbers = (where, own.runtime, runtime.backend, own.backend)
+            yield Finding(Reason.RUNTIME_UNKNOWN, sentence, numbers)
 
 
 def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:

@@ -74,8 +74,8 @@ def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]
         for place, name in enumerate(catalog.nearest_models(model.name)):
             changed = demand.with_model(replace(model, name=name))
             yield proposed(0.1 + place / 100, "spec.model.name", model.name, name, changed)
-    names = {runtime.name for runtime in catalog.runtimes}
     for own in demand.own_images:
+        names = {each.name for each in catalog.runtimes if each.backend is own.backend or each.unreadable}
         if own.runtime is not None and own.runtime not in names:
             field = f"spec.images.{own.backend.lower()}.runtime"
             for place, other in enumerate((identity.nearest(own.runtime, names), None)):

@@ -119,6 +119,12 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             "images.cuda.runtime: there is no GPURuntime mine; create it or leave the field out",
         ),
         (
+            [H],
+            {"images": {"cuda": {"image": "own:1", "runtime": "rocm"}}},
+            Reason.RUNTIME_UNKNOWN,
+            "images.cuda.runtime: GPURuntime rocm is of an image for ROCm; name one for CUDA or leave the field out",
+        ),
+        (
             [node("n")],
             {},
             Reason.NO_POOL,
