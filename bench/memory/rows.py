@@ -14,7 +14,17 @@ from gpujob.catalog.models import ModelShape
 from gpujob.memory.workload import LINEAR_TARGETS, Workload
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
-TABLES = ("h100", "h100_others", "h100_kinds", "h100_families", "counted", "published", "published_others", "peft")
+TABLES = (
+    "h100",
+    "h100_others",
+    "h100_kinds",
+    "h100_families",
+    "counted",
+    "played",
+    "published",
+    "published_others",
+    "peft",
+)
 FOLDER = Path(__file__).parent / "measured"
 H100 = 85_017_493_504
 """Bytes that PyTorch reported on the H100 of the measurements."""

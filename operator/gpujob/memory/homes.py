@@ -16,22 +16,35 @@ from typing import Final
 from gpujob.memory import activations, states
 from gpujob.memory.workload import Workload
 
+LOGIT: Final = 4
+"""Bytes of a logit at the loss."""
 STATES: Final = 2
 """States of each parameter, made in the first step."""
 LOST: Final = 4
 """The rest of a block beside a gradient is lost where it is more than one part of so many: nothing of its size comes."""
 
 
-def found_by(work: Workload) -> tuple[int, int]:
-    """Bytes, in all layers, of gradients that are larger than any tensor left by the forward pass of a layer, and of
-    gradients and then states of AdamW that are not.
+def found_by(work: Workload, tokens: int) -> tuple[int, int]:
+    """Bytes of gradients that are larger than any tensor left by the forward pass of their layer or by the loss; and, of the
+    layers, bytes of gradients and then states of AdamW that are not. `tokens` may be others than the workload's.
     """
-    blocks = sorted(_blocks(work))
+    blocks = sorted(_blocks(work, tokens))
     each = work.shape.hidden * states.gradient_bytes(work)
     widths = sorted(_matrices(work))
     gradients = _placed(blocks, widths, each)
     placed = gradients + _placed(blocks, sorted(widths * STATES), each)
-    return (sum(widths) * each - gradients) * work.shape.layers, placed * work.shape.layers
+    layers, root = work.shape.layers, 0
+    if each > LOGIT * tokens:
+        # Embedding and logits are both as wide as the vocabulary.
+        root = states.gradients(work, work.shape.root_parameters)
+    return (sum(widths) * each - gradients) * layers + root, placed * layers
+
+
+def more_tokens(work: Workload) -> Iterator[int]:
+    """The numbers of tokens above the workload's from which on one more kind of gradient finds a home."""
+    each, widest = work.shape.hidden * states.gradient_bytes(work), max(_blocks(work, work.tokens))
+    enough = {-(-width * each * work.tokens // widest) for width in _matrices(work)} | {-(-each // LOGIT)}
+    return (tokens for tokens in enough if tokens > work.tokens)
 
 
 def loses_rests(work: Workload) -> bool:
@@ -53,9 +66,10 @@ def _placed(blocks: list[int], widths: Iterable[int], each: int) -> int:
     return placed
 
 
-def _blocks(work: Workload) -> Iterator[int]:
-    """Bytes of the tensors that a layer's forward pass makes, but for the smallest: norms, attention and MLP."""
-    shape, kind, x, tokens = work.shape, work.shape.kind, work.compute_bytes, work.tokens
+def _blocks(work: Workload, tokens: int) -> Iterator[int]:
+    """Bytes of the tensors that a layer's forward pass makes, but for the smallest: norms, attention and MLP, and what autocast
+    casts of the weights."""
+    shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     yield from (4 * shape.hidden * tokens,) * 2
     yield from (x * shape.query_width * tokens,) * 2
     ffn, fused = x * shape.active_ffn * tokens, x * (shape.query_width + 2 * shape.key_width) * tokens
@@ -66,7 +80,9 @@ def _blocks(work: Workload) -> Iterator[int]:
         yield from (2 * ffn, ffn, ffn) if kind.fused else (ffn,) * 4
     else:
         yield from (4 * ffn // x,) * 3 if kind.stepwise and work.autocasts else (ffn, ffn)
-    yield activations.score_block(work)
+    yield activations.score_block(work) * tokens // work.tokens
+    if work.autocasts:
+        yield from (2 * shape.hidden * width for width in _matrices(work))
 
 
 def _matrices(work: Workload) -> Iterator[int]:

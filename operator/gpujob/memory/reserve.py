@@ -7,7 +7,7 @@ from typing import Final
 from gpujob.memory import activations, deepspeed, homes, states, training
 from gpujob.memory.moments import Course
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Checkpointing, Method, Precision
+from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision
 
 CONTEXT: Final = 790 * 10**6
 """Bytes of a process's context and library workspaces beyond the allocator's (0.73 to 0.82 GB measured on an H100)."""
@@ -19,8 +19,10 @@ UNFIT: Final = (5, 8)
 """The part of one moment's passing tensors that cannot lie in the blocks which another moment has left behind."""
 UNFIT_SHARDED: Final = (7, 10)
 """The same where weights are gathered and gradients reduced on the way."""
-UNFIT_WIDE: Final = (2, 5)
+UNFIT_WIDE: Final = (11, 20)
 """The same in 32 bits, where gradients and states are as large as the activations' and the loss's blocks."""
+UNFIT_CAST: Final = (2, 5)
+"""The same under autocast, whose casts leave blocks too."""
 UNFIT_FEW: Final = (23, 25)
 """The same as UNFIT where layers are checkpointed, so that few and large blocks pass: nearly nothing is used twice."""
 UNFIT_FEW_WIDE: Final = (3, 4)
@@ -63,33 +65,51 @@ def _held(work: Workload, course: Course) -> int:
     part, whole = _unfit(work)
     own = max(_own_streams(work), deepspeed.held(work))
     held = _two_uses(work, course) * part // whole + _cast_logits(work) + own
-    return max(held, training.logits(work, 4) if _dwarfed(work) else _not_at_home(work, course))
+    return max(held, training.logits(work, 4)) if _dwarfed(work) else _without_home(work, course, held)
 
 
-def _not_at_home(work: Workload, course: Course) -> int:
-    """Gradients that fit in no block of the forward pass beside all of these blocks; at the step, these blocks but for those
-    that gradients and states lie in. The blocks of the loss take some of either. In 32 bits this is `_short`.
+def _without_home(work: Workload, course: Course, held: int) -> int:
+    """What is held where gradients fit in no block of the forward pass, else `held`. In 32 bits this is `_short`.
+
+    No more than more tokens would need, of which they would find one.
     """
     if work.gathers or work.checkpointing is not Checkpointing.NONE or work.precision is Precision.FP32:
-        return 0
-    loss = max(m.logits for m in course.moments)
-    forward = max(m.logits + m.activations for m in course.moments)
-    homeless, at_home = homes.found_by(work)
-    at_loss = any(m.logits and total == course.peak for m, total in zip(course.moments, course.totals, strict=True))
-    return min(homeless, forward if at_loss else forward - at_home) - loss
+        return held
+    if not homes.found_by(work, work.tokens)[0]:
+        return held
+    return min([_apart(work, course, held, tokens) for tokens in (work.tokens, *homes.more_tokens(work))])
+
+
+def _apart(work: Workload, course: Course, held: int, tokens: int) -> int:
+    """With so many tokens, the bytes beyond this peak: gradients without a home beside all blocks of the forward pass; at the
+    step, these blocks but for those that gradients and states lie in. The blocks of the loss take some of either.
+    """
+    at_loss = max(total for moment, total in zip(course.moments, course.totals, strict=True) if moment.logits)
+    loss = max(moment.logits for moment in course.moments)
+    made = max(moment.logits + moment.activations for moment in course.moments)
+    more = max(0, at_loss + made * (tokens - work.tokens) // work.tokens - course.peak)
+    homeless, at_home = homes.found_by(work, tokens)
+    casts = work.compute_bytes * work.shape.parameters if work.autocasts else 0
+    forward = made * tokens // work.tokens + casts - (0 if more or at_loss == course.peak else at_home)
+    return more + max(held, min(homeless, forward) - loss * tokens // work.tokens)
 
 
 def _dwarfed(work: Workload) -> bool:
     return work.shape.vocabulary > DWARFED * work.shape.hidden
 
 
+def _steps_at_once(work: Workload) -> bool:
+    """Whether the optimizer copies a state of all parameters in each step, which then take whatever block is free."""
+    return work.optimizer is Optimizer.ADAMW_FOREACH and not work.gathers
+
+
 def _unfit(work: Workload) -> tuple[int, int]:
     if work.gathers:
         return UNFIT_SHARDED
-    if _short(work) or _dwarfed(work) or homes.loses_rests(work):
+    if _short(work) or _dwarfed(work) or _steps_at_once(work) or homes.loses_rests(work):
         return UNFIT_SHORT
     if work.checkpointing is Checkpointing.NONE:
-        return UNFIT if work.narrow else UNFIT_WIDE
+        return UNFIT if work.narrow else UNFIT_CAST if work.autocasts else UNFIT_WIDE
     return UNFIT_FEW if work.narrow else UNFIT_FEW_WIDE
 
 

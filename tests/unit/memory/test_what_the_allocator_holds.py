@@ -63,10 +63,24 @@ def test_gradients_twice_as_wide_as_the_activations_find_no_home() -> None:
     """2,048 tokens in 16 bits leave 32 MiB of each width of 8,192; a matrix of 2,048 x 8,192 has a gradient of 64 MiB in 32."""
     pythia = model("pythia-1.4b")
     narrow, mixed = Workload(pythia), Workload(pythia, precision=Precision.MIXED)
-    assert homes.found_by(narrow)[0] == 0
+    assert homes.found_by(narrow, narrow.tokens)[0] == 0
     fused, up_and_down = 3 * 2048 * 2048, 2 * 2048 * 8192
-    assert homes.found_by(mixed)[0] == 24 * 4 * (fused + up_and_down)
-    assert homes.found_by(replace(mixed, batch=2))[0] == 0
+    assert homes.found_by(mixed, mixed.tokens)[0] == 24 * 4 * (fused + up_and_down)
+    assert homes.found_by(mixed, 4096)[0] == 0
+
+
+def test_gradients_lie_in_what_autocast_cast_of_wider_weights() -> None:
+    """The 16-bit copy of gate and up together, 96 MiB, holds the gradient of the way down, 96 MiB, in each layer."""
+    mixed = Workload(model("phi-3-mini"), precision=Precision.MIXED, batch=2, sequence=1024)
+    fused, gate_and_up = 3 * 3072 * 3072, 2 * 3072 * 8192
+    embedding_and_head = 2 * 32064 * 3072
+    assert homes.found_by(mixed, mixed.tokens)[0] == 4 * (32 * (fused + gate_and_up) + embedding_and_head)
+
+
+def test_the_embedding_has_a_home_where_the_logits_of_so_many_tokens_are_as_large() -> None:
+    bloom = Workload(model("bloom-3b"), precision=Precision.MIXED, sequence=1024)
+    layers = homes.found_by(bloom, 2560)[0]
+    assert homes.found_by(bloom, bloom.tokens)[0] - layers >= 4 * 250880 * 2560
 
 
 def test_one_gradient_in_a_block_of_scores_loses_the_rest_of_it() -> None:
