@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 
+SOURCE: Final = "SOURCE"
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -27,10 +29,11 @@ class Section:
     columns: Mapping[str, str]
     """The table's headers with the members that they show."""
     wide: frozenset[str] = frozenset()
+    """Besides the sources, which are longer than all the rest."""
 
     def table(self, catalog: Catalog, *, wide: bool) -> tuple[list[str], list[list[str]]]:
         """Headers and rows."""
-        headers = [header for header in self.columns if wide or header not in self.wide]
+        headers = [header for header in self.columns if wide or header not in self.wide | {SOURCE}]
         rows = self.rows(catalog)
         return headers, [[_cell(row[self.columns[header]], self.columns[header]) for header in headers] for row in rows]
 
@@ -191,7 +194,7 @@ def _source(row: Any) -> dict[str, str]:
     return {"source": row.source, "checkedOn": row.checked_on}
 
 
-_SOURCE: Final = {"SOURCE": "source", "DATE": "checkedOn"}
+_SOURCE: Final = {SOURCE: "source", "DATE": "checkedOn"}
 
 SECTIONS: Final[Mapping[str, Section]] = {
     "accelerators": Section(
@@ -222,7 +225,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
         _features,
         {"FEATURE": "name", "NEEDED OF": "levels", "DESCRIPTION": "description", "ACCELERATORS": "accelerators",
          "RUNTIMES": "runtimes", **_SOURCE},
-        frozenset({"ACCELERATORS", "RUNTIMES", "SOURCE"}),
+        frozenset({"ACCELERATORS", "RUNTIMES"}),
     ),
     "throughputs": Section(
         _throughputs,
@@ -238,7 +241,6 @@ SECTIONS: Final[Mapping[str, Section]] = {
         _speeds,
         {"ACCELERATOR": "accelerator", "WORK": "work", "SPEED": "speed", "OF A": "comparedWith", "ESTIMATE": "estimate",
          **_SOURCE},
-        frozenset({"SOURCE"}),
     ),
 }  # fmt: skip
 

@@ -161,7 +161,7 @@ def pools(request: Request) -> int:
 def catalog(request: Request) -> int:
     """Show what the catalog knows of accelerators, runtimes (images), prices, features and speeds: each row with source and date.
 
-    The tables of features and speeds show their sources with -o wide.
+    The tables show the sources with -o wide.
     """
     from gpujob.cli import catalog as known
     from gpujob.cli import sources

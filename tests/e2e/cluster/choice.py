@@ -1,5 +1,6 @@
 """Which cluster: the door of this package. `up` takes the first way that is open; it is quick when all runs already."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Protocol
 
 from . import control_plane, existing, kind
 from .locks import locked
-from .state import Cluster, ClusterError, claim, default_dir, load
+from .state import CLUSTERS, Cluster, ClusterError, claim, default_dir, load
 
 
 class Way(Protocol):
@@ -66,6 +67,10 @@ def down(cluster_dir: Path | None = None) -> bool:
         if cluster is not None:
             _WAYS[cluster.kind].down(cluster)
         shutil.rmtree(folder)
+    if folder.parent.resolve() == CLUSTERS:
+        # With the last cluster of the checkout their folder goes.
+        with contextlib.suppress(OSError):
+            CLUSTERS.rmdir()
     return cluster is not None
 
 

@@ -10,6 +10,8 @@ from .locks import locked
 from .processes import Process, started_at
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+CLUSTERS = REPOSITORY / ".cluster"
+"""Where the checkout's clusters are, unless CLUSTER_DIR says otherwise."""
 
 
 class ClusterError(Exception):
@@ -63,7 +65,7 @@ class Cluster:
 def default_dir() -> Path:
     """The folder of the cluster that is meant: CLUSTER_DIR, or .cluster/default in the checkout."""
     named = os.environ.get("CLUSTER_DIR")
-    return Path(named).expanduser().absolute() if named else REPOSITORY / ".cluster" / "default"
+    return Path(named).expanduser().absolute() if named else CLUSTERS / "default"
 
 
 def load(cluster_dir: Path) -> Cluster | None:

@@ -77,8 +77,8 @@ def test_the_help_names_every_section(gpujob: Command) -> None:
     assert f"{', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}; all when absent" in told
 
 
-def test_tables_of_features_and_speeds_are_narrow_without_their_sources(gpujob: Command) -> None:
-    for section in ("features", "speeds"):
+def test_tables_are_narrow_without_their_sources(gpujob: Command) -> None:
+    for section in SECTIONS:
         assert max(map(len, gpujob("catalog", section).out.splitlines())) < 160
         assert "SOURCE" in gpujob("catalog", section, "-o", "wide").out.splitlines()[0]
 
