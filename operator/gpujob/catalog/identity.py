@@ -39,10 +39,15 @@ _TRADE_WORDS: Final = frozenset(
 """Words around a model's name that clouds write or leave out as they like."""
 _GIGABYTES: Final = re.compile(r"([0-9]{1,3})gb?")
 _MACHINE: Final = re.compile(
-    r"gpu[-_].+|[bv]m\.gpu\.[a-z].+|standard_nd[0-9]+[a-z]+_.+_v[0-9]+|gx[0-9]d?-[0-9]+x[0-9]+x[0-9]+.+", re.IGNORECASE
+    r"gpu[-_].+|[bv]m\.gpu\.[a-z].+|standard_nd[0-9]+[a-z]+_.+_v[0-9]+|gx[0-9]d?-[0-9]+x[0-9]+x[0-9]+.+"
+    r"|[a-z0-9]+-[0-9]+gb(?:-[a-z]+)*\.[0-9]+x",
+    re.IGNORECASE,
 )
 """Names of machines that are made of a model's name and have whole devices: gpu-h100-sxm, gpu_8x_h100_sxm5,
-gpu-mi300x8-1536gb; Oracle's BM.GPU.MI355X-v1.8, Azure's Standard_ND128isr_GB300_v6, IBM's gx3d-160x1792x8mi300x."""
+gpu-mi300x8-1536gb; Oracle's BM.GPU.MI355X-v1.8, Azure's Standard_ND128isr_GB300_v6, IBM's gx3d-160x1792x8mi300x,
+Crusoe's h100-80gb-sxm-ib.8x."""
+_VARIANTS: Final = ("pcie", "nvl")
+"""Words that tell a model's other boards from the one that its bare name means."""
 _INSTINCT: Final = re.compile(r"mi[0-9]{3}[apx]?")
 """Names of AMD's models, of which no cloud sells parts: they tell in whatever name they are."""
 _TIMES: Final = (
@@ -105,8 +110,14 @@ class Identities:
             named = (self.by_cloud_name(word, size) for word in words - _TRADE_WORDS)
             found = {row.id: row for row in named if row is not None}
             if found:
-                return next(iter(found.values())) if len(found) == 1 else None
+                return self._board(next(iter(found.values())), tokens) if len(found) == 1 else None
         return None
+
+    def _board(self, row: Accelerator, tokens: Sequence[str]) -> Accelerator:
+        """The board of a model that a machine's name tells: H100-PCIe of h100 and pcie."""
+        model = row.id.partition("-")[0]
+        others = (self._words.get(f"{model}-{word}".lower(), ()) for word in _VARIANTS if word in tokens)
+        return next((found[0] for found in others if len(found) == 1), row)
 
     def _by_words(self, name: str, memory_gib: float | None) -> Accelerator | None:
         """The one row whose name is made of the same words, be it without the X of AMD's models, and of this memory."""
