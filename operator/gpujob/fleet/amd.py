@@ -17,9 +17,9 @@ from gpujob.fleet import amd_labels
 from gpujob.fleet.amd_labels import PREFIXES, AmdLabels
 from gpujob.fleet.amd_partitions import portion_of
 from gpujob.fleet.cloud import machine_device, machine_maker
-from gpujob.fleet.facts import GIB, DeviceFacts, equal_parts, identified, part_of_machine, readable
+from gpujob.fleet.facts import GIB, DeviceFacts, identified, part_of_machine, readable
 from gpujob.fleet.objects import Labels, Node
-from gpujob.fleet.portion import WHOLE, Portion
+from gpujob.fleet.portion import Portion
 from gpujob.fleet.testimony import Witness, heard, of_cloud, of_vendor
 from gpujob.untrusted import one_line, whole_number
 from gpujob.vocabulary import DeviceKind, Reason, Vendor
@@ -32,7 +32,6 @@ NFD_MODEL: Final = f"{NFD_DEVICE}-"
 MOST_OF_PROCESSOR_GRAPHICS: Final = 4 * GIB
 """Graphics inside a processor have no more memory of their own."""
 
-_VIRTUAL: Final = re.compile(r"(?:_|^)(?:VF|MxGPU)(?:_|$)", re.IGNORECASE)
 _PROCESSOR: Final = re.compile(r"ryzen|processor|athlon|epyc", re.IGNORECASE)
 
 
@@ -59,24 +58,10 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     )
     if facts.problem:
         return facts
-    if accelerator and portion == WHOLE and _no_equal_part(labels, reported, accelerator):
-        facts = replace(facts, portion=replace(portion, stated=True))
     found = identified(facts, resource, accelerator, "" if accelerator else _row(labels))
     found = heard(found, witnesses) if witnesses else found
     # Of a device that nobody can tell, the size says no part either.
     return replace(found, portion=portion) if found.problem else found
-
-
-def _no_equal_part(labels: AmdLabels, reported: int | None, accelerator: Accelerator) -> bool:
-    """Whether a device's memory is that of none of the equal parts into which cards are cut.
-
-    Then the labels contradict each other: the device is whole, and the smaller figure counts. Virtual functions have
-    any size.
-    """
-    whole = accelerator.driver_bytes or accelerator.nominal_bytes
-    if not whole or not reported or any(_VIRTUAL.search(name) for name in labels.values("product-name")):
-        return False
-    return equal_parts(reported, whole) is None
 
 
 def _row(labels: AmdLabels) -> str:

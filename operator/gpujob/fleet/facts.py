@@ -123,7 +123,11 @@ def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -
         return replace(portion, kind=DeviceKind.PARTITION, pieces=None)
     if portion.stated or not reported or not whole or _is_of_whole(reported, accelerator):
         return portion
-    return replace(portion, kind=DeviceKind.PARTITION, pieces=equal_parts(reported, whole))
+    pieces = equal_parts(reported, whole)
+    if pieces is None and accelerator.vendor is Vendor.AMD and not accelerator.whole_bytes:
+        # No partition has such a size: the labels contradict each other, and the smaller figure counts.
+        return portion
+    return replace(portion, kind=DeviceKind.PARTITION, pieces=pieces)
 
 
 def equal_parts(reported: int, whole: int) -> int | None:
