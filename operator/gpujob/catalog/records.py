@@ -223,8 +223,10 @@ class Catalog:
         return self.instance_types.get(instance_type) or self._machines.get(instance_type.lower())
 
     def nearest_accelerator(self, word: str) -> str | None:
-        """The id that a mistyped word most likely means."""
-        return identity.nearest(word, self._identities.ids)
+        """The id that a word most likely means: that of a label or cloud's name (NVIDIA-H100-80GB-HBM3, 74a1), else the
+        nearest."""
+        named = self.by_product(word) or self.by_cloud_name(word) or self.by_device_id(word)
+        return named.id if named else identity.nearest(word, self._identities.ids)
 
     def nearest_feature(self, word: str) -> str | None:
         """The feature that a mistyped word most likely means."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpujob.catalog.records import Accelerator, Catalog
 from gpujob.catalog.versions import release
-from gpujob.finding import Finding, distinct, listed, nearest
+from gpujob.finding import Finding, Size, distinct, listed, nearest
 from gpujob.fleet import pricing
 from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.cloud import Origin
@@ -55,7 +55,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         share=facts.share,
         problem=problem,
         models=facts.models if problem else (),
-        doubts=facts.doubts + doubts + doubts_of(growth),
+        doubts=facts.doubts + _beyond_card(admin, facts) + doubts + doubts_of(growth),
         tolerated=admin.tolerated,
         supplemental_groups=admin.supplemental_groups,
         runtime_class=admin.runtime_class,
@@ -68,6 +68,16 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         namespaces=admin.namespaces,
         node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
+
+
+def _beyond_card(admin: AdminPool, facts: DeviceFacts) -> tuple[Finding, ...]:
+    """The doubt that an admin's figure for the memory is more than the card has."""
+    known = facts.accelerator
+    most = max(known.card_bytes or 0, known.nominal_bytes or 0) if known else 0
+    if known is None or admin.memory is None or not 0 < most < admin.memory:
+        return ()
+    sentence = "spec.memoryPerGPU says {}, a whole {} has {} by the catalog; the GPUPool counts"
+    return (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(admin.memory), known.id, Size(most))),)
 
 
 def _request(admin: AdminPool, groups: list[DeviceGroup]) -> tuple[DeviceRequest | None, Finding | None]:

@@ -478,6 +478,15 @@ def test_memory_per_gpu_is_the_admin_s_last_word() -> None:
     pool = fleet(node("n", H100, labels=X), gpupool("mine", X, memoryPerGPU="70Gi")).pool("mine")
     assert pool is not None
     assert pool.memory == 70 * 1024**3
+    assert Reason.LABELS_CONTRADICT not in {doubt.reason for doubt in pool.doubts}
+
+
+def test_more_memory_than_a_card_has_is_believed_and_doubted() -> None:
+    pool = fleet(node("n", H100, labels=X), gpupool("mine", X, memoryPerGPU="200Gi")).pool("mine")
+    assert pool is not None
+    assert pool.memory == 200 * 1024**3
+    said = "spec.memoryPerGPU says 200Gi, a whole H100-SXM has 80Gi by the catalog; the GPUPool counts"
+    assert said in [doubt.message for doubt in pool.doubts]
 
 
 def test_whole_devices_and_parts_are_no_pool() -> None:
