@@ -1,7 +1,8 @@
 """The decision about all jobs that wait, on one snapshot of the fleet: placed ones are promised their devices.
 
 Words cost more than decisions, and anybody may write a job that costs many. So jobs that get a place start first, the
-others are told why after them, for a bounded time in each round, and everything else of the operator runs in between.
+others are told why after them, for a bounded time in each round, and everything else of the operator runs in between. Deciding
+and telling each take at most a third of the time, and a decision waits for no words but those that are being looked for.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ COSTLY: Final = 50.0
 """How many times as long as its words took a job waits to be told anew: none takes more than a fiftieth of the time."""
 
 TELLING: Final = 0.5
-"""Seconds in which a round tells jobs why they have no place; the rest are told at the next decision."""
+"""Seconds in which a round tells jobs why they have no place, and less where something changes; the rest are told later."""
 
 SLICE: Final = 0.05
 """Seconds after which others get their turn: the Lease, watches and writes cannot wait for a long queue."""
@@ -61,6 +62,9 @@ class Deciding:
         self._provision_seconds, self._hold_seconds = provision_seconds, hold_seconds
         self._arriving: tuple[Arriving, ...] = ()
         self._next_decision = 0.0
+        self._next_telling = 0.0
+        self._untold = False
+        """Whether somebody is still to be told of the last decision."""
         self._gave_way = 0.0
         self._decided_on: tuple[object, ...] = ()
         self._told_in: dict[str, float] = {}
@@ -68,11 +72,15 @@ class Deciding:
 
     def seconds_to_next(self) -> float | None:
         """Seconds until the queue may be decided again; None while there is no need."""
-        return self._next_decision - self._desk.clock() if self._desk.queue and self._stale() else None
+        if not self._desk.queue or not (self._stale() or self._untold):
+            return None
+        at = self._next_decision if self._stale() else max(self._next_decision, self._next_telling)
+        return at - self._desk.clock()
 
     def must_decide(self) -> bool:
-        """Whether somebody waits and something has changed."""
-        return bool(self._desk.queue) and self._stale() and self._desk.clock() >= self._next_decision
+        """Whether somebody waits and something has changed, or is still to be told."""
+        seconds = self.seconds_to_next()
+        return seconds is not None and seconds <= 0
 
     async def decide(self) -> None:
         """Decides for the whole queue; each placed job is rendered, created and reported by a step of its own."""
@@ -91,11 +99,15 @@ class Deciding:
                     self._steps.start(job, self._steps.place(job, decision, fleet))
                     self._count(decision)
             await self._give_way()
-        await self._tell(without_place)
-        took = self._desk.clock() - began
-        self._desk.tally.decide_seconds += took
+        decided = self._desk.clock()
+        if decided >= self._next_telling:
+            self._untold = await self._tell(without_place)
+            self._next_telling = self._desk.clock() + 2 * (self._desk.clock() - decided)
+        else:
+            self._untold = bool(without_place)
+        self._desk.tally.decide_seconds += self._desk.clock() - began
         # A long queue is looked at less often, so that deciding never takes more than a third of the time.
-        self._next_decision = self._desk.clock() + 2 * took
+        self._next_decision = decided + 2 * (decided - began)
 
     def _stale(self) -> bool:
         return self._desk.decided_at != self._inputs()
@@ -148,8 +160,8 @@ class Deciding:
             await asyncio.sleep(0)
             self._gave_way = self._desk.clock()
 
-    async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> None:
-        """Tells jobs why they have no place, or where a suspended one would go; namespaces take turns."""
+    async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> bool:
+        """Tells jobs why they have no place, or where a suspended one would go; namespaces take turns. Whether some are left."""
         until = self._desk.clock() + TELLING
         untold = [
             ((job, placing), job.namespace, self._desk.remember(job.uid).told_at)
@@ -158,13 +170,14 @@ class Deciding:
         ]
         spaces = {namespace for _, namespace, _ in untold}
         self._told_in = {namespace: at for namespace, at in self._told_in.items() if namespace in spaces}
-        for job, placing in in_turns(untold, self._told_in):
-            if self._desk.clock() >= until:
-                self._desk.decided_at = ()
-                return
+        for number, (job, placing) in enumerate(in_turns(untold, self._told_in)):
+            # One that came meanwhile is not to wait for everybody's words.
+            if self._desk.clock() >= until or (number and self._desk.book.mirror.changed.is_set()):
+                return True
             with self._desk.alone(job):
                 self._say(job, placing)
             await self._give_way()
+        return False
 
     def _words_of(self, job: JobRecord, placing: Placing) -> object:
         """What a job's words depend on."""

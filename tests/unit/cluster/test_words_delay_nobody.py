@@ -148,3 +148,24 @@ async def test_costly_words_are_seldom_looked_for_again(monkeypatch: pytest.Monk
             await queue.deciding.decide()
             queue.write()
     assert 1 <= queue.worded - worded <= (queue.now - began) / (COSTLY * WORDS_TAKE) + 1
+
+
+async def test_who_comes_while_words_are_looked_for_waits_for_those_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Round(40, monkeypatch)
+    real = report.refused
+    monkeypatch.setattr(report, "refused", lambda *arguments: (queue.mirror.changed.set(), real(*arguments))[1])
+    await queue.deciding.decide()
+    assert (queue.started, queue.worded) == (["u999"], 1)
+    queue.jobs["u998"] = {}
+    queue.write()
+    assert queue.deciding.must_decide()
+    await queue.deciding.decide()
+    assert (queue.started, queue.worded) == (["u999", "u998"], 1)
+    # What was promised to it is decided on too. The others are told after twice the time that the words took.
+    await queue.deciding.decide()
+    assert queue.worded == 1
+    assert queue.deciding.seconds_to_next() == pytest.approx(2 * WORDS_TAKE)
+    queue.now += 2 * WORDS_TAKE + 0.001
+    assert queue.deciding.must_decide()
+    await queue.deciding.decide()
+    assert queue.worded == 2
