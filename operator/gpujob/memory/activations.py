@@ -149,9 +149,9 @@ def _scores(work: Workload) -> int:
 
 
 def score_block(work: Workload) -> int:
-    """Bytes of the largest tensor of scores, in 32 bits; 0 where a fused kernel computes them away."""
+    """Bytes for each token of the largest tensor of scores, in 32 bits; 0 where a fused kernel computes them away."""
     kept = work.shape.kind.scores or _broadcasts(work)
-    return 4 * work.shape.heads * work.sequence * work.tokens if kept else 0
+    return 4 * work.shape.heads * work.sequence if kept else 0
 
 
 def _broadcasts(work: Workload) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gpujob.memory import activations, states
-from gpujob.memory.workload import Workload
+from gpujob.memory.workload import Workload, of_one_or_several
 
 LOGIT: Final = 4
 """Bytes of a logit at the loss."""
@@ -28,9 +28,9 @@ def found_by(work: Workload, tokens: int) -> tuple[int, int]:
     """Bytes of gradients that are larger than any tensor left by the forward pass of their layer or by the loss; and, of the
     layers, bytes of gradients and then states of AdamW that are not. `tokens` may be others than the workload's.
     """
-    blocks = sorted(_blocks(work, tokens))
+    blocks = _blocks(work, tokens)
     each = work.shape.hidden * states.gradient_bytes(work)
-    widths = sorted(_matrices(work))
+    widths = _matrices(work)
     gradients = _placed(blocks, widths, each)
     placed = gradients + _placed(blocks, sorted(widths * STATES), each)
     layers, root = work.shape.layers, 0
@@ -42,15 +42,16 @@ def found_by(work: Workload, tokens: int) -> tuple[int, int]:
 
 def more_tokens(work: Workload) -> Iterator[int]:
     """The numbers of tokens above the workload's from which on one more kind of gradient finds a home."""
-    each, widest = work.shape.hidden * states.gradient_bytes(work), max(_blocks(work, work.tokens))
+    each, widest = work.shape.hidden * states.gradient_bytes(work), _blocks(work, work.tokens)[-1]
     enough = {-(-width * each * work.tokens // widest) for width in _matrices(work)} | {-(-each // LOGIT)}
     return (tokens for tokens in enough if tokens > work.tokens)
 
 
+@of_one_or_several
 def loses_rests(work: Workload) -> bool:
     """Whether scores, the largest tensors of a layer where no fused kernel computes them away, hold one gradient of the MLP
     each and lose the rest."""
-    block = activations.score_block(work)
+    block = activations.score_block(work) * work.tokens
     matrix = work.shape.hidden * work.shape.ffn * states.gradient_bytes(work)
     return matrix <= block < 2 * matrix and (block - matrix) * LOST > block
 
@@ -66,33 +67,34 @@ def _placed(blocks: list[int], widths: Iterable[int], each: int) -> int:
     return placed
 
 
-def _blocks(work: Workload, tokens: int) -> Iterator[int]:
-    """Bytes of the tensors that a layer's forward pass makes, but for the smallest: norms, attention and MLP, and what autocast
-    casts of the weights."""
+def _blocks(work: Workload, tokens: int) -> list[int]:
+    """Bytes of the tensors that a layer's forward pass makes, the smallest first, and what autocast casts of the weights."""
+    made = [each * tokens for each in _made(work)]
+    if not work.autocasts:
+        return made
+    return sorted([*made, *(2 * work.shape.hidden * width for width in _matrices(work))])
+
+
+@of_one_or_several
+def _made(work: Workload) -> list[int]:
+    """Bytes for each token of the tensors that a layer's forward pass makes, but for the smallest: norms, attention and MLP."""
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
-    yield from (4 * shape.hidden * tokens,) * 2
-    yield from (x * shape.query_width * tokens,) * 2
-    ffn, fused = x * shape.active_ffn * tokens, x * (shape.query_width + 2 * shape.key_width) * tokens
+    ffn, fused = x * shape.active_ffn, x * (shape.query_width + 2 * shape.key_width)
     # Gate and up are one product where queries, keys and values are; formulas of several steps widen under autocast.
-    if kind.fused:
-        yield fused
     if kind.gated:
-        yield from (2 * ffn, ffn, ffn) if kind.fused else (ffn,) * 4
+        mlp = [2 * ffn, ffn, ffn] if kind.fused else [ffn] * 4
     else:
-        yield from (4 * ffn // x,) * 3 if kind.stepwise and work.autocasts else (ffn, ffn)
-    yield activations.score_block(work) * tokens // work.tokens
-    if work.autocasts:
-        yield from (2 * shape.hidden * width for width in _matrices(work))
+        mlp = [4 * ffn // x] * 3 if kind.stepwise and work.autocasts else [ffn] * 2
+    attention = [x * shape.query_width, x * shape.query_width, *([fused] if kind.fused else [])]
+    return sorted([4 * shape.hidden, 4 * shape.hidden, *attention, activations.score_block(work), *mlp])
 
 
-def _matrices(work: Workload) -> Iterator[int]:
-    """The other width of each matrix of a layer, which has the hidden width on one side; experts are one matrix."""
+@of_one_or_several
+def _matrices(work: Workload) -> list[int]:
+    """The other width of each matrix of a layer, which has the hidden width on one side, the narrowest first; experts are one
+    matrix."""
     shape, kind = work.shape, work.shape.kind
     query, key, ffn = shape.query_width, shape.key_width, shape.ffn * shape.experts
-    yield query
-    yield from (query + 2 * key,) if kind.fused else (query, key, key)
-    yield ffn
-    if kind.gated:
-        yield from (2 * ffn,) if kind.fused or shape.experts > 1 else (ffn, ffn)
-    else:
-        yield ffn
+    attention = (query, query + 2 * key) if kind.fused else (query, query, key, key)
+    gates = () if not kind.gated else (2 * ffn,) if kind.fused or shape.experts > 1 else (ffn, ffn)
+    return sorted((*attention, ffn, *(gates or (ffn,))))

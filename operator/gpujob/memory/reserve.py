@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpujob.memory import activations, deepspeed, homes, states, training
 from gpujob.memory.moments import Course
@@ -75,23 +75,41 @@ def _without_home(work: Workload, course: Course, held: int) -> int:
     """
     if work.gathers or work.checkpointing is not Checkpointing.NONE or work.precision is Precision.FP32:
         return held
-    if not homes.found_by(work, work.tokens)[0]:
+    found = homes.found_by(work, work.tokens)
+    if not found[0]:
         return held
-    return min([_apart(work, course, held, tokens) for tokens in (work.tokens, *homes.more_tokens(work))])
+    loss = _Loss(
+        total=max([total for moment, total in zip(course.moments, course.totals, strict=True) if moment.logits]),
+        logits=max([moment.logits for moment in course.moments]),
+        made=max([moment.logits + moment.activations for moment in course.moments]),
+    )
+    least = max(held, _apart(work, loss, work.tokens, found, at_peak=loss.total == course.peak))
+    for tokens in sorted(homes.more_tokens(work)):
+        more = max(0, loss.total + loss.made * (tokens - work.tokens) // work.tokens - course.peak)
+        if more + held >= least:
+            break  # no more tokens need less than these add
+        at_peak = more > 0 or loss.total == course.peak
+        least = min(least, more + max(held, _apart(work, loss, tokens, homes.found_by(work, tokens), at_peak)))
+    return least
 
 
-def _apart(work: Workload, course: Course, held: int, tokens: int) -> int:
-    """With so many tokens, the bytes beyond this peak: gradients without a home beside all blocks of the forward pass; at the
-    step, these blocks but for those that gradients and states lie in. The blocks of the loss take some of either.
+class _Loss(NamedTuple):
+    """The turn from forward to backward: what there is, the logits, and these with all that the layers keep."""
+
+    total: int
+    logits: int
+    made: int
+
+
+def _apart(work: Workload, loss: _Loss, tokens: int, found: tuple[int, int], at_peak: bool) -> int:
+    """With so many tokens, the bytes of gradients without a home beside all blocks of the forward pass; at the step, where the
+    loss is not the peak, these blocks but for those that gradients and states lie in. The blocks of the loss take some of
+    either.
     """
-    at_loss = max(total for moment, total in zip(course.moments, course.totals, strict=True) if moment.logits)
-    loss = max(moment.logits for moment in course.moments)
-    made = max(moment.logits + moment.activations for moment in course.moments)
-    more = max(0, at_loss + made * (tokens - work.tokens) // work.tokens - course.peak)
-    homeless, at_home = homes.found_by(work, tokens)
+    homeless, at_home = found
     casts = work.compute_bytes * work.shape.parameters if work.autocasts else 0
-    forward = made * tokens // work.tokens + casts - (0 if more or at_loss == course.peak else at_home)
-    return more + max(held, min(homeless, forward) - loss * tokens // work.tokens)
+    forward = loss.made * tokens // work.tokens + casts - (0 if at_peak else at_home)
+    return min(homeless, forward) - loss.logits * tokens // work.tokens
 
 
 def _dwarfed(work: Workload) -> bool:

@@ -192,7 +192,7 @@ def _at_step(work: Workload, stays: _Staying, made: int) -> Components:
     """
     trained = work.shape.parameters if work.method is Method.FULL else 0
     own = trained // work.gpus if work.masters and not work.gathers else trained
-    return _moment(work, stays, _Passing(overhead=made, graded=own))
+    return _moment(work, stays, _Passing(0, 0, made, own))
 
 
 @of_one_or_several

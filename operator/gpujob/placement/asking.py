@@ -9,7 +9,7 @@ from typing import Final, cast
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import rules
-from gpujob.placement.access import namespace_excluded, part_of_a_node
+from gpujob.placement.access import namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.demand import Demand
 from gpujob.placement.memory import memory_too_small, memory_unknown
 from gpujob.placement.mounts import volume_of_one_node
@@ -58,17 +58,30 @@ def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
     return tuple([rule for rule, silent in _ASKED if silent is None or not silent(demand)])
 
 
-_OF_ITSELF: Final = frozenset(
-    {rules.pool_excluded, rules.probe_failed, rules.unread, rules.price_over_cap, part_of_a_node}
+_OF_KIN: Final = frozenset(
+    {
+        rules.vendor_excluded,
+        rules.accelerator_excluded,
+        rules.other_shape,
+        rules.capacity_type_excluded,
+        rules.device_excluded,
+        rules.parts_in_group,
+        memory_unknown,
+        rules.accelerator_unsupported,
+        rules.precision_unsupported,
+        rules.price_unknown,
+        pod_security_blocked,
+        volume_of_one_node,
+    }
 )
-"""Rules that look at what a pool need not share with those that are alike: its name, its price, its nodes."""
+"""Rules that look at nothing of a pool but what its kin share."""
 
 _OF_NUMBERS: Final = frozenset({memory_too_small, rules.price_over_cap})
 """Rules that compare one number of the pool with one of the job."""
 
 
 class Kin:
-    """Pools of which all rules say the same, but for those `_OF_ITSELF`; and the rules that may refuse them to some job."""
+    """Pools of which the rules `_OF_KIN` say the same; and the rules that may refuse them to some job."""
 
     __slots__ = ("rules",)
 
@@ -81,7 +94,7 @@ def kin_of(pool: Pool) -> Kin:
     kept = pool.answers.get(kin_of)
     if kept is None:
         of_device = (pool.models, pool.portion, pool.capacity_type, pool.memory is None, pool.price is None)
-        of_admin = (pool.runtime_class, pool.namespaces, pool.host_devices, pool.fabric)
+        of_admin = (pool.namespaces, pool.host_devices, pool.fabric)
         asked = frozenset(rule for rule in rules.POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
         kept = pool.answers[kin_of] = (None, _kin((*pool.equipment, *of_device, *of_admin), asked))
     return cast("Kin", kept[1])
@@ -116,7 +129,7 @@ class Asking:
         about = kin_of(pool).rules
         if about not in self._but_numbers:
             asked = [rule for rule in self._rules if rule in about and rule not in _OF_NUMBERS]
-            self._but_numbers[about] = (asked, _OF_ITSELF.isdisjoint(asked))
+            self._but_numbers[about] = (asked, _OF_KIN.issuperset(asked))
         rest, shared = self._but_numbers[about]
         for rule in rest:
             found = rule(demand, pool, fleet)

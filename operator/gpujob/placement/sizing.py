@@ -21,11 +21,13 @@ from gpujob.placement.needs import estimates_of, workload_of
 from gpujob.vocabulary import Method, Sharding
 
 if TYPE_CHECKING:
-    from gpujob.memory.estimate import Estimate, Estimates
+    from gpujob.memory.estimate import Estimates
     from gpujob.memory.workload import Workload
 
 MOST_NODES: Final = 8
 """The largest gang that is tried unasked; larger ones are the user's to ask for."""
+
+SEVERAL: Final = Gang(1, 2)
 
 
 def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
@@ -33,15 +35,22 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
     work = workload_of(demand.model, catalog) if demand.model is not None else None
     if work is None:
         return demand
-    needs = _Needs(demand, work)
     if not demand.sized_by_model or not fleet.pools:
-        return demand.but(gangs=tuple(gang.sized(needs.of(gang)) for gang in demand.gangs))
+        gangs = (gang.sized(_estimates(work, demand, gang).on(gang.gpus)) for gang in demand.gangs)
+        return demand.but(gangs=tuple(gangs))
+    # On one GPU a model that is spread takes what it takes as a whole.
+    needs = _estimates(work, demand, SEVERAL)
     pools: dict[Gang, list[str]] = {}
     for largest, named in _sizes(fleet).items():
         for memory, gang in _fewest(_shapes(demand, largest), named, needs).items():
             pools.setdefault(gang, []).extend(named[memory])
     ordered = sorted(pools, key=lambda gang: (gang.gpus, gang.nodes))
-    return demand.but(gangs=tuple(gang.sized(needs.of(gang), frozenset(pools[gang])) for gang in ordered))
+    return demand.but(gangs=tuple(gang.sized(needs.on(gang.gpus), frozenset(pools[gang])) for gang in ordered))
+
+
+def _estimates(work: Workload, demand: Demand, gang: Gang) -> Estimates:
+    """The estimates of the work, spread over the GPUs of such a gang where that is assumed."""
+    return estimates_of(_spread(work) if demand.spreads(gang) else work)
 
 
 def _sizes(fleet: Fleet) -> Mapping[int, Mapping[float, list[str]]]:
@@ -57,25 +66,7 @@ def _sizes(fleet: Fleet) -> Mapping[int, Mapping[float, list[str]]]:
     return cast("Mapping[int, Mapping[float, list[str]]]", kept[1])
 
 
-class _Needs:
-    """What a demand's model needs of each GPU in gangs of any size."""
-
-    __slots__ = ("_demand", "_estimates", "_work")
-
-    def __init__(self, demand: Demand, work: Workload) -> None:
-        self._demand, self._work = demand, work
-        self._estimates: dict[bool, Estimates] = {}
-
-    def of(self, gang: Gang) -> Estimate:
-        """The estimate."""
-        spreads = self._demand.spreads(gang)
-        found = self._estimates.get(spreads)
-        if found is None:
-            found = self._estimates[spreads] = estimates_of(_spread(self._work) if spreads else self._work)
-        return found.on(gang.gpus)
-
-
-def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: _Needs) -> dict[float, Gang]:
+def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: Estimates) -> dict[float, Gang]:
     """For devices of each memory the smallest gang that holds the model, else that nearly does, else the largest.
 
     No larger gang is estimated than is needed.
@@ -83,7 +74,7 @@ def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: _Needs) 
     left, doubtful, gang = sorted(memories), sorted(memories), Gang()
     found, nearly = dict[float, Gang](), dict[float, Gang]()
     for gang in shapes:
-        need = needs.of(gang)
+        need = needs.on(gang.gpus)
         while doubtful and need.expected <= doubtful[-1]:
             nearly[doubtful.pop()] = gang
         while left and need.high <= left[-1]:
