@@ -5,7 +5,7 @@ Label forms and values: Karpenter, EKS, GKE and AKS documentation as of 2026-08 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.fleet.objects import Labels, Node
@@ -40,6 +40,7 @@ clusters without a cloud's own (AWS node termination handler, kOps)."""
 
 
 _CAPACITY_KEYS: Final = frozenset(key for key, _ in _CAPACITY_LABELS)
+_MEANINGS: Final = dict(_CAPACITY_LABELS)
 
 _INSTANCE_TYPES: Final = (
     "node.kubernetes.io/instance-type",
@@ -133,8 +134,15 @@ def provider_of(provider_id: str) -> str:
 
 
 def origin_of(node: Node) -> Origin:
-    """Where a node comes from, by its labels and provider id; on demand unless a label says otherwise."""
-    return origin_of_labels(node.labels, node.provider)
+    """Where a node comes from, by its labels, taints and provider id; on demand unless one says otherwise."""
+    return told_by_taints(origin_of_labels(node.labels, node.provider), node)
+
+
+def told_by_taints(origin: Origin, node: Node) -> Origin:
+    """The origin of a node of which a taint says that it is Spot, whatever its labels say or leave out."""
+    said = ((taint.key.lower(), taint.value.lower()) for taint in node.taints)
+    spot = any(_MEANINGS.get(key, {}).get(value) is CapacityType.SPOT for key, value in said)
+    return replace(origin, capacity_type=CapacityType.SPOT) if spot else origin
 
 
 def origin_of_labels(labels: Labels, provider: str = "") -> Origin:

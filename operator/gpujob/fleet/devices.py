@@ -10,7 +10,7 @@ from typing import Final
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
 from gpujob.fleet import amd, nvidia, upkeep
-from gpujob.fleet.cloud import Origin, origin_of_labels
+from gpujob.fleet.cloud import Origin, origin_of_labels, told_by_taints
 from gpujob.fleet.facts import DeviceFacts, devices_of_machine
 from gpujob.fleet.objects import Node, vendor_of
 from gpujob.fleet.request import DeviceRequest
@@ -84,6 +84,8 @@ def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
     """Every GPU resource of a node with its facts; devices that labels promise and no resource offers: an empty group."""
     told = _told(node)
     origin = _origin(told, node.provider)
+    if node.taints:
+        origin = told_by_taints(origin, node)
     offered = sorted({**node.capacity, **node.devices})
     groups = [_group(node, told, origin, resource, catalog) for resource in offered if not _former(node, resource)]
     groups = [_with_silicon(group, groups, catalog) for group in groups]
