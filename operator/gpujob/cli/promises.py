@@ -13,19 +13,27 @@ from gpujob.vocabulary import Label
 
 if TYPE_CHECKING:
     from gpujob.fleet.usage import Promise
+    from gpujob.status.records import JobRecord
 
 
 def promises_in(documents: Iterable[Any]) -> tuple[Promise, ...]:
     """The promises of the child Jobs among a cluster's objects, each once: of what is described twice the last counts."""
     from gpujob.fleet.cluster_file import objects_in
 
-    found = children_in(objects_in(documents, []))
+    known = list(objects_in(documents, []))
+    found = children_in(known)
     if not found:
         return ()
     # Records of jobs take longer to import than all else that a look at the pools needs.
+    from gpujob.status import kinship
     from gpujob.status.records import read_child
 
-    return tuple({promise.key: promise for each in found for promise in read_child(each).promises()}.values())
+    jobs = _jobs(known)
+    told: list[Promise] = []
+    for child in map(read_child, found):
+        job = jobs.get(child.owner_uid)
+        told += kinship.promises(child, job) if job else child.promises()
+    return tuple({promise.key: promise for promise in told}.values())
 
 
 def children_in(objects: Iterable[Any]) -> list[Any]:
@@ -35,18 +43,22 @@ def children_in(objects: Iterable[Any]) -> list[Any]:
     """
     known = list(objects)
     found = [each for each in known if is_child(each)]
-    told = {table(each, "metadata").get("uid"): each for each in known if each.get("kind") == "GPUJob"} if found else {}
-    told.pop(None, None)
-    if not told:
+    jobs = _jobs(known) if found else {}
+    if not jobs:
         return found
     from gpujob.status import kinship
-    from gpujob.status.records import read_child, read_job
+    from gpujob.status.records import read_child
 
-    jobs = {uid: read_job(raw) for uid, raw in told.items()}
     records = ((each, read_child(each)) for each in found)
-    return [
-        each for each, child in records if child.owner_uid in jobs and kinship.is_child(child, jobs[child.owner_uid])
-    ]
+    return [each for each, child in records if (job := jobs.get(child.owner_uid)) and kinship.is_child(child, job)]
+
+
+def _jobs(known: Iterable[Any]) -> dict[str, JobRecord]:
+    """The GPUJobs that are described with their uids, by these."""
+    from gpujob.status.records import read_job
+
+    records = [read_job(each) for each in known if each.get("kind") == "GPUJob"]
+    return {record.uid: record for record in records if record.uid}
 
 
 def is_child(raw: Any) -> bool:

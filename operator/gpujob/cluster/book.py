@@ -36,7 +36,7 @@ from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.slices import Claim, DeviceClass, Slice
 from gpujob.fleet.usage import Promise
 from gpujob.fleet.volumes import Tie, VolumeClaim, Volumes
-from gpujob.status.kinship import is_child
+from gpujob.status.kinship import is_child, promises
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
 
 log = structlog.get_logger(__name__)
@@ -215,7 +215,9 @@ class Book:
         for key in self._unpromised:
             child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
             # A placement under way whose child is here already is one promise, not two: the child's counts.
-            self._index.put_promises((1, *key), child.promises() if child and self._is_ours(child) else ())
+            ours = child is not None and self._is_ours(child)
+            told = promises(child, self.jobs[child.owner_uid]) if child and ours else ()
+            self._index.put_promises((1, *key), told)
         self._unpromised.clear()
         by_job: dict[str, list[Promise]] = defaultdict(list)
         for promise in promised:

@@ -7,9 +7,12 @@ the write of its status nothing is recorded yet: then the name and the number al
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from gpujob.fleet.usage import Promise
 from gpujob.names import child_name
 from gpujob.status.records import ChildRecord, JobRecord
-from gpujob.untrusted import whole_number
+from gpujob.untrusted import table, whole_number
 
 
 def is_child(child: ChildRecord, job: JobRecord) -> bool:
@@ -21,3 +24,17 @@ def is_child(child: ChildRecord, job: JobRecord) -> bool:
         return bool(recorded == child.uid)
     last = whole_number(job.status.get("attempt")) or 0
     return child.attempt <= last + 1 and child.name == child_name(job.name, job.uid, child.attempt)
+
+
+def promises(child: ChildRecord, job: JobRecord) -> tuple[Promise, ...]:
+    """What a GPUJob's child will take: once the status has recorded it, no more than the placement that the status tells.
+
+    A Job that is suspended can be given other nodes and more pods; what was decided is not changed by that.
+    """
+    placement = table(job.status, "placement")
+    pods, gpus, names = (placement.get(key) for key in ("nodes", "gpusPerNode", "nodeNames"))
+    if job.status.get("jobUID") != child.uid or not isinstance(pods, int) or not isinstance(gpus, int):
+        return child.promises()
+    named = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+    nodes = tuple(dict.fromkeys(node for node in child.nodes if node in named))
+    return replace(child, nodes=nodes, pods=min(child.pods, pods), gpus=min(child.gpus, gpus)).promises()

@@ -117,6 +117,16 @@ def test_a_child_that_is_deleted_and_held_by_a_finalizer_holds_no_gpus() -> None
     assert book.fleet().pools[0].free == 8
 
 
+def test_a_suspended_child_holds_no_more_than_was_decided() -> None:
+    """Who may change a Job can give one that is suspended other nodes, and more pods."""
+    raw = child()
+    node = {"nodes": 1, "gpusPerNode": 2, "nodeNames": ["n2"]}
+    assert [each.free for each in book_of(gpujob(**RECORDED, placement=node), raw).fleet().pools] == [8]
+    node = {"nodes": 1, "gpusPerNode": 2, "nodeNames": ["n1"]}
+    raw["spec"]["completions"] = 900
+    assert [each.free for each in book_of(gpujob(**RECORDED, placement=node), raw).fleet().pools] == [6]
+
+
 def test_pods_of_other_namespaces_tell_nothing_of_a_job() -> None:
     book = book_of(gpujob(**RECORDED), child())
     one = book.child("u")
