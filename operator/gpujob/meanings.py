@@ -129,6 +129,8 @@ MayGrow: the pool has too few nodes, and an autoscaler may add some
     none; give the pool spec.provision, so that it is asked for nodes
 QuotaExceeded: a ResourceQuota of the namespace is used up or too small
     raise it, or ask for less
+LimitRangeExceeded: a LimitRange of the namespace allows no such pod
+    ask for what it allows, or change it
 NodesDidNotCome: nodes that were to be added did not come in time
     see the autoscaler's events; other pools are tried meanwhile
 Unschedulable: the scheduler bound pods to none of their nodes, so that the job gave its GPUs back

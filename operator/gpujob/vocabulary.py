@@ -322,6 +322,7 @@ class Reason(StrEnum):
     QUEUED_BEHIND = "QueuedBehind"
     MAY_GROW = "MayGrow"
     QUOTA_EXCEEDED = "QuotaExceeded"
+    LIMIT_RANGE = "LimitRangeExceeded"
     NODES_DID_NOT_COME = "NodesDidNotCome"
     UNSCHEDULABLE = "Unschedulable"
     PROBED = "Probed"

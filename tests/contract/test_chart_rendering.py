@@ -320,6 +320,7 @@ OPERATOR_MAY = {
     ("", "persistentvolumes"): {"list", "watch"},
     ("", "pods"): {"list", "watch"},
     ("", "resourcequotas"): {"list", "watch"},
+    ("", "limitranges"): {"list", "watch"},
     ("", "configmaps"): {"create", "delete", "list", "patch", "watch"},
     ("", "services"): {"create", "delete", "get", "list", "watch"},
     ("batch", "jobs"): {"create", "delete", "get", "list", "watch"},

@@ -29,3 +29,23 @@ def test_a_job_waits_for_its_quota_and_runs_when_it_is_raised(
     assert team.jobs(uid) == []
     api.patch(quotas, "gpus", {"spec": {"hard": {"requests.nvidia.com/gpu": "16"}}})
     team.until("second", "Running")
+
+
+def test_a_limit_range_refuses_before_anything_is_created_and_bounds_what_a_job_leaves_open(
+    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team
+) -> None:
+    fleet(h100=1)
+    bounds = {"type": "Container", "max": {"cpu": "4", "nvidia.com/gpu": "2"}, "min": {"cpu": "2", "memory": "2Gi"}}
+    limits = f"/api/v1/namespaces/{team.namespace}/limitranges"
+    api.create(
+        limits, {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": [bounds]}}
+    )
+    uid = team.submit("large", gpusPerNode=4)
+    team.until("large", "Impossible")
+    said = team.condition("large", "Placed")["message"]
+    assert "LimitRange small: at most 2 nvidia.com/gpu for each container, the job asks 4" in said
+    assert "with spec.gpusPerNode 2 instead of 4 it would fit" in said
+    assert team.jobs(uid) == []
+    # The API server takes its pod, whose share of the node would be more.
+    team.submit("fits", gpusPerNode=2)
+    team.until("fits", "Running")

@@ -210,6 +210,11 @@ def _quota(raw: Table, selected: set[str]) -> dict[str, Any]:
     )
 
 
+def _limit_range(raw: Table, selected: set[str]) -> dict[str, Any]:
+    metadata = table(raw, "metadata")
+    return an_object(raw, filled(namespace=metadata.get("namespace")), spec=present(table(raw, "spec"), "limits"))
+
+
 def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
     """What a DRA driver offers, what a claim holds (not what it asked for), what a class covers; not how devices are
     configured, which may be anything."""
@@ -233,6 +238,7 @@ _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] =
     "Node": _node,
     "Pod": _pod,
     "ResourceQuota": _quota,
+    "LimitRange": _limit_range,
     "PersistentVolumeClaim": _volume_claim,
     "PersistentVolume": _volume,
     "GPUJobProfile": _profile,

@@ -35,6 +35,7 @@ EXTRAS: Final = (
     "/api/v1/persistentvolumeclaims",
     "/api/v1/persistentvolumes",
     "/api/v1/resourcequotas",
+    "/api/v1/limitranges",
     "/api/v1/namespaces",
 )
 DRA: Final = ("resourceslices", "resourceclaims", "deviceclasses")

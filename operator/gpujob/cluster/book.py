@@ -26,6 +26,7 @@ from gpujob.fleet.dra import with_slices
 from gpujob.fleet.handlers import RuntimeClass
 from gpujob.fleet.index import FleetIndex
 from gpujob.fleet.inventory import Inventory
+from gpujob.fleet.limit_range import Bounds, LimitRanges, limits_of
 from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.objects import Node
 from gpujob.fleet.pools import Fleet
@@ -49,6 +50,7 @@ FLEET_KINDS = (
     "gpuruntimes",
     "runtimeclasses",
     "resourcequotas",
+    "limitranges",
     "gpujobprofiles",
     "namespaces",
     "resourceslices",
@@ -155,6 +157,7 @@ class Book:
         return replace(
             fleet,
             quotas=self._quotas(known),
+            limits=self._limits(),
             namespaces={name: held for (_, name), held in namespaces.items()},
             volumes=self._volumes,
             priorities=known,
@@ -235,6 +238,11 @@ class Book:
         promises = list(self._index.promised.all())
         pods = (pod for uid in {promise.job_uid for promise in promises} for pod in self._index.promised.pods_of(uid))
         return quotas_promised(quotas, promises, pods, priorities)
+
+    def _limits(self) -> LimitRanges:
+        """What LimitRanges of each namespace say."""
+        held = cast("Mapping[Key, Bounds]", self.mirror.objects("limitranges"))
+        return limits_of((namespace, bounds) for (namespace, _), bounds in held.items())
 
     def _read_groups(self, node: Node) -> tuple[DeviceGroup, ...]:
         try:

@@ -16,6 +16,7 @@ from gpujob.fleet.claims import AdminPool, admin_pool
 from gpujob.fleet.device_taints import read_rule
 from gpujob.fleet.handlers import read_runtime_class
 from gpujob.fleet.held import held_pool
+from gpujob.fleet.limit_range import read_limit_range
 from gpujob.fleet.manifests import read_node
 from gpujob.fleet.namespaces import read_namespace
 from gpujob.fleet.priorities import read_priority
@@ -32,6 +33,7 @@ PODS: Final = Resource("", "v1", "pods")
 JOBS: Final = Resource("batch", "v1", "jobs")
 SERVICES: Final = Resource("", "v1", "services")
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
+LIMIT_RANGES: Final = Resource("", "v1", "limitranges")
 QUOTAS: Final = Resource("", "v1", "resourcequotas")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False)
@@ -141,6 +143,7 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
         Kind("runtimeclasses", RUNTIME_CLASSES, {}, _any(read_runtime_class)),
         Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),
+        Kind("limitranges", LIMIT_RANGES, {}, _any(read_limit_range)),
         Kind("persistentvolumeclaims", VOLUME_CLAIMS, {}, _any(read_volume_claim)),
         Kind("persistentvolumes", VOLUMES, {}, _any(read_tie)),
         Kind("priorityclasses", PRIORITY_CLASSES, {}, _any(read_priority)),

@@ -1,6 +1,6 @@
 """A cluster as a file: Kubernetes objects in YAML or JSON become what the planner reads. The same for live answers.
 
-`kubectl get nodes,pods,jobs,gpujobs,gpupools,gpuruntimes,runtimeclasses,resourcequotas,priorityclasses,pvc,pv -A -o yaml`
+`kubectl get nodes,pods,jobs,gpujobs,gpupools,gpuruntimes,runtimeclasses,resourcequotas,limitranges,priorityclasses,pvc,pv -A -o yaml`
 is such a file, `kubectl gpujob capture` writes one. Everything in it is hostile: an object that cannot be read is left out and
 said in `unread`, never raised, so that one malformed object does not stop the others. Called by the command line; the
 operator reads the same objects from its watches.
@@ -22,6 +22,7 @@ from gpujob.fleet.documents import read_documents
 from gpujob.fleet.handlers import Classes, read_runtime_class
 from gpujob.fleet.held import held_pool, problem_of
 from gpujob.fleet.inventory import read_inventory
+from gpujob.fleet.limit_range import LimitRanges, limits_of, read_limit_range
 from gpujob.fleet.manifests import read_node, read_pod
 from gpujob.fleet.namespaces import Namespace, read_namespace
 from gpujob.fleet.objects import Node, Pod
@@ -43,6 +44,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "Pod": "",
     "Namespace": "",
     "ResourceQuota": "",
+    "LimitRange": "",
     "PersistentVolumeClaim": "",
     "PersistentVolume": "",
     "RuntimeClass": "node.k8s.io",
@@ -81,6 +83,7 @@ class ClusterObjects:
     runtimes: tuple[Runtime, ...] = ()
     runtime_classes: Classes = field(default_factory=dict, hash=False)
     quotas: Quotas = field(default_factory=dict, hash=False)
+    limits: LimitRanges = field(default_factory=dict, hash=False)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict, hash=False)
     volumes: Volumes = field(default=NO_VOLUMES, hash=False)
     priorities: Priorities = field(default_factory=dict, hash=False)
@@ -125,7 +128,7 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
     # Published pools tell no node's name or labels, so nothing can be said of volumes.
     volumes = NO_VOLUMES if objects.published_only else objects.volumes
     quotas = quotas_promised(objects.quotas, objects.promises, objects.pods, objects.priorities)
-    fleet = replace(fleet, quotas=quotas, namespaces=objects.namespaces, volumes=volumes)
+    fleet = replace(fleet, quotas=quotas, limits=objects.limits, namespaces=objects.namespaces, volumes=volumes)
     return replace(fleet, priorities=objects.priorities), catalog
 
 
@@ -238,6 +241,10 @@ class _Reading:
             runtime_classes={name: read_runtime_class(item) for (_, name), item in self._found["RuntimeClass"].items()},
             namespaces={name: read_namespace(item) for (_, name), item in self._found["Namespace"].items()},
             others=tuple(item for kind in ("GPUJobProfile", *slices.KINDS) for item in self._found[kind].values()),
+            limits=limits_of(
+                (namespace or "default", read_limit_range(item))
+                for (namespace, _), item in self._found["LimitRange"].items()
+            ),
             quotas=quotas_of(
                 (namespace or "default", read_quota(item))
                 for (namespace, _), item in self._found["ResourceQuota"].items()

@@ -16,6 +16,7 @@ from gpujob.fleet.ahead import Ahead, Taking
 from gpujob.fleet.equipment import Equipment
 from gpujob.fleet.fabric import Fabric
 from gpujob.fleet.handlers import NOTHING, Classes, Handler
+from gpujob.fleet.limit_range import LimitRanges
 from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.naming import without_type
 from gpujob.fleet.objects import Resources, Selector, Taint
@@ -209,6 +210,8 @@ class Fleet:
     """Admin pools that lost nodes to an older one: name -> (older pool, node)."""
     quotas: Quotas = field(default_factory=dict)
     """What namespaces may still take; a namespace without quotas is not there."""
+    limits: LimitRanges = field(default_factory=dict)
+    """What LimitRanges say of pods; a namespace without them is not there."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """All namespaces, by name."""
     volumes: Volumes = NO_VOLUMES

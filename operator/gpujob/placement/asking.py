@@ -11,6 +11,7 @@ from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement import rules
 from gpujob.placement.access import namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.demand import Demand
+from gpujob.placement.limits import beyond_limits
 from gpujob.placement.memory import memory_too_small, memory_unknown
 from gpujob.placement.mounts import volume_of_one_node
 from gpujob.placement.rules import PoolRule
@@ -34,6 +35,7 @@ _SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
     rules.price_over_cap: lambda demand: demand.max_price is None,
     rules.price_unknown: lambda demand: demand.max_price is None,
     volume_of_one_node: lambda demand: not demand.single,
+    beyond_limits: lambda demand: demand.limits is None,
 }
 """When a rule refuses no pool whatever, since the job leaves its field out."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpujob.catalog.architecture import OVERRIDE
 from gpujob.catalog.throughput import TRAINING, Work
 from gpujob.fleet.arriving import Arriving
+from gpujob.fleet.limit_range import Limits
 from gpujob.placement.gang import Gang
 from gpujob.placement.learned import Learned
 from gpujob.placement.needs import ModelDemand, model_demand
@@ -105,6 +106,10 @@ class Demand:
     """The claims that are not there."""
     troubled: tuple[tuple[str, str], ...] = ()
     """The claims with which no pod starts, and why."""
+    limits: Limits | None = None
+    """What the LimitRanges of its namespace say of its pods; worked out by `bounded`."""
+    copies_code: bool = False
+    """Whether its pods have a container that copies code and asks for no devices."""
     namespace: str = ""
     """The job's namespace where it matters; empty elsewhere, so that equal jobs of many namespaces are one demand."""
     wait_seconds: int = 0
@@ -245,6 +250,7 @@ def demand_of(job: GPUJob) -> Demand:
         image_volumes=bool(spec.code and spec.code.image) or any(volume.image for volume in spec.volumes),
         priority_class=spec.priority_class_name,
         claims=_claims(spec),
+        copies_code=spec.code is not None,
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )
 

@@ -22,6 +22,7 @@ from gpujob.placement.decision import Candidate, Change, Decision, Fix
 from gpujob.placement.demand import Demand
 from gpujob.placement.fix_words import said
 from gpujob.placement.lighter import fewer_for_model, lighter_model
+from gpujob.placement.limit_repairs import within_limits
 from gpujob.placement.quota_repairs import within_quota
 from gpujob.placement.ranking import lacks_nodes
 from gpujob.placement.sizes import less_memory, one_node, smaller_disk, smaller_gang, smaller_pods, whole_nodes
@@ -76,6 +77,7 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang, fewer_for_model),
     Reason.DISK_TOO_SMALL: (smaller_disk, smaller_gang),
     Reason.QUOTA_EXCEEDED: (within_quota, fewer_for_model),
+    Reason.LIMIT_RANGE: (within_limits, fewer_for_model),
     Reason.PRECISION_UNSUPPORTED: (fewer_features, other_precision),
     Reason.FRAMEWORK_UNSUPPORTED: (fewer_features, other_versions, catalog_images),
     Reason.ARCH_UNSUPPORTED: (catalog_images,),

@@ -39,8 +39,9 @@ def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None)
 
 
 def asked_of(demand: Demand) -> Resources:
-    """What the job asks for each pod itself; /dev/shm counts in the memory."""
-    return Resources(demand.millicores or 0, demand.memory or demand.shared_memory or 0, demand.storage or 0, 0)
+    """What the job asks for each pod itself, or LimitRanges give each at least; /dev/shm counts in the memory."""
+    asked = Resources(demand.millicores or 0, demand.memory or demand.shared_memory or 0, demand.storage or 0, 0)
+    return asked if demand.limits is None else asked.at_least(demand.limits.least)
 
 
 def disk_needed(demand: Demand, image_size: int) -> int:

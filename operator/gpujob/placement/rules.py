@@ -14,6 +14,7 @@ from gpujob.finding import Finding, apart, listed
 from gpujob.fleet.pools import Fleet, Pool
 from gpujob.placement.access import namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.demand import Demand
+from gpujob.placement.limits import beyond_limits
 from gpujob.placement.memory import memory_too_small, memory_unknown
 from gpujob.placement.mounts import volume_of_one_node
 from gpujob.vocabulary import DeviceKind, Precision, Reason, Vendor
@@ -192,4 +193,5 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     pod_security_blocked,
     part_of_a_node,
     volume_of_one_node,
+    beyond_limits,
 )

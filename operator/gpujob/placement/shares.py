@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gpujob.fleet.limit_range import Limits
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pool_node import PoolNode
 from gpujob.placement.demand import Demand
@@ -37,7 +38,21 @@ def node_needs(demand: Demand, node: PoolNode) -> Resources:
         memory = max(share // GI * GI or share // MI * MI or MI, demand.shared_memory or 0)
     if storage is None and base.storage is not None and left.storage is not None:
         storage = min(DEFAULT_STORAGE, _share(base.storage, left.storage, parts) // MI * MI)
-    return Resources(cpu, memory, storage, 1)
+    needs = Resources(cpu, memory, storage, 1)
+    return needs if demand.limits is None else _within_limits(demand, demand.limits, needs)
+
+
+def _within_limits(demand: Demand, limits: Limits, needs: Resources) -> Resources:
+    """What the job leaves to the share is no more and no less than LimitRanges allow."""
+    least, most, storage = limits.least, limits.most, needs.storage
+    if demand.storage is None and storage is not None:
+        storage = max(min(storage, most.storage or 0), least.storage or 0)
+    return Resources(
+        demand.millicores or max(min(needs.millicores, most.millicores), least.millicores),
+        demand.memory or max(min(needs.memory, most.memory), least.memory),
+        storage,
+        1,
+    )
 
 
 def shared_memory(demand: Demand, needs: Resources) -> int:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from gpujob.api.gpujob import Code
-from gpujob.fleet.objects import Resources
-from gpujob.quantity import GI
 from gpujob.render import nvidia
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.environment import as_written
@@ -29,9 +27,6 @@ for entry in * .[!.]* ..?*; do
   if [ -e "$entry" ] || [ -h "$entry" ]; then cp -R -- "$entry" {CODE}/; fi
 done"""
 """All of a claim or an image but lost+found, which a file system's root has and only root can read; links are copied as links."""
-
-_ENOUGH: Final = Resources(millicores=1000, memory=GI)
-"""What copying needs at most. It runs before training, so what it asks within the pod's needs costs nothing."""
 
 
 def code_folder(attempt: Attempt) -> list[Folder]:
@@ -58,8 +53,6 @@ def copy_container(attempt: Attempt) -> list[Manifest]:
     code = attempt.spec.code
     if code is None:
         return []
-    needs = attempt.choice.needs
-    own = Resources(min(needs.millicores, _ENOUGH.millicores), min(needs.memory, _ENOUGH.memory), needs.storage)
     mounts = [_source_mount(attempt, code), *(folder.as_mount for folder in code_folder(attempt))]
     return [
         {
@@ -69,7 +62,8 @@ def copy_container(attempt: Attempt) -> list[Manifest]:
             # An image's own working folder may be closed to a uid that is not root.
             "workingDir": "/",
             "env": [nvidia.NO_DEVICES],
-            "resources": limited(own),
+            # It runs before training, so that what it asks within the pod's needs costs nothing, and no LimitRange refuses it.
+            "resources": limited(attempt.choice.needs),
             "volumeMounts": mounts,
             "securityContext": container_security(read_only=True),
             "terminationMessagePolicy": "FallbackToLogsOnError",

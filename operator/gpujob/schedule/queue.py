@@ -23,6 +23,7 @@ from gpujob.placement.decision import Choice, Decision
 from gpujob.placement.demand import Demand
 from gpujob.placement.fixes import with_fix
 from gpujob.placement.holding import Hold
+from gpujob.placement.limits import bounded
 from gpujob.placement.mounts import mounted
 from gpujob.placement.trying import place_of, with_one_more, with_trial
 from gpujob.schedule.charges import Charges
@@ -131,7 +132,7 @@ class _Desk:
         # Nothing else tells namespaces apart, so that equal jobs of many of them are one demand.
         apart = self._choosy or job.namespace in self._fleet.quotas or job.demand.as_root
         demand = replace(job.demand, namespace=job.namespace) if apart else job.demand
-        demand = mounted(demand, self._fleet, job.namespace)
+        demand = bounded(mounted(demand, self._fleet, job.namespace), self._fleet, job.namespace)
         learned = demand.learned
         of_profile = self._tried[job.namespace, learned.profile] if learned else Counter[tuple[str, str]]()
         demand = with_one_more(demand, of_profile)

@@ -24,6 +24,7 @@ KINDS = {
     "/api/v1/persistentvolumeclaims": "PersistentVolumeClaim",
     "/api/v1/persistentvolumes": "PersistentVolume",
     "/api/v1/resourcequotas": "ResourceQuota",
+    "/api/v1/limitranges": "LimitRange",
     "/api/v1/namespaces": "Namespace",
     "/apis/resource.k8s.io/v1/resourceslices": "ResourceSlice",
     "/apis/resource.k8s.io/v1/resourceclaims": "ResourceClaim",

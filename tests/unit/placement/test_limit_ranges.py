@@ -1,0 +1,174 @@
+"""LimitRanges are read before placement: what a job asks is held against them, what it leaves open stays within them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, node
+
+from gpujob.fleet.limit_range import UNLIMITED, Bound, read_limit_range, tightest
+from gpujob.placement.choose import choose
+from gpujob.placement.decide import decide
+from gpujob.placement.decision import Decision
+from gpujob.placement.fixes import with_fix
+from gpujob.placement.limits import bounded
+from gpujob.vocabulary import Reason, Verdict
+
+GI = 2**30
+
+
+def limit_range(*items: Object, name: str = "l", namespace: str = "team") -> Object:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": list(items)}}
+
+
+def of(kind: str = "Container", **amounts: Any) -> Object:
+    return {"type": kind, **amounts}
+
+
+def decided(*objects: Object, **spec: Any) -> Decision:
+    """The decision for a job of the namespace, which the quick choice must equal, with its fix."""
+    known = fleet(*objects, catalog=ANY_IMAGES)
+    wish = bounded(demand(**spec), known, "team")
+    found, pick = decide(wish, known, ANY_IMAGES), choose(wish, known, ANY_IMAGES)
+    assert (pick.verdict, pick.choice) == (found.verdict, found.choice)
+    fixed = with_fix(found, known, ANY_IMAGES)
+    if fixed.fix is not None:
+        assert choose(fixed.fix.demand, known, ANY_IMAGES).verdict is Verdict.PLACED
+    return fixed
+
+
+def told(found: Decision) -> tuple[Verdict, str, object]:
+    fix = found.fix and [(change.field, change.after) for change in found.fix.changes]
+    return found.verdict, found.candidates[0].reasons[0].message, fix
+
+
+@pytest.mark.parametrize(
+    ("limit", "spec", "message", "fix"),
+    [
+        (
+            of(max={"cpu": "8"}),
+            {"resources": {"cpu": "16"}},
+            "LimitRange l: at most 8 cpu for each container, the job asks 16",
+            ("spec.resources.cpu", "8"),
+        ),
+        (
+            of("Pod", max={"memory": "64Gi"}),
+            {"resources": {"memory": "100Gi"}},
+            "LimitRange l: at most 64Gi memory for each pod, the job asks 100Gi",
+            ("spec.resources.memory", "64Gi"),
+        ),
+        (
+            of(min={"memory": "8Gi"}),
+            {"resources": {"memory": "4Gi"}},
+            "LimitRange l: at least 8Gi memory for each container, the job asks 4Gi",
+            ("spec.resources.memory", "8Gi"),
+        ),
+        (
+            of(max={"nvidia.com/gpu": "2"}),
+            {"gpusPerNode": 4},
+            "LimitRange l: at most 2 nvidia.com/gpu for each container, the job asks 4",
+            ("spec.gpusPerNode", 2),
+        ),
+        (
+            of("Pod", min={"nvidia.com/gpu": 4}),
+            {"gpusPerNode": 1},
+            "LimitRange l: at least 4 nvidia.com/gpu for each pod, the job asks 1",
+            ("spec.gpusPerNode", 4),
+        ),
+        (
+            of(max={"memory": "8Gi"}),
+            {"resources": {"sharedMemory": "16Gi"}},
+            "LimitRange l: at most 8Gi memory for each container, the job asks 16Gi",
+            ("spec.resources.sharedMemory", "8Gi"),
+        ),
+    ],
+)
+def test_what_a_limit_range_does_not_allow_is_refused_with_numbers_and_a_fix_that_applies(
+    limit: Object, spec: dict[str, Any], message: str, fix: tuple[str, object]
+) -> None:
+    assert told(decided(node("h", H100), limit_range(limit), **spec)) == (Verdict.IMPOSSIBLE, message, [fix])
+
+
+def test_other_namespaces_other_resources_and_volumes_are_not_concerned() -> None:
+    others = [
+        limit_range(of(max={"cpu": "1"}), namespace="other"),
+        limit_range(of(max={"amd.com/gpu": "0"})),
+        limit_range(of("PersistentVolumeClaim", max={"storage": "1Gi"})),
+        limit_range(of(maxLimitRequestRatio={"cpu": "2"})),
+    ]
+    for other in others:
+        assert decided(node("h", H100), other, resources={"cpu": "16"}).verdict is Verdict.PLACED
+
+
+def test_what_a_job_leaves_open_is_kept_within_them() -> None:
+    free = decided(node("h", H100)).choice
+    assert free is not None
+    assert free.needs.millicores > 4000
+    small = decided(
+        node("h", H100), limit_range(of(max={"cpu": "4", "memory": "20Gi", "ephemeral-storage": "5Gi"}))
+    ).choice
+    assert small is not None
+    assert (small.needs.millicores, small.needs.memory, small.needs.storage) == (4000, 20 * GI, 5 * GI)
+    large = decided(node("h", H100), limit_range(of(min={"cpu": "100"}))).choice
+    assert large is not None
+    assert large.needs.millicores == 100_000
+    assert decided(node("h", H100), limit_range(of(min={"cpu": "200"}))).verdict is Verdict.IMPOSSIBLE
+
+
+def test_ranges_that_leave_nothing_are_told() -> None:
+    ranges = (limit_range(of(max={"cpu": "2"}), name="a"), limit_range(of(min={"cpu": "4"}), name="b"))
+    found = decided(node("h", H100), *ranges)
+    said = "LimitRange a: at most 2 cpu for each container, others want at least 4"
+    assert (found.verdict, found.candidates[0].reasons[0].message) == (Verdict.IMPOSSIBLE, said)
+
+
+def test_devices_that_containers_without_any_are_given_count() -> None:
+    given = limit_range(of(default={"nvidia.com/gpu": "4"}))
+    code: dict[str, Any] = {"code": {"configMap": {"name": "c"}}}
+    assert decided(node("h", H100), given).verdict is Verdict.PLACED, "its one container says its devices"
+    assert decided(node("h", H100), given, gpusPerNode=4, **code).verdict is Verdict.PLACED
+    found = decided(node("h", H100), given, **code)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert found.candidates[0].reasons[0].message == (
+        "LimitRange l gives 4 nvidia.com/gpu to each container that asks for none (default, else max), so that the pod takes "
+        "more than its 1; set default to at most that"
+    )
+    by_max = decided(node("h", H100), limit_range(of(max={"nvidia.com/gpu": "4"})), **code)
+    assert by_max.candidates[0].reasons[0].reason is Reason.LIMIT_RANGE
+    both = limit_range(of(max={"nvidia.com/gpu": "4"}, default={"nvidia.com/gpu": "1"}))
+    assert decided(node("h", H100), both, **code).verdict is Verdict.PLACED
+
+
+def test_a_figure_that_is_no_quantity_concerns_those_that_ask_for_it() -> None:
+    odd = limit_range(of(max={"nvidia.com/gpu": "many"}))
+    found = decided(node("h", H100), odd)
+    assert found.verdict is Verdict.MISCONFIGURED
+    assert (
+        found.candidates[0].reasons[0].message == "LimitRange l: nvidia.com/gpu is many, which is no quantity; mend it"
+    )
+    assert decided(node("a", MI300X), odd).verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        7,
+        {"limits": 7},
+        {"limits": [7, {"type": 7}, {"type": "Container", "max": 7}, {"type": ["Pod"]}]},
+        {"limits": [{}]},
+    ],
+)
+def test_what_is_no_list_of_limits_says_nothing(spec: Any) -> None:
+    assert read_limit_range({"metadata": {"name": "l"}, "spec": spec}) == ()
+
+
+def test_the_default_of_a_container_is_its_max_where_nothing_is_said() -> None:
+    found = read_limit_range(limit_range(of(max={"a.b/c": "4"}), of("Pod", max={"a.b/c": "8"})))
+    assert found == (
+        Bound("l", "container", "a.b/c", most=4, given=4),
+        Bound("l", "pod", "a.b/c", most=8),
+    )
+    assert tightest(found).most.millicores == UNLIMITED
