@@ -54,6 +54,8 @@ class Kind:
     """Trained with dropout inside the MLP too."""
     own_loss: bool = False
     """The model's own loss, which does not cast the logits to 32 bits (encoders, encoders with decoders)."""
+    biased_logits: bool = False
+    """A bias is added to the logits behind their product (BART, final_logits_bias)."""
     cross: bool = False
     """Encoder and decoder: each second layer has another attention, over the encoder's output, with its norm."""
 
@@ -89,7 +91,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "starcoder2": _plain(dropout=True),
         "bert": _plain(dropout=True, own_loss=True),
         "vit": _plain(),
-        "bart": _plain(dropout=True, own_loss=True, cross=True),
+        "bart": _plain(dropout=True, own_loss=True, biased_logits=True, cross=True),
         "t5": Kind(
             gated=False,
             relu=True,

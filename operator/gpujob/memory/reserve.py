@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gpujob.memory import activations, deepspeed, homes, states, training
+from gpujob.memory import activations, deepspeed, homes, serving, states, training
 from gpujob.memory.moments import Course
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision
@@ -59,13 +59,36 @@ def beyond_peak(work: Workload, course: Course) -> int:
 def _held(work: Workload, course: Course) -> int:
     """Bytes that the allocator holds at its peak and no tensor lies in."""
     if work.method is Method.INFERENCE:
-        return activations.forward_only(work) * work.tokens // 2
+        return _served(work)
     if work.adapts:
         return _other_sizes(work) + _two_uses_of_adapters(work, course)
     part, whole = _unfit(work)
     own = max(_own_streams(work), deepspeed.held(work))
     held = _two_uses(work, course) * part // whole + _cast_logits(work) + own
     return max(held, training.logits(work, 4)) if _dwarfed(work) else _without_home(work, course, held)
+
+
+def _served(work: Workload) -> int:
+    """Half of what passes in a layer, and what the cache cuts off. Logits of all positions are larger than any block that the
+    model's building and its layers leave, such as that of a head which is dropped when it is tied.
+    """
+    passing = activations.forward_only(work) * work.tokens // 2
+    if work.shape.kind.own_loss:
+        return max(passing, serving.untied(work))
+    return passing + _cut_by_cache(work)
+
+
+def _cut_by_cache(work: Workload) -> int:
+    """Keys and values of each layer are copied into the cache (transformers, cache_utils.DynamicLayer: torch.cat) and lie in
+    blocks that its MLP left, tokens × width each: as many as fit in one, and the rest of it is lost, for the next layer makes
+    blocks of the same sizes. A server's cache is made at once.
+    """
+    shape = work.shape
+    key, ffn = shape.key_width, shape.active_ffn
+    if work.parts > 1 or work.concurrency is not None or shape.latent or key > ffn:
+        return 0
+    rest = ffn % key
+    return 2 * shape.layers * key * work.compute_bytes * work.tokens * rest // (ffn - rest)
 
 
 def _without_home(work: Workload, course: Course, held: int) -> int:

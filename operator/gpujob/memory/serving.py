@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from gpujob.memory import activations, states
 from gpujob.memory.moments import WORKSPACE, Components
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Precision
 
+BESIDE_LOGITS: Final = 3
+"""Tensors of the hidden width that a head over all positions leaves beside its logits (BertLMPredictionHead: what the layers
+gave, and two of its own)."""
+
 
 def moments(work: Workload) -> Iterator[Components]:
-    """Building the model, then reading the prompts into the cache. Logits are gathered whole on each GPU."""
-    weights = states.weights(work)
-    yield Components(weights=weights, overhead=_untied(work))
+    """Building the model, then reading the prompts into the cache. Logits are gathered whole on each GPU.
+
+    Decoders make logits of the last position alone (logits_to_keep, which generate() sets); heads of encoders, and of encoders
+    with decoders, know no such thing and make those of all positions once the layers are done.
+    """
+    weights, whole, cached = states.weights(work), work.shape.kind.own_loss, kv_cache(work)
+    overhead = _gathered(work) + states.dequantised(work) + WORKSPACE
+    yield Components(weights=weights, overhead=untied(work))
     yield Components(
         weights=weights,
         activations=activations.forward_only(work) * work.tokens,
-        logits=work.batch * work.shape.vocabulary * (2 + 4),
-        kv_cache=kv_cache(work),
-        overhead=_gathered(work) + states.dequantised(work) + WORKSPACE,
+        logits=0 if whole else work.batch * work.shape.vocabulary * (2 + 4),
+        kv_cache=cached,
+        overhead=overhead,
     )
+    if whole:
+        yield Components(
+            weights=weights,
+            activations=BESIDE_LOGITS * work.compute_bytes * work.shape.hidden * work.tokens,
+            logits=_all_logits(work),
+            kv_cache=cached,
+            overhead=overhead,
+        )
+
+
+def _all_logits(work: Workload) -> int:
+    """Logits of all positions, as wide as the products; a bias that is added behind the product makes a second copy (BART,
+    final_logits_bias)."""
+    copies = 2 if work.shape.kind.biased_logits else 1
+    return copies * work.compute_bytes * work.tokens * work.shape.vocabulary
 
 
 def kv_cache(work: Workload) -> int:
@@ -30,9 +55,11 @@ def kv_cache(work: Workload) -> int:
     tensor parallelism a GPU has its part of the heads, and at least one: what more GPUs than heads hold is a copy
     (vLLM, ModelConfig.get_num_kv_heads). Layers with a sliding window hold no more than it (Gemma 3's report, arXiv
     2503.19786, section 2). Latent attention keeps one compressed vector, whole on each GPU (DeepSeek-V2, arXiv 2405.04434,
-    section 2.1).
+    section 2.1). An encoder alone has none.
     """
     shape = work.shape
+    if shape.kind.own_loss and not shape.kind.cross:
+        return 0
     each = 1 if work.precision is Precision.FP8 else work.compute_bytes
     tokens = work.cached_tokens or work.sequence
     width = shape.latent or 2 * -(-shape.kv_heads // work.parts) * shape.head_dim
@@ -41,7 +68,7 @@ def kv_cache(work: Workload) -> int:
     return width * each * (work.concurrency or work.batch) * (whole + windowed)
 
 
-def _untied(work: Workload) -> int:
+def untied(work: Workload) -> int:
     """A head that is tied to the embedding is made first and dropped when it is tied."""
     if not work.shape.tied:
         return 0
