@@ -60,6 +60,7 @@ def test_by_device_id(device_id: str, memory: float | None, units: int | None, e
         ("AMD_Instinct_MI300X_VF", "MI300X"),
         ("AMD Instinct MI300X", "MI300X"),
         ("AMD_Instinct_MI325_OAM", "MI325X"),
+        ("AMD Instinct MI250X / MI250", "MI250"),  # libdrm has one name for both; DRA drivers write it as it is
         ("AMD_Instinct_MI355_OAM", "MI355X"),
         ("AMD_Radeon_Graphics", None),
         ("NVIDIA-H100-80GB-HBM3", "H100-SXM"),
