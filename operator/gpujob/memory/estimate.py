@@ -16,19 +16,39 @@ WIDER: Final = (15, 100)
 """What a usual shape is off, as a part of the peak: nine of ten models of the catalog lie within it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimate:
-    """Bytes on each GPU. What only people are shown is worked out when they are."""
+    """Bytes on each GPU. All but `expected` is worked out when it is asked for: where that is too much already, nobody does."""
 
-    expected: int
-    """The peak that the framework allocates: torch.cuda.max_memory_allocated."""
-    high: int
-    """What a device must have usable: the peak, what the allocator holds besides, and the driver's context."""
-    components: Components
-    """The parts of `expected`: those of the moment that is the peak."""
-    moments: tuple[Components, ...]
-    """All moments that can be the peak."""
-    work: Workload = field(compare=False, repr=False)
+    course: Course
+    work: Workload = field(repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same is estimated, though it be of other work."""
+        return isinstance(other, Estimate) and (self.course, self.high) == (other.course, other.high)
+
+    @property
+    def expected(self) -> int:
+        """The peak that the framework allocates: torch.cuda.max_memory_allocated."""
+        return self.course.peak
+
+    @property
+    def moments(self) -> tuple[Components, ...]:
+        """All moments that can be the peak."""
+        return self.course.moments
+
+    @property
+    def components(self) -> Components:
+        """The parts of `expected`: those of the moment that is the peak."""
+        return self.course.moments[self.course.totals.index(self.course.peak)]
+
+    @derived
+    def high(self) -> int:
+        """What a device must have usable: the peak, what the allocator holds besides, and the driver's context. Never less
+        than `expected`."""
+        peak = self.course.peak
+        held = max(peak + reserve.contexts(self.work), _held(self.work, self.course))
+        return held + _doubt(self.work, peak)
 
     @derived
     def low(self) -> int:
@@ -79,11 +99,8 @@ class Estimates:
 
 
 def estimate(work: Workload) -> Estimate:
-    """The estimate; the components are those of the moment that is the peak."""
-    course = _course(work)
-    peak = course.moments[course.totals.index(course.peak)]
-    high = max(course.peak + reserve.contexts(work), _held(work, course))
-    return Estimate(course.peak, high + _doubt(work, course.peak), peak, course.moments, work)
+    """The estimate."""
+    return Estimate(_course(work), work)
 
 
 def _doubt(work: Workload, amount: int) -> int:

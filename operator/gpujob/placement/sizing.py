@@ -69,7 +69,7 @@ def _sizes(fleet: Fleet) -> Mapping[int, Mapping[float, list[str]]]:
 def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: Estimates) -> dict[float, Gang]:
     """For devices of each memory the smallest gang that holds the model, else that nearly does, else the largest.
 
-    No larger gang is estimated than is needed.
+    No larger gang is estimated than is needed, and no `high` where the least is too much.
     """
     left, doubtful, gang = sorted(memories), sorted(memories), Gang()
     found, nearly = dict[float, Gang](), dict[float, Gang]()
@@ -77,7 +77,7 @@ def _fewest(shapes: Iterable[Gang], memories: Collection[float], needs: Estimate
         need = needs.on(gang.gpus)
         while doubtful and need.expected <= doubtful[-1]:
             nearly[doubtful.pop()] = gang
-        while left and need.high <= left[-1]:
+        while left and need.expected <= left[-1] and need.high <= left[-1]:
             found[left.pop()] = gang
         if not left:
             break
