@@ -34,6 +34,9 @@ PLAIN: Final = nvidia_sharing.PLAIN
 NFD_DEVICES: Final = tuple(f"feature.node.kubernetes.io/pci-{kind}10de.present" for kind in ("", "0300_", "0302_"))
 """Labels of Node Feature Discovery for PCI devices of NVIDIA that display or compute."""
 
+UNSLICED: Final = "all-disabled"
+"""The MIG layout of whole devices, by which GPU Operator's MIG manager knows it (label nvidia.com/mig.config)."""
+
 _MIG_PRODUCT: Final = re.compile(r"-MIG-([0-9A-Za-z.+-]{1,40})$", re.ASCII)
 _VIRTUAL: Final = re.compile(r"(?:GRID-|NVIDIA-)?(.+?)-(?:[1-7]-)?([0-9]{1,3}[ABCQ](?:ME)?)", re.ASCII)
 """The name of a virtual GPU: the board, for slices how many, GB and the licence (NVIDIA-A10-4Q, GRID-A100-1-5C)."""
@@ -135,10 +138,12 @@ def _virtual_profile(labels: Labels, catalog: Catalog) -> str:
 def _whole_by_name(labels: Labels, instance_type: str, catalog: Catalog) -> bool:
     """Whether GPU Feature Discovery names a whole device, whatever memory another label says.
 
-    The names of slices and virtual GPUs tell of it; clouds sell parts by the machine.
+    The names of slices and virtual GPUs tell of it; clouds sell parts by the machine, and a MIG layout that is asked for
+    may be there before its labels.
     """
     product, machine = _product(labels), catalog.machine(instance_type)
     part = _VIRTUAL.fullmatch(product) or labels.get("nvidia.com/vgpu.present") == "true"
+    part = part or labels.get("nvidia.com/mig.config", UNSLICED) != UNSLICED
     return bool(product) and not part and (machine is None or machine.parts == 1)
 
 

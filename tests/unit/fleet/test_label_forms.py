@@ -263,6 +263,7 @@ def test_figures_that_differ_are_a_doubt() -> None:
         ({"cloud.google.com/gke-gpu-sharing-strategy": "time-sharing"}, "Shared", None, None),
         # A name without a slice is that of a whole device: of figures that contradict it the smaller counts.
         ({"nvidia.com/gpu.memory": "20390"}, "Whole", (1, 1), 19.91),
+        ({"nvidia.com/gpu.memory": "20390", "nvidia.com/mig.config": "all-2g.20gb"}, "Partition", (1, 4), 19.77),
     ],
 )  # fmt: skip
 def test_slices_and_shared_devices(labels: dict[str, str | None], kind: str, share: Any, gib: float | None) -> None:
