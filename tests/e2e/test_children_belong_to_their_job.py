@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpujob.cluster.looking import SERVICE_AFTER
-from tests.e2e.api_server import JOBS, SERVICES, AuditLog
+from tests.e2e.api_server import JOBS, PODS, SERVICES, AuditLog
 from tests.e2e.cluster import eventually, remains
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
@@ -72,6 +72,24 @@ def test_a_child_job_that_somebody_deletes_is_lost_and_that_is_final(
     team.until("next", "Succeeded")
     assert team.status("job") == status
     assert team.jobs(uid) == []
+
+
+def test_a_deleted_child_without_pods_is_lost_whatever_keeps_the_object(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    fleet(l4=1)
+    uid = team.submit("job", gpusPerNode=4)
+    name = team.until("job", "Running")["jobName"]
+    team.api.patch(JOBS.format(team.namespace), name, {"metadata": {"finalizers": ["team.example/keeps"]}})
+    team.api.delete(JOBS.format(team.namespace), name)
+    (pod,) = team.pods(uid)
+    team.api.delete(PODS.format(team.namespace), pod["metadata"]["name"])
+    team.until("job", "Failed")
+    assert team.condition("job", "Failed")["reason"] == "ChildLost"
+    team.submit("next", gpusPerNode=4, runs_for="0s")
+    team.until("next", "Succeeded")
+    team.api.patch(JOBS.format(team.namespace), name, {"metadata": {"finalizers": None}})
+    eventually(lambda: not team.jobs(uid), what="the child gone")
 
 
 def test_a_deleted_job_takes_its_job_service_and_pods_along(

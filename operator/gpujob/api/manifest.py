@@ -185,6 +185,8 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             )
         case "tuple_type" if isinstance(given, str):
             return f"must be a list, for example {_as_list(given, problem['loc'])}, got {_given(given)}"
+        case "greater_than_equal" | "less_than_equal":
+            return f"{str(problem['msg']).replace('Input should be', 'must be')}, got {_given(given)}"
         case known if known in _SENTENCES:
             return f"{_SENTENCES[known]}, got {_given(given)}"
     return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")

@@ -137,7 +137,7 @@ class Looking:
         elif child.ended and not (trial and retired):
             self._report_child(job, child)
         elif child.leaving:
-            return
+            self._look_at_leaving(job, child)
         elif retired:
             self._desk.remember(job.uid).not_running = None
             self._steps.start(job, self._steps.end(child))
@@ -155,6 +155,12 @@ class Looking:
             self._steps.start(job, self._steps.serve(job, child))
         else:
             self._report_child(job, child, waiting.bare if waiting else None, unbound)
+
+    def _look_at_leaving(self, job: JobRecord, child: ChildRecord) -> None:
+        """A child that somebody deletes makes no pod any more: without one it is lost, though a finalizer may keep the object."""
+        if job.status.get("jobName") == child.name and not self._desk.book.pods(child):
+            end = report.deleted if job.leaving else report.lost
+            self._steps.report(job, end(job, self._desk.now()))
 
     def _cannot_check(self, job: JobRecord, child: ChildRecord, *, retired: bool) -> bool:
         """Whether the image cannot run the preflight, so that the child gives way to an attempt without one.
