@@ -6,7 +6,7 @@ import copy
 import re
 from typing import Any
 
-from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, gpupool, manifest, node
+from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, gpupool, manifest, node, runtime_class
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_decisions import fleet_from
@@ -24,17 +24,22 @@ from gpujob.vocabulary import Outcome, Reason, Verdict
 
 IN_THE_CLUSTER = frozenset({Reason.TAINT_NOT_TOLERATED, Reason.ARCH_UNSUPPORTED, Reason.DRIVER_TOO_OLD})
 """What only an admin can mend."""
-WORDS_OF_THE_CLUSTER = ("ResourceQuota", "has driver", "taint", "image has", "more node")
+WORDS_OF_THE_CLUSTER = ("ResourceQuota", "LimitRange", "has driver", "taint", "image has", "more node")
 """What sentences of such reasons hold."""
 
 
 @st.composite
 def fleets(draw: st.DrawFn) -> list[Object]:
-    """A few pools, each of another kind, and sometimes a quota."""
+    """A few pools, each of another kind, and sometimes a quota, a LimitRange, or a RuntimeClass whose pods take more."""
     kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4, unique_by=str))
     objects = [made for number, kind in enumerate(kinds) for made in pool_of(kind, f"p{number}", draw(prices))]
     if draw(st.integers(0, 2)) == 0:
         objects.append(quota(draw(st.sampled_from(HARD))))
+    if draw(st.integers(0, 3)) == 0:
+        objects.append(limit_range(draw(st.sampled_from(LIMITS))))
+    if draw(st.integers(0, 3)) == 0:
+        fixed = {"podFixed": {"cpu": "500m", "memory": "2Gi"}}
+        objects.append(runtime_class("nvidia", "nvidia", overhead=fixed))
     return objects
 
 
@@ -47,6 +52,12 @@ HARD = (
     {"requests.memory": "64Gi", "pods": "3"}, {"requests.amd.com/gpu": "0", "requests.nvidia.com/gpu": "0"},
     {"requests.memory": "4Gi", "limits.memory": "20Gi"}, {"pods": "1"}, {"requests.nvidia.com/gpu": "2", "requests.cpu": "3"},
     {"requests.ephemeral-storage": "30Gi", "pods": "0"},
+)  # fmt: skip
+LIMITS = (
+    {"type": "Container", "max": {"cpu": "16", "memory": "100Gi", "nvidia.com/gpu": "4"}},
+    {"type": "Pod", "min": {"cpu": "4", "memory": "16Gi", "amd.com/gpu": "2"}},
+    {"type": "Pod", "max": {"nvidia.com/gpu": "0", "amd.com/gpu": "0"}},
+    {"type": "Container", "max": {"ephemeral-storage": "30Gi"}, "min": {"cpu": "250m"}},
 )  # fmt: skip
 prices = st.sampled_from(["1.5", "2.004", "30", None])
 
@@ -88,6 +99,12 @@ def quota(hard: Object) -> Object:
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "default"},
         "spec": {"hard": hard}, "status": {"hard": hard, "used": {}},
     }  # fmt: skip
+
+
+def limit_range(limits: Object) -> Object:
+    """A LimitRange of the namespace `default`."""
+    metadata = {"name": "small", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [limits]}}
 
 
 @st.composite
@@ -238,7 +255,7 @@ def test_only_what_lies_in_the_cluster_is_hopeless(objects: list[Object], spec: 
             continue
         # A quota is told of the shape that the pool's nodes can hold; of another shape of the pool it would be said twice.
         reasons = reasons_of(candidate.pool.name, decision)
-        no_gpus_allowed = Reason.QUOTA_EXCEEDED in reasons
+        no_gpus_allowed = not reasons.isdisjoint({Reason.QUOTA_EXCEEDED, Reason.LIMIT_RANGE})
         # What the changes leave may be what is told: an image of the other stack hides that the driver is too old.
         left = any(word in decision.hopeless.partition(" still ")[2] for word in WORDS_OF_THE_CLUSTER)
         assert reasons & IN_THE_CLUSTER or no_gpus_allowed or left or Reason.MEM_TOO_SMALL in reasons, (

@@ -47,7 +47,7 @@ HOPELESS: Final = "no change of the job makes it fit"
 NOT_FOUND: Final = "no change of the job was found that makes it fit"
 """Where there were more changes than were tried."""
 
-MOST_CHANGES: Final = 3
+MOST_CHANGES: Final = 4
 """Changes that are told together at most; of more than that nobody sees that it is still the same job."""
 
 TRIED: Final = 96

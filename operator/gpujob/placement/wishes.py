@@ -20,6 +20,10 @@ from gpujob.vocabulary import Precision
 PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
 """The field that `higher_price` changes."""
 
+DOUBLE: Final = 2
+NEARER: Final = 0.25
+"""Up to the double, more money for the one device or pool that a job names is nearer than another one: that is what was asked."""
+
 FEW_FEATURES: Final = 6
 """So many features are few enough to leave out each two of them."""
 _OTHER_FORMATS: Final = (Precision.BF16, Precision.FP16, Precision.FP32)
@@ -116,9 +120,16 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         yield proposed(0.5, field, before, None, demand.but(max_price=None))
         return
     distance = min(0.9, price / max(demand.max_price, 1) - 1)
+    if price <= DOUBLE * demand.max_price and _names_one(demand):
+        distance *= NEARER
     # In whole cents, as people write it; a price of less than one cent is said exactly.
     enough = price if price < CENT else whole_cents(price)
     yield proposed(distance, field, before, exact_dollars(enough), demand.but(max_price=enough))
+
+
+def _names_one(demand: Demand) -> bool:
+    """Whether the job names the one device or pool that it wants."""
+    return len(demand.accelerators_allowed) == 1 or len(demand.pools_allowed) == 1
 
 
 def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

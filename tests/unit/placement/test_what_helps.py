@@ -151,6 +151,26 @@ def changes(*objects: Object, **spec: Any) -> list[tuple[str, object]]:
     return [(change.field, change.after) for change in fix.changes] if fix else []
 
 
+def test_more_money_for_the_device_that_a_job_names_is_nearer_than_another_device_up_to_the_double() -> None:
+    both = (machine("a"), node("m", MI300X, 8, price="5"))
+    allow: dict[str, Any] = {"accelerators": {"allow": ["MI300X"]}}
+    raised = [("spec.placement.maxPricePerHour", "40.00")]
+    assert changes(*both, gpusPerNode=8, placement={**allow, "maxPricePerHour": "24"}) == raised
+    assert changes(*both, gpusPerNode=8, placement={**allow, "maxPricePerHour": "20"}) == raised
+    other = [("spec.placement.accelerators.allow", ["MI300X", "A100-80GB"])]
+    assert changes(*both, gpusPerNode=8, placement={**allow, "maxPricePerHour": "19"}) == other
+    named: dict[str, Any] = {"pools": {"allow": ["mi300x-ondemand"]}, "maxPricePerHour": "24"}
+    assert changes(*both, gpusPerNode=8, placement=named) == raised
+
+
+def test_four_faults_at_once_are_told_together() -> None:
+    wrong: dict[str, Any] = {"accelerators": {"allow": ["MI300X"]}, "capacityTypes": ["Reserved"]}
+    found = changes(machine("a"), gpusPerNode=9, images={"rocm": {"image": "own:1"}}, placement=wrong)
+    assert sorted(field for field, _ in found) == [
+        "spec.gpusPerNode", "spec.images", "spec.placement.accelerators.allow", "spec.placement.capacityTypes",
+    ]  # fmt: skip
+
+
 def test_a_number_that_is_still_too_large_becomes_smaller_again() -> None:
     assert changes(machine("a"), quota(1), gpusPerNode=9) == [("spec.gpusPerNode", 1)]
 
