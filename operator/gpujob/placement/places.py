@@ -13,7 +13,7 @@ from math import inf
 from gpujob.finding import Finding
 from gpujob.fleet.pools import Pool
 from gpujob.placement import capacity, ranking
-from gpujob.placement.asking import Kin, kin_of
+from gpujob.placement.asking import Kin
 from gpujob.placement.candidates import Asked
 from gpujob.placement.capacity import Room
 from gpujob.placement.holding import Hold, holds_nothing, nearest
@@ -29,12 +29,13 @@ class Wanted:
     """A gang, and what is equal for all its places."""
 
     __slots__ = (
+        "_accepted",
         "_dealing",
         "_dearest",
         "_known",
         "_least",
         "_only",
-        "_refusals",
+        "_refused",
         "asked",
         "catalog",
         "demand",
@@ -51,7 +52,7 @@ class Wanted:
         # The most micro-dollars that one GPU may cost.
         self._dearest = inf if limit is None else limit // self.gang.gpus
         self._known: dict[int, Place | None] = {}
-        self._refusals: dict[Kin, Finding | None] = {}
+        self._accepted, self._refused = set[Kin](), set[Kin]()
 
     def wish(self, standing: Standing, objective: Objective) -> tuple[int, ...]:
         """The least that `ranking.wish` can be of the gang on a pool."""
@@ -75,10 +76,10 @@ class Wanted:
 
     def _asked_about(self, found: Sequence[Standing]) -> Iterator[Standing]:
         """Those of the pools that the gang is for and that have the memory and the price for it: most are told by these."""
-        least, most, dealt = self._least, self._dearest, self._dealing.of(self.gang, found)
+        least, most, refused, dealt = self._least, self._dearest, self._refused, self._dealing.of(self.gang, found)
         for each in dealt if self._only is None else [each for each in dealt if each.pool == self._only]:
             memory, price = each.memory, each.price
-            if (memory is None or memory >= least) and (price is None or price <= most):
+            if (memory is None or memory >= least) and (price is None or price <= most) and each.kin not in refused:
                 yield each
 
     def _place(self, standing: Standing) -> Place | None:
@@ -86,23 +87,24 @@ class Wanted:
         place = standing.place
         if place not in self._known:
             pool = self.fleet.pools[place]
-            refusal = self._first_refusal(pool)
+            refusal = self._first_refusal(pool, standing.kin)
             refused = refusal is not None and refusal.reason not in MENDABLE
             self._known[place] = None if refused else Place(self, pool, standing, refusal)
         return self._known[place]
 
-    def _first_refusal(self, pool: Pool) -> Finding | None:
-        """What refuses a pool whatever the image."""
+    def _first_refusal(self, pool: Pool, kin: Kin) -> Finding | None:
+        """What refuses a pool whatever the image; where that refuses all its kin for good, these are not asked about."""
         over, forever = self.asked.allowance.refusal_of_gpus(pool)
         if over is not None and forever:
             return over
-        kin = kin_of(pool)
-        if kin in self._refusals:
-            return self._refusals[kin]
+        if kin in self._accepted:
+            return None
         of_rules, shared = self.asked.asking.first_refusal(self.demand, pool, self.fleet)
         found = of_rules or next(iter(self.refusals.of_device(pool)), None)
-        if shared:
-            self._refusals[kin] = found
+        if shared and found is None:
+            self._accepted.add(kin)
+        elif shared and found is not None and found.reason not in MENDABLE:
+            self._refused.add(kin)
         return found
 
 

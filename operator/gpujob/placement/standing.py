@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar, cast
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
 from gpujob.placement import ranking
+from gpujob.placement.asking import Kin, kin_of
 from gpujob.placement.candidates import speed_of
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
@@ -36,6 +37,7 @@ class Standing(NamedTuple):
     """Doubts about the pool that rank it lower."""
     memory: int | None
     """Bytes of one GPU."""
+    kin: Kin
     measured: bool = False
     """Whether earlier runs of the job's profile measured the speed."""
 
@@ -126,7 +128,13 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
         worth = (price.per_gpu_hour if price else None, speed.millionths if speed else None)
         found.append(
             Standing(
-                pool.name, index, *worth, ranking.telling(pool.doubts), pool.memory, bool(speed and speed.measured)
+                pool.name,
+                index,
+                *worth,
+                ranking.telling(pool.doubts),
+                pool.memory,
+                kin_of(pool),
+                bool(speed and speed.measured),
             )
         )
     return found
