@@ -19,6 +19,7 @@ TABLES = (
     "h100_others",
     "h100_kinds",
     "h100_families",
+    "h200_families",
     "counted",
     "played",
     "published",

@@ -82,6 +82,15 @@ class ModelShape:
         return min(self.vocabulary * self.hidden, self.parameters)
 
     @cached_property
+    def matrices(self) -> tuple[int, ...]:
+        """The other width of each matrix of a layer, which has the hidden width on one side, the narrowest first; experts are
+        one matrix."""
+        query, key, ffn = self.query_width, self.key_width, self.ffn * self.experts
+        attention = (query, query + 2 * key) if self.kind.fused else (query, query, key, key)
+        gates = () if not self.kind.gated else (2 * ffn,) if self.kind.fused or self.experts > 1 else (ffn, ffn)
+        return tuple(sorted((*attention, ffn, *(gates or (ffn,)))))
+
+    @cached_property
     def root_parameters(self) -> int:
         """Parameters outside the layers: the embedding, and the head unless it is tied."""
         return min(self.embedding_parameters * (1 if self.tied else 2), self.parameters)

@@ -9,7 +9,7 @@ Found by playing the models' own steps through these rules: bench/memory/allocat
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -18,10 +18,20 @@ from gpujob.memory.workload import Workload, of_one_or_several
 
 LOGIT: Final = 4
 """Bytes of a logit at the loss."""
+CAST: Final = 2
+"""Bytes of a weight that autocast has cast."""
 STATES: Final = 2
 """States of each parameter, made in the first step."""
 LOST: Final = 4
 """The rest of a block beside a gradient is lost where it is more than one part of so many: nothing of its size comes."""
+
+
+def taken_by_loss(work: Workload, tokens: int) -> tuple[int, int]:
+    """The part of the loss's blocks, one for each token and 32-bit number over the vocabulary, that gradients and states fill:
+    the embedding's, as wide, lie in them whole.
+    """
+    block, gradient = LOGIT * tokens, work.shape.hidden * states.gradient_bytes(work)
+    return block // gradient * gradient or block, block
 
 
 def found_by(work: Workload, tokens: int) -> tuple[int, int]:
@@ -30,7 +40,7 @@ def found_by(work: Workload, tokens: int) -> tuple[int, int]:
     """
     blocks = _blocks(work, tokens)
     each = work.shape.hidden * states.gradient_bytes(work)
-    widths = _matrices(work)
+    widths = work.shape.matrices
     gradients = _placed(blocks, widths, each)
     placed = gradients + _placed(blocks, sorted(widths * STATES), each)
     layers, root = work.shape.layers, 0
@@ -43,11 +53,33 @@ def found_by(work: Workload, tokens: int) -> tuple[int, int]:
 def more_tokens(work: Workload) -> Iterator[int]:
     """The numbers of tokens above the workload's from which on one more kind of gradient finds a home."""
     each, widest = work.shape.hidden * states.gradient_bytes(work), _blocks(work, work.tokens)[-1]
-    enough = {-(-width * each * work.tokens // widest) for width in _matrices(work)} | {-(-each // LOGIT)}
+    enough = {-(-width * each * work.tokens // widest) for width in work.shape.matrices} | {-(-each // LOGIT)}
     return (tokens for tokens in enough if tokens > work.tokens)
 
 
 @of_one_or_several
+def in_casts(work: Workload) -> int:
+    """Bytes of gradients that lie in what autocast cast of the weights to 16 bits, where layers are checkpointed and leave no
+    more: as many as fit in each."""
+    each = work.shape.hidden * states.gradient_bytes(work)
+    widths = work.shape.matrices
+    blocks, placed = [CAST * work.shape.hidden * width for width in widths], 0
+    for width in widths:
+        at = bisect_left(blocks, width * each)
+        if at < len(blocks):
+            placed += width * each
+            insort(blocks, blocks.pop(at) - width * each)
+    return placed * work.shape.layers
+
+
+def squares(work: Workload) -> int:
+    """Products of a layer that are as wide as its queries."""
+    shape = work.shape
+    if shape.kind.fused:
+        return 1
+    return 4 if shape.key_width == shape.query_width else 2
+
+
 def loses_rests(work: Workload) -> bool:
     """Whether scores, the largest tensors of a layer where no fused kernel computes them away, hold one gradient of the MLP
     each and lose the rest."""
@@ -72,7 +104,7 @@ def _blocks(work: Workload, tokens: int) -> list[int]:
     made = [each * tokens for each in _made(work)]
     if not work.autocasts:
         return made
-    return sorted([*made, *(2 * work.shape.hidden * width for width in _matrices(work))])
+    return sorted([*made, *(2 * work.shape.hidden * width for width in work.shape.matrices)])
 
 
 @of_one_or_several
@@ -87,14 +119,3 @@ def _made(work: Workload) -> list[int]:
         mlp = [4 * ffn // x] * 3 if kind.stepwise and work.autocasts else [ffn] * 2
     attention = [x * shape.query_width, x * shape.query_width, *([fused] if kind.fused else [])]
     return sorted([4 * shape.hidden, 4 * shape.hidden, *attention, activations.score_block(work), *mlp])
-
-
-@of_one_or_several
-def _matrices(work: Workload) -> list[int]:
-    """The other width of each matrix of a layer, which has the hidden width on one side, the narrowest first; experts are one
-    matrix."""
-    shape, kind = work.shape, work.shape.kind
-    query, key, ffn = shape.query_width, shape.key_width, shape.ffn * shape.experts
-    attention = (query, query + 2 * key) if kind.fused else (query, query, key, key)
-    gates = () if not kind.gated else (2 * ffn,) if kind.fused or shape.experts > 1 else (ffn, ffn)
-    return sorted((*attention, ffn, *(gates or (ffn,))))

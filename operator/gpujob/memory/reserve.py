@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gpujob.memory import activations, deepspeed, homes, serving, states, training
+from gpujob.memory import activations, broken, deepspeed, homes, serving, states, training
 from gpujob.memory.moments import Course
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision
@@ -65,7 +65,14 @@ def _held(work: Workload, course: Course) -> int:
     part, whole = _unfit(work)
     own = max(_own_streams(work), deepspeed.held(work))
     held = _two_uses(work, course) * part // whole + _cast_logits(work) + own
-    return max(held, training.logits(work, 4)) if _dwarfed(work) else _without_home(work, course, held)
+    recomputes = work.checkpointing is not Checkpointing.NONE
+    if recomputes:
+        held += broken.by_gradients(work)
+    if _dwarfed(work):
+        return max(held, training.logits(work, 4))
+    if not recomputes:
+        return _without_home(work, course, held)
+    return max(held, broken.by_states(work, course), _beside_casts(work, course))
 
 
 def _served(work: Workload) -> int:
@@ -75,20 +82,7 @@ def _served(work: Workload) -> int:
     passing = activations.forward_only(work) * work.tokens // 2
     if work.shape.kind.own_loss:
         return max(passing, serving.untied(work))
-    return passing + _cut_by_cache(work)
-
-
-def _cut_by_cache(work: Workload) -> int:
-    """Keys and values of each layer are copied into the cache (transformers, cache_utils.DynamicLayer: torch.cat) and lie in
-    blocks that its MLP left, tokens × width each: as many as fit in one, and the rest of it is lost, for the next layer makes
-    blocks of the same sizes. A server's cache is made at once.
-    """
-    shape = work.shape
-    key, ffn = shape.key_width, shape.active_ffn
-    if work.parts > 1 or work.concurrency is not None or shape.latent or key > ffn:
-        return 0
-    rest = ffn % key
-    return 2 * shape.layers * key * work.compute_bytes * work.tokens * rest // (ffn - rest)
+    return passing + broken.by_cache(work)
 
 
 def _without_home(work: Workload, course: Course, held: int) -> int:
@@ -96,23 +90,24 @@ def _without_home(work: Workload, course: Course, held: int) -> int:
 
     No more than more tokens would need, of which they would find one.
     """
-    if work.gathers or work.checkpointing is not Checkpointing.NONE or work.precision is Precision.FP32:
+    if work.gathers or work.precision is Precision.FP32:
         return held
     found = homes.found_by(work, work.tokens)
     if not found[0]:
         return held
     loss = _Loss(
-        total=max([total for moment, total in zip(course.moments, course.totals, strict=True) if moment.logits]),
+        total=broken.at_loss(course),
         logits=max([moment.logits for moment in course.moments]),
         made=max([moment.logits + moment.activations for moment in course.moments]),
     )
     least = max(held, _apart(work, loss, work.tokens, found, at_peak=loss.total == course.peak))
     for tokens in sorted(homes.more_tokens(work)):
         more = max(0, loss.total + loss.made * (tokens - work.tokens) // work.tokens - course.peak)
-        if more + held >= least:
+        theirs = held * tokens // work.tokens
+        if more + theirs >= least:
             break  # no more tokens need less than these add
         at_peak = more > 0 or loss.total == course.peak
-        least = min(least, more + max(held, _apart(work, loss, tokens, homes.found_by(work, tokens), at_peak)))
+        least = min(least, more + max(theirs, _apart(work, loss, tokens, homes.found_by(work, tokens), at_peak)))
     return least
 
 
@@ -132,11 +127,30 @@ def _apart(work: Workload, loss: _Loss, tokens: int, found: tuple[int, int], at_
     homeless, at_home = found
     casts = work.compute_bytes * work.shape.parameters if work.autocasts else 0
     forward = loss.made * tokens // work.tokens + casts - (0 if at_peak else at_home)
-    return min(homeless, forward) - loss.logits * tokens // work.tokens
+    part, whole = homes.taken_by_loss(work, tokens)
+    return min(homeless, forward) - loss.logits * tokens // work.tokens * part // whole
+
+
+def _beside_casts(work: Workload, course: Course) -> int:
+    """At the step of checkpointed layers, the blocks that the forward pass left beside it: checkpoints, logits, and the 16-bit
+    copies of all weights, but for what gradients lie in. Gradients and states fill half of the loss's.
+    """
+    if not work.autocasts:
+        return 0
+    loss = max([moment.logits for moment in course.moments])
+    made = max([moment.logits + moment.activations for moment in course.moments if moment.logits])
+    at_step = max(
+        [total for moment, total in zip(course.moments, course.totals, strict=True) if not moment.activations]
+    )
+    left = made + work.compute_bytes * work.shape.parameters - homes.in_casts(work) - loss // 2
+    return at_step + left - course.peak
 
 
 def _dwarfed(work: Workload) -> bool:
-    return work.shape.vocabulary > DWARFED * work.shape.hidden
+    shape = work.shape
+    return shape.vocabulary > DWARFED * shape.hidden or (
+        not shape.tied and shape.root_parameters * 5 > 2 * shape.parameters
+    )
 
 
 def _steps_at_once(work: Workload) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gpujob.memory import activations, states
+from gpujob.memory import activations, padding, states
 from gpujob.memory.moments import WORKSPACE, Components
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Precision
@@ -22,8 +22,9 @@ def moments(work: Workload) -> Iterator[Components]:
     with decoders, know no such thing and make those of all positions once the layers are done.
     """
     weights, whole, cached = states.weights(work), work.shape.kind.own_loss, kv_cache(work)
-    overhead = _gathered(work) + states.dequantised(work) + WORKSPACE
-    yield Components(weights=weights, overhead=untied(work))
+    padded = padding.of_weights(work)
+    overhead = _gathered(work) + states.dequantised(work) + WORKSPACE + padded
+    yield Components(weights=weights, overhead=untied(work) + padded)
     yield Components(
         weights=weights,
         activations=activations.forward_only(work) * work.tokens,

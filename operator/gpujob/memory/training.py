@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gpujob.memory import activations, deepspeed, states
+from gpujob.memory import activations, deepspeed, padding, states
 from gpujob.memory.moments import WORKSPACE, Components
 from gpujob.memory.workload import Workload, of_one_or_several
 from gpujob.vocabulary import Checkpointing, Method, Sharding
@@ -68,6 +68,16 @@ def gathered(work: Workload, layers: int) -> int:
     return work.compute_bytes * work.shape.root_parameters + layers * work.shape.layer_parameters * part // of
 
 
+def loss_widths(work: Workload) -> Sequence[int]:
+    """Bytes of each number that the loss has of a logit, smallest first."""
+    kind, x = work.shape.kind, work.compute_bytes
+    if kind.own_loss and not work.autocasts:
+        return (x,) * LOSS_TENSORS
+    if kind.own_loss:
+        return x, 4, 4
+    return (4,) * LOSS_TENSORS if x == 4 else (x, *(4,) * LOSS_TENSORS)
+
+
 class _Staying(NamedTuple):
     """What is there at every moment: the states, a part of them on each GPU where they are sharded."""
 
@@ -79,6 +89,8 @@ class _Staying(NamedTuple):
     """Adapters with their gradients, and `resting` without."""
     resting: int
     overhead: int
+    padding: int
+    """What all gradients take beyond their size."""
 
 
 class _Passing(NamedTuple):
@@ -107,17 +119,22 @@ def _staying(work: Workload) -> _Staying:
     keeps = work.replicates or work.accumulates
     # DDP keeps buckets of the gradients' size beside them.
     overhead = (gradients if work.replicates else 0) + states.dequantised(work) + 2 * WORKSPACE
+    padded = padding.of_weights(work)
+    if padded:
+        overhead += padded + padding.of_states(work, padded)
     learning, resting = states.adapters(work), states.adapters(work, learning=keeps)
     return _Staying(
-        states.weights(work), states.optimizer(work), gradients if keeps else 0, learning, resting, overhead
+        states.weights(work), states.optimizer(work), gradients if keeps else 0, learning, resting, overhead, padded
     )
 
 
 def _moment(work: Workload, stays: _Staying, passing: _Passing) -> Components:
     """A moment: what always stays, and what is there just now."""
-    weights, optimizer, waiting, learning, resting, lasting = stays
+    weights, optimizer, waiting, learning, resting, lasting, padded = stays
     activations, logits, overhead, graded = passing
     gradients = max(states.gradients(work, graded), waiting) if graded else waiting
+    if graded and padded:
+        overhead += padded * graded // work.shape.parameters
     adapters, kv_cache = resting if logits else learning, 0
     # By place, which takes half the time: a decision makes dozens of moments.
     return Components(weights, gradients, optimizer, activations, logits, kv_cache, adapters, overhead + lasting)

@@ -9,10 +9,10 @@ import pytest
 from bench.memory.allocator import MIB, Allocator
 from gpujob.catalog.load import load_catalog
 from gpujob.catalog.models import ModelShape
-from gpujob.memory import homes
+from gpujob.memory import broken, homes, padding
 from gpujob.memory.estimate import estimate
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Precision
+from gpujob.vocabulary import Checkpointing, Method, Precision
 
 
 def model(name: str) -> ModelShape:
@@ -97,3 +97,41 @@ def test_what_has_no_home_is_held_beside_the_peak(name: str, precision: Precisio
     """What the models' own steps held, played through the allocator's rules, in GB."""
     found = estimate(Workload(model(name), precision=precision, batch=2, sequence=1024))
     assert (found.high - found.expected) / 1e9 - 0.79 == pytest.approx(held, rel=0.2)
+
+
+def test_the_end_of_a_segment_stays_with_its_tensor() -> None:
+    """2,560 x 2,560 in 32 bits are 25 MiB, in a segment of 26; in 16 bits 12.5, of 14, whose end of 1.5 is split off."""
+    opt = Workload(model("opt-2.7b"), precision=Precision.FP32)
+    ends_of_attention, end_of_head = 32 * 4 * MIB, -50272 * 2560 * 4 % (2 * MIB)
+    assert padding.of_weights(opt) == ends_of_attention + (end_of_head if end_of_head <= MIB else 0)
+    assert padding.of_weights(replace(opt, precision=Precision.BF16)) < MIB
+    assert padding.of_weights(replace(opt, method=Method.QLORA)) == 0
+
+
+def test_the_cache_cuts_off_what_the_mlp_has_more_than_a_multiple_of_the_keys() -> None:
+    served = Workload(model("qwen1.5-4b"), method=Method.INFERENCE, batch=4, sequence=1536)
+    keys_and_values, lost_of_two = 2 * 40 * 2560 * 2 * 4 * 1536, 6912 - 2 * 2560
+    assert broken.by_cache(served) == keys_and_values * lost_of_two // (2 * 2560)
+    assert broken.by_cache(replace(served, shape=model("pythia-2.8b"))) == 0, "four of them fill the MLP's block"
+    assert broken.by_cache(replace(served, concurrency=4)) == 0, "a server's cache is made at once"
+
+
+@pytest.mark.parametrize(
+    ("name", "held"), [("deepseek-r1-distill-qwen-1.5b", 6.7), ("qwen2-1.5b", 4.0), ("pythia-160m", 1.3), ("gpt2", 0.3)]
+)
+def test_states_break_as_many_blocks_of_the_loss_as_they_need(name: str, held: float) -> None:
+    """What an H200 held, in GB: a head of its own makes the gradients that break one block more."""
+    work = Workload(model(name), batch=6, sequence=1024, checkpointing=Checkpointing.LAYERS)
+    found = estimate(work)
+    assert held * 0.8 <= (found.high - found.expected) / 1e9 - 0.79 <= held + 1.3
+
+
+def test_at_inference_encoders_make_logits_of_all_positions_and_decoders_of_the_last() -> None:
+    encoder = Workload(model("xlm-roberta-large"), method=Method.INFERENCE, batch=4, sequence=1536)
+    found = estimate(encoder)
+    assert found.components.logits == 2 * 4 * 1536 * 250002
+    assert found.components.kv_cache == 0
+    bart = estimate(replace(encoder, shape=model("bart-base")))
+    assert bart.components.logits == 2 * 2 * 4 * 1536 * model("bart-base").vocabulary
+    decoder = estimate(replace(encoder, shape=model("pythia-1b")))
+    assert decoder.components.logits == 6 * 4 * model("pythia-1b").vocabulary
