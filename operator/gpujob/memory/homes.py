@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 from gpujob.memory import activations, states
@@ -61,15 +62,20 @@ def more_tokens(work: Workload) -> Iterator[int]:
 def in_casts(work: Workload) -> int:
     """Bytes of gradients that lie in what autocast cast of the weights to 16 bits, where layers are checkpointed and leave no
     more: as many as fit in each."""
-    each = work.shape.hidden * states.gradient_bytes(work)
-    widths = work.shape.matrices
-    blocks, placed = [CAST * work.shape.hidden * width for width in widths], 0
+    each = states.gradient_bytes(work)
+    return each * work.shape.hidden * _in_casts(work.shape.matrices, each) * work.shape.layers
+
+
+@lru_cache(maxsize=1024)
+def _in_casts(widths: tuple[int, ...], each: int) -> int:
+    """The widths together of those matrices whose gradients, `each` bytes wide, do so; the other width is the same for all."""
+    blocks, placed = [CAST * width for width in widths], 0
     for width in widths:
         at = bisect_left(blocks, width * each)
         if at < len(blocks):
-            placed += width * each
+            placed += width
             insort(blocks, blocks.pop(at) - width * each)
-    return placed * work.shape.layers
+    return placed
 
 
 def squares(work: Workload) -> int:

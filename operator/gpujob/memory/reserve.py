@@ -137,12 +137,13 @@ def _beside_casts(work: Workload, course: Course) -> int:
     """
     if not work.autocasts:
         return 0
-    loss = max([moment.logits for moment in course.moments])
-    made = max([moment.logits + moment.activations for moment in course.moments if moment.logits])
-    at_step = max(
-        [total for moment, total in zip(course.moments, course.totals, strict=True) if not moment.activations]
-    )
-    left = made + work.compute_bytes * work.shape.parameters - homes.in_casts(work) - loss // 2
+    logits = made = at_step = 0
+    for moment, total in zip(course.moments, course.totals, strict=True):
+        if moment.logits:
+            logits, made = max(logits, moment.logits), max(made, moment.logits + moment.activations)
+        elif not moment.activations:
+            at_step = max(at_step, total)
+    left = made + work.compute_bytes * work.shape.parameters - homes.in_casts(work) - logits // 2
     return at_step + left - course.peak
 
 
