@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpujob.quantity import exact_dollars, format_bytes, format_dollars, format_lack, format_millicores, format_need
+from gpujob.untrusted import one_line
 from gpujob.vocabulary import Reason
 
 
@@ -80,8 +81,8 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """The sentence with its numbers."""
-        return self.sentence.format(*self.numbers)
+        """The sentence with its numbers; what people wrote may have line ends."""
+        return one_line(self.sentence.format(*self.numbers))
 
 
 def apart(*amounts: int) -> tuple[Dollars, ...] | tuple[ExactDollars, ...]:

@@ -37,6 +37,9 @@ TOO_MANY_PARAMETERS: Final = (
     f"is more than any model has; write at most {MOST_TRILLIONS}T, for example 350M, 8B or 1.1T"
 )
 
+SHORT_POWER: Final = r"{0}.matches('^[+-]?[0-9.]+([eE][+-]?[0-9]{{1,2}}|[A-Za-z]{{0,2}})$')"
+"""CEL: whether a text is no number with a power of ten that the API server would take seconds to write out (1e5000000)."""
+
 QUANTITY_LENGTH: Final = 24
 """The most characters of a quantity or an amount."""
 
@@ -105,6 +108,14 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)[:64]
 
 
+def is_quantity(text: str) -> str:
+    """CEL: whether a text is a quantity that is soon read."""
+    return f"({SHORT_POWER.format(text)} && isQuantity({text}))"
+
+
+_QUANTITY: Final = is_quantity("string(self)")
+
+
 def _int_or_string(description: str, *rules: tuple[str, str]) -> WithJsonSchema:
     """A number or a text; each rule with its sentence."""
     return WithJsonSchema(
@@ -122,8 +133,8 @@ Memory = Annotated[
     BeforeValidator(_memory),
     _int_or_string(
         "A memory size with a unit.",
-        ("isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('1M'))", NO_MEMORY),
-        ("!isQuantity(string(self)) || !quantity(string(self)).isGreaterThan(quantity('1Pi'))", TOO_MUCH_MEMORY),
+        (f"{_QUANTITY} && !quantity(string(self)).isLessThan(quantity('1M'))", NO_MEMORY),
+        (f"!{_QUANTITY} || !quantity(string(self)).isGreaterThan(quantity('1Pi'))", TOO_MUCH_MEMORY),
     ),
 ]
 """A memory size as its author wrote it; from 1M to 1Pi."""
@@ -133,9 +144,9 @@ Millicores = Annotated[
     BeforeValidator(_millicores),
     _int_or_string(
         "CPU cores, or millicores with the suffix m.",
-        ("isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))", NO_CPU),
+        (f"{_QUANTITY} && quantity(string(self)).isGreaterThan(quantity('0'))", NO_CPU),
         (
-            f"!isQuantity(string(self)) || !quantity(string(self)).isGreaterThan(quantity('{MOST_CORES}'))",
+            f"!{_QUANTITY} || !quantity(string(self)).isGreaterThan(quantity('{MOST_CORES}'))",
             TOO_MANY_CORES,
         ),
     ),

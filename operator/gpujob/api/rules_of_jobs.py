@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from gpujob.api import rules_of_pods
+from gpujob.api.amounts import is_quantity
 from gpujob.api.gpujob import (
     AllowDenyAccelerators,
     AllowDenyPools,
@@ -83,8 +84,8 @@ _OWN: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",
-        "!has(self.sharedMemory) || !has(self.memory) || !isQuantity(string(self.sharedMemory)) || "
-        "!isQuantity(string(self.memory)) || "
+        "!has(self.sharedMemory) || !has(self.memory) || "
+        f"!{is_quantity('string(self.sharedMemory)')} || !{is_quantity('string(self.memory)')} || "
         "!quantity(string(self.sharedMemory)).isGreaterThan(quantity(string(self.memory)))", _shared_fits,
     ),
     Rule(

@@ -9,6 +9,7 @@ from gpujob.finding import Dollars, Finding, listed
 from gpujob.placement.decision import Candidate, Decision
 from gpujob.placement.memory import lacking
 from gpujob.placement.ranking import objective_used, without_speed
+from gpujob.untrusted import one_line
 from gpujob.vocabulary import Objective, Outcome, Reason, Verdict
 
 SENTENCE_LENGTH = 160
@@ -17,8 +18,10 @@ SENTENCE_LENGTH = 160
 
 def summary(decision: Decision) -> str:
     """Why the job is placed, waits, must be mended or is impossible: one sentence with numbers and the remedy."""
-    if decision.verdict is Verdict.PLACED:
-        return _placed(decision)
+    return one_line(_placed(decision) if decision.verdict is Verdict.PLACED else _not_placed(decision))
+
+
+def _not_placed(decision: Decision) -> str:
     if decision.problems:
         said = [problem.message for problem in decision.problems]
         return "; ".join([*said, decision.fix.message] if decision.fix else said)

@@ -264,6 +264,23 @@ def test_the_nearest_fix(objects: list[Object], spec: Object, field: str, before
     assert told == [field, before, after]
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"placement": {"pools": {"allow": ["p\n\x1b[2Jq"]}}},
+        {"requires": ["BF16\nState: Complete"]},
+        {"framework": {"name": "pytorch\nINJECT"}},
+        {"model": {"name": "llama-3.1-8b\nx: y"}},
+    ],
+)
+def test_what_a_job_names_puts_no_line_into_a_status(spec: Object) -> None:
+    """`kubectl describe` showed a line "State: Complete" that a job had written into its own refusal, and its event."""
+    refused = decided(H, **spec)
+    said = [explain.summary(refused), *(each.reasons[0].message for each in refused.candidates if each.reasons)]
+    assert "\\n" in "".join(said)
+    assert all(text.isprintable() for text in said)
+
+
 def test_changes_that_help_only_together_are_told_together() -> None:
     told = documents.plan(decided(H, gpuMemory="100G", nodes=2))
     assert told["nearestFix"] is None
