@@ -30,6 +30,7 @@ from gpujob.quantity import (
     shortest_quantity,
     whole_cents,
 )
+from gpujob.untrusted import one_line
 from gpujob.vocabulary import Reason
 
 
@@ -226,8 +227,8 @@ def test_counts_and_hints_in_sentences() -> None:
 
 
 @given(value=st.text(max_size=20))
-def test_a_finding_words_whatever_it_was_given(value: str) -> None:
-    assert Finding(Reason.DEVICE_UNKNOWN, "it is {}", (value,)).message == f"it is {value}"
+def test_a_finding_words_whatever_it_was_given_in_one_line(value: str) -> None:
+    assert Finding(Reason.DEVICE_UNKNOWN, "it is {}", (value,)).message == one_line(f"it is {value}")
 
 
 @pytest.mark.parametrize(
