@@ -288,7 +288,9 @@ def test_what_is_said_to_make_a_pool_win_makes_it_win(objects: list[Object], spe
             continue
         after = decided(changed, objects, ANY_IMAGES)
         wins = after.choice is not None and after.choice.candidate.pool.name == pool.name
-        assert wins != (said.change.endswith("would still be chosen") or said.change.endswith("is busy now")), (
-            said.change
-        )
+        other = re.search(r", and \S+ would (still )?be chosen|is busy now$", said.change)
+        assert wins != bool(other), said.change
+        if other and after.choice and decision.choice:
+            stays = after.choice.candidate.pool.name == decision.choice.candidate.pool.name
+            assert stays == bool(other[1]), said.change
         assert runs(after), said.change

@@ -96,10 +96,22 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
         return "it can be decided about once that is mended"
     if isinstance(fix, str):
         return fix
-    winner = asked.winner(fix.demand)
-    if winner == best.pool.name:
-        return f"{fix.message} and be chosen"
-    return f"{fix.message}, and {winner} would still be chosen" if winner else f"{fix.message}, which is busy now"
+    return f"{fix.message}{_after_fix(asked, best, fix)}"
+
+
+def _after_fix(asked: _Asked, best: Candidate, fix: Fix) -> str:
+    """What would be chosen once the fix makes the pool fit: that pool, the one chosen now, or another that it makes fit too."""
+    choice = choose(fix.demand, asked.fleet, asked.catalog).choice
+    if choice is None:
+        return ", which is busy now"
+    winner = choice.candidate
+    if winner.pool.name == best.pool.name:
+        return " and be chosen"
+    now = asked.decision.choice
+    if now is not None and winner.pool.name == now.candidate.pool.name:
+        return f", and {winner.pool.name} would still be chosen"
+    price = "" if winner.price_per_hour is None else f" at {Dollars(winner.price_per_hour)} an hour"
+    return f", and {winner.pool.name} would be chosen{price}"
 
 
 def _is_probed_later(decision: Decision, best: Candidate) -> bool:

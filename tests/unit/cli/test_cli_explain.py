@@ -85,6 +85,19 @@ def test_one_pool_can_be_asked_about(gpujob: Command) -> None:
     assert (found["job"], found["state"]) == ("train", None)
 
 
+def test_a_pool_that_a_fix_makes_cheaper_than_the_chosen_one_would_be_chosen_with_its_price(gpujob: Command) -> None:
+    model = {
+        "name": "mistralai/Mistral-7B-v0.3", "method": "LoRA", "lora": {"rank": 32},
+        "sequenceLength": 8192, "batchPerGPU": 4,
+    }  # fmt: skip
+    common = ("explain", "-f", "-", "--cluster", MIXED, "--catalog", CATALOG, "--why-not", L4)
+    answer = gpujob(*common, stdin=manifest(model=model))
+    assert answer.out.splitlines()[-1].endswith(
+        f"it would fit pool {L4}, and mi210-ondemand would be chosen at $0.45 an hour"
+    )
+    assert not answer.out.startswith("Placed  train: mi210-ondemand")
+
+
 def test_the_next_best_pools_are_explained_unasked(gpujob: Command) -> None:
     found = json.loads(
         gpujob("explain", "-f", "-", "--cluster", MIXED, "--catalog", CATALOG, "-o", "json", stdin=manifest()).out
