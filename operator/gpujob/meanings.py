@@ -242,6 +242,8 @@ Probing: the pods run, for a short trial on one pool (spec.probe)
     none; the next pool or the job itself follows
 NotStarted: the pods do not run yet
     none
+ChildSuspended: somebody suspended the child Job, so that none of its pods runs; its GPUs stay held for it
+    resume the child Job, or set spec.suspend to give the GPUs back
 Ended: the job ended
     none
 Succeeded: every pod ended well

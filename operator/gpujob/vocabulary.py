@@ -380,6 +380,7 @@ class Reason(StrEnum):
     RUNNING = "Running"
     PROBING = "Probing"
     NOT_STARTED = "NotStarted"
+    CHILD_SUSPENDED = "ChildSuspended"
     ENDED = "Ended"
     SUCCEEDED = "Succeeded"
     NOT_ENDED = "NotEnded"

@@ -74,6 +74,30 @@ def test_a_child_job_that_somebody_deletes_is_lost_and_that_is_final(
     assert team.jobs(uid) == []
 
 
+def test_a_child_that_somebody_suspends_keeps_its_devices_and_the_status_says_so(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    fleet(l4=1)
+    uid = team.submit("job", gpusPerNode=4)
+    name = team.until("job", "Running")["jobName"]
+    mark = audit.now()
+    team.api.patch(JOBS.format(team.namespace), name, {"spec": {"suspend": True}})
+    status = team.until("job", "Placed")
+    assert status["display"]["reason"] == "ChildSuspended"
+    running = team.condition("job", "Running")
+    assert (running["status"], running["reason"]) == ("False", "ChildSuspended")
+    assert running["message"].startswith(
+        f"somebody suspended child Job {name}, so no pod of it runs; its GPUs stay held"
+    )
+    assert not team.pods(uid)
+    assert audit.writes(mark, team.namespace, "job") == {"gpujobs/status": 1}
+    team.submit("next", gpusPerNode=4)
+    team.until("next", "Queued")
+    team.api.patch(JOBS.format(team.namespace), name, {"spec": {"suspend": False}})
+    assert team.until("job", "Running")["startTime"] == status["startTime"]
+    assert team.state("next") == "Queued"
+
+
 def test_a_deleted_child_without_pods_is_lost_whatever_keeps_the_object(
     operator: OperatorProcess, fleet: Fleet, team: Team
 ) -> None:

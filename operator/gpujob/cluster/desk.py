@@ -172,6 +172,11 @@ def is_final(job: JobRecord) -> bool:
     return job.status.get("state") in (State.SUCCEEDED, State.FAILED)
 
 
+def ran(job: JobRecord) -> bool:
+    """Whether all pods of its attempt ran once, and nobody has stopped them since by suspending the child Job."""
+    return bool(job.status.get("startTime")) and job.status.get("state") not in (State.PLACED, State.STARTING)
+
+
 def last_attempt(job: JobRecord) -> int:
     """The attempt that the status tells of; 0 before the first."""
     return whole_number(job.status.get("attempt")) or 0

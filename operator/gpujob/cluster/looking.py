@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gpujob.cluster.desk import Desk, is_final, last_attempt
+from gpujob.cluster.desk import Desk, is_final, last_attempt, ran
 from gpujob.cluster.progress_pace import EVERY
 from gpujob.cluster.steps import Steps
 from gpujob.fleet.arriving import Arriving
@@ -17,7 +17,7 @@ from gpujob.status.observe import Observation, held_in_vain, observe, waits_for_
 from gpujob.status.probing import Course, Result
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT
-from gpujob.untrusted import whole_number
+from gpujob.untrusted import table, whole_number
 from gpujob.vocabulary import Reason, State
 
 STARTING_AFTER: Final = 5.0
@@ -178,7 +178,7 @@ class Looking:
 
     def _trial_result(self, job: JobRecord, child: ChildRecord) -> Result | None:
         """What a trial gave, once it is over; a trial whose program ends well was the whole job."""
-        seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
+        seen = observe(child, self._desk.book.pods(child), ran=ran(job))
         if child.ended == "Failed":
             return Result(str(child.hint.placement.get("pool", "")), failed=seen.message)
         if child.ended:
@@ -191,7 +191,7 @@ class Looking:
     def _course(self, job: JobRecord, child: ChildRecord, seen: Observation, blocked: str) -> Course:
         memory, now, made = self._desk.remember(job.uid), self._desk.clock(), patience.read_time(child.created)
         age = (self._desk.wall() - made).total_seconds() if made else 0.0
-        if seen.state is not State.RUNNING:
+        if seen.state is not State.RUNNING and not job.status.get("startTime"):
             return Course(age, None, seen.message)
         if memory.ran_since[0] != child.name:
             memory.ran_since = child.name, now
@@ -254,7 +254,7 @@ class Looking:
     def _report_child(
         self, job: JobRecord, child: ChildRecord, bare: Arriving | None = None, unbound: Unbound | None = None
     ) -> None:
-        seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
+        seen = observe(child, self._desk.book.pods(child), ran=ran(job))
         if unbound and seen.stuck and seen.state is State.PLACED:
             seen = held_in_vain(seen, unbound.until)
         seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(job, seen)
@@ -281,6 +281,10 @@ class Looking:
         """That pods do not run yet is said only once it has lasted: most run before anyone could read it."""
         memory = self._desk.remember(job.uid)
         if seen.state not in (State.PLACED, State.STARTING):
+            memory.not_running = None
+            return seen
+        known = job.status.get("startTime") or table(job.status, "display").get("reason") == seen.reason
+        if seen.reason is Reason.CHILD_SUSPENDED and known:
             memory.not_running = None
             return seen
         now = self._desk.clock()

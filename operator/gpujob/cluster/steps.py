@@ -13,7 +13,7 @@ import structlog
 
 from gpujob.cluster.api_errors import ApiError, Fenced
 from gpujob.cluster.delivery import Delivery
-from gpujob.cluster.desk import Desk, next_attempt
+from gpujob.cluster.desk import Desk, next_attempt, ran
 from gpujob.cluster.kinds import JOBS, SERVICES, claim_templates
 from gpujob.cluster.learning import Learning
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
@@ -132,7 +132,7 @@ class Steps:
         # It is there and the watch does not show it (yet, or because its labels were taken off): asked again, ever later.
         child = read_child(held)
         if child.ended:
-            seen = observe(child, self._desk.book.pods(child), ran=bool(job.status.get("startTime")))
+            seen = observe(child, self._desk.book.pods(child), ran=ran(job))
             await self.finish(job, child, report.placed(job, child, seen, None, self._desk.now()))
         self._desk.retry_later(job, "the watch does not show its child Job", job.version)
 

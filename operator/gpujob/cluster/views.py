@@ -105,7 +105,9 @@ def _job(job: JobRecord, telemetry: Telemetry) -> JobView:
     shape = (whole_number(placement.get(key)) or 1 for key in ("nodes", "gpusPerNode"))
     end = read_time(status.get("completionTime")) or datetime.now(UTC)
     running = state == State.RUNNING
-    spent = cost.cost(status, placement, str(status.get("startTime")), end) if running else {}
+    # What somebody suspended holds its devices as what runs does.
+    live = state in (State.PLACED, State.STARTING, State.RUNNING)
+    spent = cost.cost(status, placement, str(status.get("startTime")), end) if live else {}
     dollars = cost.dollars((spent or table(status, "cost")).get("accrued"))
     measured, percent = telemetry.measured, whole_number(table(status, "progress").get("percent"))
     # What was not read lately says nothing of now: a job that cannot be reached would look as if it stalled.

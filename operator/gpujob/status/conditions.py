@@ -31,7 +31,7 @@ def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
     runs, done, failed = (seen.state is s for s in (State.RUNNING, State.SUCCEEDED, State.FAILED))
     ended = done or failed
     # What is waited for is told by its own word; most others are the kubelet's, and in the message.
-    told = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE)
+    told = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE, Reason.CHILD_SUSPENDED)
     not_started = seen.reason if seen.reason in told else Reason.NOT_STARTED
     running_reason = seen.reason if runs else Reason.ENDED if ended else not_started
     return (

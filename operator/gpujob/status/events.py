@@ -20,8 +20,10 @@ def event_of(job: JobRecord, status: Mapping[str, Any], instance: str, now: str)
     state = State(status["state"])
     placed_now = state in (State.STARTING, State.RUNNING) and not job.status.get("jobName")
     told = State.PLACED if placed_now else state
+    # A child that somebody suspended or resumed was placed before.
+    placed_before = told is State.PLACED and job.status.get("jobName") == status.get("jobName")
     # Who deletes a job needs no event about that.
-    if told not in TOLD or job.status.get("state") == status["state"] or job.leaving:
+    if told not in TOLD or job.status.get("state") == status["state"] or placed_before or job.leaving:
         return None
     kind = _EXPLAINED_BY.get(told, ConditionType.PLACED)
     conditions: list[Mapping[str, Any]] = status.get("conditions") or []

@@ -58,7 +58,8 @@ STUCK: Final = {
 def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) -> Observation:
     """The state of a child Job by its own conditions first, then by its pods; `ran`: all of them ran once.
 
-    A job that ran is Running until its child Job has ended: a pod that just failed does not make it start again.
+    A job that ran is Running until its child Job has ended: a pod that just failed does not make it start again. Only a
+    child that somebody suspends stops all of them, and starts them again when it is resumed.
     """
     checked = verdict_of(((pod.name, pod.node, pod.check) for pod in pods), child.pods)
     seen = _observe(child, pods, ran=ran)
@@ -105,6 +106,8 @@ def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Obse
         reason = Reason.RENDEZVOUS_TIMEOUT if apart else Reason.POD_FAILED
         return Observation(State.FAILED, reason, apart or _why_failed(child, pods), started, child.ended_at)
     running = sum(pod.running for pod in pods)
+    if child.paused and not running:
+        return Observation(State.PLACED, Reason.CHILD_SUSPENDED, _suspended(child), started)
     if running >= child.pods:
         where = next(pod.node for pod in pods if pod.running)
         message = f"all {child.pods} pods run" if child.pods > 1 else f"the pod runs on node {where}"
@@ -112,6 +115,14 @@ def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Obse
     if ran or (len(pods) >= child.pods and all(pod.started for pod in pods)):
         return Observation(State.RUNNING, Reason.RUNNING, f"{running} of {child.pods} pods still run", started)
     return _not_running(child, pods, running)
+
+
+def _suspended(child: ChildRecord) -> str:
+    resume = f'`kubectl patch job {child.name} -p \'{{"spec":{{"suspend":false}}}}\'`'
+    return (
+        f"somebody suspended child Job {child.name}, so no pod of it runs; its GPUs stay held for it and its cost goes on; "
+        f"{resume} lets it run again, spec.suspend of the GPUJob gives the GPUs back"
+    )
 
 
 def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> Observation:

@@ -80,7 +80,7 @@ class ChildRecord:
     preflight: bool = False
     """Whether its pods begin with a preflight."""
     paused: bool = False
-    """Whether somebody suspended it, as admission of Jobs does: it has no pods, and nothing is wrong."""
+    """Whether somebody suspended it, as admission of Jobs does: it gets no pods and keeps its GPUs."""
 
     def promises(self) -> tuple[Promise, ...]:
         """What its pods will take of their nodes; nothing of a Job that has ended or is deleted (no pod follows) or is nobody's."""

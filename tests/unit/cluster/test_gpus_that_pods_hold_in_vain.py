@@ -138,6 +138,37 @@ def test_pods_that_are_not_made_hold_no_longer() -> None:
     assert "1 of 2 pods are there; if a quota or a policy refuses the others" in placed(gang.look(300.0))["message"]
 
 
+def test_a_child_that_somebody_suspends_while_it_runs_is_told_at_once_and_starts_anew_when_it_is_resumed() -> None:
+    running = {"state": "Running", "startTime": "2026-01-01T12:00:00Z"}
+    gang = Gang(suspend=True)
+    gang.pods()
+    status = gang.look(3600.0, **running)
+    said = next(c for c in status["conditions"] if c["type"] == "Running")
+    assert (status["state"], status["display"]["reason"]) == ("Placed", "ChildSuspended")
+    assert (said["status"], said["reason"]) == ("False", "ChildSuspended")
+    assert f"somebody suspended child Job {CHILD}" in said["message"]
+    assert (status["startTime"], placed(status)["status"]) == (running["startTime"], "True")
+    resumed = Gang()
+    resumed.pods("n0", "n1")
+    again = resumed.look(3601.0, **status)
+    assert (again["state"], again["display"]["reason"], again["startTime"]) == (
+        "Placed",
+        "Placed",
+        running["startTime"],
+    )
+
+
+def test_a_child_that_is_created_suspended_is_told_once_it_has_lasted_and_stays_told_after_a_restart() -> None:
+    gang = Gang(suspend=True)
+    gang.pods()
+    assert gang.look(0.0)["display"]["reason"] == "Placed"
+    told = gang.look(20.0)
+    assert told["display"]["reason"] == "ChildSuspended"
+    restarted = Gang(suspend=True)
+    restarted.pods()
+    assert restarted.look(21.0, **told)["display"]["reason"] == "ChildSuspended"
+
+
 @pytest.mark.parametrize(
     ("made", "pods", "held"),
     [
@@ -146,7 +177,7 @@ def test_pods_that_are_not_made_hold_no_longer() -> None:
         ({}, ("n0", ""), {"startTime": "2026-01-01T12:01:00Z"}),
         # Nodes to be added have a wait of their own.
         ({"nodes": ()}, ("", ""), {}),
-        # Whoever admits Jobs suspended it: it holds no GPUs.
+        # Whoever admits Jobs suspended it: theirs to resume.
         ({"suspend": True}, (), {}),
     ],
 )

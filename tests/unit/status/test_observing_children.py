@@ -8,7 +8,7 @@ import pytest
 
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.usage import Promise
-from gpujob.status.observe import observe
+from gpujob.status.observe import Observation, observe
 from gpujob.status.records import ChildRecord, PodState, read_child, read_pod_record
 from gpujob.vocabulary import Annotation, Label, Reason, State
 
@@ -166,6 +166,26 @@ def test_the_state_of_a_child(count: int, pods: list[PodState], status: Any, sta
     seen = observe(child(count, **status), pods)
     assert seen.state is state
     assert not message or seen.message == message
+
+
+@pytest.mark.parametrize("ran", [False, True])
+def test_a_suspended_child_says_who_stopped_it_what_it_holds_and_what_helps(*, ran: bool) -> None:
+    raw = job(2)
+    raw["spec"]["suspend"] = True
+    paused = read_child(raw)
+    told = Observation(
+        P,
+        Reason.CHILD_SUSPENDED,
+        "somebody suspended child Job train-1, so no pod of it runs; its GPUs stay held for it and its cost goes on; "
+        """`kubectl patch job train-1 -p '{"spec":{"suspend":false}}'` lets it run again, """
+        "spec.suspend of the GPUJob gives the GPUs back",
+    )
+    assert observe(paused, [], ran=ran) == told
+    assert paused.promises() == child(2).promises()
+    # Pods that are on their way out run until they are gone, and an end is an end.
+    assert observe(paused, [pod("a", running()), pod("b", running())], ran=ran).state is R
+    raw["status"] = ended("Complete")
+    assert observe(read_child(raw), [], ran=ran).state is State.SUCCEEDED
 
 
 def test_a_job_that_ran_does_not_start_again() -> None:
