@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpujob.untrusted import one_line, table, tables
-from gpujob.vocabulary import ConditionType, State
+from gpujob.vocabulary import ConditionType, Reason, State
 
 _EXPLAINED_BY: Final = {
     State.STARTING: ConditionType.RUNNING,
@@ -25,6 +25,8 @@ def transition(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, 
         return None
     state = wanted.get("state")
     kind = next((kind for told, kind in _EXPLAINED_BY.items() if told == state), ConditionType.PLACED)
+    if table(wanted, "display").get("reason") == Reason.CHILD_SUSPENDED:
+        kind = ConditionType.RUNNING
     told: Mapping[str, Any] = next((c for c in tables(wanted, "conditions") if c.get("type") == kind), {})
     placement = table(wanted, "placement") if state == State.PLACED or not table(held, "placement") else {}
     line = {

@@ -74,9 +74,10 @@ class Trial:
         self.desk.book.mirror.replace("pods", [pod], "7")
         self.desk.book.take(self.desk.book.mirror.take_changes())
 
-    def result(self) -> str | None:
+    def result(self, **status: Any) -> str | None:
         """What came of it, now."""
-        job = read_job({"metadata": JOB, "spec": {}, "status": {"jobName": "j-1", "state": "Running"}})
+        held = {"jobName": "j-1", "state": "Running", **status}
+        job = read_job({"metadata": JOB, "spec": {}, "status": held})
         found = self.looking._trial_result(job, read_child(self.child))
         return found and found.sentence
 
@@ -98,6 +99,19 @@ def test_the_clock_of_the_node_does_not_count(told: str) -> None:
     assert trial.result() == (
         "the trial on pool mi300x told of no step within 900 seconds; its program needs to report"
     )
+
+
+def test_a_trial_that_somebody_suspends_did_start() -> None:
+    trial = Trial()
+    trial.seconds = 120.0
+    trial.pod(**running("2026-01-01T12:02:00Z"))
+    assert trial.result() is None
+    trial.desk.book.mirror.replace("pods", [], "8")
+    trial.desk.book.take(trial.desk.book.mirror.take_changes())
+    trial.child["spec"] = {"suspend": True}
+    trial.seconds = 120.0 + 900
+    said = trial.result(startTime="2026-01-01T12:02:00Z", state="Placed")
+    assert said == "the trial on pool mi300x told of no step within 900 seconds; its program needs to report"
 
 
 def test_where_the_way_to_the_pod_is_blocked_the_trial_ends_soon_and_says_what_to_add() -> None:

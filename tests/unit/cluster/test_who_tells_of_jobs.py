@@ -98,6 +98,13 @@ def test_the_dollars_of_a_job_never_become_fewer() -> None:
     assert another.dollars == 970_000, "what was told of a job that is gone is forgotten"
 
 
+def test_a_job_whose_child_somebody_suspended_costs_what_its_devices_cost() -> None:
+    began = (datetime.now(UTC) - timedelta(seconds=100)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    placement = {"pool": "p", "vendor": "AMD", "pricePerHour": "36.00"}
+    (job,) = look(record("a", state="Placed", startTime=began, placement=placement, cost={"accrued": "0.10"})).ran
+    assert (job.dollars or 0) >= 1_000_000
+
+
 def test_a_suspended_job_still_tells_what_it_has_cost() -> None:
     (job,) = look(record("a", state="Suspended", startTime=None, placement={}, cost={"accrued": "2.00"})).ran
     assert (job.dollars, job.pool, job.state) == (2_000_000, "", "Suspended")

@@ -19,6 +19,7 @@ from gpujob.status.conditions import Claim, merged
 from gpujob.status.observe import Observation
 from gpujob.status.preflight import Check
 from gpujob.status.records import ChildRecord, JobRecord, read_child, read_job
+from gpujob.status.transitions import transition
 from gpujob.vocabulary import ConditionType, Label, Reason, State
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
@@ -106,6 +107,18 @@ def test_conditions_of_a_job_with_a_child(state: State, reason: Reason, wanted: 
     status = valid(report.placed(job(), child(), seen(state, reason, started=NOW), PLACED, NOW))
     assert wanted.items() <= claims(status).items()
     assert status["startTime"] == NOW
+
+
+def test_a_suspended_child_earns_no_second_event_and_its_own_line_in_the_log() -> None:
+    running = valid(report.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW))
+    stopped = replace(seen(State.PLACED, Reason.CHILD_SUSPENDED), message="somebody suspended it")
+    status = valid(report.placed(job(**running), child(), stopped, None, LATER))
+    assert claims(status)["Running"] == ("False", "ChildSuspended")
+    assert (status["state"], status["startTime"], status["placement"]) == ("Placed", NOW, running["placement"])
+    assert events.event_of(job(**running), status, "here", LATER) is None
+    line = transition(running, status)
+    assert line is not None
+    assert (line["reason"], line["message"]) == ("ChildSuspended", "somebody suspended it")
 
 
 def test_a_plan_says_where_the_job_would_go() -> None:
