@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from gpujob_runner.report.batches import MOST_DATA_SETS, size_of
@@ -13,13 +14,15 @@ class Ledger:
     """Batches fetched since the last step, by data set, until a step tells which of them were trained on.
 
     A data set is trained on once it was the one read last before a step. From then on its batches count, and those of
-    others (an evaluation between two steps) do not, unless no trained one was read.
+    others (an evaluation between two steps) do not, unless no trained one was read. With a data set its identity goes,
+    which another one may get.
     """
 
-    __slots__ = ("_last", "_trained", "pending", "unseen")
+    __slots__ = ("_last", "_last_itself", "_trained", "pending", "unseen")
 
-    unseen: tuple[int, Any, float] | None
-    """(data set, batch, seconds waited) of the batch that was yielded last. It is looked at with the next batch or step, and let go of.
+    unseen: tuple[int, Any, float, Any] | None
+    """(identity of the data set, batch, seconds waited, data set) of the batch that was yielded last. It is looked at with the
+    next batch or step, and let go of.
 
     Between a batch and the first kernel of its step the device is idle, so that each microsecond there would be one of
     the step; after an optimizer's step the device has work for a while.
@@ -31,8 +34,9 @@ class Ledger:
     def forget(self) -> None:
         """Begins anew, as in a forked child."""
         self.pending: dict[int, list[float]] = {}
-        self._trained: set[int] = set()
+        self._trained: dict[int, Any] = {}
         self._last: int | None = None
+        self._last_itself: Any = None
         self.unseen = None
 
     def look(self) -> None:
@@ -41,6 +45,7 @@ class Ledger:
         if unseen is not None:
             samples, tokens = size_of(unseen[1], unseen[0])
             self.fetched(unseen[0], samples, tokens, unseen[2])
+            self._last_itself = unseen[3]
 
     def fetched(self, data_set: int, samples: int, tokens: int, waited: float) -> None:
         """A batch of `data_set` (any identity of it) came after `waited` seconds."""
@@ -80,10 +85,19 @@ class Ledger:
             drawn = [pending[self._last]]
             if len(self._trained) >= MOST_DATA_SETS:
                 self._trained.clear()
-            self._trained.add(self._last)
+            self._trained[self._last] = self._while_it_is_there(self._last)
+        self._last_itself = None
         pending.clear()
         if not drawn:
             return NOTHING
         if len(drawn) == 1:
             return drawn[0][0], drawn[0][1], drawn[0][2]
         return sum(e[0] for e in drawn), sum(e[1] for e in drawn), sum(e[2] for e in drawn)
+
+    def _while_it_is_there(self, identity: int) -> Any:
+        """What lets go of the identity of the data set that was read last, once that is gone; None where nothing can."""
+        trained = self._trained
+        try:
+            return weakref.ref(self._last_itself, lambda _: trained.pop(identity, None))
+        except TypeError:  # such as a list
+            return None

@@ -160,7 +160,8 @@ def watch_batches(module: Any) -> None:
                     ledger.look()
                 # Nearly every batch is a list of tensors: as `kept` has it, without a call.
                 now = batch.copy() if kind(batch) is list and batch and kind(batch[0]) is tensor else keep(batch)
-                ledger.unseen = (identity(self._dataset), now, waited)
+                data_set = self._dataset
+                ledger.unseen = (identity(data_set), now, waited, data_set)
         except Exception as error:
             guard.failed("batches", error)
         return batch

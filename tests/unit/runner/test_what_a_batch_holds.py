@@ -286,7 +286,7 @@ def test_a_second_phase_on_other_data_counts() -> None:
 def test_every_batch_of_an_epoch_counts_with_its_own_size() -> None:
     ledger, taken = Ledger(), []
     for samples in (8, 8, 8, 3):
-        ledger.unseen = (1, [Tensor(samples, 4), Tensor(samples)], 0.5)
+        ledger.unseen = (1, [Tensor(samples, 4), Tensor(samples)], 0.5, None)
         taken.append(ledger.take())
     assert taken == [(8, 0, 0.5), (8, 0, 0.5), (8, 0, 0.5), (3, 0, 0.5)]
     assert ledger.take() == (0, 0, 0)
@@ -297,9 +297,26 @@ def test_a_batch_of_another_data_set_between_two_steps_is_not_trained_on() -> No
     for data_set, samples in ((1, 8), (2, 100), (1, 8)):
         if ledger.unseen is not None:
             ledger.look()
-        ledger.unseen = (data_set, Tensor(samples), 0.0)
+        ledger.unseen = (data_set, Tensor(samples), 0.0, None)
         if data_set == 1:
             assert ledger.take()[0] == 8
+
+
+class DataSet:
+    """One that another may follow at the same place in memory."""
+
+
+def test_an_evaluation_of_the_identity_that_a_trained_data_set_had_is_not_trained_on() -> None:
+    ledger, first, second = Ledger(), DataSet(), DataSet()
+    for data_set, identity in ((first, 1), (second, 2)):
+        ledger.unseen = (identity, Tensor(8), 0.0, data_set)
+        ledger.look()
+        assert ledger.take()[0] == 8
+    del first, data_set
+    ledger.unseen = (1, Tensor(24), 0.0, DataSet())
+    ledger.look()
+    ledger.unseen = (2, Tensor(8), 0.0, second)
+    assert ledger.take()[0] == 8
 
 
 class Broken:
@@ -318,7 +335,7 @@ def test_batches_that_cannot_be_looked_at_are_nothing_and_soon_left_alone(monkey
     monkeypatch.setattr(guard, "say", lambda text: None)
     ledger = Ledger()
     for _ in range(9):
-        ledger.unseen = (1, Broken(), 0.25)
+        ledger.unseen = (1, Broken(), 0.25, None)
         assert ledger.take() == (0, 0, 0.25)
     assert (Broken.looks, guard.failures) == (3, {"batches": 3})
 
