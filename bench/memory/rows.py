@@ -20,6 +20,7 @@ TABLES = (
     "h100_kinds",
     "h100_families",
     "h200_families",
+    "h200_held_out",
     "counted",
     "played",
     "published",

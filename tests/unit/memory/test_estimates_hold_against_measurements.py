@@ -24,7 +24,7 @@ def test_on_the_h100_every_row_is_within_15_percent_and_half_within_1(table: str
     assert total.worst <= 0.15
 
 
-@pytest.mark.parametrize(("table", "count"), [("h100_families", 182), ("h200_families", 152)])
+@pytest.mark.parametrize(("table", "count"), [("h100_families", 182), ("h200_families", 152), ("h200_held_out", 181)])
 def test_models_of_every_family_are_within_15_percent_and_half_within_a_half(table: str, count: int) -> None:
     total = errors.summary(found(table))
     assert total.rows == count
@@ -57,7 +57,13 @@ def test_of_models_and_settings_that_nobody_measured_two_are_played_through_to_m
     assert total.above_high <= 0.07
 
 
-@pytest.mark.parametrize("table", [table for table in rows.TABLES if table != "played"])
+def test_of_rows_that_no_formula_has_seen_two_are_above_the_high_end_by_5_percent() -> None:
+    above = {error.measured.id: error.above_high for error in found("h200_held_out") if error.above_high > 0.05}
+    assert above.keys() == {"W113", "W164"}
+    assert max(above.values()) <= 0.075
+
+
+@pytest.mark.parametrize("table", [table for table in rows.TABLES if table not in ("played", "h200_held_out")])
 def test_no_device_needed_more_than_the_high_end_by_5_percent(table: str) -> None:
     fitted = [error for error in found(table) if error.measured.fitted]
     assert [error.measured.id for error in fitted if error.above_high > 0.05] == []
