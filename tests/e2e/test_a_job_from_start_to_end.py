@@ -86,10 +86,10 @@ def test_kubectl_waits_for_a_job_and_shows_it_in_columns(operator: OperatorProce
     assert (waited.returncode, waited.stdout) == (0, "gpujob.gpujob.dev/gang condition met\n")
 
     head, line = team.api.kubectl("get", "gj", f"-n{team.namespace}").stdout.splitlines()
-    assert head.split() == ["NAME", "STATE", "POOL", "ACCEL", "PROGRESS", "TOK/S", "COST", "AGE"]
+    assert head.split() == ["NAME", "STATE", "POOL", "ACCEL", "PROGRESS", "TOK/S", "COST", "AS-OF", "AGE"]
     assert line.split()[:5] == ["gang", "Succeeded", "h100-sxm-p5-48xlarge-ondemand", "2x8", "H100-SXM"]
     wide = team.api.kubectl("get", "gpujob", "gang", f"-n{team.namespace}", "-owide").stdout.splitlines()
-    assert wide[0].split()[8:] == ["IMAGE", "REASON", "$/H"]
+    assert wide[0].split()[9:] == ["IMAGE", "REASON", "$/H"]
     assert wide[1].split()[-2:] == ["Succeeded", team.status("gang")["placement"]["pricePerHour"]]
     described = team.api.kubectl("describe", "gpujob", "gang", f"-n{team.namespace}")
     assert "all 2 pods ended well" in described.stdout
