@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from gpujob.names import child_name
-from tests.e2e.api_server import JOBS, AuditLog, Refused
+from gpujob.vocabulary import Label
+from tests.e2e.api_server import JOBS, PODS, AuditLog, Refused
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
@@ -58,17 +60,13 @@ def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
     operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
 ) -> None:
     fleet(h100=1)
-    # A LimitRange refuses pods, not Jobs, and only the Job's events say so.
-    limits = {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}
-    team.api.create(
-        f"/api/v1/namespaces/{team.namespace}/limitranges",
-        {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits},
-    )
+    # A policy that refuses pods, not Jobs: only the Job's events say so.
+    refuse(team, "pods", {Label.JOB: "podless"})
     podless = team.submit("podless", gpusPerNode=4)
     name = team.until("podless", "Placed")["jobName"]
     asked = time.monotonic()
 
-    refuse_jobs(team)
+    refuse(team, "jobs")
     mark = audit.now()
     uid = team.submit("refused", resources={"cpu": "500m"}, runs_for="0s")
     team.until("refused", "Misconfigured")
@@ -80,7 +78,7 @@ def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
     eventually(lambda: audit.writes(mark, team.namespace, "refused")["jobs"] >= 3, 20, what="three tries")
     assert audit.writes(mark, team.namespace, "refused")["gpujobs/status"] == 1
     assert audit.writes(mark, team.namespace, "refused")["events"] == 1
-    allow_jobs(team)
+    allow(team, "jobs")
     team.until("refused", "Succeeded", timeout=60)
 
     eventually(lambda: team.status("podless")["display"]["reason"] == "FailedCreate", 40, what="the reason")
@@ -94,45 +92,55 @@ def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ if that stays so", bound)
     assert team.pods(podless) == []
     described = team.api.kubectl("describe", "job", name, f"-n{team.namespace}").stdout
-    assert "maximum cpu usage per Container is 1" in described
+    assert "no Pods today" in described
+    allow(team, "pods")
 
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"
 
 
-def refuse_jobs(team: Team) -> None:
-    """Makes an admission policy that refuses Jobs in the team's namespace and waits until it is in force."""
-    jobs = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+def refuse(team: Team, kind: str, labels: Mapping[str, str] | None = None) -> None:
+    """Makes an admission policy that refuses Jobs or pods with these labels in the team's namespace, and waits until it is in
+    force."""
+    group = "batch" if kind == "jobs" else ""
+    name = f"{team.namespace}-{kind}"
     policy = {
         "matchConstraints": {
-            "resourceRules": [jobs],
+            "resourceRules": [
+                {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [kind]}
+            ],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": team.namespace}},
+            "objectSelector": {"matchLabels": dict(labels or {})},
         },
-        "validations": [{"expression": "false", "message": "no Jobs today"}],
+        "validations": [{"expression": "false", "message": f"no {kind.capitalize()} today"}],
     }
-    binding = {"policyName": team.namespace, "validationActions": ["Deny"]}
-    for path, kind, spec in (
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    for path, what, spec in (
         (POLICIES, "ValidatingAdmissionPolicy", policy),
         (BINDINGS, "ValidatingAdmissionPolicyBinding", binding),
     ):
-        head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": team.namespace}}
+        head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": what, "metadata": {"name": name}}
         team.api.create(path, head | {"spec": spec})
-    eventually(lambda: _refused(team), 30, what="a policy in force", every=0.2)
+    eventually(lambda: _refused(team, kind, labels or {}), 30, what="a policy in force", every=0.2)
 
 
-def allow_jobs(team: Team) -> None:
+def allow(team: Team, kind: str) -> None:
     """Takes the policy away."""
     for path in (BINDINGS, POLICIES):
-        team.api.delete(path, team.namespace)
+        team.api.delete(path, f"{team.namespace}-{kind}")
 
 
-def _refused(team: Team) -> bool:
-    container = {"name": "main", "image": "none"}
-    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "probe"}, "spec": {"template": template}}
+def _refused(team: Team, kind: str, labels: Mapping[str, str]) -> bool:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+    metadata = {"name": "probe", "labels": dict(labels)}
+    tried = (
+        (JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}})
+        if kind == "jobs"
+        else (PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod})
+    )
     try:
-        team.api.try_out(JOBS.format(team.namespace), job)
+        team.api.try_out(tried[0].format(team.namespace), tried[1])
     except Refused as refusal:
-        return "no Jobs today" in str(refusal)
+        return f"no {kind.capitalize()} today" in str(refusal)
     return False

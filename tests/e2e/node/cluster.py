@@ -94,6 +94,8 @@ def _take_down(slot: Slot) -> None:
 
 def stay_up() -> None:
     """Keeps a cluster with real nodes up until it is interrupted."""
+    # What a shell starts in the background has SIGINT ignored, and so have all that this starts: Python then sets no handler.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(KeyboardInterrupt), real_cluster() as cluster:
         print(f"real nodes are up; export KUBECONFIG={cluster.kubeconfig}", flush=True)
         while True:
