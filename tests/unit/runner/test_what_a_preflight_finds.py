@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpujob_runner.preflight.nodes import Nodes, look_at_nodes
@@ -175,6 +175,7 @@ def test_any_promise_is_read(text: str) -> None:
     assert read_promise({}) == Promise()
 
 
+@settings(suppress_health_check=[HealthCheck.data_too_large])  # What is found may be large: that is the point.
 @given(facts=st.dictionaries(st.text(max_size=9), junk, max_size=9), findings=st.lists(
     st.dictionaries(st.text(max_size=9), junk, max_size=6).map(lambda f: {**f, "reason": "MemBelowRequest"}), min_size=1, max_size=9
 ))  # fmt: skip
