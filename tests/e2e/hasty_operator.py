@@ -11,15 +11,17 @@ from functools import partial
 
 import structlog
 
-from gpujob.cluster import delivery, looking, pools
+from gpujob.cluster import pools
 from gpujob.cluster.__main__ import main
 from gpujob.cluster.leader import LeaseTimings
 from gpujob.cluster.operator import Operator
 from gpujob.cluster.watch import Timings
+from gpujob.lifecycle.timings import Timings as JobTimings
 
 LEASE = LeaseTimings(duration=5, deadline=3.5, renew_every=1.5, retry_every=0.7)
 WATCHING = Timings(silence=22.0)
-SECONDS = ((delivery, "UNUSED_AFTER", 8.0), (looking, "FORGED_AFTER", 4.0), (pools, "EVERY", 4.0))
+TIMINGS = JobTimings(runner_unused=8.0, forged_end=4.0)
+POOLS_EVERY = 4.0
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +47,6 @@ class Telling(Operator):
 
 
 if __name__ == "__main__":
-    for module, time, seconds in SECONDS:
-        assert getattr(module, time) > seconds
-        setattr(module, time, seconds)
-    sys.exit(main(sys.argv[1:], partial(Telling, lease=LEASE, watching=WATCHING)))
+    assert pools.EVERY > POOLS_EVERY
+    pools.EVERY = POOLS_EVERY  # type: ignore[misc]
+    sys.exit(main(sys.argv[1:], partial(Telling, lease=LEASE, watching=WATCHING, timings=TIMINGS)))

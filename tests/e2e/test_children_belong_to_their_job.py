@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.looking import SERVICE_AFTER
+from gpujob.lifecycle.timings import Timings
 from tests.e2e.api_server import JOBS, PODS, SERVICES, AuditLog
 from tests.e2e.cluster import eventually, remains
 from tests.e2e.conftest import Fleet
@@ -167,8 +167,8 @@ def test_a_service_that_somebody_deletes_is_made_again_while_its_gang_runs(
     team.delete("gang")
     eventually(lambda: not team.services(uid) and not team.pods(uid), 30, what="all of it gone")
     mark = audit.now()
-    because = f"a lost Service of a gang that runs is made again after {SERVICE_AFTER:g} seconds"
-    remains(lambda: "services" not in audit.writes(mark, team.namespace), 2 * SERVICE_AFTER, because=because)
+    because = f"a lost Service of a gang that runs is made again after {Timings().service:g} seconds"
+    remains(lambda: "services" not in audit.writes(mark, team.namespace), 2 * Timings().service, because=because)
     assert team.services(alone) == []
 
 

@@ -220,6 +220,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
     from gpujob.cli import planning, sources
     from gpujob.cli.rivals import rivals_in
     from gpujob.fleet.cluster_file import fleet_of
+    from gpujob.lifecycle.timings import Timings
     from gpujob.status import patience
 
     _one_reader_of_stdin(request)
@@ -229,7 +230,10 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
     fleet, known = fleet_of(objects, sources.read_catalog(request.catalog))
     if request.cluster is None:
         sources.tell_of_namespaces(jobs, fleet.namespaces)
-    profiles, arriving = planning.profiles_of(objects), tuple(patience.arriving(objects.nodes, now))
+    profiles, arriving = (
+        planning.profiles_of(objects),
+        tuple(patience.arriving(objects.nodes, now, Timings().provision)),
+    )
 
     def rivals(asked: Sequence[Waiting]) -> Sequence[Waiting]:
         return rivals_in(documents, asked, fleet, profiles, now)

@@ -15,6 +15,7 @@ from gpujob.cli.planning import Plan, document, informed, profiles_of
 from gpujob.cli.rivals import rivals_in
 from gpujob.errors import BadInput
 from gpujob.finding import listed
+from gpujob.lifecycle.timings import Timings
 from gpujob.placement.why_not import best_losers, why_not
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.status import patience
@@ -80,7 +81,9 @@ def explain_job(
     profiles = profiles_of(objects)
     own = Waiting("", "", informed(job, profiles), False, job.metadata.namespace or "default", job.metadata.name)
     if now is not None:
-        own = replace(own, demand=own.demand.but(arriving=tuple(patience.arriving(objects.nodes, now))))
+        own = replace(
+            own, demand=own.demand.but(arriving=tuple(patience.arriving(objects.nodes, now, Timings().provision)))
+        )
     before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
     decision = next(each for each in place_all([own, *before], fleet, known) if each.job.uid == own.uid).decision
     others = (

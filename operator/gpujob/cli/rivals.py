@@ -10,8 +10,9 @@ from gpujob.cli.jobs import waits
 from gpujob.cli.planning import Profiles, informed
 from gpujob.errors import BadInput
 from gpujob.fleet.priorities import priority_of
+from gpujob.lifecycle.timings import Timings
 from gpujob.schedule.queue import Waiting
-from gpujob.status.patience import HOLD_SECONDS, hold_left
+from gpujob.status.patience import hold_left
 from gpujob.untrusted import table
 
 if TYPE_CHECKING:
@@ -47,6 +48,6 @@ def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Waiti
         return None
     metadata, status = table(raw, "metadata"), table(raw, "status")
     created, namespace = str(metadata.get("creationTimestamp") or ""), job.metadata.namespace or "default"
-    left = hold_left(created, status, now, HOLD_SECONDS)
+    left = hold_left(created, status, now, Timings().hold)
     uid = f"{namespace}/{job.metadata.name}"
     return Waiting(uid, created, informed(job, profiles), False, namespace, job.metadata.name, holds=left > 0)

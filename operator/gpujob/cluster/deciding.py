@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
 
-from gpujob.cluster.desk import Desk, next_attempt
+from gpujob.cluster.desk import Desk
 from gpujob.cluster.learning import Learning
 from gpujob.cluster.retelling import Retelling
 from gpujob.cluster.steps import Steps
 from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.pools import Fleet
 from gpujob.fleet.usage import promises_of
+from gpujob.lifecycle.attempts import next_attempt
 from gpujob.placement import explain
 from gpujob.placement.decision import Decision
 from gpujob.placement.demand import Demand
@@ -28,22 +28,6 @@ from gpujob.schedule.words import in_turns
 from gpujob.status import patience, report
 from gpujob.status.records import JobRecord
 from gpujob.vocabulary import State, Verdict
-
-IMPOSSIBLE_AFTER: Final = 300.0
-"""Seconds that Impossible must hold for a job that fitted before, until it is said."""
-
-
-TOLD_AGAIN_AFTER: Final = 5.0
-"""Seconds after which a job that is where it was is told anew why: with many waiting jobs words cost more than decisions."""
-
-COSTLY: Final = 50.0
-"""How many times as long as its words took a job waits to be told anew: none takes more than a fiftieth of the time."""
-
-TELLING: Final = 0.5
-"""Seconds in which a round tells jobs why they have no place, and less where something changes; the rest are told later."""
-
-SLICE: Final = 0.05
-"""Seconds after which others get their turn: the Lease, watches and writes cannot wait for a long queue."""
 
 
 class Deciding:
@@ -55,11 +39,9 @@ class Deciding:
         steps: Steps,
         learning: Learning,
         retelling: Retelling,
-        provision_seconds: float,
-        hold_seconds: float,
     ) -> None:
         self._desk, self._steps, self._learning, self._retelling = desk, steps, learning, retelling
-        self._provision_seconds, self._hold_seconds = provision_seconds, hold_seconds
+        self._timings = desk.timings
         self._arriving: tuple[Arriving, ...] = ()
         self._next_decision = 0.0
         self._next_telling = 0.0
@@ -121,7 +103,7 @@ class Deciding:
 
     def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Placing]]:
         now = self._desk.wall()
-        newcomers = (arriving for _, arriving in self._desk.book.newcomers(now, self._provision_seconds))
+        newcomers = (arriving for _, arriving in self._desk.book.newcomers(now, self._timings.provision))
         self._arriving = tuple(patience.still_arriving(newcomers, now))
         self._desk.passed_over = self._desk.queue & self._desk.tasks.keys()
         # One with a write under way is decided next time; until then nobody gets what is its turn to get.
@@ -135,7 +117,7 @@ class Deciding:
     def _waiting(self, job: JobRecord, demand: Demand) -> Waiting:
         """A job of the queue; devices are held for it only so long, since nobody knows whether pods on them ever end."""
         demand = self._timely(job, demand)
-        left = patience.hold_left(job.created, job.status, self._desk.wall(), self._hold_seconds)
+        left = patience.hold_left(job.created, job.status, self._desk.wall(), self._timings.hold)
         if left > 0:
             self._desk.look_again(job.uid, left)
         return Waiting(job.uid, job.created, demand, _is_plan(job), job.namespace, job.name, holds=left > 0)
@@ -156,13 +138,13 @@ class Deciding:
 
     async def _give_way(self) -> None:
         """Lets everything else run when this has gone on for long."""
-        if self._desk.clock() - self._gave_way >= SLICE:
+        if self._desk.clock() - self._gave_way >= self._timings.loop_slice:
             await asyncio.sleep(0)
             self._gave_way = self._desk.clock()
 
     async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> bool:
         """Tells jobs why they have no place, or where a suspended one would go; namespaces take turns. Whether some are left."""
-        until = self._desk.clock() + TELLING
+        until = self._desk.clock() + self._timings.explain_slice
         untold = [
             ((job, placing), job.namespace, self._desk.remember(job.uid).told_at)
             for job, placing in without_place
@@ -193,7 +175,7 @@ class Deciding:
             memory.impossible_since = None
         if memory.told_of == self._words_of(job, placing):
             return True
-        again = memory.told_at + max(TOLD_AGAIN_AFTER, COSTLY * memory.words_took)
+        again = memory.told_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
         same = job.status.get("state") == state and job.status.get("observedGeneration") == job.generation
         if same and now < again:
             self._desk.look_again(job.uid, again - now)
@@ -204,7 +186,7 @@ class Deciding:
         """Whether a job that fitted before has not been impossible for long enough to be told so."""
         memory, now = self._desk.remember(job.uid), self._desk.clock()
         memory.impossible_since = memory.impossible_since or now
-        ripe = memory.impossible_since + IMPOSSIBLE_AFTER
+        ripe = memory.impossible_since + self._timings.impossible
         if ripe > now:
             self._desk.due[job.uid] = ripe
         return ripe > now

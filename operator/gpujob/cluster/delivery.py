@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Final, cast
+from typing import cast
 
 import structlog
 
@@ -22,12 +22,6 @@ from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer,
 from gpujob.render.runner import Runner, digest_of
 
 log = structlog.get_logger(__name__)
-
-UNUSED_AFTER: Final = 60.0
-"""Seconds without a child before a namespace's ConfigMap goes: a queue of short jobs must not write it anew for each."""
-
-EVERY: Final = 5.0
-"""Seconds between two looks at which ConfigMaps are needed."""
 
 
 class Delivery:
@@ -53,7 +47,7 @@ class Delivery:
     async def run(self, is_leader: Callable[[], bool]) -> None:
         """Removes what no child needs and makes again what somebody removed, for ever."""
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(self._desk.timings.runner_every)
             if is_leader() and self._desk.book.mirror.complete:
                 await self.sweep()
                 await self._earlier.sweep()
@@ -67,7 +61,10 @@ class Delivery:
         for namespace in sorted(there):
             if namespace in needed:
                 self._unused_since.pop(namespace, None)
-            elif self._clock() - self._unused_since.setdefault(namespace, self._clock()) >= UNUSED_AFTER:
+            elif (
+                self._clock() - self._unused_since.setdefault(namespace, self._clock())
+                >= self._desk.timings.runner_unused
+            ):
                 await self._guarded(namespace, self._remove)
 
     async def _remove(self, namespace: str) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
 
 import structlog
 
@@ -23,17 +22,19 @@ from gpujob.cluster.book import Book
 from gpujob.cluster.progress_pace import ProgressPace
 from gpujob.errors import BadInput
 from gpujob.fleet.usage import Promise
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.timings import Timings
+from gpujob.lifecycle.view import Moment
 from gpujob.metrics.durations import Durations
 from gpujob.placement.demand import Demand, demand_of
 from gpujob.status.records import JobRecord
 from gpujob.status.telemetry import Telemetry
-from gpujob.untrusted import whole_number
-from gpujob.vocabulary import API_VERSION, State
+from gpujob.vocabulary import API_VERSION
 
 log = structlog.get_logger(__name__)
 
-BACKOFF: Final = (1.0, 300.0)
-"""Seconds before a refused write of a job is tried again: the first and the longest wait."""
+DEFAULT_TIMINGS = Timings()
+NOTHING_SEEN = Sightings()
 
 
 @dataclass(slots=True)
@@ -50,15 +51,9 @@ class Wish:
 class Memory:
     """What is remembered of a job between rounds; losing it (a restart) costs time, never correctness."""
 
-    no_service_since: float | None = None
-    """Since when its gang has no Service."""
-    not_running: tuple[State, float] | None = None
-    """Since when its pods are in this stage before running."""
+    sightings: Sightings = NOTHING_SEEN
+    """What was seen of it, and since when."""
     impossible_since: float | None = None
-    ended_since: float | None = None
-    """Since when its status has been final while its child Job goes on."""
-    ran_since: tuple[str, float] = ("", 0.0)
-    """The child whose pods were seen to run, and since when."""
     told_at: float = -math.inf
     """When it was last told why it waits."""
     words_took: float = 0.0
@@ -94,8 +89,9 @@ class Desk:
         book: Book,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
-        self.book, self.clock, self.wall = book, clock, wall
+        self.book, self.clock, self.wall, self.timings = book, clock, wall, timings
         self.tally = Tally()
         self.wishes: dict[str, Wish] = {}
         self.memory: dict[str, Memory] = {}
@@ -116,7 +112,7 @@ class Desk:
         """What the reporters of running jobs said last."""
         self.dollars_told: dict[str, int] = {}
         """Micro-dollars that /metrics said last of jobs that have run."""
-        self.progress = ProgressPace(clock)
+        self.progress = ProgressPace(clock, timings.progress, timings.progress_rate)
         self.decided_at: tuple[object, ...] = ()
         """What the last decision about the queue was made on; empty: to be made anew."""
 
@@ -146,7 +142,7 @@ class Desk:
     def retry_later(self, job: JobRecord, why: Exception | str, failed_on: int | str) -> None:
         """Waits before the next step, longer each time, unless the job itself changes in what the step failed on."""
         memory = self.remember(job.uid)
-        memory.delay = min(max(memory.delay * 2, BACKOFF[0]), BACKOFF[1])
+        memory.delay = min(max(memory.delay * 2, self.timings.backoff_first), self.timings.backoff_longest)
         memory.retry_at, memory.failed_on = self.clock() + memory.delay, failed_on
         memory.told_of = None
         self.due[job.uid] = memory.retry_at
@@ -164,27 +160,11 @@ class Desk:
 
     def now(self) -> str:
         """The time as statuses write it."""
-        return self.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self.moment().text
 
-
-def is_final(job: JobRecord) -> bool:
-    """Whether a job has ended for good."""
-    return job.status.get("state") in (State.SUCCEEDED, State.FAILED)
-
-
-def ran(job: JobRecord) -> bool:
-    """Whether all pods of its attempt ran once, and nobody has stopped them since by suspending the child Job."""
-    return bool(job.status.get("startTime")) and job.status.get("state") not in (State.PLACED, State.STARTING)
-
-
-def last_attempt(job: JobRecord) -> int:
-    """The attempt that the status tells of; 0 before the first."""
-    return whole_number(job.status.get("attempt")) or 0
-
-
-def next_attempt(job: JobRecord) -> int:
-    """The attempt that a placement would be."""
-    return last_attempt(job) + 1
+    def moment(self) -> Moment:
+        """The time by both clocks."""
+        return Moment(self.clock(), self.wall())
 
 
 def _read_wish(job: JobRecord) -> Wish:

@@ -6,14 +6,15 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, cast
+from typing import cast
 from weakref import WeakValueDictionary
 
 import structlog
 
 from gpujob.cluster.api_errors import ApiError, Forbidden, Invalid
-from gpujob.cluster.desk import Desk, is_final
+from gpujob.cluster.desk import Desk
 from gpujob.cluster.writer import Writer
+from gpujob.lifecycle.attempts import is_final
 from gpujob.placement.demand import Demand
 from gpujob.placement.learned import Profile, learned_of
 from gpujob.status import cost, patience, probing, report
@@ -23,9 +24,6 @@ from gpujob.status.telemetry import SILENT
 from gpujob.untrusted import table
 
 log = structlog.get_logger(__name__)
-
-GIVES_UP_AFTER: Final = 8.0
-"""The wait between two tries after which a job ends though its profile was not written."""
 
 
 class Learning:
@@ -76,7 +74,7 @@ class Learning:
                 await self._writer.apply_profile(body)
             except ApiError as error:
                 for_good = isinstance(error, Forbidden | Invalid)
-                if not for_good and self._desk.remember(job.uid).delay < GIVES_UP_AFTER:
+                if not for_good and self._desk.remember(job.uid).delay < self._desk.timings.profile_patience:
                     raise
                 log.warning("profile not written", job=f"{job.namespace}/{job.name}", profile=profile, error=str(error))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -25,6 +26,7 @@ from gpujob.cluster.settings import Settings
 from gpujob.cluster.views import snapshot
 from gpujob.cluster.watch import Timings, WatchHealth, mirror_all
 from gpujob.cluster.writer import Writer
+from gpujob.lifecycle.timings import Timings as JobTimings
 from gpujob.metrics.collector import FleetCollector
 from gpujob.runner_files import load_runner
 
@@ -49,6 +51,7 @@ class Operator:
         connection: Connection,
         lease: LeaseTimings | None = None,
         watching: Timings | None = None,
+        timings: JobTimings | None = None,
     ) -> None:
         runner = load_runner()
         kinds = mirrored(runner.name)
@@ -67,9 +70,12 @@ class Operator:
             writer,
             self.leadership.is_leader,
             runner,
-            provision_seconds=settings.provision_seconds,
-            unbound_seconds=settings.unbound_seconds,
-            hold_seconds=settings.hold_seconds,
+            replace(
+                timings or JobTimings(),
+                provision=settings.provision_seconds,
+                unbound=settings.unbound_seconds,
+                hold=settings.hold_seconds,
+            ),
         )
         self.scraper = Scraper(
             self.reconciler.desk, self.leadership.is_leader, settings.namespace, settings.scrape_seconds

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from gpujob.cluster.pace import Clock
-
-EVERY: Final = 300.0
-"""Seconds between two writes of a job whose progress moves little."""
-
-RATE: Final = 2.0
-"""Writes a second for all jobs together; jobs take turns, so that many of them are written less often, never more."""
 
 
 class ProgressPace:
-    """Gives each job that has something to say a turn; turns are 1 / RATE seconds apart."""
+    """Gives each job that has something to say a turn; turns are 1 / rate seconds apart.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    Jobs take turns, so that many of them are written less often, never more writes a second.
+    """
+
+    def __init__(self, clock: Clock, every: float, rate: float) -> None:
+        self._clock, self._every, self._rate = clock, every, rate
         self._written: dict[str, float] = {}
         self._turns: dict[str, float] = {}
         self._next_turn = 0.0
@@ -25,12 +20,12 @@ class ProgressPace:
     def wait(self, uid: str, *, soon: bool) -> float:
         """Seconds until a job may write its progress: 0 takes its turn. `soon`: it need not wait for its time."""
         now = self._clock()
-        ripe = self._written.setdefault(uid, now) + EVERY
+        ripe = self._written.setdefault(uid, now) + self._every
         if uid not in self._turns:
             if not soon and now < ripe:
                 return ripe - now
             self._turns[uid] = max(now, self._next_turn)
-            self._next_turn = self._turns[uid] + 1 / RATE
+            self._next_turn = self._turns[uid] + 1 / self._rate
         if now < self._turns[uid]:
             return self._turns[uid] - now
         del self._turns[uid]

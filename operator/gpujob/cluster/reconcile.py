@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from gpujob.cluster.book import Book
 from gpujob.cluster.deciding import Deciding
 from gpujob.cluster.delivery import Delivery
-from gpujob.cluster.desk import Desk
+from gpujob.cluster.desk import DEFAULT_TIMINGS, Desk
 from gpujob.cluster.learning import Learning
 from gpujob.cluster.looking import Looking
 from gpujob.cluster.retelling import Retelling
 from gpujob.cluster.steps import Steps
 from gpujob.cluster.writer import Writer
+from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
-from gpujob.status.patience import HOLD_SECONDS, PROVISION_SECONDS, UNBOUND_SECONDS
-
-GATHER: Final = 0.02
-"""Seconds in which changes gather before a round looks at them."""
 
 
 class Reconciler:
@@ -36,18 +32,16 @@ class Reconciler:
         writer: Writer,
         is_leader: Callable[[], bool],
         runner: Runner,
-        provision_seconds: float = PROVISION_SECONDS,
-        hold_seconds: float = HOLD_SECONDS,
-        unbound_seconds: float = UNBOUND_SECONDS,
+        timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
-        self.desk = Desk(book)
+        self.desk = Desk(book, timings=timings)
         self._is_leader = is_leader
         self.delivery = Delivery(self.desk, writer, runner)
         learning = Learning(self.desk, writer)
         self._steps = Steps(self.desk, writer, self.delivery, learning)
-        self._looking = Looking(self.desk, self._steps, provision_seconds, unbound_seconds)
+        self._looking = Looking(self.desk, self._steps)
         self._retelling = Retelling(self.desk, self._steps)
-        self._deciding = Deciding(self.desk, self._steps, learning, self._retelling, provision_seconds, hold_seconds)
+        self._deciding = Deciding(self.desk, self._steps, learning, self._retelling)
         self._led = False
 
     async def run(self) -> None:
@@ -58,7 +52,7 @@ class Reconciler:
                 try:
                     async with asyncio.timeout(self._seconds_to_next()):
                         await mirror.changed.wait()
-                    await asyncio.sleep(GATHER)
+                    await asyncio.sleep(self.desk.timings.gather)
                 except TimeoutError:
                     pass
                 changes = mirror.take_changes()

@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from gpujob.cluster.desk import Desk
 from gpujob.cluster.steps import Steps
 from gpujob.status import news
 from gpujob.status.records import JobRecord
-
-EVERY: Final = 30.0
-"""Seconds between two writes of a job whose numbers move."""
-
-SETTLED_AFTER: Final = 5.0
-"""Seconds from when they moved until they are told: where many jobs end they move on, and are told once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +41,10 @@ class Retelling:
             self._steps.report(job, status)
         elif news.has_other_numbers(job.status, status):
             before = self._untold.get(job.uid)
-            told_at = self._desk.remember(job.uid).retold_at
-            ripe = before.ripe if before else max(self._desk.clock() + SETTLED_AFTER, told_at + EVERY)
+            told_at, timings = self._desk.remember(job.uid).retold_at, self._desk.timings
+            ripe = (
+                before.ripe if before else max(self._desk.clock() + timings.numbers_settled, told_at + timings.numbers)
+            )
             self._untold[job.uid] = Untold(job.status, status, ripe)
         else:
             self._drop(job.uid)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from gpujob.errors import BadInput
-from gpujob.status.patience import HOLD_SECONDS, PROVISION_SECONDS, UNBOUND_SECONDS
+from gpujob.lifecycle.timings import Timings
+
+_DEFAULT: Final = Timings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,11 @@ class Settings:
     log_format: str = "json"
     write_rate: float = 200.0
     """Writes a second that this process allows itself."""
-    provision_seconds: float = PROVISION_SECONDS
+    provision_seconds: float = _DEFAULT.provision
     """Seconds that a job waits for nodes that an autoscaler must add, before another pool is tried."""
-    hold_seconds: float = HOLD_SECONDS
+    hold_seconds: float = _DEFAULT.hold
     """Seconds that devices are held for a waiting job against those of lower priority; 0 holds none."""
-    unbound_seconds: float = UNBOUND_SECONDS
+    unbound_seconds: float = _DEFAULT.unbound
     """Seconds that pods hold the GPUs of nodes to which the scheduler does not bind them."""
     scrape_seconds: float = 15.0
     """Seconds between two readings of a running job's reporter."""
@@ -53,9 +55,9 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         log_level=_one_of(env, "GPUJOB_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR")),
         log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
         write_rate=float(_port(env, "GPUJOB_WRITE_RATE", 200)),
-        provision_seconds=float(_port(env, "GPUJOB_PROVISION_SECONDS", int(PROVISION_SECONDS))),
-        hold_seconds=float(_port(env, "GPUJOB_HOLD_SECONDS", int(HOLD_SECONDS))),
-        unbound_seconds=float(_port(env, "GPUJOB_UNBOUND_SECONDS", int(UNBOUND_SECONDS))),
+        provision_seconds=float(_port(env, "GPUJOB_PROVISION_SECONDS", int(_DEFAULT.provision))),
+        hold_seconds=float(_port(env, "GPUJOB_HOLD_SECONDS", int(_DEFAULT.hold))),
+        unbound_seconds=float(_port(env, "GPUJOB_UNBOUND_SECONDS", int(_DEFAULT.unbound))),
         scrape_seconds=float(max(1, _port(env, "GPUJOB_SCRAPE_SECONDS", 15))),
     )
 

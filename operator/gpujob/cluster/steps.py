@@ -13,11 +13,13 @@ import structlog
 
 from gpujob.cluster.api_errors import ApiError, Fenced
 from gpujob.cluster.delivery import Delivery
-from gpujob.cluster.desk import Desk, next_attempt, ran
+from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import JOBS, SERVICES, claim_templates
 from gpujob.cluster.learning import Learning
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.fleet.pools import Fleet
+from gpujob.lifecycle import endings
+from gpujob.lifecycle.attempts import end_attempt, has_run, next_attempt
 from gpujob.placement.decision import Decision
 from gpujob.render.attempt import Numbered
 from gpujob.render.children import render
@@ -92,7 +94,6 @@ class Steps:
     async def serve(self, job: JobRecord, child: ChildRecord) -> None:
         """Makes a gang's Service again that somebody deleted; a gang that runs goes on whatever comes of it."""
         wish = self._desk.wish(job)
-        self._desk.remember(job.uid).no_service_since = None
         if wish.job is None:
             return
         try:
@@ -120,7 +121,7 @@ class Steps:
             await self._learning.remember(job, child)
         probes = probing.with_result({"probes": probing.kept(job)}, child, result, precision, now)
         self._desk.telemetry.pop(job.uid, None)
-        await self.write(job, report.probed(job, child, result.sentence, probes, now))
+        await self.write(job, end_attempt(job, child, endings.probe_over(result.sentence, probes), self._desk.now()))
 
     async def confirm_loss(self, job: JobRecord) -> None:
         """A child that the mirror lacks is lost only when the API server says so."""
@@ -132,7 +133,7 @@ class Steps:
         # It is there and the watch does not show it (yet, or because its labels were taken off): asked again, ever later.
         child = read_child(held)
         if child.ended:
-            seen = observe(child, self._desk.book.pods(child), ran=ran(job))
+            seen = observe(child, self._desk.book.pods(child), ran=has_run(job))
             await self.finish(job, child, report.placed(job, child, seen, None, self._desk.now()))
         self._desk.retry_later(job, "the watch does not show its child Job", job.version)
 

@@ -16,18 +16,6 @@ from gpujob.placement.demand import Demand
 from gpujob.untrusted import one_line, tables
 from gpujob.vocabulary import ConditionType, Reason
 
-HOLD_SECONDS: Final = 21600.0
-"""Seconds that devices are held for a waiting job against those of lower priority, unless an admin says otherwise."""
-
-PROVISION_SECONDS: Final = 900.0
-"""Seconds that nodes to be added, and the devices of new ones, are waited for, unless an admin says otherwise."""
-
-UNBOUND_SECONDS: Final = 300.0
-"""Seconds that pods hold the GPUs of nodes to which the scheduler does not bind them, unless an admin says otherwise."""
-
-RESTS: Final = 3
-"""A pool is not tried again for as many times that: such a job holds GPUs in vain for a quarter of the time at most."""
-
 REMEMBERED: Final = 16
 """Pools that a status remembers at most; the oldest go first."""
 
@@ -80,7 +68,7 @@ def end_of_wait(begun: datetime, bare: Arriving | None, seconds: float) -> datet
     return begun + wait if devices is None else max(begun + wait, min(devices, begun + 2 * wait))
 
 
-def arriving(nodes: Iterable[Node], now: datetime, seconds: float = PROVISION_SECONDS) -> Iterator[Arriving]:
+def arriving(nodes: Iterable[Node], now: datetime, seconds: float) -> Iterator[Arriving]:
     """New nodes that offer no devices by the name of a resource yet, and whose devices are still waited for."""
     for node in nodes:
         since = read_time(node.created) if is_bare(node) else None

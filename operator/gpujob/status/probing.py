@@ -14,15 +14,20 @@ from gpujob.status.progress import Measured
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.untrusted import table, tables, whole_number
 
-LONGEST: Final = 900.0
-"""Seconds after which a trial that does not reach its steps is ended."""
 
-STARTS_WITHIN: Final = 900.0
-"""Seconds from its creation after which a trial whose pods do not run is ended; most of them are for the image."""
+@dataclass(frozen=True, slots=True)
+class ProbeLimits:
+    """Seconds after which a probe ends whatever it measured."""
+
+    longest: float = 900.0
+    """Since its pods run, where it does not reach its steps."""
+    starts_within: float = 900.0
+    """Since its creation, where its pods do not run; most of them are for the image."""
+    unreachable: float = 120.0
+    """Since its pods run, where its pod cannot be reached: a remedy would come too late."""
 
 
-BLOCKED_FOR: Final = 120.0
-"""Seconds that a trial runs on although its pod cannot be reached: nobody opens the way for it in time."""
+DEFAULT_LIMITS: Final = ProbeLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +42,16 @@ class Course:
     """What it does, or waits for, in a sentence."""
     blocked: str = ""
     """What is said of a pod that cannot be reached, with the remedy; empty while that is not known."""
+    limits: ProbeLimits = DEFAULT_LIMITS
 
     @property
     def left(self) -> float:
         """Seconds until it is over whatever it measured."""
+        limits = self.limits
         if self.ran is None:
-            return max(0.0, STARTS_WITHIN - self.age)
-        longest = BLOCKED_FOR if self.blocked else LONGEST
-        return max(0.0, min(longest - self.ran, STARTS_WITHIN + LONGEST - self.age))
+            return max(0.0, limits.starts_within - self.age)
+        longest = limits.unreachable if self.blocked else limits.longest
+        return max(0.0, min(longest - self.ran, limits.starts_within + limits.longest - self.age))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ def result(child: ChildRecord, measured: Measured | None, course: Course) -> Res
         return None
     over = course.left <= 0
     if course.ran is None:
-        why = f"did not start within {STARTS_WITHIN:g} seconds: {course.waits}"
+        why = f"did not start within {course.limits.starts_within:g} seconds: {course.waits}"
         return Result(pool, unmeasured=why, started=False) if over else None
     rates = measured.rates if measured else {}
     unit = next((word for word in UNITS if rates.get(word, 0.0) >= LEAST), None)
@@ -91,7 +98,7 @@ def result(child: ChildRecord, measured: Measured | None, course: Course) -> Res
     why = (
         f"was not read: {course.blocked}"
         if course.blocked
-        else f"told of no step within {LONGEST:g} seconds; its program needs to report"
+        else f"told of no step within {course.limits.longest:g} seconds; its program needs to report"
     )
     return Result(pool, unmeasured=why) if over else None
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
-from gpujob.fleet.arriving import Arriving
 from gpujob.placement import documents, explain
 from gpujob.placement.decision import Candidate, Decision
 from gpujob.status import conditions, cost, probing, progress
 from gpujob.status import telemetry as reading
 from gpujob.status.conditions import Claim
 from gpujob.status.observe import Observation
-from gpujob.status.patience import RESTS, read_time, with_pool_away, within, write_time
+from gpujob.status.patience import read_time, within
 from gpujob.status.records import ChildRecord, JobRecord
 from gpujob.status.telemetry import SILENT, Telemetry
 from gpujob.untrusted import table, tables, whole_number
@@ -64,7 +62,7 @@ def placed(
     }
     status["display"] |= {"accelerator": _accelerator(placement), "reason": seen.stuck or seen.reason.value}
     status["display"] |= progress.display(status)
-    return _without_blanks(status)
+    return without_blanks(status)
 
 
 def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tuple[Claim, ...]:
@@ -87,35 +85,19 @@ def refused(job: JobRecord, decision: Decision, now: str, state: State | None = 
     """The status of a job that is not placed; `state` overrides the verdict's own (Impossible is said late)."""
     reason = explain.reason(decision)
     claims = conditions.of_refusal(reason, explain.summary(decision))
-    status = _without_child(job, state or STATE_OF[decision.verdict], claims, reason, now)
-    return _without_blanks(status | {"candidates": _candidates(decision), "attempt": job.status.get("attempt")})
+    status = without_child(job, state or STATE_OF[decision.verdict], claims, reason, now)
+    return without_blanks(status | {"candidates": _candidates(decision), "attempt": job.status.get("attempt")})
 
 
 def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
     """The status of a suspended job: where it would go, and nothing created."""
     claims = conditions.of_plan(explain.summary(decision), whole_number(job.status.get("attempt")))
-    status = _without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
+    status = without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
     placement = _placement(decision) if decision.choice else None
     status |= {"candidates": _candidates(decision), "placement": placement, "attempt": job.status.get("attempt")}
     if placement:
         status["display"] |= {"accelerator": _accelerator(placement)}
-    return _without_blanks(status)
-
-
-def suspending(job: JobRecord, child: ChildRecord, now: str) -> dict[str, Any]:
-    """The status of a job that is suspended while it has a child: written before the child is deleted.
-
-    It no longer names the child, which says that its end is no loss; a plan follows when the child is gone.
-    """
-    claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free", child.attempt)
-    status = _without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
-    return _without_blanks(_paid(job, status, now) | {"attempt": child.attempt})
-
-
-def rechecked(job: JobRecord, child: ChildRecord, message: str, now: str) -> dict[str, Any]:
-    """The status of a job whose image cannot run the preflight: written before the child is deleted, which it no longer names."""
-    status = _without_child(job, State.QUEUED, conditions.of_recheck(message), Reason.NO_INTERPRETER, now)
-    return _without_blanks(_paid(job, status, now) | {"attempt": child.attempt})
+    return without_blanks(status)
 
 
 def runs_unchecked(job: JobRecord) -> bool:
@@ -124,48 +106,10 @@ def runs_unchecked(job: JobRecord) -> bool:
     return any(c.get("reason") == Reason.NO_INTERPRETER and c.get("observedGeneration") == job.generation for c in held)
 
 
-def gave_up(
-    job: JobRecord, child: ChildRecord, seconds: float, now: datetime, bare: Arriving | None = None
-) -> dict[str, Any]:
-    """The status of a job whose nodes did not come, or came without devices (`bare` is the last of these): written before
-    the child is deleted, which it no longer names."""
-    pool = str((job.status.get("placement") or child.hint.placement).get("pool", ""))
-    away = with_pool_away(job.status, pool, now, seconds)
-    came = f"no nodes came to pool {pool} within {seconds:g} seconds"
-    if bare is not None:
-        came = f"node {bare.node} came to pool {pool} at {bare.since} and offers no GPUs: look at its driver and device plugin"
-    sentence = f"{came}; other pools are tried, this one at {away[-1]['until']}"
-    reason = Reason.NODES_DID_NOT_COME
-    status = _without_child(job, State.QUEUED, conditions.of_refusal(reason, sentence), reason, write_time(now))
-    return _without_blanks(_paid(job, status, write_time(now)) | {"attempt": child.attempt, "excludedPools": away})
-
-
-def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, now: datetime) -> dict[str, Any]:
-    """The status of a job whose pods the scheduler did not bind for so many seconds; `why` is what it says. Written before
-    the child is deleted, which it no longer names."""
-    pool, reason = str((job.status.get("placement") or child.hint.placement).get("pool", "")), Reason.UNSCHEDULABLE
-    away = with_pool_away(job.status, pool, now, seconds * RESTS, reason, why)
-    sentence = (
-        f"after {seconds:g} seconds {why}; the job gave the GPUs of pool {pool} back, other pools are tried, "
-        f"this one at {away[-1]['until']}"
-    )
-    status = _without_child(job, State.QUEUED, conditions.of_refusal(reason, sentence), reason, write_time(now))
-    return _without_blanks(_paid(job, status, write_time(now)) | {"attempt": child.attempt, "excludedPools": away})
-
-
-def probed(
-    job: JobRecord, child: ChildRecord, sentence: str, probes: list[dict[str, Any]], now: datetime
-) -> dict[str, Any]:
-    """The status of a job after a trial: written before the child is deleted, which it no longer names."""
-    claims = conditions.of_refusal(Reason.PROBED, sentence)
-    status = _without_child(job, State.QUEUED, claims, Reason.PROBED, write_time(now))
-    return _without_blanks(_paid(job, status, write_time(now)) | {"attempt": child.attempt, "probes": probes})
-
-
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
     """The status of a job that must be mended before anything can be decided or created."""
-    status = _without_child(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
-    return _without_blanks(status | {"attempt": job.status.get("attempt")})
+    status = without_child(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
+    return without_blanks(status | {"attempt": job.status.get("attempt")})
 
 
 def lost(job: JobRecord, now: str) -> dict[str, Any]:
@@ -202,17 +146,17 @@ def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, A
         status["cost"] = cost.cost(job.status, table(job.status, "placement"), str(started), until)
     status["display"] |= {"accelerator": (job.status.get("display") or {}).get("accelerator")}
     status["display"] |= progress.display(status)
-    return _without_blanks(status)
+    return without_blanks(status)
 
 
-def _without_child(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
-    """What the status of a job has of which nothing runs, or is to end: what was read of the last attempt is over."""
+def without_child(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
+    """The status of a job without a running attempt: what was read of the last attempt is over."""
     before = conditions.preflight_anew(job.status.get("conditions") or ())
     return _status(job, state, (*before, *claims, *reading.anew(job.status)), reason, now)
 
 
-def _paid(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any]:
-    """A status with what the attempt that ends now has cost; another may follow."""
+def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any]:
+    """A status with the cost of the attempt that ends now; another may follow."""
     if end := read_time(now):
         status["cost"] = cost.ended(job.status, end)
         status["display"] |= progress.display(status)
@@ -237,7 +181,7 @@ def _placement(decision: Decision) -> dict[str, Any]:
     chosen = documents.chosen(decision) or {}
     chosen.pop("memoryPerGPU", None)
     chosen["provision"] = chosen.get("provision") or None
-    return _without_blanks(chosen | {"message": explain.summary(decision), "digest": decision.digest})
+    return without_blanks(chosen | {"message": explain.summary(decision), "digest": decision.digest})
 
 
 def hint(decision: Decision) -> dict[str, Any]:
@@ -251,7 +195,7 @@ def _candidates(decision: Decision) -> list[dict[str, Any]]:
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
     first = candidate.reasons[0] if candidate.reasons else None
-    return _without_blanks(
+    return without_blanks(
         {
             "pool": candidate.pool.name,
             "runtime": candidate.runtime.name,
@@ -270,21 +214,6 @@ def _accelerator(placement: Mapping[str, Any]) -> str:
     return f"{count}{name}" + (" (probe)" if placement.get("probe") is not None else "")
 
 
-def _without_blanks(record: dict[str, Any]) -> dict[str, Any]:
+def without_blanks(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without members that say nothing."""
     return {key: value for key, value in record.items() if value not in (None, "", [], {})}
-
-
-__all__ = [
-    "deleted",
-    "gave_up",
-    "hint",
-    "lost",
-    "not_bound",
-    "placed",
-    "planned",
-    "rechecked",
-    "refused",
-    "runs_unchecked",
-    "suspending",
-    "unreadable",
-]

@@ -10,16 +10,18 @@ import pytest
 from gpujob.catalog.load import load_catalog
 from gpujob.cluster.api_errors import Conflict, Forbidden
 from gpujob.cluster.book import Book
-from gpujob.cluster.delivery import UNUSED_AFTER, Delivery
+from gpujob.cluster.delivery import Delivery
 from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import RunnerMap, mirrored
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.writer import ChildRefused, NameConflict, Writer
+from gpujob.lifecycle.timings import Timings
 from gpujob.names import child_name
 from gpujob.render.runner import Runner
 from gpujob.vocabulary import Label
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
+UNUSED_AFTER = Timings().runner_unused
 FOREIGN = r"^a ConfigMap gpujob-runner-\w+ exists in namespace team whose content is not this operator's; nothing of it is run"
 
 

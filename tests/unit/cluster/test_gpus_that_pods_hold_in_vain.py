@@ -44,7 +44,7 @@ class Gang:
         self.mirror = Mirror(mirrored("gpujob-runner-x"))
         wall = lambda: MADE + timedelta(seconds=self.seconds)  # noqa: E731
         self.desk = Desk(Book(self.mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
-        self.looking = Looking(self.desk, self, 900.0)  # type: ignore[arg-type]
+        self.looking = Looking(self.desk, self)  # type: ignore[arg-type]
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         child = {

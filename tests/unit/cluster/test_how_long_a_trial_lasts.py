@@ -11,19 +11,19 @@ import pytest
 
 from gpujob.catalog.load import load_catalog
 from gpujob.cluster.book import Book
-from gpujob.cluster.delivery import Delivery
 from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.learning import Learning
-from gpujob.cluster.looking import Looking
 from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.steps import Steps
-from gpujob.cluster.writer import Writer
+from gpujob.lifecycle.actions import EndProbe
+from gpujob.lifecycle.next_action import next_action
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.timings import Timings
+from gpujob.lifecycle.view import JobView, Moment
 from gpujob.placement.demand import Demand
-from gpujob.render.runner import Runner
 from gpujob.status import telemetry
-from gpujob.status.records import JobRecord, read_child, read_job
-from gpujob.status.telemetry import Telemetry
+from gpujob.status.records import JobRecord, PodState, read_child, read_job, read_pod_record
+from gpujob.status.telemetry import SILENT, Telemetry
 from gpujob.vocabulary import Annotation, Label
 
 MADE = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -38,14 +38,10 @@ class Trial:
     """A trial as the operator sees it, so many seconds after its child was made."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        mirror = Mirror(mirrored("gpujob-runner-x"))
-        wall = lambda: MADE + timedelta(seconds=self.seconds)  # noqa: E731
-        self.desk = Desk(Book(mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
-        writer = Writer(None, mirror, lambda: True, "here")  # type: ignore[arg-type]
-        runner = Runner({"a.py": ""})
-        steps = Steps(self.desk, writer, Delivery(self.desk, writer, runner), Learning(self.desk, writer))
-        self.looking = Looking(self.desk, steps, 900.0)
+        self.seconds, self.sightings = 0.0, Sightings()
+        self.again: float | None = None
+        self.pods: list[PodState] = []
+        self.telemetry = SILENT
         self.child = {
             "metadata": {
                 "name": "j-1", "namespace": "team", "uid": "c", "creationTimestamp": "2026-01-01T12:00:00Z",
@@ -60,26 +56,25 @@ class Trial:
         """Its pod, as the kubelet tells of it."""
         owner = {"kind": "Job", "name": "j-1", "uid": "c", "controller": True}
         labels = {Label.JOB_UID: "u", Label.ATTEMPT: "1"}
-        pod = {
-            "metadata": {
-                "name": "j-1-0-x",
-                "namespace": "team",
-                "uid": "p",
-                "labels": labels,
-                "ownerReferences": [owner],
-            },
-            "spec": {"nodeName": "n", "containers": [{"name": "train"}]},
-            "status": status,
-        }
-        self.desk.book.mirror.replace("pods", [pod], "7")
-        self.desk.book.take(self.desk.book.mirror.take_changes())
+        metadata = {"name": "j-1-0-x", "namespace": "team", "uid": "p", "labels": labels, "ownerReferences": [owner]}
+        spec = {"nodeName": "n", "containers": [{"name": "train"}]}
+        state = read_pod_record({"metadata": metadata, "spec": spec, "status": status}).state
+        assert state is not None
+        self.pods = [state]
 
     def result(self, **status: Any) -> str | None:
         """What came of it, now."""
         held = {"jobName": "j-1", "state": "Running", **status}
         job = read_job({"metadata": JOB, "spec": {}, "status": held})
-        found = self.looking._trial_result(job, read_child(self.child))
-        return found and found.sentence
+        view = JobView(job, read_child(self.child), self.pods, telemetry=self.telemetry)
+        now = Moment(self.seconds, MADE + timedelta(seconds=self.seconds))
+        found = next_action(view, self.sightings, now, Timings())
+        self.sightings, self.again = found.sightings, found.requeue_after
+        return found.action.result.sentence if isinstance(found.action, EndProbe) else None
+
+
+def a_desk() -> Desk:
+    return Desk(Book(Mirror(mirrored("gpujob-runner-x")), load_catalog()))
 
 
 def running(since: str) -> dict[str, Any]:
@@ -106,8 +101,7 @@ def test_a_trial_that_somebody_suspends_did_start() -> None:
     trial.seconds = 120.0
     trial.pod(**running("2026-01-01T12:02:00Z"))
     assert trial.result() is None
-    trial.desk.book.mirror.replace("pods", [], "8")
-    trial.desk.book.take(trial.desk.book.mirror.take_changes())
+    trial.pods = []
     trial.child["spec"] = {"suspend": True}
     trial.seconds = 120.0 + 900
     said = trial.result(startTime="2026-01-01T12:02:00Z", state="Placed")
@@ -119,13 +113,13 @@ def test_where_the_way_to_the_pod_is_blocked_the_trial_ends_soon_and_says_what_t
     trial.pod(**running("2026-01-01T12:00:00Z"))
     assert trial.result() is None
     blocked = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no reply within 3 seconds")
-    trial.desk.telemetry["u"] = Telemetry(None, (blocked,))
+    trial.telemetry = Telemetry(None, (blocked,))
     trial.seconds = 119.0
     assert trial.result() is None
-    assert trial.desk.due["u"] == 120.0
+    assert trial.again == 1.0
     trial.seconds = 120.0
     assert trial.result() == f"the trial on pool mi300x was not read: {blocked.message}"
-    trial.desk.telemetry["u"] = Telemetry(None, (telemetry.nobody_listens("j-1-0-x", 9466),))
+    trial.telemetry = Telemetry(None, (telemetry.nobody_listens("j-1-0-x", 9466),))
     assert trial.result() is None
 
 
@@ -135,7 +129,7 @@ def test_an_image_that_cannot_be_pulled_ends_the_trial_with_the_reason() -> None
     trial.pod(phase="Pending", containerStatuses=[{"name": "train", "state": {"waiting": waiting}}])
     trial.seconds = 899.0
     assert trial.result() is None
-    assert trial.desk.due["u"] == 900.0
+    assert trial.again == 1.0
     trial.seconds = 900.0
     assert trial.result() == (
         "the trial on pool mi300x did not start within 900 seconds: 0 of 1 pods run; pod j-1-0-x starts on node n: "
@@ -153,7 +147,7 @@ def test_an_operator_that_starts_again_and_again_ends_a_trial_all_the_same() -> 
 
 @pytest.mark.parametrize("reason", ["NoInterpreter", None])
 def test_in_an_image_that_nothing_measures_nothing_is_tried(reason: str | None) -> None:
-    desk = Trial().desk
+    desk = a_desk()
     condition = {"type": "PreflightPassed", "status": "Unknown", "reason": reason, "observedGeneration": 1}
     job: JobRecord = read_job({"metadata": JOB, "spec": {}, "status": {"conditions": [condition]}})
     asked = replace(Demand(), probe_steps=50, exploration=5_000_000)
@@ -166,7 +160,7 @@ def test_in_an_image_that_nothing_measures_nothing_is_tried(reason: str | None) 
 
 
 def test_jobs_of_a_profile_that_run_are_known_to_those_that_explore() -> None:
-    desk = Trial().desk
+    desk = a_desk()
     placement = {"accelerator": "MI300X", "device": "MI300X cpx_nps4", "nodes": 2, "gpusPerNode": 8}
 
     def job(name: str, profile: str = "llama", **status: Any) -> JobRecord:

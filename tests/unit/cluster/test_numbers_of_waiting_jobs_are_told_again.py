@@ -13,12 +13,14 @@ from gpujob.cluster.book import Book
 from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.retelling import EVERY, SETTLED_AFTER, Retelling
+from gpujob.cluster.retelling import Retelling
+from gpujob.lifecycle.timings import Timings
 from gpujob.placement.decision import Decision
 from gpujob.status import report
 from gpujob.status.records import JobRecord, read_job
 
 NOW = "2026-01-01T00:00:00Z"
+EVERY, SETTLED_AFTER = Timings().numbers, Timings().numbers_settled
 
 
 def with_free(gpus: int) -> Decision:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gpujob.cluster.progress_pace import EVERY, ProgressPace
+from gpujob.cluster.progress_pace import ProgressPace
+from gpujob.lifecycle.timings import Timings
+
+EVERY = Timings().progress
 
 
 class Clock:
@@ -14,7 +17,7 @@ class Clock:
 
 def test_a_job_waits_for_its_time_unless_much_was_done() -> None:
     clock = Clock()
-    pace = ProgressPace(clock)
+    pace = ProgressPace(clock, EVERY, 2.0)
     assert pace.wait("a", soon=False) == EVERY
     assert pace.wait("a", soon=True) == 0
     assert pace.wait("a", soon=False) == EVERY
@@ -24,7 +27,7 @@ def test_a_job_waits_for_its_time_unless_much_was_done() -> None:
 
 def test_a_thousand_jobs_that_all_have_much_to_say_take_turns() -> None:
     clock = Clock()
-    pace, written = ProgressPace(clock), list[str]()
+    pace, written = ProgressPace(clock, EVERY, 2.0), list[str]()
     jobs = {f"job-{number}" for number in range(1000)}
     while jobs and clock.now < 2000:
         for uid in sorted(jobs):
@@ -38,7 +41,7 @@ def test_a_thousand_jobs_that_all_have_much_to_say_take_turns() -> None:
 
 def test_a_job_that_is_gone_keeps_no_turn() -> None:
     clock = Clock()
-    pace = ProgressPace(clock)
+    pace = ProgressPace(clock, EVERY, 2.0)
     assert pace.wait("a", soon=True) == 0
     assert pace.wait("b", soon=True) > 0
     pace.forget("b")

@@ -13,7 +13,7 @@ from gpujob.cluster.api_errors import ApiError, Conflict, Forbidden, Unreachable
 from gpujob.cluster.book import Book
 from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.learning import GIVES_UP_AFTER, Learning
+from gpujob.cluster.learning import Learning
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.writer import Writer
 from gpujob.status.progress import Measured
@@ -134,7 +134,7 @@ async def test_a_job_ends_without_its_profile_only_where_no_other_try_helps() ->
     server.error = Unreachable(0, "Timeout", "no answer")
     with pytest.raises(Unreachable):
         await learning.remember(job("a"), child("a"))
-    desk.remember("a").delay = GIVES_UP_AFTER
+    desk.remember("a").delay = desk.timings.profile_patience
     await learning.remember(job("a"), child("a"))
     desk.remember("a").delay, server.error = 0.0, Forbidden(403, "Forbidden", "no")
     await learning.remember(job("a"), child("a"))

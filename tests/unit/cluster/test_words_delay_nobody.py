@@ -12,15 +12,17 @@ from builders import H100, node
 
 from gpujob.catalog.load import load_catalog
 from gpujob.cluster.book import Book
-from gpujob.cluster.deciding import COSTLY, TELLING, Deciding
+from gpujob.cluster.deciding import Deciding
 from gpujob.cluster.desk import Desk
 from gpujob.cluster.kinds import mirrored
 from gpujob.cluster.learning import Learning
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.retelling import Retelling
+from gpujob.lifecycle.timings import Timings
 from gpujob.status import report
 from gpujob.status.records import JobRecord
 
+COSTLY, TELLING = Timings().explain_factor, Timings().explain_slice
 WORDS_TAKE = 0.3
 """Seconds for the words of one job, by the test's clock."""
 
@@ -31,9 +33,9 @@ class Round:
     def __init__(self, impossible: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.started, self.worded = 1000.0, list[str](), 0
         self.mirror = Mirror(mirrored("gpujob-runner-x"))
-        self.desk = Desk(Book(self.mirror, load_catalog()), clock=lambda: self.now)
+        self.desk = Desk(Book(self.mirror, load_catalog()), clock=lambda: self.now, timings=Timings(hold=0.0))
         self.deciding = Deciding(
-            self.desk, self, Learning(self.desk, None), Retelling(self.desk, self), 900, 0,  # type: ignore[arg-type]
+            self.desk, self, Learning(self.desk, None), Retelling(self.desk, self),  # type: ignore[arg-type]
         )  # fmt: skip
         self.mirror.replace("nodes", [node("n", H100)], "1")
         self.jobs = {f"u{number:03}": {"gpuMemory": "500Gi"} for number in range(impossible)} | {"u999": {}}

@@ -11,9 +11,12 @@ import pytest
 
 from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.gpujobprofile import GPUJobProfile
+from gpujob.lifecycle import endings
+from gpujob.lifecycle.attempts import end_attempt
 from gpujob.placement.learned import profile_of
 from gpujob.status import probing, report
 from gpujob.status.observe import observe
+from gpujob.status.patience import write_time
 from gpujob.status.probing import Course
 from gpujob.status.profile import KEPT, MEASUREMENTS, Ran, after_run
 from gpujob.status.progress import Measured
@@ -189,9 +192,8 @@ def test_a_job_after_a_trial_waits_for_the_next_and_keeps_what_was_measured_and_
     one = job(**held)
     result = probing.Result("mi300x", "tokens", 2553.0)
     end = NOW + timedelta(minutes=10)
-    status = report.probed(
-        one, trial(), result.sentence, probing.with_result(one.status, trial(), result, "Mixed", end), end
-    )
+    probes = probing.with_result(one.status, trial(), result, "Mixed", end)
+    status = end_attempt(one, trial(), endings.probe_over(result.sentence, probes), write_time(end))
     GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
     assert (status["state"], status["display"]["reason"], "jobName" in status) == ("Queued", "Probed", False)
     assert status["cost"] == {"accrued": "6.00", "earlier": "6.00"}

@@ -11,7 +11,10 @@ import pytest
 import yaml
 
 from gpujob.api.gpujob_status import GPUJobStatus
-from gpujob.cluster.progress_pace import EVERY, ProgressPace
+from gpujob.cluster.progress_pace import ProgressPace
+from gpujob.lifecycle import endings
+from gpujob.lifecycle.attempts import end_attempt
+from gpujob.lifecycle.timings import Timings
 from gpujob.status import cost, news, progress, report, telemetry
 from gpujob.status.observe import Observation
 from gpujob.status.progress import Measured
@@ -20,6 +23,7 @@ from gpujob.status.telemetry import Telemetry
 from gpujob.vocabulary import Label, Reason, State
 
 STARTED, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z"
+EVERY = Timings().progress
 AT = datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
 UNPRICED = {
     "pool": "p", "vendor": "AMD", "accelerator": "MI300X", "nodes": 2, "gpusPerNode": 8, "image": "i", "runtime": "own",
@@ -91,7 +95,7 @@ def test_the_cost_of_a_suspended_job_is_kept_and_added_to() -> None:
     held = {"jobName": "j-1", "placement": PLACEMENT, "startTime": STARTED, "state": "Running"}
     job = read_job({"metadata": {"name": "j", "uid": "u"}, "spec": {}, "status": held})
     child = read_child({"metadata": {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}, "spec": {}})
-    suspended = report.suspending(job, child, NOW)
+    suspended = end_attempt(job, child, endings.suspension(child), NOW)
     assert suspended["cost"] == {"accrued": "16.80", "earlier": "16.80"}
     resumed = {**suspended, "jobName": "j-2", "placement": PLACEMENT, "startTime": "2026-01-02T00:00:00Z"}
     assert cost.cost(resumed, PLACEMENT, resumed["startTime"], datetime(2026, 1, 2, 1, tzinfo=UTC)) == {
@@ -113,9 +117,14 @@ def test_what_an_attempt_has_cost_that_was_given_up_is_kept() -> None:
     job = read_job({"metadata": {"name": "j", "uid": "u"}, "spec": {}, "status": held})
     child = read_child({"metadata": {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}, "spec": {}})
     for status in (
-        report.rechecked(job, child, "its image has no Python", NOW),
-        report.gave_up(job, child, 60, AT),
-        report.not_bound(job, child, "no node fits", 60, AT),
+        end_attempt(job, child, ending, NOW)
+        for ending in (
+            endings.no_interpreter("its image has no Python"),
+            endings.nodes_did_not_come(job, child, 60, AT),
+            endings.not_bound(job, child, "no node fits", 60, 180, AT),
+            endings.probe_over("it ended", []),
+            endings.suspension(child),
+        )
     ):
         assert status["cost"] == {"accrued": "16.80", "earlier": "16.80"}
         assert status["display"]["cost"] == "$16.80"
@@ -203,7 +212,7 @@ def test_that_a_reporter_answers_rides_on_another_write_and_that_it_is_blocked_i
 
 def test_a_port_that_answers_now_so_and_now_so_is_told_of_at_the_pace_of_progress() -> None:
     now = 0.0
-    pace, writes = ProgressPace(lambda: now), 0
+    pace, writes = ProgressPace(lambda: now, EVERY, 2.0), 0
     held = status_of({"jobName": "j-1", "placement": UNPRICED}, RUNNING)
     for reading in range(240):
         now = 15.0 * reading
@@ -229,9 +238,10 @@ def test_what_was_read_of_one_attempt_is_unknown_of_the_next() -> None:
     held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING, Telemetry(None, (STOPPED,)))
     job = read_job({"metadata": {"name": "j", "uid": "u", "generation": 1}, "spec": {}, "status": held})
     child = read_child({"metadata": {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}, "spec": {}})
-    suspended = report.suspending(job, child, NOW)
+    suspended = end_attempt(job, child, endings.suspension(child), NOW)
     assert reading_of(suspended) == ("Unknown", "NotRead")
-    for other in (report.unreadable(job, Reason.INVALID_SPEC, "no", NOW), report.gave_up(job, child, 9.0, AT)):
+    gave_up = endings.nodes_did_not_come(job, child, 9.0, AT)
+    for other in (report.unreadable(job, Reason.INVALID_SPEC, "no", NOW), end_attempt(job, child, gave_up, NOW)):
         assert reading_of(other) == ("Unknown", "NotRead")
     assert reading_of(status_of(held, RUNNING)) == ("False", "TelemetryBlocked")
     assert reading_of(status_of({**held, "jobName": "j-0"}, RUNNING)) == ("Unknown", "NotRead")

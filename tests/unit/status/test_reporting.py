@@ -12,6 +12,8 @@ from builders import ANY_IMAGES, H100, MI300X, decision, demand, fleet, gpupool,
 
 from gpujob.api.gpujob_status import GPUJobStatus
 from gpujob.api.gpupool import GPUPoolStatus
+from gpujob.lifecycle import endings
+from gpujob.lifecycle.attempts import end_attempt
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Decision
 from gpujob.status import events, news, pools, report
@@ -316,7 +318,7 @@ def test_a_job_that_is_suspended_while_it_runs_was_stopped_and_its_preflight_is_
     child_ = replace(child(), preflight=True)
     held = report.placed(job(), child_, running, PLACED, NOW)
     assert claims(held)["PreflightPassed"] == ("True", "PreflightPassed")
-    stopping = valid(report.suspending(job(**held), child_, LATER))
+    stopping = valid(end_attempt(job(**held), child_, endings.suspension(child_), LATER))
     planned = valid(report.planned(job(**stopping), PLACED, LATER))
     for status in (stopping, planned):
         said = {c["type"]: c["message"] for c in status["conditions"]}
@@ -330,6 +332,6 @@ def test_a_job_that_is_suspended_while_it_runs_was_stopped_and_its_preflight_is_
 
 
 def test_that_an_image_cannot_run_the_preflight_outlives_a_suspension() -> None:
-    held = report.rechecked(job(), child(), "no Python", NOW)
+    held = end_attempt(job(), child(), endings.no_interpreter("no Python"), NOW)
     status = report.planned(job(**held), PLACED, LATER)
     assert claims(status)["PreflightPassed"] == ("Unknown", "NoInterpreter")

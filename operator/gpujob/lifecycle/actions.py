@@ -1,0 +1,90 @@
+"""What to do about a job: values that `gpujob.cluster` performs, one at a time for each job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.status.probing import Result
+from gpujob.status.records import ChildRecord
+
+
+class Numbers(Enum):
+    """Whether a status has other progress, throughput or cost than the one held."""
+
+    SAME = "same"
+    MOVED = "moved"
+    """Worth a write when the job's turn comes."""
+    NEWS = "news"
+    """Worth a write before its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Nothing to do now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The job has no child and waits for a placement; the scheduling cycle decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    """Write the status where it says something new."""
+
+    status: Mapping[str, Any]
+    numbers: Numbers = Numbers.SAME
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Record what the attempt measured, then write the final status."""
+
+    child: ChildRecord
+    status: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EndProbe:
+    """Record what a probe measured, then write that its attempt is over."""
+
+    child: ChildRecord
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteChild:
+    """Delete a Job with its Service and pods."""
+
+    child: ChildRecord
+
+
+@dataclass(frozen=True, slots=True)
+class CreateService:
+    """Create the Service of a gang again."""
+
+    child: ChildRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmLoss:
+    """Ask the API server whether the recorded child is gone, and end the job where it is."""
+
+
+Action = Nothing | Schedule | WriteStatus | Finish | EndProbe | DeleteChild | CreateService | ConfirmLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """One action, what to remember, and when to look again."""
+
+    action: Action
+    sightings: Sightings
+    requeue_after: float | None = None
+    """Seconds after which to look again though nothing changes."""
+    watches_nodes: bool = False
+    """Whether a change of any node is a reason to look again."""

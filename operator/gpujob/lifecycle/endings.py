@@ -1,0 +1,74 @@
+"""Why an attempt ends although its child Job did not, each as one value for `attempts.end_attempt`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gpujob.fleet.arriving import Arriving
+from gpujob.status import conditions
+from gpujob.status.conditions import Claim
+from gpujob.status.patience import with_pool_away
+from gpujob.status.records import ChildRecord, JobRecord
+from gpujob.vocabulary import Reason, State
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The state and reason that follow, the conditions that say so, and further members of the status."""
+
+    reason: Reason
+    claims: tuple[Claim, ...]
+    state: State = State.QUEUED
+    members: Mapping[str, Any] = field(default_factory=dict)
+
+
+def suspension(child: ChildRecord) -> Ending:
+    """spec.suspend became true; a plan follows when the child is gone."""
+    claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free", child.attempt)
+    return Ending(Reason.PLAN_ONLY, claims, State.SUSPENDED)
+
+
+def no_interpreter(message: str) -> Ending:
+    """The image cannot run the preflight; `message` is what the preflight says. The next attempt runs without one."""
+    return Ending(Reason.NO_INTERPRETER, conditions.of_recheck(message))
+
+
+def nodes_did_not_come(
+    job: JobRecord, child: ChildRecord, seconds: float, now: datetime, bare: Arriving | None = None
+) -> Ending:
+    """No node came to the pool within `seconds`, or the last one that came (`bare`) offers no devices."""
+    pool = _pool_of(job, child)
+    away = with_pool_away(job.status, pool, now, seconds)
+    came = f"no nodes came to pool {pool} within {seconds:g} seconds"
+    if bare is not None:
+        came = f"node {bare.node} came to pool {pool} at {bare.since} and offers no GPUs: look at its driver and device plugin"
+    sentence = f"{came}; other pools are tried, this one at {away[-1]['until']}"
+    return _without_pool(Reason.NODES_DID_NOT_COME, sentence, away)
+
+
+def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, rest: float, now: datetime) -> Ending:
+    """The scheduler bound not all pods within `seconds`; `why` is what it says. The pool rests for `rest` seconds."""
+    pool, reason = _pool_of(job, child), Reason.UNSCHEDULABLE
+    away = with_pool_away(job.status, pool, now, rest, reason, why)
+    sentence = (
+        f"after {seconds:g} seconds {why}; the job gave the GPUs of pool {pool} back, other pools are tried, "
+        f"this one at {away[-1]['until']}"
+    )
+    return _without_pool(reason, sentence, away)
+
+
+def probe_over(sentence: str, probes: Sequence[Mapping[str, Any]]) -> Ending:
+    """A probe has given its result, which `probes` (status.probes) holds."""
+    claims = conditions.of_refusal(Reason.PROBED, sentence)
+    return Ending(Reason.PROBED, claims, members={"probes": list(probes)})
+
+
+def _without_pool(reason: Reason, sentence: str, away: Sequence[Mapping[str, Any]]) -> Ending:
+    return Ending(reason, conditions.of_refusal(reason, sentence), members={"excludedPools": list(away)})
+
+
+def _pool_of(job: JobRecord, child: ChildRecord) -> str:
+    return str((job.status.get("placement") or child.hint.placement).get("pool", ""))

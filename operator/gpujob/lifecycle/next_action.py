@@ -1,0 +1,286 @@
+"""next_action: the one step that a job needs now, from what the cluster shows, what was seen since when, and the time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from gpujob.fleet.arriving import Arriving
+from gpujob.lifecycle import endings
+from gpujob.lifecycle.actions import (
+    Action,
+    ConfirmLoss,
+    CreateService,
+    DeleteChild,
+    EndProbe,
+    Finish,
+    Next,
+    Nothing,
+    Numbers,
+    Schedule,
+    WriteStatus,
+)
+from gpujob.lifecycle.attempts import end_attempt, has_run, is_final, is_retired
+from gpujob.lifecycle.endings import Ending
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.timings import Timings
+from gpujob.lifecycle.view import JobView, Moment
+from gpujob.status import news, patience, probing, progress, report, telemetry
+from gpujob.status.observe import Observation, held_in_vain, observe, waits_for_devices, why_not_bound
+from gpujob.status.probing import Course, Result
+from gpujob.status.records import ChildRecord, JobRecord
+from gpujob.untrusted import table, whole_number
+from gpujob.vocabulary import Reason, State
+
+
+def next_action(view: JobView, sightings: Sightings, now: Moment, timings: Timings) -> Next:
+    """What to do about a job now; nothing is remembered but what `Next.sightings` says."""
+    step = _Step(view, sightings, now, timings)
+    action = step.action()
+    after = step.requeue_after if step.requeue_after < math.inf else None
+    return Next(action, step.sightings, after, step.watches_nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _AwaitedNodes:
+    """Nodes that pods wait for: how much longer, and the one that came without devices."""
+
+    seconds_left: float
+    bare: Arriving | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unbound:
+    """Pods without a node: how much longer they may hold GPUs, why they have none, and when that ends."""
+
+    seconds_left: float
+    why: str
+    until: str
+
+
+class _Step:
+    """One evaluation; its members are the results beside the action."""
+
+    def __init__(self, view: JobView, sightings: Sightings, now: Moment, timings: Timings) -> None:
+        self.sightings, self.requeue_after, self.watches_nodes = sightings, math.inf, False
+        self._view, self._now, self._timings = view, now, timings
+        job = view.job
+        if job.leaving:
+            # A deletion counts as a generation, and the job asks for nothing new.
+            job = replace(job, generation=whole_number(job.status.get("observedGeneration")) or job.generation)
+        self._job = job
+
+    def action(self) -> Action:
+        job, child = self._job, self._view.child
+        if is_final(job):
+            return self._report_child(child) if child is not None and self._is_forged_end(child) else Nothing()
+        if child is not None:
+            return self._with_child(child)
+        return self._leaving_without_child() if job.leaving else self._without_child()
+
+    # Without a child
+
+    def _leaving_without_child(self) -> Action:
+        """A deleted job stays while a finalizer holds it; that nothing of it runs is written once."""
+        if self._job.status.get("jobName"):
+            return ConfirmLoss()
+        if self._job.status.get("state") == State.QUEUED:
+            return WriteStatus(report.deleted(self._job, self._now.text))
+        return Nothing()
+
+    def _without_child(self) -> Action:
+        if self._job.status.get("jobName"):
+            return ConfirmLoss()
+        if error := self._view.spec_error:
+            return WriteStatus(report.unreadable(self._job, Reason.INVALID_SPEC, error, self._now.text))
+        return Schedule()
+
+    # With a child
+
+    def _with_child(self, child: ChildRecord) -> Action:
+        job, retired, suspend = self._job, is_retired(self._job, child), self._job.spec.get("suspend") is True
+        if not child.leaving and not suspend and (message := self._lacks_interpreter(child)):
+            return DeleteChild(child) if retired else self._end(child, endings.no_interpreter(message))
+        probe = probing.steps_of(child) is not None
+        if probe and not retired and (result := self._probe_result(child)):
+            return EndProbe(child, result)
+        if child.ended and not (probe and retired):
+            return self._report_child(child)
+        if child.leaving:
+            return self._leaving_child(child)
+        if retired:
+            self._see(not_running=None)
+            return DeleteChild(child)
+        if suspend:
+            return self._end(child, endings.suspension(child))
+        return self._starting_or_running(job, child)
+
+    def _starting_or_running(self, job: JobRecord, child: ChildRecord) -> Action:
+        timings, now = self._timings, self._now.server
+        awaited, unbound = self._awaited_nodes(child), None
+        if awaited and awaited.seconds_left <= 0:
+            return self._end(child, endings.nodes_did_not_come(job, child, timings.provision, now, awaited.bare))
+        unbound = self._unbound(child)
+        if unbound and unbound.seconds_left <= 0:
+            rest = timings.unbound * timings.rest_factor
+            return self._end(child, endings.not_bound(job, child, unbound.why, timings.unbound, rest, now))
+        if not job.leaving and self._lost_service():
+            return CreateService(child)
+        return self._report_child(child, awaited.bare if awaited else None, unbound)
+
+    def _leaving_child(self, child: ChildRecord) -> Action:
+        """A deleted Job makes no pods: without one it is lost, though a finalizer may keep the object."""
+        if self._job.status.get("jobName") != child.name or self._view.pods:
+            return Nothing()
+        end = report.deleted if self._job.leaving else report.lost
+        return WriteStatus(end(self._job, self._now.text))
+
+    def _end(self, child: ChildRecord, ending: Ending) -> WriteStatus:
+        """Writes the end of an attempt before anything is deleted: a crash in between takes it for no loss."""
+        return WriteStatus(end_attempt(self._job, child, ending, self._now.text))
+
+    def _lacks_interpreter(self, child: ChildRecord) -> str:
+        """What the preflight says of an image that cannot run it; empty where it can or the job has run."""
+        checked = observe(child, self._view.pods).checked if child.preflight else None
+        if checked is None or checked.reason is not Reason.NO_INTERPRETER or self._job.status.get("startTime"):
+            return ""
+        return checked.message
+
+    # A probe
+
+    def _probe_result(self, child: ChildRecord) -> Result | None:
+        """What a probe gave, once it is over; a probe whose program ends well was the whole job."""
+        seen = self._observe(child)
+        if child.ended == "Failed":
+            return Result(str(child.hint.placement.get("pool", "")), failed=seen.message)
+        if child.ended:
+            return None
+        course = self._course(child, seen)
+        self._requeue(course.left)
+        return probing.result(child, self._view.telemetry.measured, course)
+
+    def _course(self, child: ChildRecord, seen: Observation) -> Course:
+        made, limits = patience.read_time(child.created), self._timings.probe
+        age = (self._now.server - made).total_seconds() if made else 0.0
+        if seen.state is not State.RUNNING and not self._job.status.get("startTime"):
+            return Course(age, None, seen.message, limits=limits)
+        if self.sightings.ran[0] != child.name:
+            self._see(ran=(child.name, self._now.elapsed))
+        ran = self._now.elapsed - self.sightings.ran[1]
+        return Course(age, ran, seen.message, self._view.telemetry.blocked, limits)
+
+    # Bounded waits of an attempt
+
+    def _awaited_nodes(self, child: ChildRecord) -> _AwaitedNodes | None:
+        """What pods wait for that are to start on nodes to be added; None where no pod does.
+
+        A node that came without devices gets its own wait, once: another node would be one too many.
+        """
+        pods, begun = self._view.pods, patience.read_time(child.created)
+        if child.nodes or not child.hint.placement.get("provision") or self._job.status.get("startTime"):
+            return None
+        if begun is None or (len(pods) >= child.pods and all(pod.node for pod in pods)):
+            return None
+        self.watches_nodes = True
+        bare = self._view.bare_node
+        end = patience.end_of_wait(begun, bare, self._timings.provision)
+        left = (end - self._now.server).total_seconds()
+        self._requeue(left)
+        return _AwaitedNodes(left, bare and replace(bare, until=patience.write_time(end)))
+
+    def _unbound(self, child: ChildRecord) -> _Unbound | None:
+        """What pods wait for that are to start on nodes that are there; None where each is bound."""
+        if not child.nodes or child.paused or self._job.status.get("startTime"):
+            return None
+        why, begun = why_not_bound(child, self._view.pods), patience.read_time(child.created)
+        if not why or begun is None:
+            return None
+        end = begun + timedelta(seconds=self._timings.unbound)
+        left = (end - self._now.server).total_seconds()
+        self._requeue(left)
+        return _Unbound(left, why, patience.write_time(end))
+
+    def _lost_service(self) -> bool:
+        """Whether a gang's Service has been missing for longer than one watch may be ahead of another."""
+        if not self._view.lacks_service:
+            self._see(no_service=None)
+            return False
+        now = self._now.elapsed
+        since = self._see(no_service=now).no_service if self.sightings.no_service is None else self.sightings.no_service
+        left = (since or 0.0) + self._timings.service - now
+        self._requeue(left)
+        if left <= 0:
+            self._see(no_service=None)
+        return left <= 0
+
+    def _is_forged_end(self, child: ChildRecord) -> bool:
+        """Whether a status is final although the child Job has long been seen to go on: the operator did not write it."""
+        if child.ended or child.leaving:
+            self._see(forged_end=None)
+            return False
+        now = self._now.elapsed
+        if self.sightings.forged_end is None:
+            self._see(forged_end=now)
+        left = (self.sightings.forged_end or 0.0) + self._timings.forged_end - now
+        self._requeue(left)
+        return left <= 0
+
+    # What the status says of a child
+
+    def _observe(self, child: ChildRecord) -> Observation:
+        return observe(child, self._view.pods, ran=has_run(self._job))
+
+    def _report_child(
+        self, child: ChildRecord, bare: Arriving | None = None, unbound: _Unbound | None = None
+    ) -> Action:
+        job, seen = self._job, self._observe(child)
+        if unbound and seen.stuck and seen.state is State.PLACED:
+            seen = held_in_vain(seen, unbound.until)
+        seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(seen)
+        status = report.placed(job, child, seen, None, self._now.text, self._view.telemetry)
+        if seen.state.final and not is_final(job) and news.patch(job.status, status) is not None:
+            return Finish(child, status)
+        numbers = self._numbers(status) if seen.state is State.RUNNING else Numbers.SAME
+        return WriteStatus(status, numbers)
+
+    def _numbers(self, status: Mapping[str, Any]) -> Numbers:
+        held = self._job.status
+        if not progress.differs(held, status) and not telemetry.differs(held, status):
+            self._requeue(self._timings.progress)
+            return Numbers.SAME
+        news_of_it = progress.is_worth_a_write(held, status) or telemetry.is_news(held, status)
+        return Numbers.NEWS if news_of_it else Numbers.MOVED
+
+    def _patiently(self, seen: Observation) -> Observation:
+        """That pods do not run yet is reported only once it has lasted: most run before anyone could read it."""
+        job, timings, now = self._job, self._timings, self._now.elapsed
+        if seen.state not in (State.PLACED, State.STARTING):
+            self._see(not_running=None)
+            return seen
+        known = job.status.get("startTime") or table(job.status, "display").get("reason") == seen.reason
+        if seen.reason is Reason.CHILD_SUSPENDED and known:
+            self._see(not_running=None)
+            return seen
+        if self.sightings.not_running is None or self.sightings.not_running[0] is not seen.state:
+            self._see(not_running=(seen.state, now))
+        since = self.sightings.not_running[1] if self.sightings.not_running else now
+        starting = timings.checking if seen.checking else timings.starting
+        ripe = since + (starting if seen.state is State.STARTING else timings.pending)
+        if ripe <= now or job.status.get("state") == State.STARTING:
+            return seen
+        self._requeue(ripe - now)
+        return Observation(State.PLACED, Reason.PLACED, seen.message)
+
+    # Results beside the action
+
+    def _see(self, **changes: Any) -> Sightings:
+        self.sightings = replace(self.sightings, **changes)
+        return self.sightings
+
+    def _requeue(self, seconds: float) -> None:
+        """Looks again after so many seconds at the latest; a time that is over asks for nothing."""
+        if seconds > 0:
+            self.requeue_after = min(self.requeue_after, seconds)

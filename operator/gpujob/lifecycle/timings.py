@@ -1,0 +1,74 @@
+"""Every duration of the controller in one value, with its unit and its reason; settings change some, tests pass their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpujob.status.probing import ProbeLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds, unless the field says otherwise."""
+
+    # An attempt that starts
+
+    starting: float = 5.0
+    """A pod may take this long to start before Starting is worth a status write."""
+    checking: float = 30.0
+    """The same where the preflight has begun: it imports torch, and its end is reported anyway."""
+    pending: float = 20.0
+    """Pods may be missing or without a node this long before that is worth a status write: a busy cluster is slow."""
+    unbound: float = 300.0
+    """Pods hold the GPUs of nodes to which the scheduler does not bind them. An admin's setting."""
+    rest_factor: int = 3
+    """A pool that took no pod is tried again after this many times `unbound`: a quarter of the time is held in vain at most."""
+    provision: float = 900.0
+    """A job waits for nodes that an autoscaler must add, and for the devices of new nodes. An admin's setting."""
+    service: float = 2.0
+    """A gang's Service is missing this long before it is created again: a deletion may show its Service first."""
+    probe: ProbeLimits = field(default_factory=ProbeLimits)
+    """Limits of a probe."""
+
+    # An attempt that runs or ends
+
+    forged_end: float = 30.0
+    """A final status contradicts a live child this long before it is corrected: watches may be that far apart."""
+    progress: float = 300.0
+    """Between two status writes of a job whose progress moves little."""
+    progress_rate: float = 2.0
+    """Status writes a second for progress and numbers of all jobs together."""
+    profile_patience: float = 8.0
+    """The backoff after which a job ends although its profile was not written."""
+
+    # The queue
+
+    hold: float = 21600.0
+    """GPUs are held for a waiting job against jobs of lower priority. An admin's setting."""
+    impossible: float = 300.0
+    """Impossible lasts this long before it is reported of a job that fitted before: nodes come back."""
+    explain_again: float = 5.0
+    """Between two explanations of a job that stays where it is: explanations cost more than decisions."""
+    explain_factor: float = 50.0
+    """A job waits this many times as long as its last explanation took: none takes more than 2 percent of the time."""
+    explain_slice: float = 0.5
+    """Explanations of one round together; the other jobs get theirs in later rounds."""
+    numbers_settled: float = 5.0
+    """Numbers of a waiting job stay as they are this long before they are written: where many jobs end they move on."""
+    numbers: float = 30.0
+    """Between two status writes of a waiting job whose numbers move."""
+    loop_slice: float = 0.05
+    """A scheduling cycle runs this long before it yields to watches, writes and the Lease."""
+
+    # The loop
+
+    gather: float = 0.02
+    """Changes gather this long before a round looks at them."""
+    backoff_first: float = 1.0
+    """Before a failed step of a job is repeated for the first time."""
+    backoff_longest: float = 300.0
+    """The longest such wait; each is twice the one before."""
+    runner_unused: float = 60.0
+    """A namespace has no child this long before its runner ConfigMap is deleted: short jobs must not rewrite it each time."""
+    runner_every: float = 5.0
+    """Between two looks at which runner ConfigMaps are needed."""

@@ -1,0 +1,46 @@
+"""What `next_action` reads: one job, the Jobs and pods of its attempts, and the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpujob.fleet.arriving import Arriving
+from gpujob.status.patience import write_time
+from gpujob.status.records import ChildRecord, JobRecord, PodState
+from gpujob.status.telemetry import SILENT, Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One moment by two clocks that are never compared with each other."""
+
+    elapsed: float
+    """Seconds of this process's monotonic clock: for durations."""
+    server: datetime
+    """The API server's time: for what is written, and for what is compared with times that the API server wrote."""
+
+    @property
+    def text(self) -> str:
+        """The server's time as RFC 3339."""
+        return write_time(self.server)
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job as the cluster shows it."""
+
+    job: JobRecord
+    child: ChildRecord | None = None
+    """The Job of the newest attempt."""
+    pods: Sequence[PodState] = ()
+    """The pods of that Job."""
+    spec_error: str = ""
+    """Why its spec cannot be read; empty where it can, and for a job with a child."""
+    lacks_service: bool = False
+    """Whether its gang has no Service."""
+    bare_node: Arriving | None = None
+    """The newest node of the pool that its pods wait for, where it offers no devices yet."""
+    telemetry: Telemetry = SILENT
+    """What its reporter said last."""
