@@ -4,6 +4,8 @@ PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := .venv/bin/python
 PYTEST := $(RUN) -m pytest
+# Tests that need no cluster run on all cores; a process that has none left takes some of another's.
+SPREAD := --numprocesses auto --dist worksteal
 CLUSTER := $(RUN) -m tests.e2e.cluster
 CHART := charts/gpujob-operator
 
@@ -51,7 +53,7 @@ test: verify lint binaries node-images ## Checks everything: generated files, st
 
 .PHONY: test-fast
 test-fast: .venv/ready ## Runs the tests that need no cluster.
-	$(PYTEST) -m "not e2e"
+	$(PYTEST) -m "not e2e" $(SPREAD)
 
 .PHONY: search
 search: .venv/ready ## Tries the properties on other random examples than the tests do; ROUNDS=20 looks longer.
