@@ -200,6 +200,7 @@ def probed(workload: Workload, catalog: Catalog, seed: int) -> Job:
 def _demand(workload: Workload) -> Demand:
     """The demand of a job of one GPU; an own image for both vendors, so that the speed alone decides."""
     spec: dict[str, Any] = {"images": {"cuda": {"image": "own/cuda:1"}, "rocm": {"image": "own/rocm:1"}}}
+    spec["placement"] = {"objective": "Value"}
     if workload.method:
         spec["model"] = {"parameters": "100M", "method": workload.method}
         spec["gpusPerNode"] = 1

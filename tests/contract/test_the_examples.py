@@ -17,15 +17,15 @@ from gpujob.fleet.cluster_file import fleet_of, read_cluster
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 CLUSTERS = {path.stem: path.read_text() for path in sorted((ROOT / "examples" / "clusters").glob("*.yaml"))}
-MI210, H100 = "mi210-ondemand", "h100-sxm-p5-48xlarge-ondemand"
+MI210, H100, L4 = "mi210-ondemand", "h100-sxm-p5-48xlarge-ondemand", "l4-g6-12xlarge-ondemand"
 PLANS = {
-    "01-hello-gpu": (MI210, H100, "1x1"),
+    "01-hello-gpu": (MI210, L4, "1x1"),
     "02-finetune-one-gpu": (MI210, H100, "1x1"),
     "03-ddp-two-nodes": (MI210, H100, "2x2"),
     "04-fsdp-checkpoint": (MI210, H100, "2x4"),
     "05-hugging-face-trainer": (MI210, H100, "1x2"),
     "06-vllm-batch": (MI210, H100, "1x1"),
-    "07-own-images": (MI210, H100, "1x1"),
+    "07-own-images": (MI210, L4, "1x1"),
 }
 """What each takes of the mixed cluster: among AMD's pools, among NVIDIA's, and nodes x GPUs. AMD's is the cheaper one."""
 

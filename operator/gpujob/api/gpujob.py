@@ -148,7 +148,7 @@ class Probe(Shape):
 
 
 class Placement(Shape):
-    """What the choice of a pool may depend on. Unset: every pool of both vendors that is not spot, the best value first."""
+    """What the choice of a pool may depend on. Unset: every pool of both vendors that is not spot."""
 
     vendors: Annotated[tuple[Literal["AMD", "NVIDIA"], ...], a_set(items=2)] = ()
     """Vendors that may be chosen, for example [AMD]; both when empty."""
@@ -163,7 +163,8 @@ class Placement(Shape):
     """Ways of paying that are accepted, for example [OnDemand, Spot]; OnDemand and Reserved when empty, Spot only if listed."""
     objective: Literal["Value", "Cost", "Speed"] | None = None
     """What to optimise: Value, the price of the work (of the hour where no speed is known); Cost, the price of the whole
-    job for an hour; Speed, how fast the whole job is. Value when absent."""
+    job for an hour; Speed, how fast the whole job is. When absent, Value for a job with a model, a profile or a probe, else
+    Cost."""
     max_price_per_hour: Money | None = None
     """The most that the whole job may cost an hour, in US dollars in quotes, for example "20.00"; pools without a known
     price are then refused."""

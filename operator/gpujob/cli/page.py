@@ -16,7 +16,7 @@ from gpujob.cli.planning import why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.errors import BadInput
 from gpujob.finding import listed
-from gpujob.placement import explain
+from gpujob.placement import documents, explain
 from gpujob.vocabulary import Outcome
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def _plan(plan: Plan) -> Iterator[str]:
     for label, why_not in why_not_sentences(plan):
         yield f'<p class="note"><b>{_text(label)}</b> {_text(why_not)}</p>'
     if any(gang.memory for gang in decision.demand.gangs):
+        yield f'<p class="note"><b>Recipe:</b> {_text(documents.recipe(decision))}</p>'
         headers, rows, total = cells.memory(cells.needs(decision.demand.gangs))
         yield from _table(headers, [("", row) for row in (*rows, total)])
         if any("(" in cell for row in rows for cell in row):

@@ -13,7 +13,7 @@ from gpujob.cli.drawing import console_of, print_table, print_text
 from gpujob.cli.planning import why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.finding import Finding, counted, listed
-from gpujob.placement import explain
+from gpujob.placement import documents, explain
 from gpujob.placement.shortfall import barred
 from gpujob.vocabulary import Outcome, Verdict
 
@@ -134,6 +134,7 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False
         _print_offer(console, offer, frozenset(decision.problems))
     if any(gang.memory for gang in decision.demand.gangs):
         console.print()
+        print_text(console, Text.assemble(("Recipe: ", "bold"), documents.recipe(decision)))
         _print_memory(console, decision.demand.gangs)
     endings = list(_endings(decision, image=not images and not wide))
     if endings:

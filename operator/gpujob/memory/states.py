@@ -11,7 +11,7 @@ from typing import Final
 from gpujob.memory.workload import Workload
 from gpujob.vocabulary import Method, Optimizer, Precision
 
-_STORED: Final = {
+STORED: Final = {
     Precision.BF16: 2,
     Precision.FP16: 2,
     Precision.MIXED: 4,
@@ -44,7 +44,7 @@ ADAPTER_BYTES: Final = 4
 
 def stored_bytes(work: Workload) -> int:
     """Bytes of one weight that is trained, or read at its full width."""
-    return work.compute_bytes if work.masters else _STORED[work.precision]
+    return work.compute_bytes if work.masters else STORED[work.precision]
 
 
 def weights(work: Workload) -> int:
@@ -88,9 +88,9 @@ def optimizer(work: Workload) -> int:
     """The optimizer's states under Full: for AdamW two moments; DeepSpeed adds the 32-bit weights (4P + 12P/n)."""
     if work.method is not Method.FULL:
         return 0
-    total, stored = work.shape.parameters, _STORED[work.precision]
+    total, stored = work.shape.parameters, STORED[work.precision]
     master = stored if work.masters else 0
-    return total * (_state_bytes(work.optimizer, stored) + master) // work.shards
+    return total * (state_bytes(work.optimizer, stored) + master) // work.shards
 
 
 def updates(work: Workload) -> int:
@@ -116,7 +116,7 @@ def adapters(work: Workload, learning: bool = True) -> int:
     if not work.adapts:
         return 0
     count = work.adapter_parameters
-    state = _state_bytes(work.optimizer, ADAPTER_BYTES)
+    state = state_bytes(work.optimizer, ADAPTER_BYTES)
     if work.deepspeed:
         narrow = work.compute_bytes * (2 if learning else 1)
         return count * narrow // (work.gpus if work.gathers else 1) + count * (ADAPTER_BYTES + state) // work.gpus
@@ -129,5 +129,5 @@ def adapter_copy(work: Workload) -> int:
     return ADAPTER_BYTES * count // (work.gpus if work.gathers else 1)
 
 
-def _state_bytes(kind: Optimizer, stored: int) -> int:
+def state_bytes(kind: Optimizer, stored: int) -> int:
     return 2 if kind is Optimizer.ADAMW_8BIT else _MOMENTS[kind] * stored

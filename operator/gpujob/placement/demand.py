@@ -12,7 +12,7 @@ from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.limit_range import Limits
 from gpujob.placement.gang import Gang
 from gpujob.placement.learned import Learned
-from gpujob.placement.needs import ModelDemand, model_demand
+from gpujob.placement.needs import ModelDemand, model_demand, precision_of
 from gpujob.placement.written import amounts_written
 from gpujob.quantity import parse_bytes, parse_dollars, parse_millicores
 from gpujob.vocabulary import (
@@ -70,6 +70,8 @@ class Demand:
     devices: tuple[DeviceKind, ...] = DEFAULT_DEVICES
     max_price: int | None = None
     objective: Objective = Objective.VALUE
+    objective_said: bool = True
+    """Whether the job names its objective."""
     work: Work = TRAINING
     framework: str = DEFAULT_FRAMEWORK
     framework_version: str | None = None
@@ -230,7 +232,8 @@ def demand_of(job: GPUJob) -> Demand:
         capacity_types=tuple(sorted(CapacityType(t) for t in types)) if types else DEFAULT_CAPACITY_TYPES,
         devices=_devices(spec),
         max_price=parse_dollars(placement.max_price_per_hour) if placement and placement.max_price_per_hour else None,
-        objective=Objective(placement.objective) if placement and placement.objective else Objective.VALUE,
+        objective=_objective(spec),
+        objective_said=bool(placement and placement.objective),
         framework=framework.name if framework else DEFAULT_FRAMEWORK,
         framework_version=framework.version if framework else None,
         python=framework.python if framework else None,
@@ -276,9 +279,19 @@ _WORK: Final = {
 }
 
 
+def _objective(spec: GPUJobSpec) -> Objective:
+    """The job's objective. Where it names none: Value if something tells how fast its work runs (a model, earlier runs of
+    its profile, its own probes), else Cost. Of a job that says nothing of its work no speed holds."""
+    placement = spec.placement
+    if placement and placement.objective:
+        return Objective(placement.objective)
+    known = spec.model or spec.profile or (placement and placement.probe)
+    return Objective.VALUE if known else Objective.COST
+
+
 def _work(model: Model) -> Work:
     """What the job does with its GPUs, for its speed."""
-    return Work(_WORK[Method(model.method or Method.FULL)], Precision(model.precision or Precision.BF16))
+    return Work(_WORK[Method(model.method or Method.FULL)], precision_of(model))
 
 
 def _devices(spec: GPUJobSpec) -> tuple[DeviceKind, ...]:

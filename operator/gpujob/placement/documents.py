@@ -25,7 +25,8 @@ def plan(decision: Decision) -> dict[str, Any]:
         "message": summary(decision),
         "objective": objective_used(decision.demand.objective, decision.candidates).value,
         "work": {"kind": decision.demand.work.kind.value, "precision": decision.demand.work.precision.value},
-        "memory": _memory(_first_gang(decision).memory),
+        "recipe": recipe(decision) or None,
+        "memory": _memory(first_gang(decision).memory),
         "chosen": _chosen_in_full(decision),
         "candidates": [_candidate(candidate) for candidate in decision.candidates],
         "nearestFix": _single(decision.fix),
@@ -115,9 +116,19 @@ MOST_BYTES: Final = 2**62
 """What a JSON number can say; more was asked of no device."""
 
 
-def _first_gang(decision: Decision) -> Gang:
+def first_gang(decision: Decision) -> Gang:
     """The gang that is chosen, else that of the first candidate."""
     return decision.candidates[0].gang if decision.candidates else decision.demand.gang
+
+
+def recipe(decision: Decision) -> str:
+    """What the model's weights and states take for each parameter, in one line; empty without a model that is known."""
+    need = first_gang(decision).memory
+    if need is None:
+        return ""
+    from gpujob.memory.recipe import recipe as line  # as in needs: jobs without a model do without the formulas
+
+    return line(need.work)
 
 
 def _memory(need: Estimate | None) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpujob.finding import Dollars, Finding, listed
 from gpujob.placement.decision import Candidate, Decision
 from gpujob.placement.memory import lacking
-from gpujob.placement.ranking import objective_used, without_speed
+from gpujob.placement.ranking import objective_used, rank_of, without_speed
 from gpujob.untrusted import one_line
 from gpujob.vocabulary import Objective, Outcome, Reason, Verdict
 
@@ -64,8 +64,7 @@ def _only_lacks_memory(candidate: Candidate) -> bool:
 
 def _placed(decision: Decision) -> str:
     chosen = decision.candidates[0]
-    fitting = [c for c in best_per_pool(decision) if c.outcome in (Outcome.CHOSEN, Outcome.FITS)]
-    fitting = [c for c in fitting if chosen.provision or not c.provision]
+    fitting = [c for c in best_per_pool(decision) if _has_room_as(chosen, c)]
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
     trying = decision.demand.trying
@@ -75,14 +74,20 @@ def _placed(decision: Decision) -> str:
         return f"{chosen.pool.name} is {trying.why}{price}{then}"[:SENTENCE_LENGTH]
     if len(fitting) == 1:
         return f"{chosen.pool.name} is the only pool with room{price}{added}{unprobed}"[:SENTENCE_LENGTH]
-    rank, why = _rank(decision.demand.objective, chosen, fitting)
+    rank, why = _rank(decision, chosen, fitting)
     if chosen.speed is not None and chosen.speed.measured:
         why = f"{why}, {chosen.speed.measured}"
     return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}{unprobed}"[:SENTENCE_LENGTH]
 
 
-def _rank(asked: Objective, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
+def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:
+    """Whether a candidate fits, on nodes that are there if those of the chosen one are."""
+    return candidate.outcome in (Outcome.CHOSEN, Outcome.FITS) and (chosen.provision or not candidate.provision)
+
+
+def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
     """What the chosen candidate is among those with room, and what it has over the cheapest."""
+    asked, said = decision.demand.objective, decision.demand.objective_said
     objective = objective_used(asked, fitting)
     if objective is Objective.SPEED and chosen.speed is not None:
         return "fastest of {} pools with room", ""
@@ -90,13 +95,27 @@ def _rank(asked: Objective, chosen: Candidate, fitting: Sequence[Candidate]) -> 
         return "best of {} pools with room, none with a known price", ""
     if objective is not Objective.VALUE:
         unknown = without_speed(fitting) if asked is Objective.VALUE else []
-        return "cheapest of {} pools with room", f", since no speed of {listed(unknown)} is known" if unknown else ""
+        if unknown:
+            return "cheapest of {} pools with room", f", since no speed of {listed(unknown)} is known"
+        return ("cheapest of {} pools with room", "") if said else _as_value_has_it(decision, chosen)
     priced = [candidate for candidate in fitting if candidate.price_per_hour is not None]
     cheapest = min(priced, key=lambda candidate: candidate.price_per_hour or 0)
     if cheapest.price_per_hour == chosen.price_per_hour:
         return "best value and cheapest of {} pools with room", ""
     faster = _times(chosen, cheapest)
     return "best value of {} pools with room", f", {faster} the speed of {cheapest.pool.name}" if faster else ""
+
+
+def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]:
+    """That a pool is the cheapest, for a job that names no objective and nothing of its work; and what Value would choose."""
+    fitting = [each for each in decision.candidates if _has_room_as(cheapest, each)]
+    if without_speed(fitting):
+        return "cheapest of {} pools with room", ""
+    best = min(fitting, key=lambda each: rank_of(each, Objective.VALUE, decision.demand))
+    if best.pool.name == cheapest.pool.name:
+        return "best value and cheapest of {} pools with room", ""
+    price = f" at {Dollars(best.price_per_hour)}" if best.price_per_hour is not None else ""
+    return "cheapest of {} pools with room", f"; objective Value would take {best.pool.name}{price}"
 
 
 def _times(one: Candidate, other: Candidate) -> str:

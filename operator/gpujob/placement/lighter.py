@@ -13,7 +13,7 @@ from gpujob.placement.change import Proposal, proposed
 from gpujob.placement.decision import Candidate
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
-from gpujob.placement.needs import ModelDemand, estimate_of
+from gpujob.placement.needs import USUAL_PRECISION, ModelDemand, estimate_of
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 SHORTEST: Final = 512
@@ -39,13 +39,15 @@ def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
     if model.method is Method.FULL and model.optimizer in (Optimizer.ADAMW, Optimizer.ADAMW_FOREACH):
         changed = demand.with_model(replace(model, optimizer=Optimizer.ADAMW_8BIT))
         yield proposed(0.45, "spec.model.optimizer", model.optimizer.value, Optimizer.ADAMW_8BIT.value, changed)
-    if model.precision is Precision.FP32:
+    if model.precision is Precision.FP32 or (model.method is Method.FULL and model.precision is Precision.MIXED):
         changed = demand.with_model(replace(model, precision=Precision.BF16))
         changed = replace(changed, precision=Precision.BF16)
         yield proposed(0.5, "spec.model.precision", model.precision.value, Precision.BF16.value, changed)
     for place, method in enumerate((Method.LORA, Method.QLORA)):
         if model.method is Method.FULL or (model.method, method) == (Method.LORA, Method.QLORA):
-            changed = demand.with_model(replace(model, method=method))
+            # A number format that the job does not say is that of the method.
+            usual = USUAL_PRECISION[method] if demand.precision is None else model.precision
+            changed = demand.with_model(replace(model, method=method, precision=usual))
             yield proposed(0.7 + place / 20, "spec.model.method", model.method.value, method.value, changed)
 
 

@@ -20,6 +20,21 @@ SIZES: Final = frozenset({"layers", "hidden", "heads", "ffn", "vocabulary"})
 """What a job says of a model's shape where nothing of it is left to be guessed."""
 
 
+USUAL_PRECISION: Final = {
+    Method.FULL: Precision.MIXED,
+    Method.LORA: Precision.BF16,
+    Method.QLORA: Precision.BF16,
+    Method.INFERENCE: Precision.BF16,
+}
+"""The number format of a job that names none: trainers keep 32-bit weights of what they train (torch.autocast, DeepSpeed's
+and FSDP's mixed precision), and load what is frozen or served in 16 bits."""
+
+
+def precision_of(model: Model) -> Precision:
+    """The number format of a job's `model`: its own, else the usual one of the method."""
+    return Precision(model.precision) if model.precision else USUAL_PRECISION[Method(model.method or Method.FULL)]
+
+
 @dataclass(frozen=True, slots=True)
 class ModelDemand:
     """A job's `model` with every default explicit; sizes are for each GPU."""
@@ -27,7 +42,7 @@ class ModelDemand:
     name: str | None = None
     parameters: int | None = None
     method: Method = Method.FULL
-    precision: Precision = Precision.BF16
+    precision: Precision = Precision.MIXED
     optimizer: Optimizer = Optimizer.ADAMW
     batch: int | None = None
     accumulates: bool = False
@@ -52,7 +67,7 @@ def model_demand(model: Model) -> ModelDemand:
         name=model.name,
         parameters=parse_parameters(model.parameters) if model.parameters else None,
         method=Method(model.method or Method.FULL),
-        precision=Precision(model.precision or Precision.BF16),
+        precision=precision_of(model),
         optimizer=Optimizer(model.optimizer or Optimizer.ADAMW),
         batch=model.batch_per_gpu,
         accumulates=(model.gradient_accumulation or 1) > 1,

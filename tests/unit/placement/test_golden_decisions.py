@@ -50,7 +50,7 @@ def by_the_gpu(provider: str, region: str, *models: str, **labels: str) -> list[
 
 
 def decided(nodes: list[Object], kind: WorkKind, **spec: Any) -> Decision:
-    asked = replace(demand(gpusPerNode=8, **spec), work=Work(kind))
+    asked = replace(demand(**{"gpusPerNode": 8, "placement": {"objective": "Value"}} | spec), work=Work(kind))
     return decide(asked, fleet(*nodes, catalog=ANY_IMAGES), ANY_IMAGES)
 
 

@@ -106,6 +106,7 @@ def test_the_fix_is_a_lighter_way_that_fits(model: dict[str, Any], field: str, a
 
 def test_a_fused_optimizer_is_the_nearest_fix_where_the_step_is_the_peak() -> None:
     model = {"name": "gemma-7b", "optimizer": "AdamWForeach", "sequenceLength": 512, "gradientCheckpointing": "Layers"}
+    model |= {"precision": "BF16"}
     found = decision(node("n", H100), gpusPerNode=1, model=model)
     fix = nearest_fix(found, fleet(node("n", H100)), load_catalog())
     assert fix is not None

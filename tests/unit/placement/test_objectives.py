@@ -18,11 +18,11 @@ UNPRICED = {"node.kubernetes.io/instance-type": None}
 W7800 = node("w", labels={"amd.com/gpu.device-id": "745e"}, devices={"amd.com/gpu": "8"}, price="1")
 
 
-def decided(*objects: Object, objective: str | None = None, **spec: Any) -> Decision:
+def decided(*objects: Object, objective: str | None = "Value", **spec: Any) -> Decision:
     return decision(*objects, placement={"objective": objective} if objective else {}, **spec)
 
 
-def order(*objects: Object, objective: str | None = None, **spec: Any) -> list[str]:
+def order(*objects: Object, objective: str | None = "Value", **spec: Any) -> list[str]:
     found = explain.best_per_pool(decided(*objects, objective=objective, **spec))
     return [c.pool.accelerator_id for c in found if c.outcome in (Outcome.CHOSEN, Outcome.FITS)]
 
@@ -39,7 +39,8 @@ NODES = [
     ("objective", "accelerators"),
     [
         # Dollars for what a B200 does in an hour: 5.00, MI300X 5.06, H100 5.92, L4 11.1.
-        (None, ["B200", "MI300X", "H100-SXM", "L4"]),
+        # Nothing tells how fast a job without model and profile runs.
+        (None, ["L4", "MI300X", "H100-SXM", "B200"]),
         ("Value", ["B200", "MI300X", "H100-SXM", "L4"]),
         ("Cost", ["L4", "MI300X", "H100-SXM", "B200"]),
         ("Speed", ["B200", "H100-SXM", "MI300X", "L4"]),
@@ -123,3 +124,35 @@ def test_equals_end_in_the_name() -> None:
     for objective in ("Value", "Cost", "Speed"):
         found = decided(*nodes, *pools, objective=objective)
         assert [c.pool.name for c in explain.best_per_pool(found)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "spec", [{"model": {"parameters": "1B", "method": "LoRA"}, "gpusPerNode": 1}, {"profile": "p"}]
+)
+def test_a_job_of_whose_work_something_is_known_has_value_as_its_objective(spec: Object) -> None:
+    assert documents.plan(decided(*NODES, objective=None, **spec))["objective"] == "Value"
+
+
+def test_a_job_that_probes_has_value_as_its_objective() -> None:
+    found = decision(*NODES, placement={"probe": {"steps": 5}})
+    assert documents.plan(found)["objective"] == "Value"
+
+
+def test_a_job_of_whose_work_nothing_is_known_takes_the_cheapest_and_says_what_value_would_take() -> None:
+    assert explain.summary(decided(*NODES, objective=None)) == (
+        "l4-ondemand is cheapest of 4 pools with room at $0.70 an hour; objective Value would take b200-ondemand at $5.00"
+    )
+    one = [node("h", H100, price="3"), node("l", L4, price="2.9")]
+    assert explain.summary(decided(*one, objective=None)) == (
+        "l4-ondemand is cheapest of 2 pools with room at $2.90 an hour; objective Value would take h100-sxm-ondemand at $3.00"
+    )
+    same = [node("h", H100, price="1"), node("l", L4, price="2")]
+    assert explain.summary(decided(*same, objective=None)) == (
+        "h100-sxm-ondemand is best value and cheapest of 2 pools with room at $1.00 an hour"
+    )
+    assert explain.summary(decided(*NODES, W7800, objective=None)) == (
+        "l4-ondemand is cheapest of 5 pools with room at $0.70 an hour"
+    )
+    assert explain.summary(decided(*NODES, objective="Cost")) == (
+        "l4-ondemand is cheapest of 4 pools with room at $0.70 an hour"
+    )

@@ -309,7 +309,11 @@ def test_of_several_changes_the_nearest_is_told() -> None:
 
 
 def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
-    told = orjson.loads(orjson.dumps(documents.plan(decided(H, node("t", L4, 4, price="3"), gpusPerNode=2))))
+    told = orjson.loads(
+        orjson.dumps(
+            documents.plan(decided(H, node("t", L4, 4, price="3"), gpusPerNode=2, placement={"objective": "Value"}))
+        )
+    )
     assert told["verdict"] == "Placed"
     assert told["chosen"] == {
         "pool": "h100-sxm-ondemand",

@@ -100,7 +100,7 @@ TWO = fleet(node("a", MI300X, price="2.00"), node("h", H100, price="2.00"))
 @pytest.mark.parametrize(("mi300x", "h100", "winner"), [(900, 1000, "h100"), (1100, 1000, "mi300x")])
 def test_measurements_beat_priors_and_are_told(mi300x: int, h100: int, winner: str) -> None:
     learned = Learned("p", (measured("MI300X", mi300x, mi300x), measured("H100-SXM", h100, h100)))
-    decision = placed(replace(demand(), learned=learned))
+    decision = placed(replace(demand(profile="p"), learned=learned))
     assert decision.choice is not None
     assert decision.choice.candidate.pool.name.startswith(winner)
     assert f"measured {max(mi300x, h100):,} tokens/s on 2 runs" in explain.summary(decision)

@@ -1,0 +1,85 @@
+"""What a model's weights and states take for each parameter, in one line: the recipe behind the components of an estimate."""
+
+from __future__ import annotations
+
+from gpujob.finding import counted
+from gpujob.memory import states
+from gpujob.memory.workload import Workload
+from gpujob.vocabulary import Checkpointing, Method, Precision, Sharding
+
+
+def recipe(work: Workload) -> str:
+    """The method, the number format and the bytes of each parameter, in one line without the activations' figures."""
+    name = f"{work.method}, {work.precision}"
+    if work.method is Method.INFERENCE:
+        return f"{name}: {_frozen(work)} + KV cache of {_load(work)}{_over(work)}"
+    if work.adapts:
+        count = f"{work.adapter_parameters:,}"
+        adapters = f"{_total(_of_adapters(work))} bytes for each of {count} parameters of adapters ({_listed(_of_adapters(work))})"
+        return f"{name}: {_frozen(work)}, frozen, + {adapters} + {_activations(work)}{_over(work)}"
+    parts = _trained(work)
+    return f"{name}: {_total(parts)} bytes a parameter ({_listed(parts)}) + {_activations(work)}{_over(work)}"
+
+
+def _trained(work: Workload) -> dict[str, int]:
+    """Bytes of a parameter that is trained, by what they hold."""
+    stored = states.stored_bytes(work)
+    return {
+        "weight": stored,
+        "gradient": states.gradient_bytes(work),
+        "32-bit weight": states.STORED[work.precision] if work.masters else 0,
+        str(work.optimizer): states.state_bytes(work.optimizer, states.STORED[work.precision]),
+    }
+
+
+def _of_adapters(work: Workload) -> dict[str, int]:
+    """Bytes of a parameter of an adapter, by what they hold."""
+    wide = states.ADAPTER_BYTES
+    narrow = work.compute_bytes if work.deepspeed else wide
+    return {
+        "weight": narrow,
+        "gradient": narrow,
+        "32-bit weight": wide if work.deepspeed else 0,
+        str(work.optimizer): states.state_bytes(work.optimizer, wide),
+    }
+
+
+def _frozen(work: Workload) -> str:
+    if work.quantised:
+        part, of = states.nf4(work)
+        return f"{part / of:.3g} bytes a parameter in 4 bits, 2 of embedding and head"
+    if work.precision is Precision.FP8:
+        return "1 byte a parameter, 2 of embedding and head"
+    return f"{states.stored_bytes(work)} bytes a parameter"
+
+
+def _load(work: Workload) -> str:
+    sequences = counted(work.concurrency or work.batch, "sequence")
+    return f"{sequences} of {counted(work.cached_tokens or work.sequence, 'token')}"
+
+
+def _activations(work: Workload) -> str:
+    tokens = counted(work.tokens, "token")
+    again = {
+        Checkpointing.NONE: "",
+        Checkpointing.LAYERS: ", layers computed again",
+        Checkpointing.SELECTIVE: ", attention computed again",
+    }
+    return f"activations of {tokens}{again[work.checkpointing]}"
+
+
+def _over(work: Workload) -> str:
+    """Over how many GPUs they are spread."""
+    if work.gpus == 1:
+        return ""
+    if work.parts > 1:
+        return f"; tensor parallel over {work.gpus} GPUs"
+    return f"; {work.sharding} over {work.gpus} GPUs" if work.sharding is not Sharding.NONE else "; whole on each GPU"
+
+
+def _total(parts: dict[str, int]) -> int:
+    return sum(parts.values())
+
+
+def _listed(parts: dict[str, int]) -> str:
+    return ", ".join(f"{what} {amount}" for what, amount in parts.items() if amount)
