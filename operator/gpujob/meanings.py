@@ -175,7 +175,7 @@ PreflightDisabled: spec.preflight is Disabled, so nothing is checked
 DOUBTS: Final = """
 NodeUnknown: CPU and memory of nodes that an autoscaler may add are unknown
     spec.provision.cpu and spec.provision.memory of the GPUPool
-NodeDoubted: a node's network failed a test, or its device plugin is switched off
+NodeDoubted: an agent reports a fault or a risk of a node that the job uses
     see to what the label names
 MemTight: the model fits, and with what the allocator may reserve beyond it may not
     a larger GPU, or gpuMemory if it is known

@@ -20,9 +20,11 @@ from gpujob.fleet.cloud import provider_of
 from gpujob.fleet.devices import TELLING
 from gpujob.fleet.growth import NODE_POOL_LABELS
 from gpujob.fleet.handlers import read_handlers
+from gpujob.fleet.health_signals import LABELS
 from gpujob.fleet.namespaces import ENFORCE
 from gpujob.fleet.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.slices import EXTENDED_CLAIM, KINDS
+from gpujob.fleet.upkeep import read_conditions
 from gpujob.fleet.volumes import ZONES, read_tie
 from gpujob.untrusted import Table, table, tables
 from gpujob.vocabulary import GROUP, Label
@@ -36,6 +38,8 @@ LABEL_DOMAINS: Final = ("amd.com", GROUP, "karpenter.sh", "kubernetes.io", "nvid
 """Node labels of these domains and their subdomains may be read by a later planner, besides those that this one reads."""
 
 _NODE_POOLS: Final = frozenset(key for key, _ in NODE_POOL_LABELS)
+
+_OF_HEALTH: Final = frozenset(signal.key for signals in LABELS.values() for signal in signals)
 
 _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -98,7 +102,8 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
     labels = {key: value for key, value in table(metadata, "labels").items() if key in selected or _ours(key)}
     annotations = {k: v for k, v in table(metadata, "annotations").items() if domain(k) == GROUP}
     provider = provider_of(str(spec.get("providerID") or ""))
-    conditions = [condition for condition in tables(status, "conditions") if condition.get("type") == "Ready"]
+    told = {condition.type for condition in read_conditions(status)} | {"Ready"}
+    conditions = [condition for condition in tables(status, "conditions") if condition.get("type") in told]
     taints = [present(taint, "key", "value", "effect") for taint in tables(spec, "taints")]
     return an_object(
         raw,
@@ -109,7 +114,7 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
         status=filled(
             capacity=amounts(table(status, "capacity")),
             allocatable=amounts(table(status, "allocatable")),
-            conditions=[present(condition, "type", "status") for condition in conditions],
+            conditions=[present(condition, "type", "status", "reason") for condition in conditions],
             nodeInfo=present(table(status, "nodeInfo"), "containerRuntimeVersion", "kubeletVersion"),
             runtimeHandlers=[{"name": name} for name in sorted(read_handlers(status, []) or ())],
         ),
@@ -268,6 +273,6 @@ def _selected_by_pool(pool: Table) -> Iterable[str]:
 def _ours(key: object) -> bool:
     """Whether a node's label is one that the planner reads, or a later one may."""
     text, of_key = str(key), domain(key)
-    if text.startswith(TELLING) or text in _NODE_POOLS:
+    if text.startswith(TELLING) or text in _NODE_POOLS or text in _OF_HEALTH:
         return True
     return any(of_key == known or of_key.endswith("." + known) for known in LABEL_DOMAINS)

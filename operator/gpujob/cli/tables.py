@@ -273,6 +273,7 @@ def _notes(pool: Pool, fleet: Fleet) -> list[str]:
         *filter(None, [pool.problem, barred(pool)]),
         *pool.doubts,
         *(node.unready for node in pool.nodes if node.unready),
+        *(node.suspected for node in pool.nodes if node.suspected and not node.unready),
     ]
     notes = [finding.message for finding in findings]
     if pool.name in fleet.overlaps:

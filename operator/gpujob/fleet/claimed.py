@@ -35,7 +35,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
     added = gpus_of_new(admin, (group.total or group.healthy for group in groups))
     coming = pricing.Coming(added, origins[0]) if added else None
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
-    nodes = pool_nodes(groups, usage, admin.fabric)
+    nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated)
     growth = growth_of(admin, nodes)
     return Pool(
         name=admin.name,
@@ -134,8 +134,8 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         return worst, Finding(Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,))
     all_facts = [_overridden(group, row) for group in groups]
     # A node whose plugin is down offers nothing; the others say what the pool is.
-    facts = [f for f in all_facts if not _lacks_plugin(f)] or all_facts
-    problem = next((f.problem for f in facts if f.problem and not _lacks_plugin(f)), None)
+    facts = [f for f in all_facts if not f.lacks_plugin] or all_facts
+    problem = next((f.problem for f in facts if f.problem and not f.lacks_plugin), None)
     mixed = mixture(facts)
     if problem is None and len({f.text for f in facts}) > 1:
         names = ", ".join(sorted({f.text for f in facts}))
@@ -168,10 +168,6 @@ def mixture(facts: Iterable[DeviceFacts]) -> tuple[str, ...]:
 
 def _unsized(facts: DeviceFacts) -> DeviceFacts:
     return replace(facts, accelerator=None, memory=None, portion=WHOLE, share=None)
-
-
-def _lacks_plugin(facts: DeviceFacts) -> bool:
-    return facts.problem is not None and facts.problem.reason is Reason.NO_DEVICE_PLUGIN
 
 
 def _capacity_type(origins: Iterable[Origin]) -> CapacityType:

@@ -67,7 +67,7 @@ class DeviceGroup:
     @property
     def lacks_plugin(self) -> bool:
         """Whether labels alone show the devices: nothing offers them."""
-        return self.facts.problem is not None and self.facts.problem.reason is Reason.NO_DEVICE_PLUGIN
+        return self.facts.lacks_plugin
 
     @property
     def plugged(self) -> bool:
@@ -141,7 +141,6 @@ def _with_doubts(facts: DeviceFacts, doubts: tuple[Finding, ...]) -> DeviceFacts
 def _group(node: Node, told: Told, origin: Origin, resource: str, catalog: Catalog) -> DeviceGroup:
     amounts = (tuple(node.capacity.items()), tuple(node.devices.items()))
     facts, labelled = _facts(told, *amounts, resource, origin.instance_type, catalog)
-    facts = _with_doubts(facts, tuple(upkeep.misgivings(node.labels, facts.vendor, node.name)))
     healthy = node.devices.get(resource, 0)
     capacity = max(node.capacity.get(resource, 0), healthy)
     if labelled and 0 < capacity < labelled and facts.problem is None:
@@ -217,6 +216,10 @@ def _without_plugin(
         if vendor_of(resource) in promised:
             known = reader.read(node, resource, origin.instance_type, catalog)
             sentence = "labels of node {} show {} devices but no device plugin offers {}; install or restart the plugin"
-            problem = Finding(Reason.NO_DEVICE_PLUGIN, sentence, (node.name, known.vendor, resource))
+            problem: Finding | None = Finding(Reason.NO_DEVICE_PLUGIN, sentence, (node.name, known.vendor, resource))
+            away = upkeep.away(node, known.vendor)
+            if away is not None and away.reason is Reason.NOT_READY:
+                # That nothing is offered is no fault then: the plugin comes back with the node, or is not to come.
+                problem = away if known.problem else None
             total = reader.count(node.labels) or devices_of_machine(node.labels, origin.instance_type, catalog)
             yield DeviceGroup(node, origin, resource, replace(known, problem=problem, unnamed=False), total, 0)

@@ -68,7 +68,7 @@ def with_slices(
         by_vendor[offer.vendor].append(_group(node, offer, inventory, catalog))
         devices[offer.vendor].append(offer.devices)
     kept = [_beside_slices(group, by_vendor) for group in groups]
-    plugged = {group.facts.vendor for group in kept if group is not None and not _lacks_plugin(group)}
+    plugged = {group.facts.vendor for group in kept if group is not None and not group.lacks_plugin}
     new: list[DeviceGroup] = []
     for vendor, found in by_vendor.items():
         if vendor not in plugged:
@@ -112,16 +112,12 @@ def _model(group: DeviceGroup, number: int) -> str:
     return re.sub(r"[^a-z0-9]+", "-", accelerator.id.lower()) if accelerator else f"unknown{number}"
 
 
-def _lacks_plugin(group: DeviceGroup) -> bool:
-    return group.facts.problem is not None and group.facts.problem.reason is Reason.NO_DEVICE_PLUGIN
-
-
 def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[DeviceGroup]]) -> DeviceGroup | None:
     """What a device plugin offers on a node with slices too: the same devices, of which claims may hold some."""
     same = offered.get(group.facts.vendor)
     if not same:
         return group
-    if _lacks_plugin(group) or not (group.healthy or group.node.capacity.get(group.resource)):
+    if group.lacks_plugin or not (group.healthy or group.node.capacity.get(group.resource)):
         return None
     held = sum(other.held + sum(count for _, count in other.lent) for other in same)
     sentence = "node {} offers its devices by a device plugin and by DRA; those in ResourceClaims are counted as taken"

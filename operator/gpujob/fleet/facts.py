@@ -59,6 +59,11 @@ class DeviceFacts:
         return self.accelerator.id if self.accelerator else "unknown"
 
     @property
+    def lacks_plugin(self) -> bool:
+        """Whether labels alone show the devices: no plugin offers them, or none is to, in the state that their node is in."""
+        return self.problem is not None and self.problem.reason in (Reason.NO_DEVICE_PLUGIN, Reason.NOT_READY)
+
+    @property
     def text(self) -> str:
         """The accelerator's id and what was made of it: MI300X cpx_nps4."""
         return f"{self.name} {self.portion}".strip()

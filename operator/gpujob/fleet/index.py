@@ -256,11 +256,9 @@ class FleetIndex:
         changes: dict[Home, dict[int, PoolNode]] = defaultdict(dict)
         for name in self._touched:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
-                fabric = self._admins[home].fabric if isinstance(home, str) else None
-                pool = self._base[home]
-                fresh = (
-                    for_pods_of(pool.handler, node) for node in pool_nodes(self._homes[home][name], self._usage, fabric)
-                )
+                pool, groups = self._base[home], self._homes[home][name]
+                nodes = pool_nodes(groups, self._usage, pool.fabric, pool.tolerated)
+                fresh = (for_pods_of(pool.handler, node) for node in nodes)
                 changes[home].update(zip(pool.places[name], fresh, strict=True))
         for home, changed in changes.items():
             self._base[home] = self._base[home].with_nodes(changed)
@@ -286,11 +284,11 @@ class FleetIndex:
 
 
 def _differ_in_state(before: Sequence[DeviceGroup], after: Sequence[DeviceGroup]) -> bool:
-    """Whether a node differs only in what comes and goes: ready, cordoned, being deleted, devices that claims hold."""
+    """Whether a node differs only in what comes and goes: ready, healthy, cordoned, being deleted, what claims hold."""
     if len(before) != len(after) or not before:
         return False
     old, new = before[0].node, after[0].node
-    if replace(new, ready=old.ready, cordoned=old.cordoned, leaving=old.leaving) != old:
+    if replace(new, ready=old.ready, cordoned=old.cordoned, leaving=old.leaving, conditions=old.conditions) != old:
         return False
     return all(
         replace(one, node=old, held=other.held, lent=other.lent) == other

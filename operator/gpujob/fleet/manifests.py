@@ -26,6 +26,7 @@ from gpujob.fleet.objects import (
     vendor_of,
 )
 from gpujob.fleet.pod_requests import effective_requests
+from gpujob.fleet.upkeep import read_conditions
 from gpujob.untrusted import one_line, table, tables, whole_number
 from gpujob.vocabulary import Annotation, Label
 
@@ -60,6 +61,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         image_mounts=image_mounts(status),
         handlers=read_handlers(status, unread),
         created=str(metadata.get("creationTimestamp") or "")[:32],
+        conditions=read_conditions(status),
         unread=tuple(unread),
     )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpujob.fleet.devices import DeviceGroup
-from gpujob.fleet.taints import is_passing
+from gpujob.fleet.upkeep import is_passing
 from gpujob.vocabulary import CapacityType
 
 _TYPES: Final = frozenset(kind.value.lower() for kind in CapacityType)

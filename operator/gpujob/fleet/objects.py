@@ -44,6 +44,14 @@ class Taint:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
+class Condition(NamedTuple):
+    """A condition of a node that tells trouble: its type, status and reason."""
+
+    type: str
+    status: str
+    reason: str
+
+
 class Resources(NamedTuple):
     """CPU in millicores, memory and disk in bytes, pods as a count; disk None where the node does not report it. A decision
     makes one for each node that it looks at."""
@@ -112,6 +120,8 @@ class Node:
     """Names of the handlers that RuntimeClasses can ask for; None where the node does not say."""
     created: str = ""
     """When it was created (RFC 3339); empty where nobody says."""
+    conditions: tuple[Condition, ...] = ()
+    """Those that tell trouble; that it is Ready is in `ready`."""
     unread: tuple[str, ...] = ()
 
 

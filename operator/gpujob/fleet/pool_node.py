@@ -24,6 +24,8 @@ class PoolNode:
     left: Resources
     taints: tuple[Taint, ...] = ()
     unready: Finding | None = None
+    suspected: Finding | None = None
+    """Why it is used after all other nodes, though pods can start there."""
     beside: int = 0
     """Usable devices of the node's other resources, as so many of this one."""
     coming: bool = False

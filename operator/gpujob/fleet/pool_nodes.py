@@ -10,16 +10,19 @@ from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.fabric import Fabric
 from gpujob.fleet.objects import HOST_DEVICES, Resources
 from gpujob.fleet.pool_node import PoolNode
-from gpujob.fleet.taints import is_passing
+from gpujob.fleet.upkeep import Tolerated
 from gpujob.fleet.usage import Usage
 from gpujob.vocabulary import Reason
 
 
-def pool_nodes(groups: Iterable[DeviceGroup], usage: Usage, fabric: Fabric | None = None) -> tuple[PoolNode, ...]:
-    return tuple(sorted((_pool_node(group, usage, fabric) for group in groups), key=lambda node: node.name))
+def pool_nodes(
+    groups: Iterable[DeviceGroup], usage: Usage, fabric: Fabric | None = None, tolerated: Tolerated = ()
+) -> tuple[PoolNode, ...]:
+    nodes = (_pool_node(group, usage, fabric, tolerated) for group in groups)
+    return tuple(sorted(nodes, key=lambda node: node.name))
 
 
-def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None) -> PoolNode:
+def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None, tolerated: Tolerated) -> PoolNode:
     node = group.node
     return PoolNode(
         name=node.name,
@@ -29,8 +32,9 @@ def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None) -> PoolN
         allocatable=node.allocatable,
         share_base=node.allocatable.minus(usage.plain.get(node.name, Resources())),
         left=node.allocatable.minus(usage.resources.get(node.name, Resources())),
-        taints=tuple(taint for taint in node.taints if not is_passing(taint)),
-        unready=_unready(group),
+        taints=tuple(taint for taint in node.taints if not upkeep.is_passing(taint, tolerated)),
+        unready=_unready(group, tolerated),
+        suspected=upkeep.suspected(node, group.facts.vendor),
         beside=group.beside,
         links=fabric.room(node, usage.devices) if fabric else None,
         domain=fabric.domain(node) if fabric else "",
@@ -56,21 +60,12 @@ def _free(group: DeviceGroup, usage: Usage) -> int:
     return min(free, group.silicon.left(group.resource, taken))
 
 
-def _unready(group: DeviceGroup) -> Finding | None:
+def _unready(group: DeviceGroup, tolerated: Tolerated) -> Finding | None:
     """Why no pod can start on the node now, None when one can."""
     node = group.node
-    if node.leaving:
-        return Finding(Reason.NOT_READY, "node {} is being deleted", (node.name,))
-    if not node.ready:
-        return Finding(Reason.NOT_READY, "node {} is not Ready", (node.name,))
-    if node.cordoned:
-        return Finding(Reason.CORDONED, "node {} is cordoned", (node.name,))
-    passing = next((taint for taint in node.taints if is_passing(taint) and taint.effect != "PreferNoSchedule"), None)
-    if passing:
-        return Finding(Reason.NOT_READY, "node {} has taint {}", (node.name, passing))
-    hindrance = upkeep.hindrance(node.labels, group.facts.vendor)
-    if hindrance:
-        return Finding(Reason.NOT_READY, "node {}: {}", (node.name, hindrance))
+    away = upkeep.away(node, group.facts.vendor, tolerated)
+    if away:
+        return away
     if group.healthy == 0 and group.taint:
         sentence = "the devices of node {} have the device taint {} (ResourceSlice or DeviceTaintRule)"
         return Finding(Reason.DEVICE_TAINTED, sentence, (node.name, group.taint))

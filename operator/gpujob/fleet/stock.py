@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from gpujob.fleet.pool_node import PoolNode
 
 Place = tuple[int, int, int, str, int]
-"""How good a node is for one more pod, best first: taints that advise against it, free devices, free bytes, name."""
+"""How good a node is for one more pod, best first: what advises against it, free devices, free bytes, name."""
 
 Tolerates = Callable[[Taint], bool]
 
 UNLIMITED: Final = 2**62
+
+MOST_TAINTS: Final = 1_000_000
+"""More taints than any node has: a node that may be faulty comes after all that are merely advised against."""
 
 
 class Stock:
@@ -123,6 +126,8 @@ def _fixed(node: PoolNode) -> tuple[object, ...]:
 
 def _place(node: PoolNode, index: int) -> Place:
     discouraged = sum(taint.effect == "PreferNoSchedule" for taint in node.taints) if node.taints else 0
+    if node.suspected is not None:
+        discouraged += MOST_TAINTS
     return (discouraged, node.free, node.left.memory, node.name, index)
 
 

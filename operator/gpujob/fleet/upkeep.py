@@ -1,85 +1,124 @@
-"""What the vendors' operators say is being done to a node: reasons to keep away for now, and reasons to doubt.
+"""What agents tell of a node's health: why it takes no pod now, and why it is the last to take one.
 
-Their labels outlive what they tell of by minutes, while the device plugin still offers the devices. A node that is to be
-drained, cut anew or rebooted, that failed its test, or that is given to virtual machines is left alone until the label
-says otherwise; an upgrade that only waits for its turn counts too, since it ends whatever is started until then.
-Sources: gpu-driver-upgrades and gpu-operator-mig of NVIDIA's GPU Operator documentation (v26.7), its k8s-driver-manager
-and vgpu-device-manager; ROCm/gpu-operator upgrade manager, device config manager and cluster validation (2026-08).
+Their signals outlive what they tell of by minutes, while the device plugin still offers the devices. A driver upgrade that
+only waits for its turn counts too, since it ends whatever is started until then. The table is in `health_signals`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from gpujob.finding import Finding
-from gpujob.fleet.objects import Labels
-from gpujob.untrusted import one_line
+from gpujob.fleet.health_signals import LABELS, Effect, Signal, Where, is_listed, signal_of
+from gpujob.fleet.objects import Condition, Labels, Node, Taint
+from gpujob.untrusted import one_line, tables
 from gpujob.vocabulary import Reason, Vendor
 
-SETTLED: Final[Mapping[Vendor, Mapping[str, frozenset[str]]]] = {
-    Vendor.NVIDIA: {
-        "nvidia.com/mig.config.state": frozenset({"success"}),
-        "nvidia.com/vgpu.config.state": frozenset({"success"}),
-        "nvidia.com/gpu-driver-upgrade-state": frozenset({"upgrade-done"}),
-        "nvidia.com/gpu.workload.config": frozenset({"container"}),
-    },
-    Vendor.AMD: {
-        "operator.amd.com/gpu-driver-upgrade-state": frozenset({"upgrade-done"}),
-        "dcm.amd.com/gpu-config-profile-state": frozenset({"success"}),
-        "dcm.amd.com/reboot-needed": frozenset({"false"}),
-        "amd.com/gpu.mode": frozenset({"container"}),
-    },
+MOST_CONDITIONS: Final = 64
+"""Conditions of a node that are kept."""
+
+OF_MACHINES: Final[Mapping[Vendor, re.Pattern[str]]] = {
+    Vendor.NVIDIA: re.compile(r"nvidia\.com/(?:pgpu|(?:NVIDIA|GRID)_.{1,64}|[A-Z]{2}[0-9]{3}[A-Z]*_.{1,64})"),
+    Vendor.AMD: re.compile(r"amd\.com/gpu_[vp]f"),
 }
-"""Labels of a state, with the values at which containers may use the devices; so they may where the label is absent."""
+"""Names under which devices are handed to virtual machines: by the PCI id's name (GA102GL_A10), the vGPU type (NVIDIA_A40-8Q),
+pgpu (NVIDIA kubevirt-gpu-device-plugin and sandbox-device-plugin, 2025), gpu_vf and gpu_pf (AMD k8s-device-plugin 1.31)."""
 
-FAILED: Final[Mapping[Vendor, tuple[str, ...]]] = {
-    Vendor.NVIDIA: (),
-    Vendor.AMD: ("amd.com/gpu-hw-acceptance", "amd.com/gpu-mesh-validation", "amd.com/cluster-validation-status"),
-}
-"""Labels of a node's own tests: one that failed says that the node is not to be used."""
-
-NETWORK_TESTS: Final = ("amd.com/nic-health", "amd.com/rail-bandwidth")
-"""Labels of tests that only jobs of several nodes depend on."""
-
-DEPLOYED: Final = "nvidia.com/gpu.deploy."
-"""The GPU Operator puts this before the name of each of its parts: true, false, or paused while it works on the node."""
-
-NEEDED_PARTS: Final = ("operands", "device-plugin")
-"""Parts without which nobody renews what the node offers."""
+Tolerated = tuple[tuple[str, str | None, str | None], ...]
+"""Taints that an admin's pool tolerates: key (empty: any), value (None: any), effect (None: any)."""
 
 
-def hindrance(labels: Labels, vendor: Vendor) -> str | None:
-    """Why the vendor's devices on a node must not be used now, as label and value; None where nothing is in the way."""
-    for key, settled in SETTLED[vendor].items():
-        state = labels.get(key, "")
-        if state and state.lower() not in settled:
-            return _said(key, state)
-    failed = next((key for key in FAILED[vendor] if labels.get(key, "").lower() == "failed"), None)
-    if failed:
-        return _said(failed, labels[failed])
-    paused = (
-        sorted(key for key in _parts(labels) if labels[key].startswith("paused")) if vendor is Vendor.NVIDIA else []
+def read_conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """The conditions of a node's status that tell trouble, in the order of their types."""
+    found = []
+    for condition in tables(status, "conditions"):
+        kind, state = condition.get("type"), str(condition.get("status"))
+        signal = signal_of(Where.CONDITION, kind[:128]) if isinstance(kind, str) else None
+        if signal is not None and signal.tells(state):
+            found.append(Condition(one_line(str(kind)[:128]), one_line(state[:16]), one_line(_text(condition)[:64])))
+    return tuple(sorted(found)[:MOST_CONDITIONS])
+
+
+def away(node: Node, vendor: Vendor, tolerated: Tolerated = ()) -> Finding | None:
+    """Why the vendor's devices on a node take no pod for now, whatever the node offers; None where nothing says so."""
+    if node.leaving:
+        return Finding(Reason.NOT_READY, "node {} is being deleted", (node.name,))
+    if not node.ready:
+        return Finding(Reason.NOT_READY, "node {} is not Ready", (node.name,))
+    if node.cordoned:
+        return Finding(Reason.CORDONED, "node {} is cordoned", (node.name,))
+    hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule" and is_passing(taint, tolerated))
+    for taint in hard:
+        return Finding(Reason.NOT_READY, "node {} has taint {}", (node.name, taint))
+    told = next((what for _, what in _told(node, vendor, Effect.WAIT)), None) or _of_machines(node, vendor)
+    return Finding(Reason.NOT_READY, "node {}: {}", (node.name, told)) if told else None
+
+
+def suspected(node: Node, vendor: Vendor) -> Finding | None:
+    """Why a node is used after all others, though nothing keeps pods away; None where no agent says so."""
+    soft = (str(taint) for taint in node.taints if taint.effect == "PreferNoSchedule" and _is_of_health(taint))
+    what = next(soft, None)
+    told = f"taint {what}" if what else next((what for _, what in _told(node, vendor, Effect.LAST)), None)
+    if told is None:
+        return None
+    return Finding(Reason.NODE_DOUBTED, "node {}: {}; pods may fail or be slow there", (node.name, told))
+
+
+def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:
+    """Whether a taint tells a state of the node that will pass. One that tells it by its words alone does not where an admin
+    tolerates it."""
+    signal = signal_of(Where.TAINT, taint.key)
+    if signal is None or is_listed(signal):
+        return signal is not None
+    return not any(
+        key in ("", taint.key) and value in (None, taint.value) and effect in (None, taint.effect)
+        for key, value, effect in tolerated
     )
-    return _said(paused[0], labels[paused[0]]) if paused else None
 
 
-def misgivings(labels: Labels, vendor: Vendor, node: str) -> Iterator[Finding]:
-    """Doubts about a node whose devices may be used: its network failed a test, its device plugin is switched off."""
-    if vendor is Vendor.NVIDIA:
-        off = next((part for part in NEEDED_PARTS if labels.get(f"{DEPLOYED}{part}") == "false"), None)
-        if off:
-            sentence = "node {}: {}{} is false, so nobody may renew what the node offers"
-            yield Finding(Reason.NODE_DOUBTED, sentence, (node, DEPLOYED, off))
-        return
-    for key in NETWORK_TESTS:
-        if labels.get(key, "").lower() == "failed":
-            yield Finding(Reason.NODE_DOUBTED, "node {}: {} is failed; several nodes may be slow together", (node, key))
+def _is_of_health(taint: Taint) -> bool:
+    """Whether a taint tells of a fault, rather than that an autoscaler may remove the node."""
+    signal = signal_of(Where.TAINT, taint.key)
+    return signal is not None and signal.source not in ("Autoscaler", "Karpenter")
 
 
-def _parts(labels: Labels) -> Iterator[str]:
-    return (key for key in labels if key.startswith(DEPLOYED))
+def _told(node: Node, vendor: Vendor, effect: Effect) -> Iterator[tuple[Signal, str]]:
+    """The signals of one effect on a node, each with what it says."""
+    for signal, key, value in _labelled(node.labels, vendor):
+        if signal.effect is effect:
+            yield signal, f"{key} is {one_line(value[:32])}"
+    for condition in node.conditions:
+        found = signal_of(Where.CONDITION, condition.type)
+        if found is not None and found.effect is effect and found.vendor in (None, vendor):
+            why = f" ({condition.reason})" if condition.reason else ""
+            yield found, f"condition {condition.type} is {condition.status}{why}"
 
 
-def _said(key: str, state: str) -> str:
-    return f"{key} is {one_line(state[:32])}"
+def _labelled(labels: Labels, vendor: Vendor) -> Iterator[tuple[Signal, str, str]]:
+    for signal in LABELS[vendor]:
+        keys = _beginning(labels, signal.key[:-1]) if signal.key.endswith("*") else (signal.key,)
+        for key in keys:
+            value = labels.get(key, "")
+            if value and signal.tells(value):
+                yield signal, key, value
+
+
+def _beginning(labels: Labels, start: str) -> list[str]:
+    return sorted(key for key in labels if key.startswith(start))
+
+
+def _of_machines(node: Node, vendor: Vendor) -> str:
+    """That a node hands its GPUs to virtual machines, by the name of a resource; empty where it does not."""
+    if any(node.devices.values()):
+        return ""
+    found = min(
+        (name for name, count in node.others.items() if count and OF_MACHINES[vendor].fullmatch(name)), default=""
+    )
+    return f"its GPUs are for virtual machines ({one_line(found)})" if found else ""
+
+
+def _text(condition: Mapping[str, Any]) -> str:
+    reason = condition.get("reason")
+    return reason if isinstance(reason, str) else ""

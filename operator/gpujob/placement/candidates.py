@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.catalog.throughput import Speed
@@ -97,6 +98,7 @@ class _Tried:
         "_price",
         "_room",
         "_speed",
+        "_suspected",
     )
 
     def __init__(self, asked: Asked, pool: Pool, of_pool: Findings, speed: Speed | None, room: Room) -> None:
@@ -110,6 +112,7 @@ class _Tried:
             self._beyond += tuple(filter(None, (rules.over_cap(demand, self._price),)))
         self._mendable = all(finding.reason in MENDABLE for finding in (*self._before, *self._beyond))
         self._doubts = tuple(_doubts_before(demand, pool))
+        self._suspected = any(node.suspected is not None for node in room.nodes)
         self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
 
     def trial(self, alike: Alike) -> Trial:
@@ -118,11 +121,11 @@ class _Tried:
         outcome, unrefused = self._outcome(alike), self._before + self._beyond or self._busy
         doubts = self._doubts + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.doubts + self._after
         pool, gang, price, coming = self._pool, demand.gang, self._price, self._room.coming
-        speed, scales = self._speed, self._asked.scales
+        speed, scales, suspected = self._speed, self._asked.scales, self._suspected
         candidates = [
             Candidate(
                 pool, image.choice, gang, outcome, self._before + refusals + self._beyond if refusals else unrefused,
-                doubts, price, coming, speed, scales,
+                doubts, price, coming, speed, scales, suspected,
             )
             for image, refusals in zip(alike.images, alike.refusals, strict=True)
         ]  # fmt: skip
@@ -181,6 +184,10 @@ _UNCHECKED = (
 )
 
 
+MOST_SUSPECTED: Final = 8
+"""Nodes of a gang of which the warnings are shown."""
+
+
 def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
     """What is doubtful whatever the image, and told before what is doubtful about it."""
     yield from memory_tight(demand, pool)
@@ -192,6 +199,7 @@ def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
 
 def _doubts_after(demand: Demand, pool: Pool, room: Room) -> Iterator[Finding]:
     """What is doubtful whatever the image, and told after it."""
+    yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
     untold = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None

@@ -41,6 +41,8 @@ class Candidate(NamedTuple):
     """How fast one of its devices is on the job's work, compared with a B200; None when nothing is known."""
     scales: bool = True
     """Whether the gang counts as so many times as fast; see `Demand.scales`."""
+    suspected: bool = False
+    """Whether an agent says that one of its nodes may be faulty."""
 
     @property
     def speed_of_job(self) -> int | None:

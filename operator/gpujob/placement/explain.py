@@ -35,6 +35,8 @@ def _not_placed(decision: Decision) -> str:
     if decision.verdict is Verdict.WAITING and room is not None:
         seconds = decision.demand.wait_seconds
         return f"waits up to {seconds} seconds for pool {nearest.pool.name}, which is busy: {why}; pool {room} has room now"
+    if decision.verdict is Verdict.WAITING and nearest.pool.problem and nearest.pool.problem.reason is Reason.NOT_READY:
+        return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
     if decision.verdict is Verdict.WAITING:
         return f"fits pool {nearest.pool.name}, which is busy: {why}"
     if decision.verdict is Verdict.MISCONFIGURED:
@@ -81,8 +83,9 @@ def _placed(decision: Decision) -> str:
 
 
 def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:
-    """Whether a candidate fits, on nodes that are there if those of the chosen one are."""
-    return candidate.outcome in (Outcome.CHOSEN, Outcome.FITS) and (chosen.provision or not candidate.provision)
+    """Whether a candidate fits, on nodes that are there and healthy if those of the chosen one are."""
+    like = (chosen.provision or not candidate.provision) and (chosen.suspected or not candidate.suspected)
+    return candidate.outcome in (Outcome.CHOSEN, Outcome.FITS) and like
 
 
 def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:

@@ -148,7 +148,7 @@ class Place:
     def _least(self, objective: Objective, doubts: int) -> Rank:
         gang = self._wanted.gang
         other = ranking.is_late(self._wanted.demand, self._pool, gang)
-        return (False, other, *self.wish(objective), False, *ranking.ties_of(self._pool, gang, doubts))
+        return (False, False, other, *self.wish(objective), False, *ranking.ties_of(self._pool, gang, doubts))
 
     def fitting(self) -> Trial | None:
         """The trial of its best image that fits now."""

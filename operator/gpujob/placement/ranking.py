@@ -122,7 +122,9 @@ def rank_of(candidate: Candidate, objective: Objective, demand: Demand) -> Rank:
     """What orders the candidates of one outcome; see `ranked`."""
     late = candidate.provision and not demand.wait_seconds
     other = is_late(demand, candidate.pool, candidate.gang)
-    return (late, other, *wish(candidate, objective), *ties(candidate))
+    # A node that may be faulty comes after every other, but where a trial is about this very pool.
+    suspected = candidate.suspected and (demand.trying is None or other)
+    return (suspected, late, other, *wish(candidate, objective), *ties(candidate))
 
 
 def is_late(demand: Demand, pool: Pool, gang: Gang) -> bool:

@@ -112,6 +112,8 @@ def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 def unread(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The pool's devices are not known: never "fits". Those of new nodes are to come, which is only a matter of time."""
     problem = pool.problem
+    if problem is not None and problem.reason is Reason.NOT_READY:
+        return None  # Each of its nodes says so, and is waited for.
     if demand.arriving and problem is not None and problem.reason is Reason.NO_DEVICE_PLUGIN:
         to_come = sum(demand.arrives(node.name) is not None for node in pool.nodes)
         return None if to_come >= demand.nodes else problem

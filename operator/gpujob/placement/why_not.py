@@ -21,7 +21,7 @@ from gpujob.placement.fixes import fix_for_pool
 from gpujob.placement.trying import is_to_be_probed
 from gpujob.quantity import MAX_PRICE, MICRO
 from gpujob.untrusted import one_line
-from gpujob.vocabulary import Objective, Outcome, Verdict
+from gpujob.vocabulary import Objective, Outcome, Reason, Verdict
 
 CENT: Final = MICRO // 100
 
@@ -89,6 +89,9 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
     if best.outcome is Outcome.FITS:
         if _is_probed_later(asked.decision, best):
             return f"it fits too, and is probed after {asked.chosen}; the job itself goes where the probes say"
+        if best.suspected and not asked.decision.candidates[0].suspected:
+            warning = next(doubt.message for doubt in best.doubts if doubt.reason is Reason.NODE_DOUBTED)
+            return f"it fits too, and comes after pools whose nodes are healthy: {warning}"
         return f"it fits too, and {_winning_wish(asked, best) or _winning_price(asked, best)}"
     if best.outcome is Outcome.BUSY:
         return _with_room(asked, best)

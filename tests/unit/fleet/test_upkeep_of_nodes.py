@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import H100, MI300X, decision, fleet, node, pool_of
+from builders import H100, MI300X, decision, fleet, gpupool, node, pool_of
 
 from gpujob.vocabulary import Reason, Verdict
 
@@ -34,6 +34,17 @@ AMD_UPGRADE = "operator.amd.com/gpu-driver-upgrade-state"
         (MI300X, "amd.com/gpu-mesh-validation", "Failed"),
         (MI300X, "amd.com/cluster-validation-status", "failed"),
         (MI300X, "amd.com/gpu.mode", "vf-passthrough"),
+        *((H100, "sagemaker.amazonaws.com/node-health-status", state) for state in (
+            "Unschedulable", "UnschedulablePendingReplacement", "UnschedulablePendingReboot",
+        )),
+        (MI300X, "sagemaker.amazonaws.com/deep-health-check-status", "InProgress"),
+        *((H100, "dgxc.nvidia.com/nvsentinel-state", state) for state in (
+            "quarantined", "draining", "drain-succeeded", "drain-failed", "remediating", "remediation-failed",
+        )),
+        (H100, "cloud.google.com/active-node-maintenance", "ONGOING"),
+        (H100, "cloud.google.com/perform-maintenance", "true"),
+        (H100, "cloud.google.com/fault-behavior", "PERFORMANCE"),
+        (H100, "node.coreweave.cloud/state", "triage"),
     ],
 )  # fmt: skip
 def test_a_node_that_is_worked_on_or_failed_its_test_waits(gpu: Any, label: str, value: str) -> None:
@@ -60,28 +71,36 @@ def test_a_node_that_is_worked_on_or_failed_its_test_waits(gpu: Any, label: str,
         (MI300X, "dcm.amd.com/gpu-config-profile-state", "success"),
         (MI300X, "amd.com/gpu-hw-acceptance", "passed"),
         (MI300X, "amd.com/gpu.mode", "container"),
+        (H100, "sagemaker.amazonaws.com/node-health-status", "Schedulable"),
+        (H100, "sagemaker.amazonaws.com/deep-health-check-status", "Passed"),
+        (H100, "dgxc.nvidia.com/nvsentinel-state", "remediation-succeeded"),
+        (H100, "cloud.google.com/active-node-maintenance", "PENDING"),
+        (MI300X, "node.coreweave.cloud/state", "production"),
     ],
 )
 def test_other_states_and_those_of_the_other_vendor_hinder_nobody(gpu: Any, label: str, value: str) -> None:
     pool = pool_of(fleet(node("n", gpu, labels={label: value})), "n")
     assert pool.nodes[0].unready is None
+    assert pool.nodes[0].suspected is None
     assert pool.doubts == fleet(node("n", gpu)).pools[0].doubts
 
 
 @pytest.mark.parametrize(
-    ("gpu", "label", "value", "words"),
+    ("gpu", "label", "value"),
     [
-        (H100, "nvidia.com/gpu.deploy.operands", "false", "gpu.deploy.operands is false, so nobody may renew"),
-        (H100, "nvidia.com/gpu.deploy.device-plugin", "false", "gpu.deploy.device-plugin is false"),
-        (MI300X, "amd.com/nic-health", "failed", "amd.com/nic-health is failed; several nodes may be slow"),
-        (MI300X, "amd.com/rail-bandwidth", "failed", "amd.com/rail-bandwidth is failed"),
+        (H100, "nvidia.com/gpu.deploy.operands", "false"),
+        (H100, "nvidia.com/gpu.deploy.device-plugin", "false"),
+        (MI300X, "amd.com/nic-health", "failed"),
+        (MI300X, "amd.com/rail-bandwidth", "failed"),
+        (H100, "cloud.google.com/scheduled-maintenance-time", "1783000000"),
     ],
 )
-def test_what_may_be_wrong_with_a_node_is_a_doubt(gpu: Any, label: str, value: str, words: str) -> None:
-    pool = pool_of(fleet(node("n", gpu, labels={label: value})), "n")
-    doubts = [doubt for doubt in pool.doubts if doubt.reason is Reason.NODE_DOUBTED]
-    assert pool.nodes[0].unready is None
-    assert [words in doubt.message for doubt in doubts] == [True]
+def test_a_label_of_a_risk_makes_the_node_the_last_one(gpu: Any, label: str, value: str) -> None:
+    last = pool_of(fleet(node("n", gpu, labels={label: value})), "n").nodes[0]
+    assert last.unready is None
+    assert last.suspected is not None
+    assert last.suspected.reason is Reason.NODE_DOUBTED
+    assert last.suspected.message == f"node n: {label} is {value}; pods may fail or be slow there"
 
 
 def test_of_two_nodes_the_one_without_trouble_is_taken() -> None:
@@ -96,3 +115,138 @@ def test_a_state_of_any_length_and_letters_stays_one_short_line() -> None:
     assert unready is not None
     assert "\n" not in unready.message
     assert len(unready.message) < 120
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("AcceleratedHardwareReady", "False"),
+        ("KernelReady", "False"),
+        ("GPUMissing", "True"),
+        ("XIDErrors", "True"),
+        ("UnhealthyNvidiaDevicePlugin", "True"),
+        ("KernelDeadlock", "True"),
+        ("GpuNvlinkWatch", "True"),
+        ("SysLogsGPUFallenOff", "True"),
+        ("NebiusGPUError", "True"),
+        ("GpuOnFire", "True"),
+        ("GPUHealthy", "False"),
+        ("NVLinkReady", "False"),
+    ],
+)
+def test_a_condition_that_tells_trouble_makes_the_node_the_last_one(kind: str, status: str) -> None:
+    last = pool_of(fleet(with_condition(node("n", H100), kind, status)), "n").nodes[0]
+    assert last.unready is None
+    assert last.suspected is not None
+    assert last.suspected.message == f"node n: condition {kind} is {status} (Why); pods may fail or be slow there"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("AcceleratedHardwareReady", "True"),
+        ("AcceleratedHardwareReady", "Unknown"),
+        ("GPUMissing", "False"),
+        ("GpuNvlinkWatch", "False"),
+        ("GPUHealthy", "True"),
+        ("AMDGPUProblem", "True"),
+        ("MemoryPressure", "False"),
+        ("SomethingElse", "True"),
+    ],
+)
+def test_a_condition_that_tells_no_trouble_of_these_devices_changes_nothing(kind: str, status: str) -> None:
+    assert pool_of(fleet(with_condition(node("n", H100), kind, status)), "n").nodes[0].suspected is None
+
+
+def test_a_condition_of_amds_devices_concerns_them() -> None:
+    assert (
+        pool_of(fleet(with_condition(node("n", MI300X), "AMDGPUProblem", "True")), "n").nodes[0].suspected is not None
+    )
+
+
+@pytest.mark.parametrize("kind", ["MaintenanceInProgress", "DrainInProgress", "Drained"])
+def test_a_condition_of_work_on_a_node_lets_jobs_wait(kind: str) -> None:
+    found = decision(with_condition(node("n", H100), kind, "True"))
+    assert found.verdict is Verdict.WAITING
+
+
+@pytest.mark.parametrize(
+    "taint",
+    [
+        "sagemaker.amazonaws.com/node-health-status=Unschedulable:NoSchedule",
+        "remediator.kubernetes.azure.com/unschedulable:NoSchedule",
+        "remediator.aks.microsoft.com/unschedulable:NoSchedule",
+        "cloud.google.com/maintenance-window-started=true:NoSchedule",
+        "medik8s.io/remediation=self-node-remediation:NoExecute",
+        "nvidia.com/gpu-xid-error=true:NoSchedule",
+        "AggregatedNodeHealth=False:NoSchedule",
+        "gpu.health/memory-error:NoSchedule",
+        "example.com/gpu-unhealthy:NoSchedule",
+        "example.com/quarantined=yes:NoExecute",
+        "ops.example.com/nodeHealth=bad:NoSchedule",
+    ],
+)
+def test_a_taint_of_a_passing_state_lets_jobs_wait(taint: str) -> None:
+    found = decision(node("n", H100, taints=[taint]))
+    assert found.verdict is Verdict.WAITING
+    assert found.candidates[0].reasons[0].message == f"node n has taint {taint}"
+
+
+@pytest.mark.parametrize(
+    "taint", ["team=vision:NoSchedule", "dedicated=repair:NoSchedule", "health.example.com/ward:NoSchedule"]
+)
+def test_a_taint_that_sets_nodes_apart_refuses(taint: str) -> None:
+    assert decision(node("n", H100, taints=[taint])).verdict is Verdict.IMPOSSIBLE
+
+
+def test_a_taint_that_an_admin_tolerates_keeps_nothing_away_unless_the_table_has_it() -> None:
+    for key, verdict in (("example.com/maintenance", Verdict.PLACED), ("amd-gpu-unhealthy", Verdict.WAITING)):
+        admin = gpupool("p", {"pool": "p"}, tolerations=[{"key": key, "operator": "Exists"}])
+        assert (
+            decision(node("n", H100, taints=[f"{key}=x:NoSchedule"], labels={"pool": "p"}), admin).verdict is verdict
+        ), key
+
+
+def test_a_taint_that_merely_advises_makes_the_node_the_last_one() -> None:
+    tainted = node("a", H100, taints=["nvidia.com/gpu-error=degraded:PreferNoSchedule"])
+    found = decision(tainted, node("b", H100))
+    assert found.choice is not None
+    assert found.choice.nodes == ("b",)
+    assert "taint nvidia.com/gpu-error=degraded:PreferNoSchedule" in decision(tainted).candidates[0].doubts[-1].message
+
+
+def test_a_healthy_node_of_a_dearer_pool_goes_before_one_that_may_be_faulty() -> None:
+    faulty = with_condition(node("cheap", H100, price="1"), "GPUMissing", "True")
+    found = decision(faulty, node("dear", MI300X, price="9"))
+    assert found.choice is not None
+    assert found.choice.nodes == ("dear",)
+    assert [candidate.suspected for candidate in found.candidates[:1]] == [False]
+    assert decision(faulty).verdict is Verdict.PLACED
+
+
+def test_a_node_that_may_be_faulty_is_told_where_a_gang_needs_it() -> None:
+    found = decision(with_condition(node("a", H100), "AcceleratedHardwareReady", "False"), node("b", H100), nodes=2)
+    assert found.choice is not None
+    assert found.choice.nodes == ("a", "b")
+    assert Reason.NODE_DOUBTED in {doubt.reason for doubt in found.candidates[0].doubts}
+
+
+def test_devices_for_virtual_machines_need_no_plugin() -> None:
+    machines = node("n", None, labels={"feature.node.kubernetes.io/pci-10de.present": "true", "nvidia.com/gpu.present": "true"},
+                    devices={"nvidia.com/GA102GL_A10": "2"})  # fmt: skip
+    found = decision(machines)
+    assert found.verdict is Verdict.WAITING
+    assert (
+        found.candidates[0].reasons[0].message == "node n: its GPUs are for virtual machines (nvidia.com/GA102GL_A10)"
+    )
+
+
+def test_a_plugin_that_is_paused_is_not_to_be_installed() -> None:
+    paused = node("n", H100, devices={}, labels={UPGRADE: "pod-restart-required"})
+    assert decision(paused).verdict is Verdict.WAITING
+    assert decision(node("n", H100, devices={})).verdict is Verdict.MISCONFIGURED
+
+
+def with_condition(raw: Any, kind: str, status: str) -> Any:
+    raw["status"]["conditions"].append({"type": kind, "status": status, "reason": "Why"})
+    return raw
