@@ -7,7 +7,9 @@ what claims hold is in the counters, what is only promised must be counted here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -24,6 +26,8 @@ _Card = tuple[str, str, str]
 """Driver, pool and the set of counters that stands for one card."""
 
 _NOTHING: Final = Fraction(0)
+
+_NUMBER: Final = re.compile(r"[0-9]+")
 
 
 def on_common_cards(offered: Sequence[Offered], inventory: Inventory) -> list[DeviceGroup]:
@@ -47,14 +51,34 @@ def _part(devices: Sequence[SliceDevice], inventory: Inventory) -> Fraction:
 
 
 def _taken(device: SliceDevice, inventory: Inventory) -> dict[_Card, Fraction]:
-    """What a device takes of the cards whose counters it consumes: of each the largest part of a counter."""
+    """What a device takes of the cards whose counters it consumes: of each the largest part of a kind of counters.
+
+    Counters whose names differ in a number alone are one kind: a slice that fills memory-slice-0 of eight takes an eighth.
+    """
     driver, pool, _ = device.key
-    limits, found = inventory.limits((driver, pool)), dict[_Card, Fraction]()
+    kinds = _kinds(inventory.limits((driver, pool)))
+    taken: dict[tuple[str, str], int] = defaultdict(int)
     for name, counter, amount in device.counters:
-        limit, card = limits.get((name, counter), 0), (driver, pool, name)
+        taken[name, _kind(counter)] += amount
+    found = dict[_Card, Fraction]()
+    for (name, kind), amount in taken.items():
+        limit, card = kinds.get((name, kind), 0), (driver, pool, name)
         if limit > 0:
             found[card] = max(found.get(card, _NOTHING), Fraction(amount, limit))
     return found
+
+
+def _kinds(limits: Mapping[tuple[str, str], int]) -> Mapping[tuple[str, str], int]:
+    """The amounts of counters by set and kind."""
+    found: dict[tuple[str, str], int] = defaultdict(int)
+    for (name, counter), limit in limits.items():
+        found[name, _kind(counter)] += limit
+    return found
+
+
+def _kind(counter: str) -> str:
+    """A counter's name without its numbers."""
+    return _NUMBER.sub("#", counter)
 
 
 def _held(card: _Card, offered: Sequence[Offered], inventory: Inventory) -> Fraction:

@@ -17,6 +17,7 @@ from typing import Final
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
 from gpujob.fleet import amd, nvidia
+from gpujob.fleet.card_views import is_taken_otherwise, without_cut_cards
 from gpujob.fleet.cloud import origin_of
 from gpujob.fleet.common_cards import on_common_cards
 from gpujob.fleet.devices import DeviceGroup
@@ -64,7 +65,7 @@ def with_slices(
     """A node's groups with the devices that DRA drivers offer on it."""
     by_vendor: dict[Vendor, list[DeviceGroup]] = defaultdict(list)
     devices: dict[Vendor, list[Sequence[SliceDevice]]] = defaultdict(list)
-    for offer in _offers(inventory.devices(node.name), inventory):
+    for offer in _offers(without_cut_cards(inventory.devices(node.name)), inventory):
         by_vendor[offer.vendor].append(_group(node, offer, inventory, catalog))
         devices[offer.vendor].append(offer.devices)
     kept = [_beside_slices(group, by_vendor) for group in groups]
@@ -204,12 +205,12 @@ def _free(devices: Sequence[SliceDevice], inventory: Inventory, node: str) -> in
     left: dict[tuple[str, str, str, str], int] = {}
     for driver, pool in {device.key[:2] for device in devices}:
         left |= {(driver, pool, *name): amount for name, amount in inventory.limits((driver, pool)).items()}
-    for device in inventory.devices(node):
-        if inventory.holders(device):
-            _take(device, left)
+    held = [device for device in inventory.devices(node) if inventory.holders(device)]
+    for device in held:
+        _take(device, left)
     count = 0
     for device in devices:
-        if device.healthy and not inventory.holders(device) and _fits(device, left):
+        if device.healthy and device not in held and _fits(device, left) and not is_taken_otherwise(device, held):
             _take(device, left)
             count += 1
     return count
