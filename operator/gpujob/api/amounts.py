@@ -43,13 +43,19 @@ SHORT_POWER: Final = r"{0}.matches('^[+-]?[0-9.]+([eE][+-]?[0-9]{{1,2}}|[A-Za-z]
 QUANTITY_LENGTH: Final = 24
 """The most characters of a quantity or an amount."""
 
+_WITH_B: Final = re.compile(r"[0-9.]+[KMGTP]i?B", re.ASCII)
 _PARAMETERS: Final = re.compile(r"([1-9][0-9]{0,3}([.][0-9]{1,3})?|0[.][0-9]{0,2}[1-9])[MBT]")
 _DOLLARS: Final = re.compile(r"[0-9]{1,6}([.][0-9]{1,6})?")
 _DECIMAL: Final = re.compile(r"[0-9]{1,8}([.][0-9]{1,6})?")
 
 
 def _memory(value: Any) -> str:
-    """A memory quantity as text; refuses what is no quantity, what is below 1M (a forgotten unit) and what no machine has."""
+    """A memory quantity as text; refuses what is no quantity, what is below 1M (a forgotten unit) and what no machine has.
+
+    80GB and 80GiB are read as 80G and 80Gi.
+    """
+    if isinstance(value, str) and _WITH_B.fullmatch(value):
+        value = value[:-1]
     try:
         amount = quantity.parse_bytes(value) if _is_written_out(value) else 0
     except BadQuantity:
@@ -113,7 +119,13 @@ def is_quantity(text: str) -> str:
     return f"({SHORT_POWER.format(text)} && isQuantity({text}))"
 
 
+_MEMORY: Final = (
+    "(string(self).matches('^[0-9.]+[KMGTP]i?B$') ? string(self).substring(0, size(string(self)) - 1) : string(self))"
+)
+"""CEL: a memory size without the B of its unit."""
+
 _QUANTITY: Final = is_quantity("string(self)")
+_OF_MEMORY: Final = is_quantity(_MEMORY)
 
 
 def _int_or_string(description: str, *rules: tuple[str, str]) -> WithJsonSchema:
@@ -133,8 +145,8 @@ Memory = Annotated[
     BeforeValidator(_memory),
     _int_or_string(
         "A memory size with a unit.",
-        (f"{_QUANTITY} && !quantity(string(self)).isLessThan(quantity('1M'))", NO_MEMORY),
-        (f"!{_QUANTITY} || !quantity(string(self)).isGreaterThan(quantity('1Pi'))", TOO_MUCH_MEMORY),
+        (f"{_OF_MEMORY} && !quantity({_MEMORY}).isLessThan(quantity('1M'))", NO_MEMORY),
+        (f"!{_OF_MEMORY} || !quantity({_MEMORY}).isGreaterThan(quantity('1Pi'))", TOO_MUCH_MEMORY),
     ),
 ]
 """A memory size as its author wrote it; from 1M to 1Pi."""

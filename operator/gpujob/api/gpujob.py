@@ -123,7 +123,7 @@ class Resources(Shape):
 
 
 class AllowDenyAccelerators(Shape):
-    """Accelerators by their catalog ids, for example MI300X."""
+    """Accelerators by their catalog ids, for example MI300X, in any case; H100, A100 or MI300 mean each of their boards and sizes."""
 
     allow: Annotated[tuple[Word, ...], a_set(items=64)] = ()
     """Only these; all when empty."""

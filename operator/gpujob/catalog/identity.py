@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gpujob.quantity import GI, KI
@@ -15,6 +15,9 @@ LEAST_SHARE: Final = 0.85
 """A driver, and a cloud's own figures, report at least this share of the nominal memory (L4: 22888 MiB of 24 GiB)."""
 MOST_SHARE: Final = 1.005
 """The rounding of labels to whole GiB, and of 141 GB to 144384 MiB, may exceed it a little."""
+
+NAMED_WITHIN: Final = 0.05
+"""How far a size in a person's word may be from a card's nominal one: 192GB is not 188, 80GB not 94."""
 
 _TRADE_WORDS: Final = frozenset(
     (
@@ -46,6 +49,10 @@ _MACHINE: Final = re.compile(
 """Names of machines that are made of a model's name and have whole devices: gpu-h100-sxm, gpu_8x_h100_sxm5,
 gpu-mi300x8-1536gb; Oracle's BM.GPU.MI355X-v1.8, Azure's Standard_ND128isr_GB300_v6, IBM's gx3d-160x1792x8mi300x,
 Crusoe's h100-80gb-sxm-ib.8x."""
+_VARIANT: Final = re.compile(r"sxm|pcie|nvl|[0-9]{1,3}gb")
+"""Last words of ids that tell a model's boards and sizes apart."""
+_BRANDS: Final = frozenset({"nvidia", "amd", "tesla", "instinct", "geforce", "gpu"})
+_BOARD: Final = re.compile(r"sxm[2-6]")
 _VARIANTS: Final = ("pcie", "nvl")
 """Words that tell a model's other boards from the one that its bare name means."""
 _INSTINCT: Final = re.compile(r"mi[0-9]{3}[apx]?")
@@ -71,6 +78,32 @@ class Identities:
         self._cloud_names = _index((key, row) for row in accelerators for key in row.cloud_names)
         exact = {_plain(row.id): (row,) for row in accelerators}
         self._words = {**_index((_base(row.id)[0], row) for row in accelerators), **exact}
+
+    def named(self, word: str) -> tuple[str, ...]:
+        """The ids that a person's word for an accelerator means, in the order of their names; none for an unknown word.
+
+        An id in any case and with any separators is itself. A model's bare name is each of its boards and sizes (H100, A100,
+        MI300), with a size those of that size (A100 80GB); brands and the digit of SXM5 change nothing. What labellers write
+        means what it identifies.
+        """
+        if word in self.ids:
+            return (word,)
+        found = self._spelled(_plain(word).split("-"))
+        if not found:
+            rows = self._products.get(_plain(word), ())
+            found = [row for row in rows if row.support != "unsupported"] or list(rows)
+        return tuple(sorted({row.id for row in found}))
+
+    def _spelled(self, words: Sequence[str]) -> list[Accelerator]:
+        """The rows that words name: an id, else a family, else those without brands and sizes."""
+        rows = [row for row in self.ids.values() if _joined(row.id) == "".join(words)]
+        rows = rows or [row for row in self.ids.values() if _joined("".join(words)) in _families(row.id)]
+        plain = [_BOARD.sub("sxm", each) for each in words if each not in _BRANDS]
+        sizes = [int(match[1]) for each in plain if (match := _GIGABYTES.fullmatch(each))]
+        plain = [each for each in plain if not _GIGABYTES.fullmatch(each)]
+        if rows or not plain or plain == list(words):
+            return rows
+        return [row for row in self._spelled(plain) if all(_is_sold_with(row, size) for size in sizes)]
 
     def by_device_id(self, device_id: str, memory_gib: float | None, units: int | None) -> Accelerator | None:
         """The row of an AMD PCI device id."""
@@ -155,6 +188,20 @@ def begun(word: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(n for n in known if len(wanted) > 2 and _plain(n).replace("-", "").startswith(wanted)))
 
 
+def _joined(name: str) -> str:
+    return _plain(name).replace("-", "")
+
+
+def _families(identity: str) -> Iterator[str]:
+    """The bare names of the model whose board or size an id is: h100 of H100-SXM, mi300 of MI300X."""
+    words = _plain(identity).split("-")
+    while len(words) > 1 and _VARIANT.fullmatch(words[-1]):
+        words.pop()
+        yield "".join(words)
+    if len(words) == 1 and _INSTINCT.fullmatch(words[0]) and words[0][-1] in "apx":
+        yield words[0][:-1]
+
+
 def _index(pairs: Iterable[tuple[str, Accelerator]]) -> dict[str, tuple[Accelerator, ...]]:
     index: dict[str, tuple[Accelerator, ...]] = {}
     for key, row in pairs:
@@ -189,6 +236,11 @@ def _only(rows: Sequence[Accelerator], memory_gib: float | None = None, units: i
     refused_anyway = all(row.support == "unsupported" for row in left)
     # Rows that differ in speed alone: the slowest, so that nobody is promised too much.
     return min(left, key=lambda row: row.bf16_tflops or 0.0) if alike or refused_anyway else None
+
+
+def _is_sold_with(row: Accelerator, gigabytes: int) -> bool:
+    """Whether people call a card by that many GB: the nominal size, rounded as vendors do."""
+    return row.nominal_bytes is None or abs(row.nominal_bytes / GI - gigabytes) <= NAMED_WITHIN * gigabytes
 
 
 def _may_have(row: Accelerator, memory_gib: float | None) -> bool:

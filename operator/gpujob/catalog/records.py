@@ -184,6 +184,10 @@ class Catalog:
         """The accelerator of this id."""
         return self._identities.ids.get(word)
 
+    def named(self, word: str) -> tuple[str, ...]:
+        """The ids that a person's word for an accelerator means: H100 each of its boards; none for an unknown word."""
+        return self._identities.named(word)
+
     def by_device_id(
         self, device_id: str, driver_memory_gib: float | None = None, cu_count: int | None = None
     ) -> Accelerator | None:

@@ -154,7 +154,7 @@ def _board(name: str, catalog: Catalog) -> Accelerator | None:
 
 def _memory(labels: Labels, resource: str) -> int | None:
     """Bytes of a device or slice by the driver, else by the cloud where this tells of a fraction of a device."""
-    prefix = label_prefix(resource)
+    prefix = label_prefix(resource, labels)
     mebibytes = whole_number(labels.get(f"{prefix}.memory"))
     if not mebibytes and prefix == PLAIN:
         mebibytes = machine_device(labels)[1]

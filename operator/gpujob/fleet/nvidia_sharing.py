@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -18,6 +19,9 @@ PLAIN: Final = "nvidia.com/gpu"
 """The resource of whole devices."""
 SHARED_SUFFIX: Final = ".shared"
 UNSHARED: Final = ("", "none")
+_SIZED: Final = re.compile(r"nvidia\.com/mig-([1-9]g)\.([0-9]{1,3})gb([a-z.+-]{0,16})", re.ASCII)
+ROUNDED_WITHIN: Final = 6
+"""By how many percent two drivers' names for one slice differ at most, beyond 1 GB: 3g.20gb and 3g.21gb."""
 MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-([0-9a-z.+-]{1,40})", re.ASCII)
 
 
@@ -26,16 +30,37 @@ def count(labels: Labels) -> int | None:
     return whole_number(labels.get("nvidia.com/gpu.count"))
 
 
-def label_prefix(resource: str) -> str:
-    """What the labels of a resource begin with: each MIG profile of strategy mixed has its own."""
-    return resource.removesuffix(SHARED_SUFFIX) if MIG_RESOURCE.fullmatch(resource) else PLAIN
+def label_prefix(resource: str, labels: Labels) -> str:
+    """What the labels of a resource begin with: each MIG profile of strategy mixed has its own.
+
+    Drivers round a slice's memory differently, so that labels of mig-3g.21gb describe the resource mig-3g.20gb where none
+    has the resource's own name.
+    """
+    if not MIG_RESOURCE.fullmatch(resource):
+        return PLAIN
+    own = resource.removesuffix(SHARED_SUFFIX)
+    if any(f"{own}.{what}" in labels for what in ("memory", "count", "product")):
+        return own
+    return min(_neighbours(own, labels), default=(0, own))[1]
+
+
+def _neighbours(own: str, labels: Labels) -> Iterator[tuple[int, str]]:
+    """Slices of as many compute parts that labels describe under another size, by how far that is."""
+    profile = _SIZED.fullmatch(own)
+    for key in labels if profile else ():
+        other = _SIZED.fullmatch(key.removesuffix(".memory")) if profile and key.endswith(".memory") else None
+        if profile is None or other is None or (profile[1], profile[3]) != (other[1], other[3]):
+            continue
+        apart = abs(int(profile[2]) - int(other[2]))
+        if 0 < apart <= max(1, int(profile[2]) * ROUNDED_WITHIN // 100):
+            yield apart, key.removesuffix(".memory")
 
 
 def with_sharing(
     portion: Portion, labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog
 ) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
     """The portion where several pods use one device at a time: said by labels, the resource's name, or the numbers."""
-    prefix = label_prefix(resource)
+    prefix = label_prefix(resource, labels)
     replicas = whole_number(labels.get(f"{prefix}.replicas"))
     clients = whole_number(labels.get("cloud.google.com/gke-max-shared-clients-per-gpu"))
     told = (
@@ -75,7 +100,9 @@ def _unexplained(
     Labels that say "not shared" cannot mean time-slicing: GPU Feature Discovery counts what it knows of one model.
     """
     replicas, rest = divmod(offered, physical)
-    if not labelled or rest or unshared:
+    # No machine has so many cards: another plugin splits those that labels count as unshared (HAMi).
+    split = labelled and not rest and offered > MOST_CARDS
+    if not split and (not labelled or rest or unshared):
         sentence = (
             "{} shows {} devices where labels or instance type say {}: shared, sliced, or of several models; "
             "run GPU Feature Discovery, or name them in a GPUPool (spec.accelerator and spec.memoryPerGPU)"

@@ -14,8 +14,8 @@ Labels = Mapping[str, str]
 
 DEVICE_PREFIXES: Final[Mapping[str, Vendor]] = {"nvidia.com/": Vendor.NVIDIA, "amd.com/": Vendor.AMD}
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
-MOST_DEVICES: Final = 10_000
-"""Devices of a node that are believed."""
+MOST_DEVICES: Final = 100_000
+"""Devices of a node that are believed: 8 GPUs in 2,048 time slices each are 16,384."""
 HOST_DEVICES: Final = f"{GROUP}/host-devices"
 """What stands for the devices of a node whose device files pods mount; no node lists it."""
 DEVICE_FILES: Final = ("/dev/kfd", "/dev/dri", "/dev/nvidia")

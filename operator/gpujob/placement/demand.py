@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,6 +64,8 @@ class Demand:
     vendors: frozenset[Vendor] = frozenset(Vendor)
     accelerators_allowed: tuple[str, ...] = ()
     accelerators_denied: tuple[str, ...] = ()
+    meant: tuple[tuple[str, frozenset[str]], ...] = ()
+    """Words of the job for accelerators that are no ids, with the ids that each means."""
     pools_allowed: tuple[str, ...] = ()
     pools_denied: tuple[str, ...] = ()
     capacity_types: tuple[CapacityType, ...] = DEFAULT_CAPACITY_TYPES
@@ -156,6 +158,15 @@ class Demand:
     def gpus_per_node(self) -> int:
         """GPUs of each of its pods."""
         return self.gang.gpus_per_node
+
+    def ids_of(self, words: Iterable[str]) -> frozenset[str]:
+        """The ids of accelerators that words of the job mean; a word that is not resolved is an id."""
+        meant = dict(self.meant)
+        return frozenset(each for word in words for each in meant.get(word, (word,)))
+
+    def is_meant_for(self, gang: Gang, accelerators: Iterable[str]) -> bool:
+        """Whether a gang's accelerator, where it names one, is among these ids."""
+        return gang.accelerator is None or not self.ids_of((gang.accelerator,)).isdisjoint(accelerators)
 
     def gangs_for(self, pool: str) -> Iterator[Gang]:
         """The gangs that are tried on a pool."""

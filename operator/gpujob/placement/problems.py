@@ -85,7 +85,7 @@ def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
 
 def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
     """Whether the catalog or a pool has an accelerator of this name."""
-    return catalog.accelerator(word) is not None or any(pool.accelerator_id == word for pool in fleet.pools)
+    return bool(catalog.named(word)) or any(pool.accelerator_id == word for pool in fleet.pools)
 
 
 def _unknown_framework(demand: Demand, catalog: Catalog) -> Iterator[Finding]:

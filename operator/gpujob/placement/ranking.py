@@ -71,11 +71,6 @@ class Trial(NamedTuple):
         return self.candidates[0]
 
 
-def is_meant_for(gang: Gang, pool: Pool) -> bool:
-    """Whether a gang's accelerator, where it names one, is what the pool has."""
-    return gang.accelerator in (None, pool.accelerator_id) or gang.accelerator in pool.models
-
-
 def job_price(demand: Demand, pool: Pool, room: Room) -> int | None:
     """Micro-dollars an hour for the whole job; None when no price is known.
 
@@ -94,7 +89,7 @@ def ranked(places: Iterable[Sequence[Trial]], demand: Demand) -> tuple[tuple[Can
     The order is that of the outcomes, then of pools and gangs by their best image, then of images. A job that does not wait
     takes what is free now, also where nodes that an autoscaler can add would be better.
     """
-    stands = [[(_in_pool(trial), trial) for trial in place] for place in places]
+    stands = [[(_in_pool(trial, demand), trial) for trial in place] for place in places]
     objective = objective_used(demand.objective, [trial.candidate for place in stands for _, trial in place])
     stands.sort(key=lambda place: rank_of(min(place, key=_first)[1].candidate, objective, demand))
     equal: dict[tuple[object, ...], list[Trial]] = {}
@@ -214,10 +209,10 @@ def telling(doubts: Iterable[Finding]) -> int:
     return sum(doubt.reason not in SILENT_DOUBTS for doubt in doubts)
 
 
-def _in_pool(trial: Trial) -> _Standing:
+def _in_pool(trial: Trial, demand: Demand) -> _Standing:
     candidate = trial.candidate
     refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
-    if candidate.gang.accelerator is not None and not is_meant_for(candidate.gang, candidate.pool):
+    if not demand.is_meant_for(candidate.gang, (candidate.pool.accelerator_id, *candidate.pool.models)):
         refused += MOST_REASONS  # Of a pool that an entry of spec.shapes is for, that entry is what is to be told.
     if lacks_nodes(candidate):
         refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.

@@ -35,10 +35,10 @@ def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 def accelerator_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.accelerators leaves it out."""
     names = set(pool.models) or {pool.accelerator_id}
-    if demand.accelerators_allowed and names.isdisjoint(demand.accelerators_allowed):
+    if demand.accelerators_allowed and names.isdisjoint(demand.ids_of(demand.accelerators_allowed)):
         sentence = "placement.accelerators.allow names only {}"
         return Finding(Reason.ACCELERATOR_EXCLUDED, sentence, (listed(demand.accelerators_allowed),))
-    if names.issubset(demand.accelerators_denied):
+    if names.issubset(demand.ids_of(demand.accelerators_denied)):
         return Finding(Reason.ACCELERATOR_EXCLUDED, "placement.accelerators.deny names {}", (pool.accelerator_id,))
     return None
 
@@ -46,7 +46,7 @@ def accelerator_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | 
 def other_shape(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """An entry of spec.shapes is for another accelerator."""
     wanted = demand.gang.accelerator
-    if wanted is None or wanted == pool.accelerator_id or wanted in pool.models:
+    if wanted is None or demand.is_meant_for(demand.gang, (pool.accelerator_id, *pool.models)):
         return None
     return Finding(Reason.ACCELERATOR_EXCLUDED, "shapes[{}] is for {}", (demand.gang.entry, wanted))
 

@@ -31,7 +31,9 @@ SEVERAL: Final = Gang(1, 2)
 
 
 def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
-    """The demand with what its model needs of each GPU, in the gangs that it names or in those that hold the model."""
+    """The demand with the ids that its words for accelerators mean, and what its model needs of each GPU, in the gangs that it
+    names or in those that hold the model."""
+    demand = _resolved(demand, catalog)
     work = workload_of(demand.model, catalog) if demand.model is not None else None
     if work is None:
         return demand
@@ -46,6 +48,15 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
             pools.setdefault(gang, []).extend(named[memory])
     ordered = sorted(pools, key=lambda gang: (gang.gpus, gang.nodes))
     return demand.but(gangs=tuple(gang.sized(needs.on(gang.gpus), frozenset(pools[gang])) for gang in ordered))
+
+
+def _resolved(demand: Demand, catalog: Catalog) -> Demand:
+    """The demand with the ids that its words for accelerators mean, where they are no ids themselves."""
+    shapes = (gang.accelerator for gang in demand.gangs if gang.accelerator is not None)
+    words = sorted({*demand.accelerators_allowed, *demand.accelerators_denied, *shapes})
+    named = ((word, frozenset(catalog.named(word))) for word in words)
+    meant = tuple((word, ids) for word, ids in named if ids and ids != {word})
+    return demand if meant == demand.meant else demand.but(meant=meant)
 
 
 def _estimates(work: Workload, demand: Demand, gang: Gang) -> Estimates:

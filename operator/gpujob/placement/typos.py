@@ -19,7 +19,7 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
     seen = {pool.accelerator_id for pool in fleet.pools}
 
     def is_accelerator(word: str) -> bool:
-        return catalog.accelerator(word) is not None or word in seen
+        return bool(catalog.named(word)) or word in seen
 
     def nearest_accelerator(word: str) -> str | None:
         return fleet.nearest_accelerator(word, catalog)

@@ -57,7 +57,7 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
     allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
     yield from _listed_name("accelerators", name, allowed, denied, demand)
     gang = candidate.gang
-    if gang.accelerator not in (None, name) and candidate.pool.accelerator is not None:
+    if not demand.is_meant_for(gang, (name,)) and candidate.pool.accelerator is not None:
         changed = demand.changed(gang, replace(gang, accelerator=name))
         yield proposed(0.3, gang.field("accelerator"), gang.accelerator, name, changed)
 
@@ -78,12 +78,12 @@ def _listed_name(
     kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand
 ) -> Iterator[Proposal]:
     """The name added to the list of allowed ones, or taken off the list of denied ones."""
-    if allowed and name not in allowed:
+    if allowed and name not in demand.ids_of(allowed):
         wider = (*allowed, name)
         changed = demand.but(**{f"{kind}_allowed": wider})
         yield proposed(0.3, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
-    if name in denied:
-        fewer = tuple(word for word in denied if word != name)
+    if name in demand.ids_of(denied):
+        fewer = tuple(word for word in denied if name not in demand.ids_of((word,)))
         changed = demand.but(**{f"{kind}_denied": fewer})
         yield proposed(0.4, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed)
 

@@ -65,7 +65,7 @@ def test_any_status_is_read(member: str, value: Any) -> None:
         ({"nvidia.com/gpu": True}, "nvidia.com/gpu: True is not a quantity"),
         ({"nvidia.com/gpu": [8]}, "nvidia.com/gpu: '[8]' is not a quantity"),
         ({"nvidia.com/gpu": 1.5}, "nvidia.com/gpu: '1.5' is not a whole number of at least 0"),
-        ({"nvidia.com/gpu": "1e30"}, "nvidia.com/gpu: more than 10000 devices on one node are not believed"),
+        ({"nvidia.com/gpu": "1e30"}, "nvidia.com/gpu: more than 100000 devices on one node are not believed"),
         ({"memory": "lots"}, "memory: 'lots' is not a quantity"),
     ],
 )

@@ -102,9 +102,9 @@ def decided(*objects: Object, **spec: Any) -> Decision:
         ),
         (
             [H],
-            {"placement": {"accelerators": {"deny": ["mi300"]}}},
+            {"placement": {"accelerators": {"deny": ["mi30"]}}},
             Reason.ACCELERATOR_UNKNOWN,
-            "placement.accelerators: mi300 is no known accelerator; the nearest is MI300A",
+            "placement.accelerators: mi30 is no known accelerator; the nearest is MI300A",
         ),
         (
             [H, A],

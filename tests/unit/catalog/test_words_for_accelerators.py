@@ -1,0 +1,46 @@
+"""What people call an accelerator: families, any case and separators, sizes, brands and what labellers write."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpujob.catalog.load import load_catalog
+
+
+@pytest.mark.parametrize(
+    ("word", "ids"),
+    [
+        ("H100", {"H100-SXM", "H100-PCIe", "H100-NVL"}),
+        ("h100", {"H100-SXM", "H100-PCIe", "H100-NVL"}),
+        ("NVIDIA H100", {"H100-SXM", "H100-PCIe", "H100-NVL"}),
+        ("h100-80gb", {"H100-SXM", "H100-PCIe"}),
+        ("H100 NVL", {"H100-NVL"}),
+        ("h100sxm", {"H100-SXM"}),
+        ("H100-SXM5", {"H100-SXM"}),
+        ("A100", {"A100-40GB", "A100-80GB"}),
+        ("a100 80gb", {"A100-80GB"}),
+        ("A100-SXM4-40GB", {"A100-40GB"}),
+        ("V100", {"V100-16GB", "V100-32GB"}),
+        ("MI300", {"MI300A", "MI300X"}),
+        ("mi300-x", {"MI300X"}),
+        ("AMD Instinct MI325X", {"MI325X"}),
+        ("MI350", {"MI350X", "MI350P"}),
+        ("GH200", {"GH200-96GB"}),
+        ("rtx4090", {"RTX-4090"}),
+        ("GeForce RTX 3090", {"RTX-3090"}),
+        ("tesla_t4", {"T4"}),
+        ("NVIDIA-H100-80GB-HBM3", {"H100-SXM"}),
+        # A model of a bare name is itself alone.
+        ("L4", {"L4"}),
+        ("A10", {"A10"}),
+        ("H200", {"H200"}),
+        ("MI250", {"MI250"}),
+    ],
+)
+def test_a_word_means_each_of_its_boards_and_sizes(word: str, ids: set[str]) -> None:
+    assert load_catalog().named(word) == tuple(sorted(ids))
+
+
+@pytest.mark.parametrize("word", ["", "H", "RTX", "A1", "mi3", "B100", "H100-24GB", "80GB", "nvidia", "gpu-"])
+def test_a_word_that_names_no_model_means_nothing(word: str) -> None:
+    assert load_catalog().named(word) == ()
