@@ -199,7 +199,7 @@ ImageUnchecked: nothing is known of the image
     a GPURuntime that describes it
 ImageVolumeUnchecked: whether a node can mount code.image is not known
     none
-QuotaUnchecked: a ResourceQuota has a scope that nothing is known of, so that it is not counted
+QuotaUnchecked: a ResourceQuota has a scope that nothing is known of, or leaves no ConfigMap
     see that the quota leaves enough
 PriceIndicative: the price is a list price, of another region, or a bound
     set one in a GPUPool

@@ -11,7 +11,7 @@ from gpujob.finding import Finding, Size, distinct, listed, nearest
 from gpujob.fleet import pricing
 from gpujob.fleet.claims import AdminPool
 from gpujob.fleet.cloud import Origin
-from gpujob.fleet.devices import DeviceGroup
+from gpujob.fleet.devices import DeviceGroup, also_counted_as
 from gpujob.fleet.expected import facts_of_new, origins_of_new, with_machine
 from gpujob.fleet.facts import DeviceFacts, declared
 from gpujob.fleet.growth import doubts_of, gpus_of_new, growth_of, node_pool_of
@@ -63,6 +63,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         selector=admin.terms,
         growth=growth,
         request=request,
+        also_counted_as=also_counted_as(groups[0]) if groups else (),
         host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,
         fabric=admin.fabric,
         namespaces=admin.namespaces,

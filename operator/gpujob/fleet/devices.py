@@ -80,6 +80,12 @@ class DeviceGroup:
         return self.request is not None and vendor_of(self.resource) is None
 
 
+def also_counted_as(group: DeviceGroup) -> tuple[str, ...]:
+    """Further names under which quotas count devices that pods ask for by name: the scheduler makes claims where a DRA driver
+    offers them."""
+    return () if group.request is None or group.by_claim or group.plugged else group.request.counted_as[:1]
+
+
 def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
     """Every GPU resource of a node with its facts; devices that labels promise and no resource offers: an empty group."""
     told = _told(node)

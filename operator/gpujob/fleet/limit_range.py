@@ -18,8 +18,9 @@ from gpujob.fleet.objects import Resources
 from gpujob.quantity import parse_bytes, parse_millicores
 from gpujob.untrusted import one_line, table, tables
 
-KINDS: Final = {"Container": "container", "Pod": "pod"}
-"""Types whose limits concern a job's pods. A pod of a job has one container that asks for all that the pod does."""
+KINDS: Final = {"Container": "container", "Pod": "pod", "PersistentVolumeClaim": "volume claim"}
+"""Types whose limits concern a job's pods and the volume claims that come with them. A pod of a job has one container that
+asks for all that the pod does."""
 
 MOST: Final = 64
 """Resources of an item that are read."""

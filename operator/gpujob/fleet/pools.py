@@ -24,7 +24,7 @@ from gpujob.fleet.pool_node import Growth, PoolNode
 from gpujob.fleet.portion import WHOLE, Portion, Share
 from gpujob.fleet.pricing import PoolPrice
 from gpujob.fleet.priorities import Priorities, class_of
-from gpujob.fleet.quota import Quota, Quotas, counted_as, quotas_after, taken_by
+from gpujob.fleet.quota import Claims, Quota, Quotas, counted_as, quotas_after, taken_by
 from gpujob.fleet.quota_scopes import PodTraits
 from gpujob.fleet.request import DeviceRequest
 from gpujob.fleet.reserving import reserved, unnamed_reserved, with_ahead, without_ahead
@@ -73,6 +73,8 @@ class Pool:
     growth: Growth | None = None
     request: DeviceRequest | None = None
     """How a ResourceClaim asks for its devices; None where pods ask by the name of the resource."""
+    also_counted_as: tuple[str, ...] = ()
+    """Further names under which quotas count devices that pods ask for by the resource's name: where a DRA driver offers them."""
     host_devices: bool = False
     """Whether pods get the host's device files: privileged, all GPUs of a node, one such pod a node."""
     fabric: Fabric | None = None
@@ -113,6 +115,11 @@ class Pool:
     def counted_as(self) -> str:
         """What quotas call its devices."""
         return counted_as(self.resource, self.request.device_class if self.request else None)
+
+    @cached_property
+    def all_counted_as(self) -> tuple[str, ...]:
+        """Every name under which quotas count its devices: claims count as the resource of their DeviceClass too."""
+        return self.request.counted_as if self.request else (self.counted_as, *self.also_counted_as)
 
     @cached_property
     def free(self) -> int:
@@ -182,6 +189,11 @@ class Pool:
             if stock is not None:
                 kept["stock"] = stock
         return pool
+
+    def taken(self, gpus: int, needs: Resources, pods: int, claims: Claims) -> dict[str, int]:
+        """What quotas count for so many pods on it, each with so many devices and what its containers need."""
+        fabric = dict(self.fabric.resources) if self.fabric and pods > 1 else {}
+        return taken_by(self.all_counted_as, gpus, needs + self.overhead, pods, claims, fabric)
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether a pod for this pool may tolerate the taint: a well-known key, or the admin's word."""
@@ -265,10 +277,11 @@ class Fleet:
         nodes: Sequence[str],
         namespace: str = "",
         priority_class: str | None = None,
+        claims: Claims = (),
     ) -> Fleet:
         """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
         if namespace in self.quotas:
-            taken = taken_by(chosen.counted_as, gpus, needs + chosen.overhead, len(nodes))
+            taken = chosen.taken(gpus, needs, len(nodes), claims)
             traits = self.pod_traits(priority_class, chosen)
             rest = replace(self, quotas=quotas_after(self.quotas, namespace, taken, traits))
             return rest.reserve(chosen, gpus, needs, nodes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from gpujob.errors import BadQuantity
@@ -17,8 +18,23 @@ from gpujob.quantity import parse_bytes, parse_millicores
 from gpujob.untrusted import one_line, table
 from gpujob.vocabulary import Reason
 
-OF_OTHER_OBJECTS: Final = ("count/jobs.batch", "services", ".deviceclass.resource.k8s.io/devices")
+OF_OTHER_OBJECTS: Final = (
+    *("count/jobs.batch", "services", ".deviceclass.resource.k8s.io/devices", "resource.k8s.io", "configmaps"),
+    *("requests.storage", "persistentvolumeclaims"),
+)
 """How names of what no pod takes end: a quota with scopes counts pods alone."""
+
+CONFIG_MAPS: Final = ("configmaps", "count/configmaps")
+
+OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
+"""How a quota's name for the devices of a DeviceClass ends."""
+
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+
+OF_STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
+
+Claims = tuple[tuple[str, int], ...]
+"""Volume claims that come with each pod: StorageClass (empty: the cluster's default) and bytes."""
 
 Quotas = Mapping[str, tuple["Quota", ...]]
 """The quotas of each namespace that has some."""
@@ -73,13 +89,23 @@ def quotas_of(found: Iterable[tuple[str, Quota]]) -> Quotas:
 
 def counted_as(resource: str, device_class: str | None = None) -> str:
     """What a quota calls GPUs: by the resource's name, or, of ResourceClaims, by the DeviceClass."""
-    return f"{device_class}.deviceclass.resource.k8s.io/devices" if device_class else f"requests.{resource}"
+    return f"{device_class}{OF_CLASS}" if device_class else f"requests.{resource}"
 
 
-def taken_by(counted: str, gpus: int, needs: Resources, pods: int) -> dict[str, int]:
-    """What a gang takes of a quota, its GPUs as `counted_as` says; requests of its pods equal their limits."""
+def taken_by(
+    counted: Iterable[str],
+    gpus: int,
+    needs: Resources,
+    pods: int,
+    claims: Claims = (),
+    others: Mapping[str, int] = NOTHING,
+) -> dict[str, int]:
+    """What a gang takes of a quota: its GPUs under each of the names in `counted`, other devices of each pod, and volume claims
+    that come with each pod; requests of its pods equal their limits."""
     each = {
-        counted: gpus,
+        **dict.fromkeys(counted, gpus),
+        **{f"requests.{resource}": count for resource, count in others.items()},
+        **_of_claims(claims),
         **dict.fromkeys(("cpu", "requests.cpu", "limits.cpu"), needs.millicores),
         **dict.fromkeys(("memory", "requests.memory", "limits.memory"), needs.memory),
         **dict.fromkeys(
@@ -87,9 +113,33 @@ def taken_by(counted: str, gpus: int, needs: Resources, pods: int) -> dict[str, 
         ),
         **dict.fromkeys(("pods", "count/pods"), 1),
     }
+    if any(name.endswith(OF_CLASS) for name in each):
+        each["count/resourceclaims.resource.k8s.io"] = 1
     # The pods of a gang find each other by a Service.
     once = dict.fromkeys(("services", "count/services"), int(pods > 1)) | {"count/jobs.batch": 1}
     return {key: amount * pods for key, amount in each.items()} | once
+
+
+def _of_claims(claims: Claims) -> dict[str, int]:
+    """What the volume claims of one pod take: in all and of their StorageClass."""
+    found: dict[str, int] = {}
+    for storage_class, size in claims:
+        for prefix in ("", f"{storage_class}{OF_STORAGE_CLASS}") if storage_class else ("",):
+            found[f"{prefix}requests.storage"] = found.get(f"{prefix}requests.storage", 0) + size
+            found[f"{prefix}persistentvolumeclaims"] = found.get(f"{prefix}persistentvolumeclaims", 0) + 1
+    if found:
+        found["count/persistentvolumeclaims"] = found["persistentvolumeclaims"]
+    return found
+
+
+def without_config_map(quotas: Iterable[Quota]) -> Finding | None:
+    """The doubt that no ConfigMap more is allowed: the runner's files come in one, which may be there already."""
+    for quota in quotas:
+        for name in CONFIG_MAPS:
+            if quota.left.get(name, 1) < 1:
+                sentence = "ResourceQuota {}: {} has 0 left of {}; the job needs the runner's ConfigMap unless an earlier job left it"
+                return Finding(Reason.QUOTA_UNCHECKED, sentence, (quota.name, name, quota.hard[name]))
+    return None
 
 
 def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: PodTraits) -> Quotas:
@@ -129,7 +179,7 @@ def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding 
 def _shown(name: str) -> Any:
     if name.endswith("cpu"):
         return Cores
-    return Size if name.endswith(("memory", "ephemeral-storage")) else str
+    return Size if name.endswith(("memory", "storage")) else str
 
 
 def _amounts(found: Mapping[str, Any], unread: dict[str, str]) -> dict[str, int]:

@@ -20,7 +20,7 @@ def quotas_promised(quotas: Quotas, promises: Iterable[Promise], pods: Iterable[
         if there[promise.namespace, promise.job_uid, promise.attempt] > 0:
             there[promise.namespace, promise.job_uid, promise.attempt] -= 1
         else:
-            needs = taken_by(counted_as(promise.resource), promise.gpus, promise.needs, 1)
+            needs = taken_by((counted_as(promise.resource),), promise.gpus, promise.needs, 1)
             traits = PodTraits(class_of(promise.priority_class, priorities), promise.resource == HOST_DEVICES)
             quotas = quotas_after(quotas, promise.namespace, needs, traits)
     return quotas

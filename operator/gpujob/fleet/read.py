@@ -14,7 +14,7 @@ from gpujob.finding import Finding, distinct
 from gpujob.fleet import pricing
 from gpujob.fleet.claimed import claimed_pool
 from gpujob.fleet.claims import AdminPool, Claims
-from gpujob.fleet.devices import DeviceGroup, groups_of
+from gpujob.fleet.devices import DeviceGroup, also_counted_as, groups_of
 from gpujob.fleet.dra import with_slices
 from gpujob.fleet.growth import node_pool_of
 from gpujob.fleet.handlers import NO_CLASSES, Classes, with_handler
@@ -105,6 +105,7 @@ def discovered_pool(
         problem=first.facts.problem,
         models=first.facts.models if first.facts.problem else (),
         request=first.request if first.by_claim else None,
+        also_counted_as=also_counted_as(first),
         node_pool=node_pool_of(first.node.labels),
         doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts + doubtful,
     )

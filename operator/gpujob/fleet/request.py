@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpujob.fleet.slices import DeviceClass, SliceDevice
@@ -27,6 +27,15 @@ class DeviceRequest:
     version: str
     device_class: str
     selectors: tuple[str, ...] = ()
+    resource: str = field(default="", compare=False, repr=False)
+    """The extended resource that the DeviceClass stands for: quotas count such claims under its name too (KEP-5004)."""
+
+    @property
+    def counted_as(self) -> tuple[str, ...]:
+        """Every name under which quotas count the devices of such claims."""
+        implicit = f"requests.deviceclass.resource.kubernetes.io/{self.device_class}"
+        explicit = (f"requests.{self.resource}",) if self.resource else ()
+        return (f"{self.device_class}.deviceclass.resource.k8s.io/devices", implicit, *explicit)
 
     def or_also(self, other: DeviceRequest) -> DeviceRequest | None:
         """A request for devices of either kind; None where one class does not cover both."""
@@ -45,7 +54,7 @@ def request_for(device: SliceDevice, classes: Iterable[DeviceClass], version: st
         return None
     chosen = min(covering, key=lambda one: (one.name not in DRIVERS_OWN, -len(one.terms or ()), one.name))
     said = [name for name in NAMING if device.attributes.get(name) and name not in dict(chosen.terms or ())]
-    return DeviceRequest(version, chosen.name, (_selector(device, said),) if said else ())
+    return DeviceRequest(version, chosen.name, (_selector(device, said),) if said else (), chosen.resource)
 
 
 def of_all(requests: Sequence[DeviceRequest | None]) -> DeviceRequest | None:

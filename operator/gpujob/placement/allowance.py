@@ -34,9 +34,8 @@ class Allowance:
         if not self._is_limited:
             return _NOTHING
         demand = self._demand
-        return quota.refusal(
-            self._of(pool), quota.taken_by(pool.counted_as, demand.gpus_per_node, needs + pool.overhead, demand.nodes)
-        )
+        taken = pool.taken(demand.gpus_per_node, needs, demand.nodes, demand.new_claims)
+        return quota.refusal(self._of(pool), taken)
 
     def refusal_of_gpus(self, pool: Pool) -> tuple[Finding | None, bool]:
         """What they say of the gang's GPUs alone, and whether they never allow them."""
@@ -45,7 +44,8 @@ class Allowance:
         # Of pools with the host's devices no other kind is counted as they are.
         counted = pool.counted_as
         if counted not in self._of_gpus:
-            self._of_gpus[counted] = quota.refusal(self._of(pool), {counted: self._demand.gang.gpus})
+            gpus = dict.fromkeys(pool.all_counted_as, self._demand.gang.gpus)
+            self._of_gpus[counted] = quota.refusal(self._of(pool), gpus)
         return self._of_gpus[counted]
 
     def unchecked(self, pool: Pool) -> Findings:
@@ -72,4 +72,5 @@ class Allowance:
                     "ResourceQuota {} has the scope {}, of which nothing is known here: what it leaves is unchecked"
                 )
                 return (Finding(Reason.QUOTA_UNCHECKED, sentence, (each.name, unknown)),)
-        return ()
+        without = quota.without_config_map(self._fleet.quotas[self._demand.namespace])
+        return (without,) if without else ()

@@ -98,6 +98,8 @@ class Demand:
     priority_class: str | None = None
     unread: str = ""
     """What of the objects that the job names cannot be read, in a sentence."""
+    new_claims: tuple[tuple[str, int], ...] = ()
+    """Volume claims that come with each pod (ephemeral volumes): StorageClass (empty: the default) and bytes."""
     claims: tuple[str, ...] = ()
     """PersistentVolumeClaims that its pods mount."""
     mountable: frozenset[str] | None = None
@@ -264,6 +266,7 @@ def demand_of(job: GPUJob) -> Demand:
         image_volumes=bool(spec.code and spec.code.image) or any(volume.image for volume in spec.volumes),
         priority_class=spec.priority_class_name,
         claims=_claims(spec),
+        new_claims=_new_claims(spec),
         copies_code=spec.code is not None,
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )
@@ -273,6 +276,14 @@ def _claims(spec: GPUJobSpec) -> tuple[str, ...]:
     named = [each.persistent_volume_claim.claim_name for each in spec.volumes if each.persistent_volume_claim]
     code = spec.code and spec.code.persistent_volume_claim
     return tuple(sorted({*named, *([code.claim_name] if code else ())}))
+
+
+def _new_claims(spec: GPUJobSpec) -> tuple[tuple[str, int], ...]:
+    """The volume claims that come with each pod."""
+    templates = [volume.ephemeral.volume_claim_template.spec for volume in spec.volumes if volume.ephemeral]
+    return tuple(
+        (each.storage_class_name or "", _bytes(each.resources.requests.get("storage")) or 0) for each in templates
+    )
 
 
 def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:

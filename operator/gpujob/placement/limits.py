@@ -16,6 +16,10 @@ ATTRIBUTES: Final = {"cpu": "millicores", "memory": "memory", "ephemeral-storage
 """What a demand calls what a container asks for."""
 
 
+OF_CLAIMS: Final = "volume claim"
+"""The kind of bounds that concern volume claims."""
+
+
 def bounded(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     """The demand with what the LimitRanges of its namespace say of its pods."""
     bounds = fleet.limits.get(namespace, ())
@@ -25,12 +29,27 @@ def bounded(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
 def beyond_limits(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A LimitRange allows no pod that asks for this."""
     for bound in demand.limits.bounds if demand.limits else ():
+        if bound.kind == OF_CLAIMS:
+            found = _of_claims(demand, bound)
+            if found is not None:
+                return found
+            continue
         found = _unread(bound, pool) or (
             _of_amount(demand, bound) if bound.resource in ATTRIBUTES else _of_devices(demand, bound, pool)
         )
         if found is not None:
             return found
     return None
+
+
+def _of_claims(demand: Demand, bound: Bound) -> Finding | None:
+    """The volume claims that come with each pod (ephemeral volumes)."""
+    if bound.resource != "storage" or not demand.new_claims:
+        return None
+    if bound.unread:
+        sentence = "LimitRange {}: {} is {}, which is no quantity; mend it"
+        return Finding(Reason.INVALID_SPEC, sentence, (bound.name, bound.resource, bound.unread))
+    return next(filter(None, (_outside(bound, size, "the job asks") for _, size in demand.new_claims)), None)
 
 
 def _unread(bound: Bound, pool: Pool) -> Finding | None:
@@ -84,5 +103,6 @@ _SHOWN: Final[dict[str, tuple[Callable[[int], object], Callable[[int], object]]]
     "cpu": (Cores, Cores),
     "memory": (Need, Size),
     "ephemeral-storage": (Need, Size),
+    "storage": (Need, Size),
 }
 """How what is needed and what is there are written."""

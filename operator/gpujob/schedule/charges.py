@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpujob.fleet.pools import Fleet
-from gpujob.fleet.quota import Quotas, quotas_after, refusal, taken_by
+from gpujob.fleet.quota import Quotas, quotas_after, refusal
 from gpujob.fleet.quota_scopes import PodTraits
 from gpujob.placement.demand import Demand
 from gpujob.placement.holding import Hold
@@ -33,7 +33,7 @@ class Charges:
 
     def take(self, fleet: Fleet, demand: Demand, hold: Hold) -> bool:
         """Charges the whole gang of a hold, unless the quotas of its namespace leave too little for it."""
-        taken = taken_by(hold.pool.counted_as, hold.gpus, hold.needs + hold.pool.overhead, hold.nodes)
+        taken = hold.pool.taken(hold.gpus, hold.needs, hold.nodes, demand.new_claims)
         quotas = self.seen(fleet).quotas_for(demand.namespace, demand.priority_class, hold.pool)
         if refusal(quotas, taken)[0] is not None:
             return False

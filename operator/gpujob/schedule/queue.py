@@ -156,6 +156,7 @@ class _Desk:
                 choice.nodes,
                 job.namespace,
                 job.demand.priority_class,
+                demand.new_claims,
             )
         return Placing(job, answer)
 

@@ -6,17 +6,18 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, demand, fleet, node
+from builders import ANY_IMAGES, H100, demand, device_class, fleet, node, resource_slice
 
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.quota import counted_as, quotas_of, read_quota, refusal, taken_by
 from gpujob.fleet.quota_scopes import PodTraits
 from gpujob.placement import explain
+from gpujob.placement.decide import decide
 from gpujob.quantity import GI
 from gpujob.schedule.queue import Waiting, place_all
 from gpujob.vocabulary import Reason, Verdict
 
-NEEDS = taken_by(counted_as("amd.com/gpu"), 8, Resources(96_000, 512 * GI, 20 * GI, 1), 2)
+NEEDS = taken_by((counted_as("amd.com/gpu"),), 8, Resources(96_000, 512 * GI, 20 * GI, 1), 2)
 
 
 def quota(name: str = "q", used: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def test_a_resource_whose_name_is_no_text_is_passed_over(odd: Any) -> None:
 
 
 def test_a_job_of_one_pod_takes_no_service() -> None:
-    assert taken_by(counted_as("amd.com/gpu"), 8, Resources(1, 1, 0, 1), 1)["services"] == 0
+    assert taken_by((counted_as("amd.com/gpu"),), 8, Resources(1, 1, 0, 1), 1)["services"] == 0
 
 
 def test_a_quota_that_never_fits_is_told_before_one_that_will() -> None:
@@ -185,3 +186,20 @@ def test_a_malformed_quota_limits_nothing(raw: dict[str, Any]) -> None:
 def test_quotas_are_kept_by_namespace() -> None:
     found = quotas_of([("b", read_quota(quota(hard={"pods": "1"}))), ("a", read_quota(quota()))])
     assert list(found) == ["b"]
+
+
+def test_claims_of_a_class_that_stands_for_a_resource_count_as_the_resource_too() -> None:
+    device = {"name": "g0", "memory": "80Gi", "type": "gpu", "productName": "NVIDIA A100 80GB PCIe"}
+    driver = "device.driver == 'gpu.nvidia.com'"
+    other = {**device, "name": "m0", "type": "mig", "profile": "3g.40gb", "memory": "40192Mi"}
+    for devices, key in (
+        ((device,), "gpu.deviceclass.resource.k8s.io/devices"),
+        ((device, other), "requests.nvidia.com/gpu"),
+    ):
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"},
+                 "spec": {"hard": {key: "1"}}, "status": {"hard": {key: "1"}, "used": {key: "1"}}}  # fmt: skip
+        offered = (node("n", devices={}), resource_slice("n", "gpu.nvidia.com", *devices))
+        offering = fleet(*offered, device_class("gpu", driver, "nvidia.com/gpu"), quota, catalog=ANY_IMAGES)
+        found = decide(demand().but(namespace="default"), offering, ANY_IMAGES)
+        said = [reason.message for candidate in found.candidates for reason in candidate.reasons]
+        assert f"ResourceQuota q: {key} needs 1, 0 left of 1" in said, (key, said)
