@@ -205,6 +205,8 @@ PriceIndicative: the price is a list price, of another region, or a bound
     set one in a GPUPool
 PriceInvalid: a price that an admin wrote is none and is not used
     correct it as the sentence says
+IdOutOfRange: the job names a uid or an fsGroup that OpenShift's restricted-v2 refuses in its namespace
+    leave it out, or let the pods' service account use another SCC
 RunsAsRoot: the pods run as root
     none, unless the namespace is to be "restricted"
 BF16Emulated: the device has no native BF16

@@ -362,6 +362,7 @@ class Reason(StrEnum):
     PRICE_INDICATIVE = "PriceIndicative"
     PRICE_INVALID = "PriceInvalid"
     RUNS_AS_ROOT = "RunsAsRoot"
+    ID_OUT_OF_RANGE = "IdOutOfRange"
     BF16_EMULATED = "BF16Emulated"
     LABELS_GONE = "LabelsGone"
     LABEL_UNREADABLE = "LabelUnreadable"

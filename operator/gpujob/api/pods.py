@@ -279,7 +279,8 @@ class VolumeMount(Shape):
 
 
 class SecurityContext(Shape):
-    """Whom the training process runs as. Unset: uid, gid and fsGroup 1000, non-root."""
+    """Whom the training process runs as. Unset: uid, gid and fsGroup 1000, non-root; on OpenShift uid and fsGroup are
+    the first of the namespace's ranges."""
 
     run_as_user: Gid | None = None
     """The uid; 0 is an explicit choice that gives up the "restricted" Pod Security level."""

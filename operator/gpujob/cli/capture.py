@@ -21,7 +21,7 @@ from gpujob.fleet.devices import TELLING
 from gpujob.fleet.growth import NODE_POOL_LABELS
 from gpujob.fleet.handlers import read_handlers
 from gpujob.fleet.health_signals import LABELS
-from gpujob.fleet.namespaces import ENFORCE
+from gpujob.fleet.namespaces import ENFORCE, IDS
 from gpujob.fleet.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.slices import EXTENDED_CLAIM, KINDS
 from gpujob.fleet.upkeep import read_conditions
@@ -158,9 +158,11 @@ def _uid(value: Any) -> str | None:
 
 
 def _namespace(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A namespace with the labels that decide about its jobs."""
-    labels = table(table(raw, "metadata"), "labels")
-    return an_object(raw, filled(labels={key: labels[key] for key in labels if key == ENFORCE or key in selected}))
+    """A namespace with the labels that decide about its jobs, and the ids that the platform gives to its pods."""
+    metadata = table(raw, "metadata")
+    labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
+    kept = {key: labels[key] for key in labels if key == ENFORCE or key in selected}
+    return an_object(raw, filled(labels=kept, annotations=present(annotations, *IDS)))
 
 
 def _gpupool(raw: Table, selected: set[str]) -> dict[str, Any] | None:

@@ -197,6 +197,20 @@ def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
     yield from pool.doubts
 
 
+def _beyond_ids(demand: Demand) -> Iterator[Finding]:
+    """Ids that the job names and the platform's default refuses; a service account may be allowed others."""
+    if demand.ids is None:
+        return
+    fields = ("runAsUser", "fsGroup")
+    for name, asked, (first, last) in zip(fields, demand.run_as, demand.ids, strict=True):
+        if asked is not None and not first <= asked <= last:
+            sentence = (
+                "securityContext.{} is {}, and OpenShift's restricted-v2 admits {} to {} in namespace {}; leave it out"
+            )
+            numbers = (name, asked, first, last, demand.namespace or "default")
+            yield Finding(Reason.ID_OUT_OF_RANGE, sentence, numbers)
+
+
 def _doubts_after(demand: Demand, pool: Pool, room: Room) -> Iterator[Finding]:
     """What is doubtful whatever the image, and told after it."""
     yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
@@ -207,6 +221,7 @@ def _doubts_after(demand: Demand, pool: Pool, room: Room) -> Iterator[Finding]:
         sentence = "whether {} can mount an image as a volume is not known: {}"
         name = f"node {untold.name}" if untold.name else "a node to be added"
         yield Finding(Reason.IMAGE_VOLUME_UNCHECKED, sentence, (name, untold.image_mounts.told))
+    yield from _beyond_ids(demand)
     if demand.as_root:
         yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')
     if pool.accelerator and "BF16" not in pool.accelerator.features and pool.accelerator.support != "unsupported":

@@ -57,6 +57,7 @@ def choice_of(best: Trial, demand: Demand) -> Choice:
         nodes=tuple("" if best.room.coming else node.name for node in best.room.nodes),
         needs=best.room.needs,
         shared_memory=shared_memory(demand, best.room.needs),
+        ids=demand.ids,
         tolerations=_tolerations(best.room, chosen.pool),
     )
 

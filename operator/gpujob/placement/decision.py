@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpujob.catalog.throughput import MILLION, Speed
 from gpujob.finding import Finding
+from gpujob.fleet.namespaces import IdRanges
 from gpujob.fleet.objects import Resources
 from gpujob.fleet.pools import Pool
 from gpujob.placement.demand import Demand
@@ -68,6 +69,8 @@ class Choice:
     shared_memory: int
     tolerations: tuple[tuple[str, str], ...] = ()
     """Taints of the chosen nodes that the pods tolerate: key and effect."""
+    ids: IdRanges | None = None
+    """The uids and groups that the platform gives to pods of the job's namespace."""
 
 
 @dataclass(frozen=True, slots=True)

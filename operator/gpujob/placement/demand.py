@@ -10,6 +10,7 @@ from gpujob.catalog.architecture import OVERRIDE
 from gpujob.catalog.throughput import TRAINING, Work
 from gpujob.fleet.arriving import Arriving
 from gpujob.fleet.limit_range import Limits
+from gpujob.fleet.namespaces import IdRanges
 from gpujob.placement.gang import Gang
 from gpujob.placement.learned import Learned
 from gpujob.placement.needs import ModelDemand, model_demand, precision_of
@@ -100,6 +101,10 @@ class Demand:
     """What of the objects that the job names cannot be read, in a sentence."""
     new_claims: tuple[tuple[str, int], ...] = ()
     """Volume claims that come with each pod (ephemeral volumes): StorageClass (empty: the default) and bytes."""
+    ids: IdRanges | None = None
+    """The uids and groups that the platform gives to pods of the job's namespace."""
+    run_as: tuple[int | None, int | None] = (None, None)
+    """The uid and the fsGroup that the job names."""
     claims: tuple[str, ...] = ()
     """PersistentVolumeClaims that its pods mount."""
     mountable: frozenset[str] | None = None
@@ -266,6 +271,9 @@ def demand_of(job: GPUJob) -> Demand:
         image_volumes=bool(spec.code and spec.code.image) or any(volume.image for volume in spec.volumes),
         priority_class=spec.priority_class_name,
         claims=_claims(spec),
+        run_as=(spec.security_context.run_as_user, spec.security_context.fs_group)
+        if spec.security_context
+        else (None, None),
         new_claims=_new_claims(spec),
         copies_code=spec.code is not None,
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),

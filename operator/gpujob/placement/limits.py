@@ -21,8 +21,10 @@ OF_CLAIMS: Final = "volume claim"
 
 
 def bounded(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
-    """The demand with what the LimitRanges of its namespace say of its pods."""
-    bounds = fleet.limits.get(namespace, ())
+    """The demand with what its namespace says of its pods: LimitRanges, and the ids that the platform gives them."""
+    bounds, space = fleet.limits.get(namespace, ()), fleet.namespaces.get(namespace)
+    if space is not None and space.ids is not None:
+        demand = demand.but(ids=space.ids)
     return demand.but(limits=tightest(bounds)) if bounds else demand
 
 

@@ -27,6 +27,7 @@ _ORDER: Final = {outcome: index for index, outcome in enumerate(ORDER)}
 SILENT_DOUBTS: Final = frozenset(
     {
         Reason.RUNS_AS_ROOT,
+        Reason.ID_OUT_OF_RANGE,
         Reason.BF16_EMULATED,
         Reason.OVERRIDE_NOT_SET,
         Reason.SHARDING_ASSUMED,

@@ -15,11 +15,12 @@ DEFAULT_ID: Final = 1000
 def pod_security(attempt: Attempt) -> Manifest:
     """The pod's security context."""
     wish = attempt.spec.security_context or SecurityContext()
-    user = DEFAULT_ID if wish.run_as_user is None else wish.run_as_user
+    own_uid, own_group = _defaults(attempt)
+    user = own_uid if wish.run_as_user is None else wish.run_as_user
     context: Manifest = {
         "runAsUser": user,
         "runAsGroup": DEFAULT_ID if wish.run_as_group is None else wish.run_as_group,
-        "fsGroup": DEFAULT_ID if wish.fs_group is None else wish.fs_group,
+        "fsGroup": own_group if wish.fs_group is None else wish.fs_group,
         # A volume with many files is walked only when its root folder has another group.
         "fsGroupChangePolicy": "OnRootMismatch",
         # True of every uid but 0; said of 0 only if the user insists, and the kubelet then refuses to start it.
@@ -30,6 +31,12 @@ def pod_security(attempt: Attempt) -> Manifest:
     if groups:
         context["supplementalGroups"] = groups
     return context
+
+
+def _defaults(attempt: Attempt) -> tuple[int, int]:
+    """The uid and fsGroup of a job that names none: the first that the platform gives to pods of the namespace."""
+    ids = attempt.choice.ids
+    return (ids.uids[0], ids.groups[0]) if ids else (DEFAULT_ID, DEFAULT_ID)
 
 
 def security_on_devices(attempt: Attempt, *, read_only: bool) -> Manifest:
