@@ -80,7 +80,7 @@ def of_gavel() -> list[Workload]:
 
 
 def of_mlperf(catalog: Catalog) -> list[Workload]:
-    """The catalog's own benchmarks with at least three devices that have a price, at the cheapest price of each."""
+    """The catalog's own benchmarks with at least four devices that have a price, at the cheapest price of each."""
     prices: dict[str, int] = {}
     for price in catalog.prices:
         row = catalog.instance_types.get(price.instance_type)
@@ -91,12 +91,12 @@ def of_mlperf(catalog: Catalog) -> list[Workload]:
     kinds: dict[str, WorkKind] = {}
     for each in catalog.throughputs:
         if each.accelerator in prices:
-            by_benchmark.setdefault(each.benchmark, {})[each.accelerator] = each.per_gpu
-            kinds[each.benchmark] = each.work
+            by_benchmark.setdefault(f"{each.benchmark}, {each.devices} GPUs", {})[each.accelerator] = each.per_gpu
+            kinds[f"{each.benchmark}, {each.devices} GPUs"] = each.work
     return [
         Workload(name, speeds, {device: prices[device] for device in speeds}, methods[kinds[name]])
         for name, speeds in by_benchmark.items()
-        if len(speeds) >= 3
+        if len(speeds) >= 4
     ]
 
 

@@ -120,6 +120,18 @@ class Precision(StrEnum):
 
 
 @unique
+class RunFormat(StrEnum):
+    """The number format of a measured run's matrix products."""
+
+    FP32 = "FP32"
+    FP16 = "FP16"
+    BF16 = "BF16"
+    FP8 = "FP8"
+    INT8 = "INT8"
+    FP4 = "FP4"
+
+
+@unique
 class Evidence(StrEnum):
     """Who stands for a measured throughput, the most trusted first."""
 

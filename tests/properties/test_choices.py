@@ -28,7 +28,6 @@ from gpujob.placement.rules import POOL_RULES
 from gpujob.placement.shares import node_needs
 from gpujob.placement.sizing import estimated
 from gpujob.quantity import GI
-from gpujob.vocabulary import Objective
 from tests.e2e.cluster.nodes import Nvidia
 
 SIZED = images(
@@ -228,10 +227,10 @@ def test_a_rule_that_is_not_asked_would_refuse_nothing(objects: list[Object], wi
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 10**8)), min_size=2, max_size=8), st.integers(2, 4096))
 @example([(2117514, 19017031), (4139363, 37174911)], 4096)  # their values differ by a part of a part in 10**15
 def test_the_order_of_pools_by_value_is_the_same_for_gangs_of_any_size(worth: list[tuple[int, int]], gpus: int) -> None:
-    """Price in micro-dollars an hour and speed in millionths of a B200, of one GPU; whether the speed scales or not."""
+    """Price in micro-dollars an hour and speed in millionths of the reference, of one GPU; whether the speed scales or not."""
     for times in (1, gpus):
         one, many = (
-            sorted(worth, key=lambda each, n=n, m=m: ranking.wish_of(each[0] * n, each[1] * m, Objective.VALUE))
+            sorted(worth, key=lambda each, n=n, m=m: ranking.Worth(each[0] * n, each[1] * m).value)
             for n, m in ((1, 1), (gpus, times))
         )
         assert one == many

@@ -20,13 +20,14 @@ from gpujob.fleet.cluster_file import fleet_of, read_cluster
 from gpujob.fleet.pools import Fleet
 from gpujob.placement import documents, ranking
 from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
+from gpujob.placement.decision import Candidate, Decision
 from gpujob.placement.demand import demand_of
 from gpujob.placement.fixes import nearest_fix
 from gpujob.placement.ranking import objective_used
 from gpujob.vocabulary import Objective, Outcome, Verdict
 
 FITTING = {Verdict.PLACED, Verdict.WAITING}
+FITTING_NOW = {Outcome.CHOSEN, Outcome.FITS}
 catalogs = st.sampled_from([ANY_IMAGES, load_catalog()])
 
 
@@ -131,10 +132,17 @@ def test_another_node_takes_no_place_away(objects: list[Object], spec: Object, m
     before, after = (decide(wish, fleet_from(some, ANY_IMAGES), ANY_IMAGES) for some in (objects, [*objects, more]))
     if before.verdict is Verdict.PLACED:
         assert after.verdict is Verdict.PLACED
-        best = (before.candidates[0], after.candidates[0])
         assert objective_used(wish.objective, before.candidates) is wish.objective
-        first, second = (ranking.wish(candidate, wish.objective) for candidate in best)
-        assert second <= first
+        fitting = [[c for c in found.candidates if c.outcome in FITTING_NOW] for found in (before, after)]
+        least, now = (ranking.aim_of(wish.objective, some, wish).ceiling for some in fitting)
+        if least is not None:
+            # What the best is worth at worst never rises, and the choice is equal to it within the error.
+            assert now is not None
+            assert now <= least
+            assert (ranking.worth(after.candidates[0]).at_best or 0) <= now
+        elif wish.objective is not Objective.VALUE:
+            aim = ranking.Aim(wish.objective)
+            assert ranking.wish(after.candidates[0], aim) <= ranking.wish(before.candidates[0], aim)
     if before.verdict is Verdict.WAITING:
         assert after.verdict in FITTING
 
@@ -157,7 +165,6 @@ def test_the_choice_is_the_best_of_all_that_fit(objects: list[Object], spec: Obj
     used = objective_used(asked.objective, found.candidates)
     if not fitting:
         return
-    # By hand, in whole numbers: price a / speed b is less than price c / speed d where a x d is less than c x b.
     chosen, priced = fitting[0], [c for c in fitting if c.price_per_hour is not None]
     if used is Objective.SPEED:
         assert (chosen.speed_of_job or 0) == max(c.speed_of_job or 0 for c in fitting)
@@ -166,10 +173,23 @@ def test_the_choice_is_the_best_of_all_that_fit(objects: list[Object], spec: Obj
     elif used is Objective.COST:
         assert chosen.price_per_hour == min(c.price_per_hour or 0 for c in priced)
     else:
+        # By hand: no other is a better value by more than the errors of both speeds, nor a cheaper hour among those of which
+        # this holds. One part in a million is what whole numbers leave open.
+        def ends(c: Candidate) -> tuple[float, float]:
+            assert c.speed is not None
+            value, band = (c.price_per_hour or 0) / (c.speed_of_job or 1), 1 + c.speed.error / 100 / 2**0.5
+            return value / band, value * band
+
+        late = min(c.provision and not asked.wait_seconds for c in fitting)
+        first = [c for c in priced if (c.provision and not asked.wait_seconds) == late]
+        if not first:
+            return
+        at_worst = min(ends(c)[1] for c in first)
+        assert ends(chosen)[0] <= at_worst * (1 + 1e-6)
         assert all(
-            (chosen.price_per_hour or 0) * (c.speed_of_job or 0) - (c.price_per_hour or 0) * (chosen.speed_of_job or 0)
-            <= (c.speed_of_job or 0) * (chosen.speed_of_job or 0) / 10**12
-            for c in priced
+            (chosen.price_per_hour or 0) <= (c.price_per_hour or 0)
+            for c in first
+            if ends(c)[0] <= at_worst * (1 - 1e-6)
         )
 
 

@@ -10,14 +10,16 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Final
 
 import orjson
 import yaml
 
-from gpujob.catalog import identity, rows, runtimes
+from gpujob.catalog import efficiency, identity, rows, runtimes
 from gpujob.catalog.records import Accelerator, Architecture, Catalog, InstanceType, Price
+from gpujob.catalog.roofline import has_roofline
 from gpujob.catalog.row import Sources
 from gpujob.catalog.stacks import Stack
 from gpujob.catalog.throughput import Throughput
@@ -27,6 +29,8 @@ SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "sta
 SUPPORTING: Final = ("sources", "architectures", "shared")
 """Sections that the rows of others refer to; `shared` holds YAML anchors."""
 GENERATED: Final = "catalog.json"
+EFFICIENCIES: Final = "efficiencies"
+"""The document of the generated file that is made of the throughputs."""
 """What `catalog.shipped` makes of the shipped files, and what is read of them."""
 SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "stacks", "prices", "throughputs", "models")
 
@@ -49,8 +53,15 @@ class _TextLoader(_SafeLoader):  # type: ignore[misc]
 @cache
 def load_catalog() -> Catalog:
     """The shipped catalog, read once."""
+    found = dict(_shipped())
+    known = found.pop(EFFICIENCIES, [])
+    return replace(read_shipped(found), efficiencies=efficiency.loaded(known))
+
+
+def read_shipped(documents: Mapping[str, Any]) -> Catalog:
+    """The catalog of the shipped documents, without the efficiencies that are made of them."""
     draft = _Draft()
-    for document in _shipped().values():
+    for document in documents.values():
         draft.take(document, runtimes.shipped)
     return draft.catalog(Catalog())
 
@@ -68,7 +79,22 @@ def read_catalog(text: str) -> Catalog:
     draft = _Draft()
     for document in documents:
         draft.take(_as_sections(document), runtimes.given)
-    return draft.catalog(load_catalog())
+    shipped = load_catalog()
+    found = replace(draft.catalog(shipped), data_sheets=shipped.accelerators)
+    if not draft.measures:
+        return found
+    known = tuple({row.id: row for row in (*shipped.accelerators, *found.accelerators) if has_roofline(row)}.values())
+    refused = (
+        (
+            row.benchmark,
+            f"throughputs of {row.benchmark}: nobody knows TFLOPS and bandwidth of {row.accelerator}, of which an "
+            "efficiency is a part; add them to its row in accelerators",
+        )
+        for row in found.throughputs
+        if row.accelerator not in {each.id for each in known}
+    )
+    measured = efficiency.efficiencies(found.throughputs, known)
+    return replace(found, efficiencies=measured, refused=(*found.refused, *refused))
 
 
 class _Draft:
@@ -78,6 +104,11 @@ class _Draft:
         self._sections: dict[str, dict[Any, Any]] = {}
         self._architectures: Mapping[str, Architecture] | None = None
         self._refused: list[tuple[str, str]] = []
+
+    @property
+    def measures(self) -> bool:
+        """Whether some file has throughputs of its own."""
+        return "throughputs" in self._sections
 
     def take(self, document: Mapping[str, Any], read_runtime: runtimes.Reader) -> None:
         """Adds the sections of one document."""
@@ -114,6 +145,7 @@ class _Draft:
             runtimes=found.get("runtimes", base.runtimes),
             models=self._sections.get("models", base.models),
             throughputs=found.get("throughputs", base.throughputs),
+            efficiencies=base.efficiencies,
             stacks=found.get("stacks", base.stacks),
             architectures=base.architectures if self._architectures is None else self._architectures,
             refused=(*base.refused, *self._refused),
@@ -144,7 +176,7 @@ def _key(row: Any) -> Any:
     if isinstance(row, Price):
         return (row.cloud, row.instance_type, row.accelerator, row.region, row.capacity_type)
     if isinstance(row, Throughput):
-        return (row.work, row.benchmark, row.accelerator)
+        return (row.work, row.benchmark, row.devices, row.engine, row.format, row.accelerator)
     if isinstance(row, Stack):
         return (row.backend, row.release)
     return row.id if isinstance(row, Accelerator) else row.name

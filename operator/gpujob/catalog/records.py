@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gpujob.catalog import identity, model_names, pricelist
+from gpujob.catalog.efficiency import Efficiency, Key
 from gpujob.catalog.models import ModelShape
 from gpujob.catalog.runtime import Runtime, in_order
 from gpujob.catalog.stacks import Stack, stack_of
@@ -159,6 +160,10 @@ class Catalog:
     runtimes: tuple[Runtime, ...] = ()
     """In the order of `in_order`."""
     throughputs: tuple[Throughput, ...] = ()
+    efficiencies: Mapping[Key, Efficiency] = field(default_factory=dict)
+    """What accelerators achieve of their rooflines, as the throughputs tell."""
+    data_sheets: tuple[Accelerator, ...] = ()
+    """Rows whose TFLOPS and bandwidth hold where those of a file that replaces the accelerators say none."""
     models: Mapping[str, ModelShape] = field(default_factory=dict)
     stacks: tuple[Stack, ...] = ()
     architectures: Mapping[str, Architecture] = field(default_factory=dict)
@@ -177,7 +182,7 @@ class Catalog:
         object.__setattr__(self, "_machines", {name.lower(): row for name, row in self.instance_types.items()})
         object.__setattr__(self, "_identities", identity.Identities(self.accelerators))
         object.__setattr__(self, "_price_list", pricelist.PriceList(self.prices))
-        object.__setattr__(self, "_speeds", Speeds(self.throughputs, self.accelerators))
+        object.__setattr__(self, "_speeds", Speeds(self.efficiencies, (*self.data_sheets, *self.accelerators)))
         object.__setattr__(self, "_models", {model_names.key(name): shape for name, shape in self.models.items()})
 
     def accelerator(self, word: str) -> Accelerator | None:
@@ -283,5 +288,5 @@ class Catalog:
         return self._price_list.median(accelerator_id, capacity_type)
 
     def speed(self, accelerator_id: str, work: Work) -> Speed | None:
-        """How fast a model is on this work, compared with a B200; None where nothing is known."""
+        """How fast a model is on this work, compared with the catalog's reference; None where nothing is known."""
         return self._speeds.of(accelerator_id, work)

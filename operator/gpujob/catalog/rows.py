@@ -17,7 +17,7 @@ from gpujob.catalog.throughput import Throughput
 from gpujob.catalog.versions import release
 from gpujob.errors import BadQuantity, CatalogInvalid
 from gpujob.quantity import parse_dollars
-from gpujob.vocabulary import Backend, CapacityType, Evidence, Precision, Reason, Vendor, WorkKind
+from gpujob.vocabulary import Backend, CapacityType, Evidence, Reason, RunFormat, Vendor, WorkKind
 
 ARCHITECTURE_FIELDS: Final = ("features", "minDriver", "minBackend", *SOURCE_FIELDS)
 
@@ -220,16 +220,19 @@ def list_prices(raw: Any, known: Mapping[str, InstanceType], sources: Sources) -
 def throughputs(raw: Any, sources: Sources) -> Iterator[Throughput]:
     """The rows of one group: what accelerators did on one benchmark."""
     row = Row(f"throughputs of {_name_in(raw, 'benchmark')}", raw)
-    row.only("benchmark", "work", "precision", "evidence", "unit", "perGPU", *SOURCE_FIELDS)
+    row.only("benchmark", "devices", "work", "format", "engine", "evidence", "unit", "perGPU", *SOURCE_FIELDS)
     source, checked_on = sources.of(row)
     benchmark, unit = row.text("benchmark"), row.text("unit")
     work = WorkKind(row.one_of("work", tuple(WorkKind)))
-    precision = Precision(row.one_of("precision", tuple(Precision)))
+    run_format = RunFormat(row.one_of("format", tuple(RunFormat)))
+    engine, devices = row.text("engine"), row.whole("devices") or 1
     evidence = Evidence(row.one_of("evidence", tuple(Evidence)))
     figures = Row(row.label, row.table("perGPU"))
     for name in row.table("perGPU"):
         figure = figures.number(name) or 0.0
-        yield Throughput(benchmark, work, precision, evidence, name, figure, unit, source, checked_on)
+        if figure <= 0:
+            raise CatalogInvalid(f"{row.label}: the figure of {name} is {figure:g}; a throughput is more than 0")
+        yield Throughput(benchmark, work, run_format, evidence, name, figure, unit, engine, devices, source, checked_on)
 
 
 def _dollars(row: Row, name: str, text: Any) -> int:

@@ -2,18 +2,19 @@
 
     python -m gpujob.catalog.shipped [--check]
 
-People write the YAML; every value is text in both.
+People write the YAML; every value is text in both. The efficiencies are worked out here.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
-from gpujob.catalog.load import GENERATED, SHIPPED, read_documents
+from gpujob.catalog.efficiency import dumped, efficiencies
+from gpujob.catalog.load import EFFICIENCIES, GENERATED, SHIPPED, read_documents, read_shipped
 from gpujob.generated import generate
 
 FOLDER: Final = Path(__file__).parent / "data"
@@ -21,7 +22,9 @@ FOLDER: Final = Path(__file__).parent / "data"
 
 def written() -> bytes:
     """What the generated file must say: the document of each file by its name."""
-    found = {name: read_documents((FOLDER / f"{name}.yaml").read_text())[0] for name in SHIPPED}
+    found: dict[str, Any] = {name: read_documents((FOLDER / f"{name}.yaml").read_text())[0] for name in SHIPPED}
+    catalog = read_shipped(found)
+    found[EFFICIENCIES] = dumped(efficiencies(catalog.throughputs, catalog.accelerators))
     return orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 

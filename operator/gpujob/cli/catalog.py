@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpujob.catalog.throughput import REFERENCE, Work
+from gpujob.catalog.roofline import REFERENCE
+from gpujob.catalog.throughput import Work
 from gpujob.errors import BadInput
 from gpujob.finding import Size, listed
-from gpujob.placement.documents import speed_text
+from gpujob.placement.decision import speed_text
 from gpujob.quantity import exact_dollars, format_parameters
 from gpujob.vocabulary import WorkKind
 
@@ -139,7 +140,9 @@ def _throughputs(catalog: Catalog) -> Rows:
         {
             "benchmark": row.benchmark,
             "work": row.work.value,
-            "precision": row.precision.value,
+            "devices": row.devices,
+            "engine": row.engine,
+            "format": row.format.value,
             "accelerator": row.accelerator,
             "perGPU": row.per_gpu,
             "unit": row.unit,
@@ -163,6 +166,8 @@ def _speeds(catalog: Catalog) -> Rows:
                 "speed": speed_text(speed.millionths),
                 "comparedWith": REFERENCE,
                 "estimate": speed.estimate,
+                "errorPercent": speed.error,
+                "roofline": speed.roofline,
                 "source": speed.source,
                 "checkedOn": speed.checked_on,
             })  # fmt: skip
@@ -229,8 +234,8 @@ SECTIONS: Final[Mapping[str, Section]] = {
     ),
     "throughputs": Section(
         _throughputs,
-        {"BENCHMARK": "benchmark", "WORK": "work", "PRECISION": "precision", "ACCELERATOR": "accelerator",
-         "PER GPU": "perGPU", "UNIT": "unit", "EVIDENCE": "evidence", **_SOURCE},
+        {"BENCHMARK": "benchmark", "DEVICES": "devices", "WORK": "work", "ENGINE": "engine", "FORMAT": "format",
+         "ACCELERATOR": "accelerator", "PER GPU": "perGPU", "UNIT": "unit", "EVIDENCE": "evidence", **_SOURCE},
     ),
     "models": Section(
         _models,
@@ -239,7 +244,9 @@ SECTIONS: Final[Mapping[str, Section]] = {
     ),
     "speeds": Section(
         _speeds,
-        {"ACCELERATOR": "accelerator", "WORK": "work", "SPEED": "speed", "OF A": "comparedWith", "ESTIMATE": "estimate",
+        {"ACCELERATOR": "accelerator", "WORK": "work", "SPEED": "speed", "OF A": "comparedWith", "± %": "errorPercent",
+         "ESTIMATE": "estimate",
+         "ROOFLINE": "roofline",
          **_SOURCE},
     ),
 }  # fmt: skip

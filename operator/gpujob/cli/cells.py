@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from gpujob.finding import Dollars, Finding, Need, Size, counted
 from gpujob.memory.moments import Components
-from gpujob.placement import documents
+from gpujob.placement.decision import Candidate, speed_text
 from gpujob.vocabulary import DeviceKind, Outcome
 
 if TYPE_CHECKING:
     from gpujob.fleet.pools import Pool
     from gpujob.memory.estimate import Estimate
-    from gpujob.placement.decision import Candidate
     from gpujob.placement.gang import Gang
 
 UNKNOWN: Final = "-"
@@ -106,10 +105,10 @@ def started(candidate: Candidate) -> str:
 
 
 def speed(candidate: Candidate) -> str:
-    """How fast the whole job is in B200s; ~ where it is an estimate."""
+    """How fast the whole job is in H100s; ~ where it is an estimate."""
     if candidate.speed is None:
         return UNKNOWN
-    return ("~" if candidate.speed.estimate else "") + documents.speed_text(candidate.speed_of_job or 0)
+    return ("~" if candidate.speed.estimate else "") + speed_text(candidate.speed_of_job or 0)
 
 
 def short(image: str) -> str:

@@ -17,12 +17,12 @@ from gpujob.cli.printing import plain
 from gpujob.errors import BadInput
 from gpujob.finding import listed
 from gpujob.placement import documents, explain
+from gpujob.placement.decision import Candidate, Decision, speed_text
 from gpujob.vocabulary import Outcome
 
 if TYPE_CHECKING:
     from gpujob.cli.planning import Plan
     from gpujob.finding import Finding
-    from gpujob.placement.decision import Candidate, Decision
 
 HEADERS: Final = (
     "Pool", "Accelerator", "GPUs", "Free/total", "Memory", "$/h", "Speed", "$/work", "Image", "Outcome", "Why"
@@ -123,7 +123,7 @@ def _choice(decision: Decision) -> Iterator[str]:
     if chosen.pool.price:
         yield f"; price: {_text(chosen.pool.price.source)}"
     if chosen.speed:
-        yield f"; speed, in B200s: {_text(chosen.speed.source)}"
+        yield f"; speed, in H100s: {_text(chosen.speed.source)}"
     yield "</p>"
     if chosen.doubts:
         yield "<ul>" + "".join(f"<li>{_text(doubt.message)} ({doubt.reason})</li>" for doubt in chosen.doubts) + "</ul>"
@@ -166,7 +166,7 @@ def _axis(right: float, top: float) -> Iterator[str]:
         yield _words(LEFT - 8, _y(speed, top) + 4, f"{speed:g}", "end")
     yield _words((LEFT + WIDTH) / 2, HEIGHT - 10, "US dollars an hour for the whole job", "middle")
     yield _words(
-        LEFT, HEIGHT / 2, "speed, in B200s", "middle", f' transform="rotate(-90 14 {HEIGHT / 2}) translate(-56 0)"'
+        LEFT, HEIGHT / 2, "speed, in H100s", "middle", f' transform="rotate(-90 14 {HEIGHT / 2}) translate(-56 0)"'
     )
 
 
@@ -195,8 +195,9 @@ def _point(price: float, speed: float, candidate: Candidate, right: float, top: 
     x, y, colour = _x(price, right), _y(speed, top), COLOURS[candidate.outcome]
     before, anchor = (x - 9, "end") if x > WIDTH * 0.7 else (x + 9, "start")
     label = _text(f"{candidate.pool.name} {candidate.gang.shape}")
+    of_reference = f"{speed_text(round(speed * 1e6))} H100s"
     return (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"><title>{label}: ${price:.2f} an hour, {speed:.3g} B200s, '
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"><title>{label}: ${price:.2f} an hour, {of_reference}, '
         f"{candidate.outcome.value}</title></circle>"
         + _words(before, y + 4, f"{candidate.pool.name} {candidate.gang.shape}", anchor, f' fill="{colour}"')
     )

@@ -211,7 +211,7 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterable[tuple[str, s
     if pool.price:
         yield "price", "; ".join(filter(None, [cells.started(best), pool.price.source]))
     if best.speed:
-        yield "speed", best.speed.source
+        yield from (("speed", line) for line in filter(None, (best.speed.roofline, best.speed.source)))
     for finding, images in offer.refused:
         names = listed(each.runtime.name for each in images)
         yield "not", f"{counted(len(images), 'image')}: {finding.message} ({finding.reason}): {names}"

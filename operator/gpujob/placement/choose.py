@@ -22,7 +22,7 @@ from gpujob.placement.demand import Demand
 from gpujob.placement.holding import Hold, holds_of_room
 from gpujob.placement.places import Place, Wanted
 from gpujob.placement.problems import job_problems
-from gpujob.placement.ranking import Rank, Trial
+from gpujob.placement.ranking import Aim, Rank, Trial, Worth
 from gpujob.placement.refusals import Refusals
 from gpujob.placement.sizing import estimated
 from gpujob.placement.standing import Dealing
@@ -63,13 +63,13 @@ def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Hold, ...
     objective = _objective(asked, demand.objective)
     best = _best(asked, objective, demand) if demand.wait_seconds else None
     if best is None:
-        places = [place for wanted in asked for place in wanted.places(objective)]
+        places = [place for wanted in asked for place in wanted.places(_plain(objective))]
         return _nearest(places, objective)
     return (*holds_of_room(best), *_nearest(_better_that_are_busy(best, asked, objective), objective))
 
 
 def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Hold, ...]:
-    found = [(hold.lacking, place.bound(objective), hold) for place in places if (hold := place.nearest())]
+    found = [(hold.lacking, place.bound(_plain(objective)), hold) for place in places if (hold := place.nearest())]
     return (min(found, key=lambda each: each[:2])[2],) if found else ()
 
 
@@ -87,13 +87,31 @@ def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:
     return Objective.COST if any(place.fitting() for place in unknown) else objective
 
 
+def _plain(objective: Objective) -> Aim:
+    """What orders places of which none is known to fit; under Value what finds the ceiling."""
+    return Aim(objective, at_worst=objective is Objective.VALUE)
+
+
 def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Trial | None:
-    """The best trial that fits. Of each gang the next place waits under the best that it and all later ones could be, a
+    """The best trial that fits. Under Value first the one that is best at worst, then the cheapest of all that are equal to it
+    within the error of the speeds."""
+    found = _first(asked, _plain(objective), demand)
+    if found is None or objective is not Objective.VALUE:
+        return found
+    price, ceiling = found.candidate.price_per_hour, ranking.worth(found.candidate).at_worst
+    # What costs more than this one cannot come before it.
+    return _first(asked, Aim(objective, ceiling), demand, price if ceiling is not None else None)
+
+
+def _first(asked: Sequence[Wanted], aim: Aim, demand: Demand, dearest: int | None = None) -> Trial | None:
+    """The first trial that fits. Of each gang the next place waits under the best that it and all later ones could be, a
     place that was looked at under the best that it could be itself, and one that was tried under what it is."""
-    streams = [wanted.places(objective) for wanted in asked]
+    for wanted in asked:
+        wanted.begin()
+    streams = [wanted.places(aim, dearest=dearest) for wanted in asked]
     waiting: list[tuple[Rank, int, Place | Trial]] = []
     for number, stream in enumerate(streams):
-        waiting += ((place.floor(objective), number, place) for place in islice(stream, 1))
+        waiting += ((place.floor(aim), number, place) for place in islice(stream, 1))
     heapify(waiting)
     while waiting:
         bound, number, found = waiting[0]
@@ -105,15 +123,15 @@ def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Tria
             if following is None:
                 heappop(waiting)
             else:
-                heapreplace(waiting, (following.floor(objective), number, following))
+                heapreplace(waiting, (following.floor(aim), number, following))
             if found.is_tight:
-                heappush(waiting, (found.bound(objective), number, found))
+                heappush(waiting, (found.bound(aim), number, found))
                 continue
         else:
             heappop(waiting)
         trial = found.fitting()
         if trial is not None:
-            rank = ranking.rank_of(trial.candidate, objective, demand)
+            rank = ranking.rank_of(trial.candidate, aim, demand)
             if rank == bound:
                 return trial
             heappush(waiting, (rank, number, trial))
@@ -121,7 +139,7 @@ def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Tria
 
 
 def _without_room(asked: Sequence[Wanted], objective: Objective) -> Verdict:
-    places = [place for wanted in asked for place in wanted.places(objective)]
+    places = [place for wanted in asked for place in wanted.places(_plain(objective))]
     if any(place.is_busy() for place in places):
         return Verdict.WAITING
     return Verdict.MISCONFIGURED if any(place.is_misconfigured() for place in places) else Verdict.IMPOSSIBLE
@@ -134,6 +152,12 @@ def _better_that_are_busy(best: Trial, asked: Sequence[Wanted], objective: Objec
         unknown = candidate.price_per_hour is not None and not candidate.speed_of_job
         if unknown or any(place.may_become_free() for wanted in asked for place in wanted.without_speed()):
             objective = Objective.COST
-    limit = ranking.wish(candidate, objective)
-    better = (place for wanted in asked for place in wanted.places(objective, limit))
-    return (place for place in better if place.is_wished_for(objective, limit))
+    best_worth, judged = ranking.worth(candidate), objective
+
+    def beats(worth: Worth) -> bool:
+        return ranking.prefers(worth, best_worth, judged)
+
+    # What is beyond the best one's value at worst is not preferred to it.
+    aim = Aim(judged, best_worth.at_worst if judged is Objective.VALUE else None)
+    better = (place for wanted in asked for place in wanted.places(aim, beats))
+    return (place for place in better if place.is_wished_for(beats))

@@ -39,7 +39,7 @@ class Candidate(NamedTuple):
     provision: bool = False
     """Whether an autoscaler must add nodes first."""
     speed: Speed | None = None
-    """How fast one of its devices is on the job's work, compared with a B200; None when nothing is known."""
+    """How fast one of its devices is on the job's work, compared with the catalog's reference; None when nothing is known."""
     scales: bool = True
     """Whether the gang counts as so many times as fast; see `Demand.scales`."""
     suspected: bool = False
@@ -47,16 +47,22 @@ class Candidate(NamedTuple):
 
     @property
     def speed_of_job(self) -> int | None:
-        """Millionths of a B200 that the whole gang is worth; None when no speed is known."""
+        """Millionths of the reference that the whole gang is worth; None when no speed is known."""
         if self.speed is None:
             return None
         return self.speed.millionths * (self.gang.gpus if self.scales or self.speed.measured else 1)
 
     @property
     def price_of_work(self) -> int | None:
-        """Micro-dollars for what a B200 does in an hour, rounded down; None when price or speed is not known."""
+        """Micro-dollars for what the reference does in an hour, rounded down; None when price or speed is not known."""
         price, speed = self.price_per_hour, self.speed_of_job
         return None if price is None or not speed else price * MILLION // speed
+
+
+def speed_text(millionths: int) -> str:
+    """A relative speed with the two digits that are known of it: "0.34", "2.7", "16", "120"."""
+    speed = float(f"{millionths / MILLION:.1e}")
+    return f"{speed:.0f}" if speed >= 10 else f"{speed:#.2g}"
 
 
 @dataclass(frozen=True, slots=True)

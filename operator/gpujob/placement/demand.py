@@ -201,10 +201,11 @@ class Demand:
     def scales(self, gang: Gang) -> bool:
         """Whether the gang counts as so many times as fast as one GPU.
 
-        Not where the job asked for no number of GPUs and it is only assumed that the program is sharded over several: one
-        that is not uses one of them, or fails.
+        Not where the job asked for no number of GPUs and it is only assumed that the program trains sharded over several: one
+        that is not uses one of them, or fails. Inference is tensor parallel whether the number is said or computed.
         """
-        return not (self.sized_by_model and self.spreads(gang))
+        serves = self.model is not None and self.model.method is Method.INFERENCE
+        return serves or not (self.sized_by_model and self.spreads(gang))
 
     def only(self, gang: Gang) -> Demand:
         """The same demand for one gang alone."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from gpujob.catalog.throughput import MILLION, REFERENCE
+from gpujob.catalog.roofline import REFERENCE
 from gpujob.finding import Finding, Size
-from gpujob.placement.decision import Candidate, Change, Decision, Fix
+from gpujob.placement.decision import Candidate, Change, Decision, Fix, speed_text
 from gpujob.placement.explain import summary
 from gpujob.placement.gang import Gang
 from gpujob.placement.ranking import objective_used
@@ -149,19 +149,16 @@ def _parts(components: Components) -> dict[str, int]:
     return {name: min(amount, MOST_BYTES) for name, amount in components.named()}
 
 
-def speed_text(millionths: int) -> str:
-    """A relative speed with three digits: "0.344", "2.67"."""
-    return f"{millionths / MILLION:#.3g}".rstrip(".")
-
-
 def _worth(candidate: Candidate) -> dict[str, Any]:
-    """How fast the job and one GPU are in B200s, where that comes from, and the price of what a B200 does in an hour."""
+    """How fast the job and one GPU are in H100s, where that comes from, and the price of what the reference does in an hour."""
     speed = candidate.speed
     told = speed and {
         "comparedWith": REFERENCE,
         "perGPU": speed_text(speed.millionths),
         "job": speed_text(candidate.speed_of_job or 0),
         "estimate": speed.estimate,
+        "errorPercent": speed.error,
+        "roofline": speed.roofline or None,
         "source": speed.source,
     }
     price = candidate.pool.price

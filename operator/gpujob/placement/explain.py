@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpujob.catalog.throughput import MILLION
 from gpujob.finding import Dollars, Finding, listed
-from gpujob.placement.decision import Candidate, Decision
+from gpujob.placement.decision import Candidate, Decision, speed_text
 from gpujob.placement.memory import lacking
-from gpujob.placement.ranking import objective_used, rank_of, without_speed
+from gpujob.placement.ranking import aim_of, objective_used, rank_of, without_speed, worth
 from gpujob.untrusted import one_line
 from gpujob.vocabulary import Objective, Outcome, Reason, Verdict
 
@@ -77,9 +78,13 @@ def _placed(decision: Decision) -> str:
     if len(fitting) == 1:
         return f"{chosen.pool.name} is the only pool with room{price}{added}{unprobed}"[:SENTENCE_LENGTH]
     rank, why = _rank(decision, chosen, fitting)
+    unpriced = sum(each.price_per_hour is None for each in fitting) if chosen.price_per_hour is not None else 0
     if chosen.speed is not None and chosen.speed.measured:
         why = f"{why}, {chosen.speed.measured}"
-    return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}{unprobed}"[:SENTENCE_LENGTH]
+    of_no_price = f"; {unpriced} of them {'has' if unpriced == 1 else 'have'} no known price" if unpriced else ""
+    return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}{unprobed}{of_no_price}"[
+        :SENTENCE_LENGTH
+    ]
 
 
 def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:
@@ -95,7 +100,8 @@ def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -
     if objective is Objective.SPEED and chosen.speed is not None:
         return "fastest of {} pools with room", ""
     if chosen.price_per_hour is None:
-        return "best of {} pools with room, none with a known price", ""
+        by_speed = objective is Objective.VALUE and chosen.speed is not None
+        return f"{'fastest' if by_speed else 'smallest'} of {{}} pools with room, of which none has a known price", ""
     if objective is not Objective.VALUE:
         unknown = without_speed(fitting) if asked is Objective.VALUE else []
         if unknown:
@@ -103,10 +109,16 @@ def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -
         return ("cheapest of {} pools with room", "") if said else _as_value_has_it(decision, chosen)
     priced = [candidate for candidate in fitting if candidate.price_per_hour is not None]
     cheapest = min(priced, key=lambda candidate: candidate.price_per_hour or 0)
+    better = min(priced, key=lambda candidate: worth(candidate).value or 0)
+    is_best = (worth(chosen).value or 0) <= (worth(better).value or 0)
+    equal = "" if is_best else f"; {better.pool.name} is no better value within the error of the speeds"
     if cheapest.price_per_hour == chosen.price_per_hour:
-        return "best value and cheapest of {} pools with room", ""
+        return ("best value and cheapest of {} pools with room" if is_best else "cheapest of {} pools with room"), equal
     faster = _times(chosen, cheapest)
-    return "best value of {} pools with room", f", {faster} the speed of {cheapest.pool.name}" if faster else ""
+    return (
+        "best value of {} pools with room",
+        f", {faster} the speed of {cheapest.pool.name}{equal}" if faster else equal,
+    )
 
 
 def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]:
@@ -114,7 +126,8 @@ def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]
     fitting = [each for each in decision.candidates if _has_room_as(cheapest, each)]
     if without_speed(fitting):
         return "cheapest of {} pools with room", ""
-    best = min(fitting, key=lambda each: rank_of(each, Objective.VALUE, decision.demand))
+    aim = aim_of(Objective.VALUE, fitting, decision.demand)
+    best = min(fitting, key=lambda each: rank_of(each, aim, decision.demand))
     if best.pool.name == cheapest.pool.name:
         return "best value and cheapest of {} pools with room", ""
     price = f" at {Dollars(best.price_per_hour)}" if best.price_per_hour is not None else ""
@@ -126,7 +139,8 @@ def _times(one: Candidate, other: Candidate) -> str:
     if one.speed is None or other.speed is None:
         return ""
     about = "about " if one.speed.estimate or other.speed.estimate else ""
-    return f"{about}{(one.speed_of_job or 0) / max(1, other.speed_of_job or 0):.3g} times"
+    ratio = (one.speed_of_job or 0) * MILLION // max(1, other.speed_of_job or 0)
+    return f"{about}{speed_text(ratio)} times"
 
 
 def reason(decision: Decision) -> Reason:

@@ -128,7 +128,7 @@ class Learned:
         return min(others, key=lambda m: (-m.count, m.shape), default=None)
 
     def _scale(self, prior: Callable[[str], Speed | None]) -> float:
-        """Millionths of a B200 that a unit a second of one GPU is worth, by the accelerator with the most runs."""
+        """Millionths of the reference that a unit a second of one GPU is worth, by the accelerator with the most runs."""
         for anchor in sorted(self.measurements, key=lambda m: (-m.count, m.device, m.shape)):
             # The prior is a whole device's.
             known = prior(anchor.accelerator) if anchor.device == anchor.accelerator else None

@@ -7,7 +7,7 @@ as in `decide`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 from gpujob.finding import Finding
@@ -20,7 +20,7 @@ from gpujob.placement.holding import Hold, holds_nothing, nearest
 from gpujob.placement.images import Image
 from gpujob.placement.memory import is_tight, needed
 from gpujob.placement.mending import MENDABLE
-from gpujob.placement.ranking import Rank, Trial
+from gpujob.placement.ranking import Aim, Rank, Trial, Worth
 from gpujob.placement.standing import Dealing, Standing, standings
 from gpujob.vocabulary import Objective, Outcome
 
@@ -54,24 +54,39 @@ class Wanted:
         self._known: dict[int, Place | None] = {}
         self._accepted, self._refused = set[Kin](), set[Kin]()
 
-    def wish(self, standing: Standing, objective: Objective) -> tuple[int, ...]:
-        """The least that `ranking.wish` can be of the gang on a pool."""
-        return standing.wish(self.gang.gpus, objective, scales=self.asked.scales)
+    def worth(self, standing: Standing) -> Worth:
+        """What the gang is worth on nodes of a pool that are there; one that is started costs more."""
+        return standing.worth(self.gang.gpus, scales=self.asked.scales)
 
-    def places(self, objective: Objective, limit: tuple[int, ...] | None = None) -> Iterator[Place]:
-        """The pools that are not refused for good, best first; those only that may be wished for more than a limit."""
-        for each in self._asked_about(standings(self.demand, objective, self.fleet, self.catalog).ordered):
-            if limit is not None and self.wish(each, objective) >= limit:
+    def places(
+        self, aim: Aim, beats: Callable[[Worth], bool] | None = None, dearest: int | None = None
+    ) -> Iterator[Place]:
+        """The pools that are not refused for good, best first; those only that may beat something, and none that is beyond
+        the aim's ceiling or, where pools stand in the order of their prices, costs more than `dearest` micro-dollars."""
+        gpus, scales = self.gang.gpus, self.asked.scales
+        for each in self._asked_about(standings(self.demand, aim, self.fleet, self.catalog).ordered):
+            if dearest is not None and each.price is not None and each.price * gpus > dearest:
                 if self.demand.trying is None:
-                    return
+                    return  # They stand in the order of their prices.
+                continue
+            if each.is_beyond(gpus, aim, scales=scales):
+                continue
+            if beats is not None and not beats(self.worth(each)):
+                if aim.objective is not Objective.VALUE and self.demand.trying is None:
+                    return  # Nor does any after it.
                 continue
             place = self._place(each)
             if place is not None:
                 yield place
 
+    def begin(self) -> None:
+        """Makes each place that was looked at wait anew; what is known of it stays."""
+        for place in filter(None, self._known.values()):
+            place.is_next = True
+
     def without_speed(self) -> Iterator[Place]:
         """Of these places those of which nobody knows the value although they have a price."""
-        unknown = standings(self.demand, Objective.VALUE, self.fleet, self.catalog).without_speed
+        unknown = standings(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
         return filter(None, map(self._place, self._asked_about(unknown)))
 
     def _asked_about(self, found: Sequence[Standing]) -> Iterator[Standing]:
@@ -132,23 +147,26 @@ class Place:
         self._fit: Trial | None = None
         self._by_size: Sequence[tuple[Image, Room | None]] | None = None
 
-    def wish(self, objective: Objective) -> tuple[int, ...]:
-        """The least that `ranking.wish` can be of it."""
-        return self._wanted.wish(self._standing, objective)
-
-    def floor(self, objective: Objective) -> Rank:
+    def floor(self, aim: Aim) -> Rank:
         """The least that its rank can be, and the ranks of those after it in their order: nodes that are there, no doubt
         but those about the pool."""
-        return self._least(objective, self._standing.doubts)
+        return self._least(aim, self._standing.doubts)
 
-    def bound(self, objective: Objective) -> Rank:
+    def bound(self, aim: Aim) -> Rank:
         """The least that its rank can be."""
-        return self._least(objective, self._standing.doubts + self.is_tight)
+        return self._least(aim, self._standing.doubts + self.is_tight)
 
-    def _least(self, objective: Objective, doubts: int) -> Rank:
+    def _least(self, aim: Aim, doubts: int) -> Rank:
         gang = self._wanted.gang
         other = ranking.is_late(self._wanted.demand, self._pool, gang)
-        return (False, False, other, *self.wish(objective), False, *ranking.ties_of(self._pool, gang, doubts))
+        return (
+            False,
+            False,
+            other,
+            *self._standing.wish(gang.gpus, aim, scales=self._wanted.asked.scales),
+            False,
+            *ranking.ties_of(self._pool, gang, doubts),
+        )
 
     def fitting(self) -> Trial | None:
         """The trial of its best image that fits now."""
@@ -171,13 +189,13 @@ class Place:
         """Whether it has a busy candidate that does not wait in vain."""
         return any(trial is None or not ranking.in_vain(trial.candidate) for trial in self._busy())
 
-    def is_wished_for(self, objective: Objective, limit: tuple[int, ...]) -> bool:
-        """Whether it has a busy candidate, not in vain, that the objective prefers to a wish."""
+    def is_wished_for(self, beats: Callable[[Worth], bool]) -> bool:
+        """Whether it has a busy candidate, not in vain, that beats something."""
         for trial in self._busy():
             if trial is None:
-                if self.wish(objective) < limit:
+                if beats(self._wanted.worth(self._standing)):
                     return True
-            elif not ranking.in_vain(trial.candidate) and ranking.wish(trial.candidate, objective) < limit:
+            elif not ranking.in_vain(trial.candidate) and beats(ranking.worth(trial.candidate)):
                 return True
         return False
 

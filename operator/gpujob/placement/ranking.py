@@ -42,7 +42,7 @@ MOST_REASONS: Final = 1000
 
 FINE: Final = MILLION**4
 """The parts of a micro-dollar in which values are counted. Prices in whole micro-dollars over speeds s and t in whole
-millionths of a B200 differ by 1/st at least if at all: up to the speed of a million B200s that is one such part. So the
+millionths of the reference differ by 1/st at least if at all: up to the speed of a million of it that is one such part. So the
 order of the pools for one GPU is that for any number of them."""
 
 _IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE})
@@ -92,7 +92,9 @@ def ranked(places: Iterable[Sequence[Trial]], demand: Demand) -> tuple[tuple[Can
     """
     stands = [[(_in_pool(trial, demand), trial) for trial in place] for place in places]
     objective = objective_used(demand.objective, [trial.candidate for place in stands for _, trial in place])
-    stands.sort(key=lambda place: rank_of(min(place, key=_first)[1].candidate, objective, demand))
+    bests = [min(place, key=_first)[1].candidate for place in stands]
+    aim = aim_of(objective, [each for each in bests if each.outcome is Outcome.FITS], demand)
+    stands.sort(key=lambda place: rank_of(min(place, key=_first)[1].candidate, aim, demand))
     equal: dict[tuple[object, ...], list[Trial]] = {}
     for index, place in enumerate(stands):
         for (outcome, refused, image), trial in place:
@@ -114,13 +116,61 @@ def _by_image(trials: Sequence[Trial]) -> Iterable[Candidate]:
     return (candidate for _, candidate in sorted(found, key=itemgetter(0)))
 
 
-def rank_of(candidate: Candidate, objective: Objective, demand: Demand) -> Rank:
+class Worth(NamedTuple):
+    """What a gang costs an hour in micro-dollars, its speed in millionths of the reference's, and that speed's error in per cent."""
+
+    price: int | None
+    speed: int | None
+    error: int = 0
+
+    @property
+    def value(self) -> int | None:
+        """The price of what the reference does in an hour, in parts of a micro-dollar (`FINE`); None where it is not known."""
+        return self.price * FINE // self.speed if self.price is not None and self.speed else None
+
+    @property
+    def at_worst(self) -> int | None:
+        """The value if the speed is too high by its error; see `_BAND`."""
+        value = self.value
+        return None if value is None else value * (MILLION + self.error * _BAND) // MILLION
+
+    @property
+    def at_best(self) -> int | None:
+        """The value if the speed is too low by its error."""
+        value = self.value
+        return None if value is None else value * MILLION // (MILLION + self.error * _BAND)
+
+
+_BAND: Final = 7071
+"""Millionths of a value for a per cent of a speed's error: a root of a half of it. The errors of two speeds then add up to no more
+than the error of their ratio, and to just that where they are equal."""
+
+
+class Aim(NamedTuple):
+    """An objective, and under Value the value up to which candidates are equal within the error of their speeds: the least
+    that a candidate has at worst. Of these the cheaper hour wins."""
+
+    objective: Objective
+    ceiling: int | None = None
+    at_worst: bool = False
+    """Whether candidates are ordered by their value at worst, which finds the ceiling."""
+
+
+def aim_of(objective: Objective, fitting: Sequence[Candidate], demand: Demand) -> Aim:
+    """What orders candidates of which these fit now; where none does, their value at worst."""
+    worst = Aim(objective, at_worst=objective is Objective.VALUE)
+    if not worst.at_worst or not fitting:
+        return worst
+    return Aim(objective, worth(min(fitting, key=lambda each: rank_of(each, worst, demand))).at_worst)
+
+
+def rank_of(candidate: Candidate, aim: Aim, demand: Demand) -> Rank:
     """What orders the candidates of one outcome; see `ranked`."""
     late = candidate.provision and not demand.wait_seconds
     other = is_late(demand, candidate.pool, candidate.gang)
     # A node that may be faulty comes after every other, but where a trial is about this very pool.
     suspected = candidate.suspected and (demand.trying is None or other)
-    return (suspected, late, other, *wish(candidate, objective), *ties(candidate))
+    return (suspected, late, other, *wish(candidate, aim), *ties(candidate))
 
 
 def is_late(demand: Demand, pool: Pool, gang: Gang) -> bool:
@@ -150,24 +200,46 @@ def _lacks_speed(candidate: Candidate) -> bool:
     return candidate.price_per_hour is not None and not candidate.speed_of_job
 
 
-def wish(candidate: Candidate, objective: Objective) -> tuple[int, ...]:
-    """What an objective makes of a candidate, less is better: numbers that compare with those of the same objective."""
-    return wish_of(candidate.price_per_hour, candidate.speed_of_job, objective)
+def worth(candidate: Candidate) -> Worth:
+    """The price and the speed of a candidate's whole job."""
+    speed = candidate.speed
+    return Worth(candidate.price_per_hour, candidate.speed_of_job, speed.error if speed else 0)
 
 
-def wish_of(price: int | None, speed: int | None, objective: Objective) -> tuple[int, ...]:
+def wish(candidate: Candidate, aim: Aim) -> tuple[int, ...]:
+    """What an objective makes of a candidate, less is better: numbers that compare with those of the same aim."""
+    return wish_of(worth(candidate), aim)
+
+
+def wish_of(worth: Worth, aim: Aim) -> tuple[int, ...]:
     """`wish` of a price and a speed of the whole job; never more for a lower price.
 
-    Value is the price of the work, of what a B200 does in an hour, in parts of a micro-dollar (`FINE`); of equal values
-    the cheaper gang is first, and of those that cost nothing the fastest. Speed puts an unknown speed last, as Cost
-    and Value do an unknown price.
+    Under Value those that are equal within the error of their speeds come first, the cheaper hour before the dearer one and of
+    those that cost the same the faster one; then the others by their value. Speed puts an unknown speed last, as Cost and
+    Value do an unknown price.
     """
+    price, speed = worth.price, worth.speed
     cost = (price is None, price or 0)
-    if objective is Objective.COST:
+    if aim.objective is Objective.COST:
         return cost
-    if objective is Objective.SPEED:
+    if aim.objective is Objective.SPEED:
         return (not speed, -(speed or 0), *cost)
-    return (price is None, not speed, (price or 0) * FINE // speed if speed else 0, *cost, -(speed or 0))
+    if aim.at_worst:
+        return (price is None, not speed, worth.at_worst or 0, *cost, -(speed or 0))
+    beyond = is_beyond(worth, aim)
+    return (price is None, not speed, beyond, (worth.value or 0) if beyond else 0, *cost, -(speed or 0))
+
+
+def is_beyond(worth: Worth, aim: Aim) -> bool:
+    """Whether a value is worse than the best one by more than the error of the speeds."""
+    return aim.ceiling is not None and (worth.at_best or 0) > aim.ceiling
+
+
+def prefers(one: Worth, other: Worth, objective: Objective) -> bool:
+    """Whether an objective prefers one to the other where there are only these two."""
+    known = [each for each in (one.at_worst, other.at_worst) if each is not None]
+    aim = Aim(objective, min(known, default=None) if objective is Objective.VALUE else None)
+    return wish_of(one, aim) < wish_of(other, aim)
 
 
 def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: Demand) -> Candidate | None:
@@ -181,8 +253,9 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
     )
     if objective is Objective.VALUE and any(map(_lacks_speed, (best, *busy))):
         objective = Objective.COST
-    better = [each for each in busy if wish(each, objective) < wish(best, objective)]
-    return min(better, key=lambda each: (*wish(each, objective), *ties(each)), default=None)
+    better = [each for each in busy if prefers(worth(each), worth(best), objective)]
+    aim = aim_of(objective, better, demand)
+    return min(better, key=lambda each: (*wish(each, aim), *ties(each)), default=None)
 
 
 def in_vain(candidate: Candidate) -> bool:

@@ -19,7 +19,7 @@ from gpujob.placement.asking import Kin, kin_of
 from gpujob.placement.candidates import speed_of
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
-from gpujob.vocabulary import Objective
+from gpujob.placement.ranking import Aim, Worth
 
 T = TypeVar("T")
 
@@ -32,12 +32,17 @@ class Standing(NamedTuple):
     price: int | None
     """Micro-dollars an hour."""
     speed: int | None
-    """Millionths of a B200."""
+    """Millionths of the reference's."""
+    error: int
+    """Error of the speed in per cent."""
     doubts: int
     """Doubts about the pool that rank it lower."""
     memory: int | None
     """Bytes of one GPU."""
     kin: Kin
+    at_worst: int | None
+    at_best: int | None
+    """The value of one GPU at worst and at best (`ranking.Worth`): that of a gang which scales, whatever its size."""
     measured: bool = False
     """Whether earlier runs of the job's profile measured the speed."""
 
@@ -46,10 +51,24 @@ class Standing(NamedTuple):
         """Whether nobody knows its value although it has a price."""
         return self.price is not None and not self.speed
 
-    def wish(self, gpus: int, objective: Objective, *, scales: bool) -> tuple[int, ...]:
-        """The least that `ranking.wish` can be of so many of its GPUs; `scales` as of a candidate."""
+    def wish(self, gpus: int, aim: Aim, *, scales: bool) -> tuple[int, ...]:
+        """The least that `ranking.wish` can be of so many of its GPUs."""
+        if not (aim.at_worst and (scales or self.measured) and self.price is not None and self.speed):
+            return ranking.wish_of(self.worth(gpus, scales=scales), aim)
+        return (False, False, self.at_worst or 0, False, self.price * gpus, -self.speed * gpus)
+
+    def is_beyond(self, gpus: int, aim: Aim, *, scales: bool) -> bool:
+        """Whether so many of its GPUs are beyond the aim's ceiling at least."""
+        if aim.ceiling is None:
+            return False
+        if scales or self.measured:
+            return (self.at_best or 0) > aim.ceiling
+        return ranking.is_beyond(self.worth(gpus, scales=scales), aim)
+
+    def worth(self, gpus: int, *, scales: bool) -> Worth:
+        """The price and the speed of so many of its GPUs on nodes that are there; `scales` as of a candidate."""
         price, times = None if self.price is None else self.price * gpus, gpus if scales or self.measured else 1
-        return ranking.wish_of(price, None if self.speed is None else self.speed * times, objective)
+        return Worth(price, None if self.speed is None else self.speed * times, self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +79,22 @@ class Standings:
     without_speed: Sequence[Standing]
 
 
-def standings(demand: Demand, objective: Objective, fleet: Fleet, catalog: Catalog) -> Standings:
-    """The pools for a demand of one gang, in the order of the least that their ranks can be."""
+def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> Standings:
+    """The pools for a demand of one gang, in the order of the least that their ranks can be.
+
+    With a ceiling those beyond it stand where they would without it; `Wanted.places` leaves them out.
+    """
+    aim = aim._replace(ceiling=None)
 
     def each() -> Sequence[Standing]:
         return _each(demand, fleet, catalog)
 
     def ordered() -> Standings:
-        return _ordered(_kept(fleet, demand.work, catalog, each), demand, objective, fleet)
+        return _ordered(_kept(fleet, demand.work, catalog, each), demand, aim, fleet)
 
     # What earlier runs measured is the job's own, and told by shape.
-    if demand.learned is not None:
-        found = _ordered(each(), demand, objective, fleet)
-    else:
-        found = _kept(fleet, (objective, demand.work), catalog, ordered)
+    own = demand.learned is not None
+    found = _ordered(each(), demand, aim, fleet) if own else _kept(fleet, (aim, demand.work), catalog, ordered)
     if demand.trying is None:
         return found
     gang = demand.gang
@@ -109,12 +130,12 @@ class Dealing:
         return dealt
 
 
-def _ordered(pools: Sequence[Standing], demand: Demand, objective: Objective, fleet: Fleet) -> Standings:
+def _ordered(pools: Sequence[Standing], demand: Demand, aim: Aim, fleet: Fleet) -> Standings:
     gang, scales = demand.gang, demand.scales(demand.gang)
     found = sorted(
         pools,
         key=lambda each: (
-            each.wish(gang.gpus, objective, scales=scales),
+            each.wish(gang.gpus, aim, scales=scales),
             ranking.ties_of(fleet.pools[each.place], gang, each.doubts),
         ),
     )
@@ -125,7 +146,11 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
     found = []
     for index, pool in enumerate(fleet.pools):
         speed, price = speed_of(demand, pool, catalog), pool.price
-        worth = (price.per_gpu_hour if price else None, speed.millionths if speed else None)
+        worth = Worth(
+            price.per_gpu_hour if price else None,
+            speed.millionths if speed else None,
+            speed.error if speed else 0,
+        )
         found.append(
             Standing(
                 pool.name,
@@ -134,6 +159,8 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
                 ranking.telling(pool.doubts),
                 pool.memory,
                 kin_of(pool),
+                worth.at_worst,
+                worth.at_best,
                 bool(speed and speed.measured),
             )
         )

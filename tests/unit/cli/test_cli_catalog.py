@@ -46,10 +46,13 @@ def test_every_shipped_row_has_a_source_and_a_day(gpujob: Command) -> None:
 def test_speeds_say_what_was_measured_and_what_is_an_estimate(gpujob: Command) -> None:
     rows = json.loads(gpujob("catalog", "speeds", "-o", "json").out)["speeds"]
     speeds = {(row["accelerator"], row["work"]): row for row in rows}
-    assert (speeds["MI355X", "FineTuning"]["speed"], speeds["MI355X", "FineTuning"]["estimate"]) == ("0.955", False)
+    assert (speeds["MI355X", "FineTuning"]["speed"], speeds["MI355X", "FineTuning"]["estimate"]) == ("2.6", True)
     assert speeds["L4", "Training"]["estimate"]
-    assert speeds["L4", "Training"]["source"].startswith("estimate: ")
-    assert {row["comparedWith"] for row in rows} == {"B200"}
+    assert speeds["L4", "Training"]["source"].startswith("efficiency ")
+    assert speeds["L4", "Training"]["roofline"].startswith("roofline ")
+    assert (speeds["H100-SXM", "Inference"]["errorPercent"], speeds["H100-SXM", "Inference"]["estimate"]) == (0, False)
+    assert all(len(row["speed"].replace(".", "").lstrip("0")) == 2 for row in rows)
+    assert {row["comparedWith"] for row in rows} == {"H100-SXM"}
     assert rows == sorted(
         rows, key=lambda row: (["Training", "FineTuning", "Inference"].index(row["work"]), -float(row["speed"]))
     )

@@ -1,8 +1,8 @@
-"""Decisions that public figures make: throughput of audited runs by list prices, cloud by cloud.
+"""Decisions that public figures make: speeds of the catalog by list prices, cloud by cloud.
 
-Work per dollar (millions of tokens for a US dollar) of llama2-70b LoRA in MLPerf Training v5.1: at Oracle MI355X 2.22,
-GB300 1.83, B200 1.43, MI300X 1.14, H200 0.83; at Azure MI300X 1.14, H200 0.79; at Verda, which has no AMD parts, B200 5.27,
-B300 4.16, H200 3.21; at Crusoe MI300X 1.99 and H200 1.94. The same GPUs, another order in each cloud.
+In MLPerf Training v5.1 (8 and 4 bits) the work for a dollar of llama2-70b LoRA is at Oracle MI355X 2.22, B200 1.43, MI300X 1.14,
+H200 0.83 million tokens; at Azure MI300X 1.14, H200 0.79. In 16 bits, which the jobs here compute in, a B200 is less far ahead
+of an H100 (1.77 times in AIMultiple's Llama-3.1-8B). The same GPUs, another order in each cloud.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pytest
 from builders import ANY_IMAGES, H100, H200, MI300X, MI355X, Object, demand, fleet, node
 
 from gpujob.catalog.throughput import Work
+from gpujob.placement import explain
 from gpujob.placement.decide import decide
 from gpujob.placement.decision import Candidate, Decision
 from gpujob.placement.explain import best_per_pool
@@ -59,7 +60,7 @@ def order(found: Decision) -> list[str]:
 
 
 def work_for_a_dollar(found: Decision, accelerator: str) -> float:
-    """What a B200 does in an hour, for a dollar."""
+    """What the reference does in an hour, for a dollar."""
     candidate: Candidate = next(c for c in found.candidates if c.pool.accelerator_id == accelerator)
     assert candidate.price_of_work is not None
     return 10**6 / candidate.price_of_work
@@ -90,9 +91,17 @@ def test_at_azure_the_mi300x_beats_the_h200(kind: WorkKind) -> None:
     [("verda", "FIN", ["H200", "H100-SXM", "B300", "B200"]), ("nebius", "eu-north1", ["H100-SXM", "H200", "B200"])],
 )
 @every_work
-def test_a_cloud_of_nvidia_alone_picks_the_b200(provider: str, region: str, models: list[str], kind: WorkKind) -> None:
+def test_in_a_cloud_of_nvidia_alone_the_cheaper_hour_wins_within_the_error(
+    provider: str, region: str, models: list[str], kind: WorkKind
+) -> None:
     found = decided(by_the_gpu(provider, region, *models), kind)
-    assert order(found)[0] == "B200"
+    value = {name: work_for_a_dollar(found, name) for name in models}
+    first = order(found)[0]
+    # An hour of a B200 costs 1.9 times that of an H100, and it does 1.8 to 2.1 times as much: within 1.13 of each other.
+    assert max(value["B200"], value["H100-SXM"]) < 1.13 * min(value["B200"], value["H100-SXM"])
+    assert first in ("H100-SXM", "B200")
+    if first == "H100-SXM" and value["B200"] > value["H100-SXM"]:
+        assert "is no better value within the error" in explain.summary(found)
     assert (
         decided(by_the_gpu(provider, region, *models), kind, placement={"objective": "Cost"})
         .candidates[0]
@@ -100,38 +109,16 @@ def test_a_cloud_of_nvidia_alone_picks_the_b200(provider: str, region: str, mode
     )
 
 
-def test_at_crusoe_two_are_nearly_equal_and_spot_turns_it() -> None:
-    found = decided(by_the_gpu("crusoe", "us-east1", "MI300X", "H200"), WorkKind.FINE_TUNING)
-    assert order(found) == ["MI300X", "H200"]
-    assert work_for_a_dollar(found, "MI300X") / work_for_a_dollar(found, "H200") == pytest.approx(1.99 / 1.94, rel=0.01)
-    serving = decided(by_the_gpu("crusoe", "us-east1", "MI300X", "H200"), WorkKind.INFERENCE)
-    assert work_for_a_dollar(serving, "MI300X") / work_for_a_dollar(serving, "H200") == pytest.approx(
-        3.61 / 3.652, rel=0.01
-    )
+def test_at_crusoe_two_are_equal_and_the_cheaper_hour_wins_and_spot_is_cheaper_still() -> None:
+    for kind in WorkKind:
+        found = decided(by_the_gpu("crusoe", "us-east1", "MI300X", "H200"), kind)
+        assert order(found) == ["MI300X", "H200"]
+        assert work_for_a_dollar(found, "MI300X") / work_for_a_dollar(found, "H200") == pytest.approx(1, abs=0.05)
     spot = [
         *by_the_gpu("crusoe", "us-east1", "H200"),
         *by_the_gpu("crusoe", "us-east1", "MI300X", **{"karpenter.sh/capacity-type": "spot"}),
     ]
     spot[1]["metadata"]["name"] = "spot"
-    accepted = {"capacityTypes": ["OnDemand", "Spot"]}
+    accepted = {"capacityTypes": ["OnDemand", "Spot"], "objective": "Value"}
     assert order(decided(spot, WorkKind.INFERENCE, placement=accepted)) == ["MI300X", "H200"]
-    assert work_for_a_dollar(decided(spot, WorkKind.INFERENCE, placement=accepted), "MI300X") == pytest.approx(
-        0.2726 / 0.95, rel=0.001
-    )
-
-
-@pytest.mark.parametrize(
-    ("machines", "tokens"),
-    [
-        (ORACLE, {"MI355X": 2.216, "B200": 1.425, "B300": 1.374, "MI300X": 1.144, "H200": 0.832}),
-        (AZURE, {"MI300X": 1.144, "H200": 0.785}),
-    ],
-)
-def test_millions_of_tokens_for_a_dollar_are_those_of_the_audited_runs(
-    machines: list[tuple[str, Amd | Nvidia]], tokens: dict[str, float]
-) -> None:
-    """A B200 did 5543 tokens a second in llama2-70b LoRA, so 19.95 million an hour."""
-    provider, region = ("oci", "us-ashburn-1") if machines is ORACLE else ("azure", "eastus2")
-    found = decided(cloud(provider, region, machines), WorkKind.FINE_TUNING)
-    for accelerator, millions in tokens.items():
-        assert work_for_a_dollar(found, accelerator) * 5543 * 3600 / 10**6 == pytest.approx(millions, rel=0.005)
+    assert work_for_a_dollar(decided(spot, WorkKind.INFERENCE, placement=accepted), "MI300X") > 0.85

@@ -330,14 +330,16 @@ def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
         "memoryPerGPU": "79.09Gi",
         "marginalPricePerHour": "4.00",
         "speed": {
-            "comparedWith": "B200",
-            "perGPU": "0.507",
-            "job": "1.01",
+            "comparedWith": "H100-SXM",
+            "perGPU": "1.0",
+            "job": "2.0",
             "estimate": False,
-            "source": "llama3.1-8b pretraining, 64 GPUs, FP8 (MLPerf Training v5.1 result logs, "
-            "mlcommons/training_results_v5.1, median over systems, 2025-11-12)",
+            "errorPercent": 0,
+            "roofline": "roofline 1 of an H100-SXM's: 989 dense TFLOPS, 3350 GB/s",
+            "source": "efficiency 1 of its, ± 0 %, from 10 runs (BERT-large on SQuAD; Transformer-XL large and 8 more: "
+            "Lambda's PyTorch benchmark)",
         },
-        "pricePerWork": "3.94",
+        "pricePerWork": "2.00",
     }
     assert (told["objective"], told["work"]) == ("Value", {"kind": "Training", "precision": "Mixed"})
     assert [(c["pool"], c["outcome"], c["pricePerHour"]) for c in told["candidates"]] == [

@@ -40,16 +40,17 @@ def test_each_shape_has_its_own_price() -> None:
 
 
 def test_that_it_must_be_sharded_is_said() -> None:
-    found = decided(node("n", H100), model=SEVENTY)
+    trains = {"name": "llama-3.1-8b", "method": "Full", "gradientCheckpointing": "Layers"}
+    found = decided(node("n", H100), model=trains)
     assert found.choice is not None
     assert [d.message for d in found.choice.candidate.doubts if d.reason is Reason.SHARDING_ASSUMED] == [
-        "the model is taken as sharded over 4 GPUs (FSDP, or tensor parallel), and these as no faster than one; say in "
+        "the model is taken as sharded over 2 GPUs (FSDP, or tensor parallel), and these as no faster than one; say in "
         "model.sharding how it is"
     ]
 
 
 def test_gpus_that_only_an_assumption_needs_bring_no_speed() -> None:
-    pools = [node("h", H100, price="6.88"), node("m", MI300X, price="6")]
+    pools = [node("h", H100, price="6.88"), node("m", MI300X, price="8")]
     model = {"name": "llama-3.1-8b", "precision": "FP8"}
     found = decided(*pools, command=["python3"], model=model)
     first, second = found.candidates[0], next(c for c in found.candidates if c.pool.accelerator_id == "H100-SXM")
@@ -104,3 +105,23 @@ def test_serving_on_several_devices_is_sharded_and_training_is_not_unless_it_say
     assert Reason.SHARDING_ASSUMED in {doubt.reason for doubt in found.choice.candidate.doubts}
     training = decided(node("n", H100), gpusPerNode=8, model={"name": "llama-3.1-8b", "precision": "Mixed"})
     assert training.verdict is Verdict.IMPOSSIBLE
+
+
+def test_gpus_of_tensor_parallel_inference_count_whether_their_number_is_said_or_computed() -> None:
+    """The same job gets the same choice and the same speed."""
+    model = {"name": "llama-3.1-70b", "method": "Inference"}
+    pools = [node("h", H100, price="2"), node("m", MI300X, price="9")]
+    computed = decided(*pools, model=model)
+    assert computed.choice is not None
+    best = computed.choice.candidate
+    assert best.gang.gpus > 1
+    said = decided(*pools, model=model, nodes=best.gang.nodes, gpusPerNode=best.gang.gpus_per_node)
+    assert said.choice is not None
+    again = said.choice.candidate
+    assert (again.pool.name, again.gang.shape, again.speed_of_job) == (
+        best.pool.name,
+        best.gang.shape,
+        best.speed_of_job,
+    )
+    assert best.speed is not None
+    assert best.speed_of_job == best.gang.gpus * best.speed.millionths

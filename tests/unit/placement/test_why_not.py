@@ -49,7 +49,7 @@ def test_a_dear_busy_pool_would_still_come_after() -> None:
 
 
 def test_a_pool_that_is_too_small_says_what_would_fit() -> None:
-    said = answer("h100-sxm-ondemand", CHEAP, DEAR, gpuMemory="100G", placement={"objective": "Value"})
+    said = answer("h100-sxm-ondemand", CHEAP, DEAR, gpuMemory="100G", placement={"objective": "Speed"})
     assert said.fix is not None
     assert (
         said.change

@@ -1,0 +1,78 @@
+"""Each accelerator left out of the rows and estimated from the others, against what its own rows say."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from gpujob.catalog.efficiency import Fit, Run, runs_of
+from gpujob.catalog.records import Catalog
+from gpujob.catalog.roofline import REFERENCE
+from gpujob.vocabulary import Vendor
+
+OLD: Final = frozenset({"7.0", "7.5", "8.0", "8.6", "gfx908", "gfx90a"})
+"""Architectures before 2022: Volta, Turing, Ampere, CDNA and CDNA 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """One efficiency: its logarithm from all rows less that from the other accelerators' rows, and the error that was told."""
+
+    run: Run
+    off: float
+    told: float
+
+    @property
+    def is_old(self) -> bool:
+        """Whether its architecture is from before 2022."""
+        return self.run.key.architecture in OLD
+
+
+def misses(catalog: Catalog) -> list[Miss]:
+    """A miss for each accelerator and kind of work in formats of 16 bits or below them that has rows of its own."""
+    runs = runs_of(catalog.throughputs, catalog.accelerators)
+    whole, found = Fit(runs), list[Miss]()
+    for name in sorted({run.key.accelerator for run in runs} - {REFERENCE}):
+        rest = Fit([run for run in runs if run.key.accelerator != name])
+        for key, run in {run.key: run for run in runs if run.key.accelerator == name}.items():
+            guess, truth = rest.efficiency(key), whole.efficiency(key)
+            found.append(Miss(run, math.log(guess.share / truth.share), guess.error))
+    return found
+
+
+def typical(found: Sequence[Miss]) -> float:
+    """The median of the misses."""
+    return median(abs(each.off) for each in found)
+
+
+def spread(found: Sequence[Miss]) -> float:
+    """The root mean square of the misses in units of the errors that were told; 1 where these are right."""
+    return math.sqrt(sum((each.off / each.told) ** 2 for each in found) / len(found))
+
+
+def leaning(catalog: Catalog) -> tuple[float, float]:
+    """By how much the rows of AMD's parts are better than the fit says, compared with NVIDIA's in the same benchmark: the mean
+    of the logarithms over the benchmarks that have both, and the error of that mean.
+    """
+    runs = runs_of(catalog.throughputs, catalog.accelerators)
+    fit, by_benchmark = Fit(runs), defaultdict[object, list[Run]](list)
+    for run in runs:
+        by_benchmark[run.row.work, run.row.benchmark, run.row.devices].append(run)
+    found = list(_leanings(by_benchmark.values(), fit, catalog))
+    mean = sum(found) / len(found)
+    return mean, math.sqrt(sum((each - mean) ** 2 for each in found) / (len(found) - 1) / len(found))
+
+
+def _leanings(groups: Iterable[Sequence[Run]], fit: Fit, catalog: Catalog) -> Iterator[float]:
+    vendors = {each.id: each.vendor for each in catalog.accelerators}
+    for group in groups:
+        beyond = defaultdict[Vendor, list[float]](list)
+        for run in group:
+            beyond[vendors[run.key.accelerator]].append(run.rest - math.log(fit.efficiency(run.key).share))
+        if len(beyond) == 2:
+            amd, nvidia = beyond[Vendor.AMD], beyond[Vendor.NVIDIA]
+            yield sum(amd) / len(amd) - sum(nvidia) / len(nvidia)
