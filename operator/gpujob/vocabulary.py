@@ -269,6 +269,19 @@ class PreflightMode(StrEnum):
 
 
 @unique
+class WeightFormat(StrEnum):
+    """Number formats of less than 16 bits in which weights are published and served."""
+
+    FP8 = "FP8"
+    """8 bits: FP8 and INT8; embedding and head in 16."""
+    INT4 = "INT4"
+    """4 bits with a 16-bit scale and a zero for each 128 (AWQ, GPTQ)."""
+    FP4 = "FP4"
+    """4 bits with a scale for each 16 or 64 (NVFP4, NF4)."""
+    MXFP4 = "MXFP4"
+    """4 bits with an 8-bit scale for each 32, of experts alone; all else in 16."""
+
+
 class Reason(StrEnum):
     """Why: one CamelCase word for a condition, an event, a candidate or a doubt."""
 

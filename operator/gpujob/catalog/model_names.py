@@ -7,18 +7,29 @@ from collections.abc import Iterable, Iterator
 from math import log
 from typing import Final
 
+from gpujob.vocabulary import WeightFormat
+
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 _MONTH: Final = re.compile(r"-[0-9]{4}(?=-|$)")
 """When a model was published: OLMo-2-1124-7B, Qwen3-4B-Instruct-2507."""
 _JOINED: Final = re.compile(r"^(meta-)?llama-?(?=[0-9])")
 """meta-llama-3-8b, llama3-8b."""
+_STORED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
+    (re.compile(rf"[-.](?:{words})(?=[-.]|$)"), stored)
+    for words, stored in (
+        ("bf16|fp16|fp32|f16", ""),
+        ("fp8|int8|8bit|w8a8|w8a16|q8", WeightFormat.FP8),
+        ("mxfp4", WeightFormat.MXFP4),
+        ("nvfp4|fp4|nf4|bnb", WeightFormat.FP4),
+        ("awq|gptq|int4|4bit|w4a16|q4", WeightFormat.INT4),
+    )
+)
+"""Words of names that say how the weights are stored, the most telling first: GPTQ-Int8 has 8 bits."""
 _ENDING: Final = re.compile(
     r"-(hf|base|instruct|chat|it|pt|sft|dpo|beta|thinking|cased|uncased|deduped|python|cnn|[0-9]+k|1m|v[0-9]+(\.[0-9.]+)?"
-    r"|bnb|awq|gptq|gguf|unsloth|dynamic|qat|nf4|[48]bit|(q|int)[48]|fp8|fp16|bf16)$"
+    r"|bnb|awq|gptq|gguf|unsloth|dynamic|quantized(\.w[48]a(8|16))?|w[48]a(8|16)|qat|(nv|mx)?fp4|nf4|[48]bit|(q|int)[48]|fp8|fp16|bf16)$"
 )
-"""An ending that changes no size of a model: what it was taught, how long its sequences are, and how its numbers are stored,
-which a job says itself.
-"""
+"""An ending that changes no size of a model: what it was taught, how long its sequences are, and how its numbers are stored."""
 _BILLIONS: Final = re.compile(r"(?<![0-9.])([0-9]+(?:[.][0-9]+)?)b(?![a-z0-9])")
 
 
@@ -26,6 +37,12 @@ def plain(name: str) -> str:
     """A name without owner, case and month."""
     bare = _SEPARATORS.sub("-", name.rpartition("/")[2].strip()).lower()
     return _JOINED.sub("llama-", _MONTH.sub("", bare))
+
+
+def stored(name: str, published: str) -> str:
+    """How the weights behind a name are stored: by the words of the name, else as the model is published."""
+    said = plain(name)
+    return next((form for words, form in _STORED if words.search(said)), published)
 
 
 def key(name: str) -> str:

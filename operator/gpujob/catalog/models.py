@@ -42,6 +42,8 @@ class ModelShape:
     window: int = 0
     """Tokens that `windowed_layers` of the layers keep in the cache; 0: all keep all."""
     windowed_layers: int = 0
+    published: str = ""
+    """The number format in which its weights are published, of `WeightFormat`; empty: 16 bits."""
     source: str = ""
     checked_on: str = ""
 

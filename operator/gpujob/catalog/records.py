@@ -261,6 +261,11 @@ class Catalog:
         found = (self._models.get(model_names.key(meant)) for meant in model_names.meant(name))
         return next(filter(None, found), None)
 
+    def stored(self, name: str) -> str:
+        """The number format in which the weights of a model of this name are stored (`WeightFormat`); empty: 16 bits."""
+        known = self.model(name)
+        return "" if known is None else model_names.stored(name, known.published)
+
     def nearest_models(self, name: str) -> tuple[str, ...]:
         """Up to three models that a mistyped name may mean, the likeliest first."""
         return model_names.nearest(name, self.models)

@@ -17,7 +17,7 @@ from gpujob.catalog.throughput import Throughput
 from gpujob.catalog.versions import release
 from gpujob.errors import BadQuantity, CatalogInvalid
 from gpujob.quantity import parse_dollars
-from gpujob.vocabulary import Backend, CapacityType, Evidence, Reason, RunFormat, Vendor, WorkKind
+from gpujob.vocabulary import Backend, CapacityType, Evidence, Reason, RunFormat, Vendor, WeightFormat, WorkKind
 
 ARCHITECTURE_FIELDS: Final = ("features", "minDriver", "minBackend", *SOURCE_FIELDS)
 
@@ -114,7 +114,7 @@ def feature(raw: Any, sources: Sources) -> Feature:
 MODEL_FIELDS: Final = (
     "name", "aliases", "kind", "parameters", "layers", "hidden", "heads", "kvHeads", "headDim", "ffn", "vocabulary", "positions",
     "tied", "experts", "activeExperts", "denseLayers", "denseFfn", "attentionParameters", "latent", "window",
-    "windowedLayers", *SOURCE_FIELDS,
+    "windowedLayers", "published", *SOURCE_FIELDS,
 )  # fmt: skip
 
 
@@ -145,6 +145,7 @@ def models(raw: Any, sources: Sources) -> Iterator[ModelShape]:
         latent=row.whole("latent") or 0,
         window=row.whole("window") or 0,
         windowed_layers=row.whole("windowedLayers") or 0,
+        published=row.one_of("published", tuple(WeightFormat)) if row.maybe("published") else "",
         source=source,
         checked_on=checked_on,
     )

@@ -26,7 +26,7 @@ def of_weights(work: Workload) -> int:
     """Bytes that one copy of the weights takes beyond its size; as many do gradients and each state of their width take. None
     where weights are cut, flattened or of 4 or 8 bits.
     """
-    narrow = work.quantised or (work.method is not Method.FULL and work.precision is Precision.FP8)
+    narrow = work.stored or work.quantised or (work.method is not Method.FULL and work.precision is Precision.FP8)
     if narrow or work.gathers or work.deepspeed or work.parts > 1:
         return 0
     shape = work.shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpujob.finding import counted
 from gpujob.memory import states
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Checkpointing, Method, Precision, Sharding
+from gpujob.vocabulary import Checkpointing, Method, Precision, Sharding, WeightFormat
 
 
 def recipe(work: Workload) -> str:
@@ -45,6 +45,13 @@ def _of_adapters(work: Workload) -> dict[str, int]:
 
 
 def _frozen(work: Workload) -> str:
+    if work.stored:
+        part, of = states.BYTES_OF_STORED[WeightFormat(work.stored)]
+        what = (
+            "a parameter of experts" if work.stored == WeightFormat.MXFP4 and work.shape.experts > 1 else "a parameter"
+        )
+        rest = "of all others" if what.endswith("experts") else "of embedding and head"
+        return f"weights as published ({work.stored}): {part / of:.3g} bytes {what}, 2 {rest}"
     if work.quantised:
         part, of = states.nf4(work)
         return f"{part / of:.3g} bytes a parameter in 4 bits, 2 of embedding and head"

@@ -47,10 +47,10 @@ def contexts(work: Workload) -> int:
 def beyond_peak(work: Workload, course: Course) -> int:
     """Bytes between the framework's peak and what the device must have usable.
 
-    A server of several GPUs leaves a part of each device alone, beside its contexts.
+    A server leaves a part of each device alone, beside its contexts: on several GPUs, and where its load is said.
     """
     beyond = contexts(work) + _held(work, course)
-    if work.parts == 1:
+    if work.parts == 1 and work.concurrency is None:
         return beyond
     used, of = SERVED
     return -(-(course.peak + beyond) * of // used) - course.peak

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Method, Optimizer, Precision
+from gpujob.vocabulary import Method, Optimizer, Precision, WeightFormat
 
 STORED: Final = {
     Precision.BF16: 2,
@@ -26,6 +26,19 @@ NF4: Final = (9, 16)
 NF4_DOUBLE: Final = (33, 64)
 """The same with scales of 8 bits (double quantisation, section 3 there), as torchao always has them and bitsandbytes by
 bnb_4bit_use_double_quant; the 32-bit scales of the scales are one for 16,384 parameters."""
+
+BYTES_OF_STORED: Final = {
+    WeightFormat.FP8: (1, 1),
+    WeightFormat.INT4: (133, 256),
+    WeightFormat.FP4: (9, 16),
+    WeightFormat.MXFP4: (17, 32),
+}
+"""Bytes of a parameter with its part of the scales: INT4 a 16-bit scale and a 4-bit zero for 128, FP4 8 bits for 16, MXFP4 8 bits
+for 32 (OCP Microscaling Formats v1.0, section 5)."""
+
+PADDED_TO: Final = 256
+"""vLLM pads the hidden side of MXFP4 experts to a multiple of this (vllm/model_executor/layers/quantization/mxfp4.py, 0.11): the
+2,880 of gpt-oss become 3,072."""
 
 _MOMENTS: Final = {
     Optimizer.ADAMW: 2,
@@ -51,7 +64,9 @@ def weights(work: Workload) -> int:
     """The model's weights. Quantised models keep embedding and head in 16 bits (bitsandbytes, torchao, vLLM)."""
     shape, total = work.shape, work.shape.parameters
     inner = max(total - shape.root_parameters, 0)
-    if work.quantised:
+    if work.stored:
+        whole = _as_stored(work)
+    elif work.quantised:
         part, of = nf4(work)
         whole = inner * part // of + 2 * (total - inner)
     elif work.method is not Method.FULL and work.precision is Precision.FP8:
@@ -59,6 +74,20 @@ def weights(work: Workload) -> int:
     else:
         whole = total * stored_bytes(work)
     return whole // (work.gpus if work.gathers else work.parts)
+
+
+def _as_stored(work: Workload) -> int:
+    """Weights as they are published: of MXFP4 the experts' matrices alone are narrow, one side of them padded as kernels ask."""
+    shape = work.shape
+    part, of = BYTES_OF_STORED[WeightFormat(work.stored)]
+    inner = max(shape.parameters - shape.root_parameters, 0)
+    narrow = inner
+    padded = 0
+    if work.stored == WeightFormat.MXFP4 and shape.experts > 1:
+        matrices = (3 if shape.gated else 2) * shape.ffn * shape.experts * (shape.layers - shape.dense_layers)
+        narrow = min(inner, matrices * shape.hidden)
+        padded = matrices * (-(-shape.hidden // PADDED_TO) * PADDED_TO - shape.hidden)
+    return (narrow + padded) * part // of + 2 * (shape.parameters - narrow)
 
 
 def nf4(work: Workload) -> tuple[int, int]:

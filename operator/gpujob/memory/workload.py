@@ -46,6 +46,8 @@ class Workload:
     """Sequences in the KV cache under Inference; the batch when None."""
     four_bit: bool = False
     """Whether Inference reads weights of 4 bits, as QLoRA always does."""
+    stored: str = ""
+    """The format of the weights under Inference where they have less than 16 bits (`WeightFormat`); computed is in `precision`."""
     double_quantised: bool = False
     """Whether the scales of 4-bit weights have 8 bits."""
     tensor_parallel: bool = False

@@ -43,6 +43,7 @@ class ModelDemand:
     parameters: int | None = None
     method: Method = Method.FULL
     precision: Precision = Precision.MIXED
+    precision_said: bool = True
     optimizer: Optimizer = Optimizer.ADAMW
     batch: int | None = None
     accumulates: bool = False
@@ -68,6 +69,7 @@ def model_demand(model: Model) -> ModelDemand:
         parameters=parse_parameters(model.parameters) if model.parameters else None,
         method=Method(model.method or Method.FULL),
         precision=precision_of(model),
+        precision_said=model.precision is not None,
         optimizer=Optimizer(model.optimizer or Optimizer.ADAMW),
         batch=model.batch_per_gpu,
         accumulates=(model.gradient_accumulation or 1) > 1,
@@ -123,8 +125,16 @@ def workload_of(model: ModelDemand, catalog: Catalog) -> Workload | None:
         targets=model.targets,
         cached_tokens=model.max_tokens,
         concurrency=model.concurrency,
+        stored=_stored(model, catalog),
         inferred=model.parameters is not None and bool(SIZES - dict(model.overrides).keys()),
     )
+
+
+def _stored(model: ModelDemand, catalog: Catalog) -> str:
+    """The format in which weights are served that the job names no format for: the published one of the model's name."""
+    if model.method is not Method.INFERENCE or model.precision_said or model.name is None or model.parameters:
+        return ""
+    return catalog.stored(model.name)
 
 
 def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | None:
