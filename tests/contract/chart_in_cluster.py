@@ -6,11 +6,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE
+from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE, REPOSITORY_OF_AN_ADMIN
 from tests.e2e.cluster import Cluster, eventually
 
 POLICY = "requester-may-create-pods.gpujob.dev"
 OF_CHILDREN = "children-are-the-operators.gpujob.dev"
+IMAGE = f"--set=image.repository={REPOSITORY_OF_AN_ADMIN}"
+"""Without replicas no image is pulled, but a Deployment has the name of one."""
 CRDS = {f"{plural}.gpujob.dev" for plural in ("gpujobprofiles", "gpujobs", "gpupools", "gpuruntimes")}
 names = (f"team-{number}" for number in itertools.count())
 """Namespaces that no test had yet."""
@@ -47,7 +49,7 @@ def install(cluster: Cluster, chart: Path = CHART) -> None:
     """The chart without a running operator, in place of one that an interrupted test left."""
     run(cluster, "helm", "uninstall", RELEASE, f"--namespace={NAMESPACE}", "--ignore-not-found", "--wait")
     # Other tests of this session may have applied the CRDs by themselves: Helm takes them over.
-    helm(cluster, "install", str(chart), "--set=replicaCount=0", "--take-ownership")
+    helm(cluster, "install", str(chart), "--set=replicaCount=0", IMAGE, "--take-ownership")
 
 
 def ensure_namespace(cluster: Cluster, name: str, **labels: str) -> str:

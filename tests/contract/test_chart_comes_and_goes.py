@@ -9,6 +9,7 @@ import yaml
 from gpujob.runner_files import load_runner
 from tests.contract.chart_in_cluster import (
     CRDS,
+    IMAGE,
     ensure_namespace,
     everything,
     get,
@@ -36,7 +37,7 @@ def test_install_upgrade_uninstall_leaves_crds_and_jobs_and_nothing_else(cluster
 
     kubectl(cluster, "create", "-f", "-", stdin=gpujob("kept", namespace, nodes=1))
     uid = get(cluster, "gpujobs", "kept", f"-n{namespace}")["metadata"]["uid"]
-    helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", "--set=logLevel=debug")
+    helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", IMAGE, "--set=logLevel=debug")
     (container,) = get(cluster, "deployment", RELEASE, f"-n{NAMESPACE}")["spec"]["template"]["spec"]["containers"]
     assert {"name": "GPUJOB_LOG_LEVEL", "value": "debug"} in container["env"]
 

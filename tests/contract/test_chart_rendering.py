@@ -26,6 +26,11 @@ SNAPSHOTS = Path(__file__).parent / "chart_snapshots"
 NAMESPACE = "gpujob-system"
 RELEASE = "gpujob-operator"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
+REPOSITORY_OF_AN_ADMIN = "registry.example/gpujob-operator"
+NO_IMAGE = (
+    "image.repository is empty and no image is published: build images/operator, push it to your registry, "
+    "and set image.repository to its name there (replicaCount=0 needs no image)"
+)
 
 EVERYTHING: dict[str, Any] = {
     "nameOverride": "operator",
@@ -95,10 +100,16 @@ def helm(*arguments: str, values: dict[str, Any] | None = None) -> subprocess.Co
 
 
 def template(values: dict[str, Any] | None = None, *arguments: str, release: str = RELEASE) -> str:
-    """The manifests as text."""
-    done = helm("template", release, str(CHART), f"--namespace={NAMESPACE}", *arguments, values=values or {})
+    """The manifests as text, as an admin renders them who has an image."""
+    values = with_image(values or {})
+    done = helm("template", release, str(CHART), f"--namespace={NAMESPACE}", *arguments, values=values)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def with_image(values: dict[str, Any]) -> dict[str, Any]:
+    """The values with an image's name, where they name none."""
+    return {**values, "image": {"repository": REPOSITORY_OF_AN_ADMIN, **values.get("image", {})}}
 
 
 def rendered(values: dict[str, Any] | None = None, *arguments: str, release: str = RELEASE) -> list[dict[str, Any]]:
@@ -123,7 +134,7 @@ def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 def notes(values: dict[str, Any]) -> str:
     """What a user reads after the installation."""
     arguments = ("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--dry-run=client")
-    done = helm(*arguments, values=values)
+    done = helm(*arguments, values=with_image(values))
     assert done.returncode == 0, done.stderr
     return done.stdout.partition("\nNOTES:\n")[2]
 
@@ -181,7 +192,6 @@ def test_without_crds_none_is_rendered() -> None:
     [
         ({"replicas": 2}, "replicas"),
         ({"image": {"registry": "x"}}, "registry"),
-        ({"image": {"repository": ""}}, "repository"),
         ({"image": {"repository": "images.example/operator@sha256:0"}}, "repository"),
         ({"image": {"digest": "sha256:short"}}, "digest"),
         ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
@@ -213,7 +223,8 @@ def test_a_value_that_the_chart_does_not_know_is_refused_by_name(values: dict[st
 
 
 def test_one_port_for_two_things_is_refused() -> None:
-    done = helm("template", RELEASE, str(CHART), values={"metrics": {"port": 9000}, "health": {"port": 9000}})
+    values = with_image({"metrics": {"port": 9000}, "health": {"port": 9000}})
+    done = helm("template", RELEASE, str(CHART), values=values)
     assert done.returncode != 0
     assert "health.port and metrics.port are the same" in done.stderr
 
@@ -252,7 +263,7 @@ def test_the_chart_is_usable_as_a_dependency(tmp_path: Path) -> None:
     parent = {"apiVersion": "v2", "name": "platform", "version": "1.0.0"}
     dependency = {"name": "gpujob-operator", "version": "*", "repository": ""}
     (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({**parent, "dependencies": [dependency]}))
-    values = {"global": {"anything": 1}, "gpujob-operator": {"replicaCount": 0}}
+    values = {"global": {"anything": 1}, "gpujob-operator": with_image({"replicaCount": 0})}
     done = helm("template", "mine", str(tmp_path), values=values)
     assert done.returncode == 0, done.stderr
     assert one(list(documents(done.stdout)), "Deployment")["metadata"]["name"] == "mine-gpujob-operator"
@@ -287,7 +298,7 @@ def test_versions_of_chart_and_operator_agree() -> None:
     [("1.30.14", False), ("1.31.0", True), ("v1.31.2-gke.100", True), ("v1.33.4-eks-1234567", True), ("1.37.2", True)],
 )
 def test_kubernetes_from_1_31_is_accepted(version: str, accepted: bool) -> None:
-    done = helm("template", RELEASE, str(CHART), f"--kube-version={version}")
+    done = helm("template", RELEASE, str(CHART), f"--kube-version={version}", values=with_image({}))
     assert (done.returncode == 0) is accepted, done.stderr
 
 
@@ -302,6 +313,42 @@ def test_kubernetes_from_1_31_is_accepted(version: str, accepted: bool) -> None:
 def test_the_image_is_by_digest_then_tag_then_version(image: dict[str, str], reference: str) -> None:
     deployment = one(rendered({"image": image}), "Deployment")
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == reference
+
+
+@pytest.mark.parametrize("image", [{}, {"repository": ""}, {"tag": "v9"}, {"digest": DIGEST}, {"repository": None}])
+def test_an_operator_without_the_name_of_an_image_is_refused_with_a_sentence(image: dict[str, str]) -> None:
+    for verb in ("template", "install"):
+        done = helm(
+            verb, RELEASE, str(CHART), *(["--dry-run=client"] if verb == "install" else []), values={"image": image}
+        )
+        assert done.returncode != 0
+        assert NO_IMAGE in done.stderr
+
+
+def test_without_replicas_no_image_is_needed() -> None:
+    done = helm("template", RELEASE, str(CHART), values={"replicaCount": 0})
+    assert done.returncode == 0, done.stderr
+    assert not of_kind(list(filter(None, documents(done.stdout))), "Deployment")
+    done = helm("install", RELEASE, str(CHART), "--dry-run=client", values={"replicaCount": 0})
+    assert (
+        "--reset-then-reuse-values --set replicaCount=2 --set image.repository=YOUR-REGISTRY/gpujob-operator"
+        in done.stdout
+    )
+
+
+def test_a_published_image_is_not_pretended() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert values["image"]["repository"] == ""
+
+
+def test_the_operators_pod_has_memory_for_temporary_files_and_a_read_only_root() -> None:
+    spec = one(rendered(), "Deployment")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    (mount,) = container["volumeMounts"]
+    (volume,) = spec["volumes"]
+    assert (mount["mountPath"], mount["name"]) == ("/tmp", volume["name"])
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Mi"}
 
 
 @pytest.mark.parametrize(("replicas", "budgets"), [(0, 0), (1, 0), (2, 1), (3, 1)])
@@ -451,7 +498,6 @@ def test_the_operator_is_told_what_it_reads() -> None:
 @pytest.mark.parametrize(
     ("values", "warned"),
     [
-        ({}, "WARNING: image ghcr.io/gpujob-dev/gpujob-operator is not published yet"),
         ({"replicaCount": 0}, "WARNING: replicaCount is 0"),
         ({"crds": {"keep": False}}, "WARNING: crds.keep is false"),
         ({"crds": {"enabled": False}}, "NOTE: crds.enabled is false"),
@@ -461,9 +507,8 @@ def test_the_operator_is_told_what_it_reads() -> None:
     ],
 )
 def test_notes_warn_of_a_value_that_takes_something_away(values: dict[str, Any], warned: str) -> None:
-    own = {"image": {"repository": "registry.example/gpujob-operator"}}
     assert warned in notes(values)
-    assert not re.search("^(WARNING|NOTE):", notes(own), flags=re.MULTILINE)
+    assert not re.search("^(WARNING|NOTE):", notes({}), flags=re.MULTILINE)
 
 
 def test_notes_can_be_pasted() -> None:

@@ -130,7 +130,11 @@ def monitors(cluster: Cluster) -> tuple[Json, Json]:
     """The endpoints of the chart's ServiceMonitor and PodMonitor."""
     command = [cluster.tool("helm"), "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}"]
     done = subprocess.run(
-        [*command, "--api-versions=monitoring.coreos.com/v1"], capture_output=True, text=True, check=False, timeout=60
+        [*command, "--set=replicaCount=0", "--api-versions=monitoring.coreos.com/v1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     made = {each["kind"]: each.get("spec", {}) for each in yaml.safe_load_all(done.stdout) if each}

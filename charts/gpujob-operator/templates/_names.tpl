@@ -39,8 +39,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: gpujob
 {{- end -}}
 
-{{/* The operator's image: by digest where one is given, else by tag. */}}
+{{/* The operator's image: by digest where one is given, else by tag. There is no default repository, since no image is published. */}}
 {{- define "gpujob-operator.image" -}}
+{{- if not .Values.image.repository -}}
+{{- fail "image.repository is empty and no image is published: build images/operator, push it to your registry, and set image.repository to its name there (replicaCount=0 needs no image)" -}}
+{{- end -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
 {{- else -}}

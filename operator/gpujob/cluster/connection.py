@@ -6,7 +6,8 @@ import os
 import ssl
 import tempfile
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -143,17 +144,31 @@ def tls_context(connection: Connection) -> ssl.SSLContext | bool:
 
 
 def _load_client_certificate(context: ssl.SSLContext, connection: Connection) -> None:
-    # The ssl module reads certificates from files only; the folder is private to us and gone when this returns.
-    with tempfile.TemporaryDirectory() as folder:
+    if connection.client_cert_data is None and connection.client_cert_file is None:
+        return
+    with ExitStack() as stack:
 
         def as_file(data: str | None, name: str | None) -> str | None:
-            if data is None:
-                return name
-            file = Path(folder) / ("key" if data is connection.client_key_data else "certificate")
-            file.touch(mode=0o600)
-            file.write_text(data, encoding="utf-8")
-            return str(file)
+            return name if data is None else stack.enter_context(_file_in_memory(data))
 
         certificate = as_file(connection.client_cert_data, connection.client_cert_file)
-        if certificate is not None:
-            context.load_cert_chain(certificate, as_file(connection.client_key_data, connection.client_key_file))
+        key = as_file(connection.client_key_data, connection.client_key_file)
+        context.load_cert_chain(str(certificate), key)
+
+
+@contextmanager
+def _file_in_memory(text: str) -> Iterator[str]:
+    """The path of a file that holds a text until the block ends: the ssl module reads certificates and keys from files only.
+
+    On Linux the file is in memory, since the pod's file systems are read-only; elsewhere it is in a private folder.
+    """
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("pem"), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+        return
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        yield file.name

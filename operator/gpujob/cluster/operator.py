@@ -53,6 +53,7 @@ class Operator:
         watching: Timings | None = None,
         timings: JobTimings | None = None,
     ) -> None:
+        self.name = settings.pod_name
         runner = load_runner()
         kinds = mirrored(runner.name)
         self._settings, self._kinds, self._watching = settings, kinds, watching

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import kopf
 import structlog
@@ -85,6 +85,8 @@ async def run(operator: Operator, connection: Connection) -> None:
     """Runs until a signal or until a part of the operator dies; raises its error then."""
     stop = asyncio.Event()
     registry, errors = registry_for(operator, connection, stop)
-    await kopf.operator(registry=registry, standalone=True, clusterwide=True, stop_flag=stop)
+    # Without an identity kopf makes one of the user's name, which a pod's user does not have.
+    identity = cast("Any", operator.name)
+    await kopf.operator(registry=registry, identity=identity, standalone=True, clusterwide=True, stop_flag=stop)
     if errors:
         raise errors[0]

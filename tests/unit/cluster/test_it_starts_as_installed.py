@@ -1,0 +1,216 @@
+"""`python -m gpujob.cluster` starts in a pod of the chart: any user, no passwd entry, no home, a read-only root."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from gpujob.cluster.connection import Connection, UnusableConnection, tls_context
+from tests.unit.cluster.as_installed import USER, command_line, missing
+
+SURROUNDINGS = """
+import getpass, json, os, pathlib, tempfile
+def outcome(call):
+    try:
+        return call() and "possible"
+    except Exception as error:
+        return type(error).__name__
+print(json.dumps({
+    "uid": os.getuid(),
+    "user": outcome(getpass.getuser),
+    "temporary": outcome(tempfile.gettempdir),
+    "home": outcome(lambda: pathlib.Path.home().joinpath("x").touch() or "made"),
+    "here": outcome(lambda: pathlib.Path("x").touch() or "made"),
+}))
+"""
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the certificate (ca.crt) and the key of a server at 127.0.0.1, and a token."""
+    folder = tmp_path_factory.mktemp("account")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=api", "-days", "2",
+         "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", "server.key", "-out", "ca.crt"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    (folder / "token").write_text("a token")
+    return folder
+
+
+async def _answer(request: web.Request) -> web.StreamResponse:
+    """An API server of an empty cluster."""
+    parts = request.path.strip("/").split("/")
+    if request.query.get("watch"):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.Event().wait()
+    if "leases" in parts:
+        if request.method == "GET":
+            return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
+        body = await request.json()
+        body["metadata"] = {**body.get("metadata", {}), "resourceVersion": "2"}
+        return web.json_response(body)
+    if request.path in ("/api", "/apis"):
+        return web.json_response({"kind": "APIGroupList", "versions": ["v1"], "groups": []})
+    return web.json_response({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": [], "resources": []})
+
+
+@asynccontextmanager
+async def api_server(folder: Path) -> AsyncIterator[int]:
+    """The port of an API server that speaks TLS, as every one does."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(folder / "ca.crt", folder / "server.key")
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", _answer)
+    async with serving(app, tls) as port:
+        yield port
+
+
+@asynccontextmanager
+async def serving(app: web.Application, tls: ssl.SSLContext) -> AsyncIterator[int]:
+    server = TestServer(app, scheme="https")
+    await server.start_server(ssl=tls)
+    try:
+        assert server.port is not None
+        yield server.port
+    finally:
+        await server.close()
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def needs_namespaces() -> None:
+    if lacks := missing():
+        pytest.skip(lacks)
+
+
+def test_the_surroundings_are_those_of_a_pod(certificate: Path) -> None:
+    needs_namespaces()
+    command = command_line(certificate, {}, "-c", SURROUNDINGS)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "uid": USER,
+        "user": "KeyError",
+        "temporary": "FileNotFoundError",
+        "home": "RuntimeError",
+        "here": "OSError",
+    }
+
+
+async def test_the_operator_starts_leads_and_stops_as_installed(certificate: Path, tmp_path: Path) -> None:
+    needs_namespaces()
+    health, log = free_port(), tmp_path / "operator.log"
+    async with api_server(certificate) as port:
+        settings = {
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": str(port),
+            "GPUJOB_HEALTH_PORT": str(health),
+            "GPUJOB_METRICS_PORT": "0",
+        }
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                *command_line(certificate, settings, "-m", "gpujob.cluster"), stdout=output, stderr=output
+            )
+        try:
+            async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+                while not await is_ready(session, health) or "lease acquired" not in log.read_text():
+                    assert process.returncode is None, log.read_text()
+                    await asyncio.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.wait_for(process.wait(), 20) == 0, log.read_text()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert "Traceback" not in log.read_text()
+    assert "lease released" in log.read_text()
+
+
+async def is_ready(session: aiohttp.ClientSession, port: int) -> bool:
+    try:
+        async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
+# --- Client certificates ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for a temporary file or folder fails."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise FileNotFoundError("no usable temporary directory")
+
+    for name in ("gettempdir", "mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile"):
+        monkeypatch.setattr(f"tempfile.{name}", refuse)
+
+
+@pytest.mark.usefixtures("nothing_on_disk")
+@pytest.mark.parametrize(
+    "given", ["none", "files", "data", "certificate in a file, key as data", "one file", "one text"]
+)
+def test_no_way_to_give_a_client_certificate_needs_a_folder(given: str, certificate: Path) -> None:
+    cert, key = certificate / "ca.crt", certificate / "server.key"
+    (both := certificate / "both.pem").write_text(cert.read_text() + key.read_text())
+    ways = {
+        "none": {},
+        "files": {"client_cert_file": str(cert), "client_key_file": str(key)},
+        "data": {"client_cert_data": cert.read_text(), "client_key_data": key.read_text()},
+        "certificate in a file, key as data": {"client_cert_file": str(cert), "client_key_data": key.read_text()},
+        "one file": {"client_cert_file": str(both)},
+        "one text": {"client_cert_data": both.read_text()},
+    }
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert isinstance(tls_context(Connection("https://127.0.0.1:1", ca_file=str(cert), **ways[given])), ssl.SSLContext)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before, "what held the key in memory is closed"
+
+
+@pytest.mark.parametrize("data", ["no PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", ""])
+def test_a_client_certificate_that_is_none_is_refused_with_a_sentence(data: str) -> None:
+    with pytest.raises(UnusableConnection, match=r"^certificates for https://127\.0\.0\.1:1 cannot be loaded: "):
+        tls_context(Connection("https://127.0.0.1:1", client_cert_data=data, client_key_data=data))
+
+
+async def test_a_client_certificate_given_as_data_is_shown_to_the_server(certificate: Path) -> None:
+    shown: list[object] = []
+
+    async def look(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        shown.append(request.transport.get_extra_info("peercert")["subject"])
+        return web.Response()
+
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificate / "ca.crt"))
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_cert_chain(certificate / "ca.crt", certificate / "server.key")
+    app = web.Application()
+    app.router.add_get("/", look)
+    pem, key = ((certificate / name).read_text() for name in ("ca.crt", "server.key"))
+    client = Connection("https://127.0.0.1", ca_data=pem, client_cert_data=pem, client_key_data=key)
+    async with (
+        serving(app, tls) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"https://127.0.0.1:{port}/", ssl=tls_context(client)) as answer,
+    ):
+        assert answer.status == 200
+    assert shown == [((("commonName", "api"),),)]
