@@ -101,7 +101,7 @@ binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their
 torch: .venv/ready ## Builds a PyTorch that runs on the CPU into the user's cache, for tests that import it or make an image of it.
 	@$(RUN) -m tests.torch_tree
 
-NODE_PACKAGES := runc containernetworking-plugins nftables conntrack iptables busybox-static iproute2 gcc binutils
+NODE_PACKAGES := runc containernetworking-plugins nftables conntrack iptables busybox-static iproute2 gcc binutils buildah mmdebstrap
 
 .PHONY: node-packages
 node-packages: ## Installs Debian's packages for real nodes, where it is root and they are missing; elsewhere it says nothing.
@@ -130,6 +130,7 @@ lock: .venv/ready ## Locks the dependencies anew, with hashes, into requirements
 	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --no-dev -o requirements/operator.txt >/dev/null
 	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --no-dev --extra cli -o requirements/cli.txt >/dev/null
 	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --extra cli -o requirements/dev.txt >/dev/null
+	$(UV) export --quiet --format requirements-txt --no-header --no-annotate --only-group build -o requirements/build.txt >/dev/null
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(TORCH_WITHOUT:%=--no-emit-package %) requirements/torch.in -o requirements/torch.txt
 
 .PHONY: clean

@@ -41,6 +41,17 @@ def test_the_readme_shows_the_example_that_is_there() -> None:
     assert "\n".join(line for line in lines if not line.startswith("#")) in README
 
 
+def test_the_image_is_built_with_the_backend_that_is_locked_for_development() -> None:
+    def blocks(name: str) -> set[str]:
+        lines = (ROOT / "requirements" / name).read_text().splitlines()
+        text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+        return set(re.findall(r"^[a-z0-9-]+==.*(?:\n    --hash.*)+", text, re.M))
+
+    build = blocks("build.txt")
+    assert {"hatchling"} <= {block.split("==")[0] for block in build}
+    assert build <= blocks("dev.txt"), "run `make lock`"
+
+
 def test_every_target_of_the_makefile_has_a_sentence() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^\.PHONY: (.+)$", makefile, re.M))

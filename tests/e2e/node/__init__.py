@@ -12,6 +12,7 @@ Reading order:
     machine, inside             one node from outside, and its first process, which sets it up from inside
     network, cgroups, devices   what ties a node to this machine, and what it pretends to have
     store, images, trees        images made from this machine's packages, put into containerd once and then linked
+    operator_image, installed   the operator's image, and the chart with replicas of it
     programs                    containerd, cluster DNS and the device plugin, built from Go modules
     needs                       what this machine lacks
 """

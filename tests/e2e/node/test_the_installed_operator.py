@@ -1,0 +1,127 @@
+"""The chart with two replicas of the built image on real nodes: what an admin sees from the installation to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.api_server import NODES, ApiServer
+from tests.e2e.chart import RELEASE, install_chart
+from tests.e2e.cluster import Cluster, eventually
+from tests.e2e.node.cluster import MACHINES
+from tests.e2e.node.installed import LABEL, Installed, put_image_on_nodes
+from tests.e2e.node.training import Trainers
+from tests.e2e.operator_process import NAMESPACE, OperatorProcess, operator_kubeconfig
+
+pytestmark = [pytest.mark.e2e, pytest.mark.node]
+
+LEASE_SECONDS = 15
+"""A dead leader's Lease lasts this long; the other looks for it every 2 seconds."""
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster, api: ApiServer, resident: OperatorProcess) -> Iterator[Installed]:
+    """Two replicas in place of the process that other tests use; that one comes back afterwards."""
+    put_image_on_nodes(cluster, tuple(each.name for each in MACHINES))
+    resident.stop()
+    release = Installed(cluster, api)
+    try:
+        release.install("--set=replicaCount=2")
+        yield release
+    finally:
+        api.kubectl("uncordon", "--selector=kubernetes.io/hostname")
+        install_chart(cluster)
+        eventually(lambda: not release.pods(), 60, what="operators that are gone")
+        # The account of its token went with the release.
+        operator_kubeconfig(api, cluster.dir / "operator.kubeconfig")
+        resident.start_without_waiting_for_the_lease()
+
+
+def test_they_are_ready_on_two_nodes_and_one_of_them_leads(installed: Installed) -> None:
+    assert len({installed.node_of(pod) for pod in installed.ready()}) == 2
+    leader = installed.leader()
+    (other,) = set(installed.ready()) - {leader}
+    for pod in (leader, other):
+        assert "Traceback" not in installed.log(pod)
+        assert '"level": "error"' not in installed.log(pod)
+    # Nothing was restarted on the way.
+    assert [status["restartCount"] for pod in installed.pods() for status in pod["status"]["containerStatuses"]] == [
+        0,
+        0,
+    ]
+
+
+def test_a_job_is_placed_runs_and_ends(installed: Installed, team: Trainers) -> None:
+    installed.leader()
+    uid = team.run("first", "python3", "-c", "print('ran')")
+    assert team.result("first", uid) == ("Succeeded", ["ran\n"])
+
+
+def test_the_other_takes_over_from_a_killed_leader_within_the_lease(installed: Installed, team: Trainers) -> None:
+    leader, holder = installed.leader(), installed.holder()
+    installed.kill(leader)
+    began = time.monotonic()
+    installed.leader(instead_of=holder)
+    assert time.monotonic() - began < LEASE_SECONDS + 10
+    uid = team.run("after", "python3", "-c", "print('ran')")
+    assert team.result("after", uid) == ("Succeeded", ["ran\n"])
+    eventually(lambda: len(installed.ready()) == 2, 60, what="the killed operator back")
+
+
+def test_a_roll_of_the_deployment_leaves_a_running_job_alone(installed: Installed, team: Trainers) -> None:
+    uid = team.run("long", "python3", "-c", "import time; time.sleep(20); print('ran')")
+    team.until("long", "Running", timeout=60)
+    (pod,) = [each["metadata"]["uid"] for each in team.pods(uid)]
+    before = set(installed.ready())
+    installed.kubectl("rollout", "restart", f"deployment/{RELEASE}", f"--namespace={NAMESPACE}")
+    installed.kubectl("rollout", "status", f"deployment/{RELEASE}", f"--namespace={NAMESPACE}", "--timeout=60s")
+    eventually(lambda: len(installed.ready()) == 2 and not before & set(installed.ready()), 60, what="new operators")
+    assert installed.leader() not in before
+    assert team.result("long", uid) == ("Succeeded", ["ran\n"])
+    assert [each["metadata"]["uid"] for each in team.pods(uid)] == [pod]
+    assert len(team.jobs(uid)) == 1
+
+
+def test_a_drain_takes_one_operator_and_waits_with_the_other(
+    installed: Installed, api: ApiServer, team: Trainers
+) -> None:
+    leader = installed.leader()
+    (other,) = set(installed.ready()) - {leader}
+    first, second = installed.node_of(leader), installed.node_of(other)
+    # No node takes another pod, as while a cluster's nodes are replaced.
+    installed.kubectl("cordon", *(each.name for each in MACHINES))
+    drain = ("drain", "--delete-emptydir-data", "--ignore-daemonsets", f"--pod-selector={LABEL}")
+    installed.kubectl(*drain, first, "--timeout=60s")
+    refused = api.kubectl(*drain, second, "--timeout=5s")
+    assert refused.returncode != 0
+    assert "Cannot evict pod as it would violate the pod's disruption budget." in refused.stderr
+    # The one that is left leads, at once: a leader that is asked to go gives its Lease back.
+    assert installed.leader(timeout=LEASE_SECONDS) == other
+    installed.kubectl("uncordon", *(each.name for each in MACHINES))
+    eventually(lambda: len(installed.ready()) == 2, 60, what="two operators again")
+    uid = team.run("drained", "python3", "-c", "print('ran')")
+    assert team.result("drained", uid) == ("Succeeded", ["ran\n"])
+    assert not any(node["spec"].get("unschedulable") for node in api.items(NODES))
+
+
+def test_an_uninstalled_operator_leaves_the_crds_the_jobs_and_what_runs(
+    installed: Installed, api: ApiServer, team: Trainers
+) -> None:
+    uid = team.run("runs-on", "python3", "-c", "import time; time.sleep(15); print('ran')")
+    team.until("runs-on", "Running", timeout=60)
+    installed.helm("uninstall", RELEASE, "--wait")
+    eventually(lambda: not installed.pods(), 60, what="operators that are gone")
+    ours = ("get", "all,pdb,sa,role,rolebinding", f"--selector={LABEL}", f"-n{NAMESPACE}", "--output=name")
+    eventually(lambda: installed.kubectl(*ours) == "", 60, what="nothing left of the release")
+    kept = installed.kubectl("get", "crd", "--output=name", f"--selector={LABEL}").split()
+    assert len(kept) == 4
+    # The child Job goes on to its end; the status of its GPUJob stays as it was until an operator is back.
+    (job,) = team.jobs(uid)
+    installed.kubectl(
+        "wait", "--for=condition=Complete", f"job/{job['metadata']['name']}", f"-n{team.namespace}", "--timeout=60s"
+    )
+    assert team.state("runs-on") == "Running"
+    installed.install("--take-ownership")
+    assert team.result("runs-on", uid) == ("Succeeded", ["ran\n"])
