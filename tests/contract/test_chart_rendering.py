@@ -463,7 +463,8 @@ def test_what_is_added_to_built_in_roles_is_about_gpujobs_only() -> None:
 def test_the_operators_pod_is_restricted(sample: str) -> None:
     pod = one(rendered(SAMPLES[sample]), "Deployment")["spec"]["template"]["spec"]
     assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "volumes", "initContainers"}
+    assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "initContainers"}
+    assert pod["volumes"] == [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}]
     (container,) = pod["containers"]
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
