@@ -48,6 +48,10 @@ _SENTENCES: Final = {
 }
 
 
+ALLOWING: Final = ("accelerators", "pools")
+"""Fields with lists of what is allowed and denied. A CRD cannot take a list in their place and check it."""
+
+
 _BARE: Final = re.compile("[A-Za-z./_-][A-Za-z0-9./_=-]*")
 """Words that YAML reads as texts without quotes."""
 
@@ -185,6 +189,9 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             )
         case "tuple_type" if isinstance(given, str):
             return f"must be a list, for example {_as_list(given, problem['loc'])}, got {_given(given)}"
+        case "model_type" if problem["loc"][-1] in ALLOWING and isinstance(given, list):
+            names = ", ".join(str(each)[:63] for each in given[:4])
+            return f"must be a table; write {problem['loc'][-1]}: {{allow: [{one_line(names)}]}}, got a list"
         case "greater_than_equal" | "less_than_equal":
             return f"{str(problem['msg']).replace('Input should be', 'must be')}, got {_given(given)}"
         case known if known in _SENTENCES:

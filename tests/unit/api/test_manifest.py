@@ -157,3 +157,18 @@ def test_whole_numbers_as_keys_are_texts_as_kubectl_makes_them() -> None:
     job = read_gpujob({"spec": {"podMetadata": {"labels": {1: "a"}}}})
     assert job.spec.pod_metadata is not None
     assert job.spec.pod_metadata.labels == {"1": "a"}
+
+
+def test_a_list_in_place_of_allow_is_told_how_to_write_it() -> None:
+    document = {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUJob",
+        "metadata": {"name": "j"},
+        "spec": {"command": ["python"], "placement": {"accelerators": ["H100", "mi300x"]}},
+    }
+    with pytest.raises(BadManifest) as refusal:
+        read_gpujob(document)
+    assert (
+        "spec.placement.accelerators: must be a table; write accelerators: {allow: [H100, mi300x]}, got a list"
+        in str(refusal.value)
+    )
