@@ -254,6 +254,7 @@ class Sharding(StrEnum):
     ZERO2 = "ZeRO2"
     ZERO3 = "ZeRO3"
     FSDP = "FSDP"
+    TENSOR_PARALLEL = "TensorParallel"
 
 
 @unique

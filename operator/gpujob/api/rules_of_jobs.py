@@ -160,6 +160,11 @@ _OWN: Final[tuple[Rule, ...]] = (
         lambda value: value.inference is None or value.method == "Inference",
     ),
     Rule(
+        Model, "sharding", "model.sharding TensorParallel is for method Inference; training shards with FSDP or ZeRO3",
+        "!has(self.sharding) || self.sharding != 'TensorParallel' || (has(self.method) && self.method == 'Inference')",
+        lambda value: value.sharding != "TensorParallel" or value.method == "Inference",
+    ),
+    Rule(
         Model,
         "method",
         "optimizer, gradientCheckpointing and gradientAccumulation do nothing under Inference; "

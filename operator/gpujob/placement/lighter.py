@@ -74,11 +74,12 @@ def _half(demand: Demand, gang: Gang) -> Gang:
 def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Iterator[Proposal]:
     """The model sharded over the GPUs that the job has, over as many as it takes, or over more."""
     gang = candidate.gang
-    shards = demand.spreads(gang) or model.sharding in (Sharding.FSDP, Sharding.ZERO3)
-    if model.sharding is not Sharding.FSDP and not shards and (gang.gpus > 1 or demand.sized_by_model):
-        sharded = replace(model, sharding=Sharding.FSDP, sharding_said=True)
+    shards = demand.spreads(gang) or model.sharding in (Sharding.FSDP, Sharding.ZERO3, Sharding.TENSOR_PARALLEL)
+    usual = Sharding.TENSOR_PARALLEL if model.method is Method.INFERENCE else Sharding.FSDP
+    if model.sharding is not usual and not shards and (gang.gpus > 1 or demand.sized_by_model):
+        sharded = replace(model, sharding=usual, sharding_said=True)
         before = model.sharding.value if model.sharding_said else None
-        yield proposed(0.3, "spec.model.sharding", before, Sharding.FSDP.value, demand.with_model(sharded))
+        yield proposed(0.3, "spec.model.sharding", before, usual.value, demand.with_model(sharded))
     if demand.sized_by_model or gang.entry is not None:
         return
     if not (model.sharding_said and model.sharding is Sharding.NONE):

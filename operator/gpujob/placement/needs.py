@@ -119,8 +119,9 @@ def workload_of(model: ModelDemand, catalog: Catalog) -> Workload | None:
         accumulates=model.accumulates,
         sequence=model.sequence,
         checkpointing=model.checkpointing,
-        sharding=model.sharding,
-        tensor_parallel=model.tensor_parallel,
+        # The formulas know it as a way to serve, not as one to keep states.
+        sharding=Sharding.NONE if model.sharding is Sharding.TENSOR_PARALLEL else model.sharding,
+        tensor_parallel=model.tensor_parallel or model.sharding is Sharding.TENSOR_PARALLEL,
         rank=model.rank,
         targets=model.targets,
         cached_tokens=model.max_tokens,

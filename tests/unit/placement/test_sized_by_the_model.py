@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, node
+from builders import ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, fleet, node
 
 from gpujob.placement.decision import Decision
 from gpujob.placement.documents import plan
+from gpujob.placement.fixes import nearest_fix
 from gpujob.vocabulary import Outcome, Reason, Verdict
 
 SEVENTY = {"name": "llama-3.3-70b", "method": "Inference", "inference": {"maxTokens": 4096, "concurrency": 8}}
@@ -125,3 +126,35 @@ def test_gpus_of_tensor_parallel_inference_count_whether_their_number_is_said_or
     )
     assert best.speed is not None
     assert best.speed_of_job == best.gang.gpus * best.speed.millionths
+
+
+def test_tensor_parallel_said_is_what_is_taken_of_inference_on_several_gpus() -> None:
+    """Said with or without a number of GPUs, or not at all: the same choice, memory and speed; only the doubt is gone."""
+    model = {"name": "llama-3.1-70b", "method": "Inference"}
+    pools = [node("h", H100, price="2"), node("m", MI300X, price="9")]
+    silent = decided(*pools, model=model)
+    assert silent.choice is not None
+    gang = silent.choice.candidate.gang
+    number = {"nodes": gang.nodes, "gpusPerNode": gang.gpus_per_node}
+    said = {**model, "sharding": "TensorParallel"}
+    for spec in ({"model": said}, {"model": said, **number}):
+        found = decided(*pools, **spec)
+        assert found.choice is not None
+        best, other = found.choice.candidate, silent.choice.candidate
+        assert (best.pool.name, best.gang.shape, best.speed_of_job) == (
+            other.pool.name,
+            other.gang.shape,
+            other.speed_of_job,
+        )
+        assert best.gang.memory == other.gang.memory
+        assert not [each for each in best.doubts if each.reason is Reason.SHARDING_ASSUMED]
+    assert [each for each in silent.choice.candidate.doubts if each.reason is Reason.SHARDING_ASSUMED]
+
+
+def test_what_serves_whole_on_each_gpu_is_told_to_be_tensor_parallel() -> None:
+    """A job that says that nothing is spread and does not fit gets what would spread it, which for serving is no FSDP."""
+    model = {"name": "llama-3.1-70b", "method": "Inference", "sharding": "None"}
+    found = decided(node("h", H100), model=model, gpusPerNode=4)
+    fix = nearest_fix(found, fleet(node("h", H100), catalog=ANY_IMAGES), ANY_IMAGES)
+    assert fix is not None
+    assert (fix.changes[0].field, fix.changes[0].after) == ("spec.model.sharding", "TensorParallel")
