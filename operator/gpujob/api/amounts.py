@@ -54,17 +54,16 @@ def _memory(value: Any) -> str:
 
     80GB and 80GiB are read as 80G and 80Gi.
     """
-    if isinstance(value, str) and _WITH_B.fullmatch(value):
-        value = value[:-1]
+    meant = value[:-1] if isinstance(value, str) and _WITH_B.fullmatch(value) else value
     try:
-        amount = quantity.parse_bytes(value) if _is_written_out(value) else 0
+        amount = quantity.parse_bytes(meant) if _is_written_out(value) else 0
     except BadQuantity:
         amount = 0
     if amount < quantity.MEGA:
         raise ValueError(f"{_shown(value)} {NO_MEMORY}")
     if amount > MOST_MEMORY:
         raise ValueError(f"{_shown(value)} {TOO_MUCH_MEMORY}")
-    return str(value)
+    return str(meant)
 
 
 def _millicores(value: Any) -> str:
@@ -119,11 +118,12 @@ def is_quantity(text: str) -> str:
     return f"({SHORT_POWER.format(text)} && isQuantity({text}))"
 
 
-_MEMORY: Final = (
-    "(string(self).matches('^[0-9.]+[KMGTP]i?B$') ? string(self).substring(0, size(string(self)) - 1) : string(self))"
-)
-"""CEL: a memory size without the B of its unit."""
+def without_b(text: str) -> str:
+    """CEL: a memory size without the B of its unit."""
+    return f"({text}.matches('^[0-9.]+[KMGTP]i?B$') ? {text}.substring(0, size({text}) - 1) : {text})"
 
+
+_MEMORY: Final = without_b("string(self)")
 _QUANTITY: Final = is_quantity("string(self)")
 _OF_MEMORY: Final = is_quantity(_MEMORY)
 

@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from gpujob.api import rules_of_pods
-from gpujob.api.amounts import is_quantity
+from gpujob.api.amounts import is_quantity, without_b
 from gpujob.api.gpujob import (
     AllowDenyAccelerators,
     AllowDenyPools,
@@ -27,6 +27,7 @@ from gpujob.api.rule import Rule, one_of, relative_path
 from gpujob.api.version_ranges import is_satisfiable
 from gpujob.quantity import parse_bytes
 
+_MEMORY, _SHARED = (without_b(f"string(self.{name})") for name in ("memory", "sharedMemory"))
 _NUMBER: Final = "[0-9]+([.][0-9]+)*"
 _PART: Final = f" *((==|!=) *{_NUMBER}([.][*])?|(>=|<=|>|<) *{_NUMBER}|~= *[0-9]+([.][0-9]+)+) *"
 _RANGE: Final = re.compile(f"^{_PART}(,{_PART})*$")
@@ -85,8 +86,8 @@ _OWN: Final[tuple[Rule, ...]] = (
     Rule(
         Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",
         "!has(self.sharedMemory) || !has(self.memory) || "
-        f"!{is_quantity('string(self.sharedMemory)')} || !{is_quantity('string(self.memory)')} || "
-        "!quantity(string(self.sharedMemory)).isGreaterThan(quantity(string(self.memory)))", _shared_fits,
+        f"!{is_quantity(_SHARED)} || !{is_quantity(_MEMORY)} || !quantity({_SHARED}).isGreaterThan(quantity({_MEMORY}))",
+        _shared_fits,
     ),
     Rule(
         Images, "", "images needs cuda, rocm or both; remove it to use the catalog's images",
