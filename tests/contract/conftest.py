@@ -19,8 +19,18 @@ from tests.contract.chart_in_cluster import (
     submit,
 )
 from tests.contract.test_chart_rendering import NAMESPACE
+from tests.e2e.api_server import ApiServer
 from tests.e2e.chart import let_children_go
 from tests.e2e.cluster import Cluster, down, eventually, up
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All that ask the API server run in one process, which has the cluster."""
+    for item in items:
+        if item.path.parent == HERE and item.get_closest_marker("e2e"):
+            item.add_marker(pytest.mark.xdist_group("api-server"))
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +39,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made = up(tmp_path_factory.mktemp("cluster") / "of contract tests")
     yield made
     down(made.dir)
+
+
+@pytest.fixture(scope="session")
+def api(cluster: Cluster) -> Iterator[ApiServer]:
+    """Calls to the API server on one connection."""
+    server = ApiServer(cluster)
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="package")

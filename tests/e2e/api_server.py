@@ -92,8 +92,8 @@ class ApiServer:
         return self._call("PUT", f"{path}/{name}", body)
 
     def try_out(self, path: str, body: Object) -> Object:
-        """What a create would give, without doing it."""
-        return self._call("POST", f"{path}?dryRun=All", body)
+        """What a create would give, checked as strictly as kubectl does, without doing it."""
+        return self._call("POST", f"{path}?dryRun=All&fieldValidation=Strict", body)
 
     def delete(self, path: str, name: str = "", propagation: str = "Background") -> None:
         """Deletes an object, or all of a collection; what is gone is fine."""
