@@ -49,7 +49,7 @@ demo-down: .venv/ready ## Ends the demo's operator and cluster and leaves nothin
 
 .PHONY: test
 test: verify lint binaries node-images ## Checks everything: generated files, style, types, layers, unit tests, cases and end-to-end tests.
-	$(PYTEST)
+	$(RUN) -m tests.parts
 
 .PHONY: test-fast
 test-fast: .venv/ready ## Runs the tests that need no cluster.
@@ -58,6 +58,14 @@ test-fast: .venv/ready ## Runs the tests that need no cluster.
 .PHONY: search
 search: .venv/ready ## Tries the properties on other random examples than the tests do; ROUNDS=20 looks longer.
 	@for round in $$(seq $(ROUNDS)); do $(PYTEST) -m "not e2e" --hypothesis-profile search -q tests/properties || exit 1; done
+
+SEED ?= 1
+SAMPLES ?= 10
+MUTATED ?=
+
+.PHONY: mutants
+mutants: .venv/ready ## Puts SAMPLES random faults into each folder of gpujob and shows how many the pure tests notice; SEED=2 draws others, MUTATED="status fleet" takes these folders.
+	@$(RUN) -m tests.mutants --seed $(SEED) --samples $(SAMPLES) $(if $(MUTATED),--folders $(MUTATED))
 
 .PHONY: test-e2e
 test-e2e: binaries node-images ## Runs the tests on a real control plane.
@@ -135,4 +143,4 @@ lock: .venv/ready ## Locks the dependencies anew, with hashes, into requirements
 
 .PHONY: clean
 clean: ## Removes the virtual environments and caches of this folder.
-	rm -rf .venv .uv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .uv .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

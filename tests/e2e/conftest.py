@@ -23,9 +23,8 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The log of all calls is read when they are made; the largest fleet comes after that, for it takes long to go."""
-    last = ("test_rights_equal_calls.py", "test_three_hundred_jobs.py")
-    items.sort(key=lambda item: last.index(item.path.name) + 1 if item.path.name in last else 0)
+    """Tests with the mark `last` come after all others, in the order of their number."""
+    items.sort(key=lambda item: mark.args[0] if (mark := item.get_closest_marker("last")) else 0)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,8 @@ from tests.e2e.operator_process import NAMESPACE, OperatorProcess
 from tests.e2e.reporter import Reporter, reach
 from tests.e2e.team import Team
 
-pytestmark = pytest.mark.e2e
+# It reads the log of all calls, so they have to be made.
+pytestmark = [pytest.mark.e2e, pytest.mark.last(1)]
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 Right = tuple[str, str, str]

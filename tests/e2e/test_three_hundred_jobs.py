@@ -14,7 +14,8 @@ from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team, devices, pinned_nodes
 
-pytestmark = pytest.mark.e2e
+# So many nodes, jobs and pods take long to go.
+pytestmark = [pytest.mark.e2e, pytest.mark.last(2)]
 
 
 def test_they_are_bound_to_two_hundred_nodes_without_a_double_promise_and_then_nothing_is_written(

@@ -1,0 +1,151 @@
+"""`python -m tests.mutants`: a random sample of faults for each folder of gpujob, and how many of them the pure tests notice."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants.changes import Change, changes
+from tests.mutants.coverage_by_test import FOLDER, Record
+from tests.mutants.trial import REPOSITORY, SOURCE, Copy
+
+PACKAGE = SOURCE / "gpujob"
+RECORD = REPOSITORY / ".mutants"
+ALONE = "(files)"
+"""The name of the modules that are in no folder."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault of one module."""
+
+    folder: str
+    path: Path
+    change: Change
+
+    def __str__(self) -> str:
+        before, after = (" ".join(text.split()) for text in (self.change.before, self.change.after))
+        return (
+            f"{self.path.relative_to(REPOSITORY)}:{self.change.line}: {self.change.kind}: {before!r} becomes {after!r}"
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether tests noticed a mutant, and how many came by its line."""
+
+    mutant: Mutant
+    noticed: bool
+    tests: int
+
+
+def main(words: Sequence[str]) -> int:
+    """The exit status: 1 where a folder is below --at-least."""
+    options = _options(words)
+    began = time.monotonic()
+    record = recorded()
+    drawn = [mutant for name, all_of_it in sorted(mutants().items()) if not options.folders or name in options.folders
+             for mutant in sample(all_of_it, options.samples, f"{options.seed}/{name}")]  # fmt: skip
+    print(f"{len(drawn)} mutants, seed {options.seed}, {options.samples} of each folder", flush=True)
+    verdicts = tried(drawn, record, options.seconds, options.processes)
+    print("\n".join(table(verdicts)))
+    print(f"{time.monotonic() - began:.0f} s")
+    shares = [percent for *_, percent in _rows(verdicts)]
+    return int(any(percent < options.at_least for percent in shares))
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="which mutants are drawn")
+    parser.add_argument("--samples", type=int, default=10, help="mutants of each folder")
+    parser.add_argument("--folders", nargs="*", default=[], help="folders of gpujob; all without it")
+    parser.add_argument("--at-least", type=float, default=0, help="percent of each folder that tests have to notice")
+    parser.add_argument("--seconds", type=float, default=300, help="the time for the tests of one mutant")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="mutants at one time")
+    return parser.parse_args(words)
+
+
+def recorded() -> Record:
+    """Which tests run which line, by one run of all pure tests; kept until source or tests change."""
+    sources = [path for folder in ("operator", "tests") for path in (REPOSITORY / folder).rglob("*.py")]
+    done = RECORD / "done"
+    if not done.exists() or done.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        print("recording which tests run which line", flush=True)
+        RECORD.mkdir(exist_ok=True)
+        for old in RECORD.iterdir():
+            old.unlink()
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-m", "not e2e", "-p", "no:cacheprovider", "-p",
+            "tests.mutants.coverage_by_test", "--numprocesses=auto", "--dist=worksteal",
+        ]  # fmt: skip
+        subprocess.run(command, check=True, cwd=REPOSITORY, env=os.environ | {FOLDER: str(RECORD)}, stdout=sys.stderr)
+        done.touch()
+    return Record(RECORD)
+
+
+def mutants() -> dict[str, list[Mutant]]:
+    """All mutants of each folder."""
+    found: dict[str, list[Mutant]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).parts
+        name = parts[0] if len(parts) > 1 else ALONE
+        found.setdefault(name, []).extend(Mutant(name, path, change) for change in changes(path.read_bytes()))
+    return found
+
+
+def sample(mutants: list[Mutant], number: int, seed: str) -> list[Mutant]:
+    """Some of them, the same for the same seed and the same source."""
+    return random.Random(seed).sample(mutants, min(number, len(mutants)))
+
+
+def tried(drawn: Sequence[Mutant], record: Record, seconds: float, processes: int) -> list[Verdict]:
+    """The verdicts in the order of the mutants; each is printed as it falls."""
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(processes) as pool:
+        copies: queue.Queue[Copy] = queue.Queue()
+        for number in range(processes):
+            copies.put(Copy(Path(name) / str(number)))
+
+        def one(mutant: Mutant) -> Verdict:
+            tests = record.tests(mutant.path, mutant.change.line)
+            copy = copies.get()
+            try:
+                noticed = bool(tests) and copy.noticed(mutant.path, mutant.change, tests, seconds)
+            finally:
+                copies.put(copy)
+            print(f"{'noticed ' if noticed else 'SURVIVED'} {len(tests):5} tests  {mutant}", flush=True)
+            return Verdict(mutant, noticed, len(tests))
+
+        return list(pool.map(one, drawn))
+
+
+def _rows(verdicts: Iterable[Verdict]) -> list[tuple[str, int, int, float]]:
+    folders: dict[str, list[bool]] = {}
+    for verdict in verdicts:
+        folders.setdefault(verdict.mutant.folder, []).append(verdict.noticed)
+    return [(name, len(each), sum(each), 100 * sum(each) / len(each)) for name, each in sorted(folders.items())]
+
+
+def table(verdicts: Sequence[Verdict]) -> list[str]:
+    """Folder by folder how many were noticed, then each that was not."""
+    rows = _rows(verdicts)
+    lines = [f"{'FOLDER':12} {'MUTANTS':>7} {'NOTICED':>7} {'PERCENT':>7}"]
+    lines += [f"{name:12} {number:7} {noticed:7} {percent:7.1f}" for name, number, noticed, percent in rows]
+    if total := len(verdicts):
+        noticed = sum(verdict.noticed for verdict in verdicts)
+        lines.append(f"{'all':12} {total:7} {noticed:7} {100 * noticed / total:7.1f}")
+    lines += ["", "not noticed:"]
+    return lines + [f"  {verdict.mutant} ({verdict.tests} tests run it)" for verdict in verdicts if not verdict.noticed]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

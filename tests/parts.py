@@ -1,0 +1,143 @@
+"""`python -m tests.parts`: the whole suite as three pytest processes side by side; `make test` runs it.
+
+End-to-end tests wait for a control plane most of the time, so other tests run meanwhile. Each part has a cluster of its own.
+Every folder below tests/ belongs to exactly one part. The output ends with what failed, each part's summary and their sum.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+SLOWEST = "--durations=25"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One pytest process: its name, its arguments, and its niceness."""
+
+    name: str
+    arguments: tuple[str, ...]
+    nice: int = 0
+
+
+PARTS = (
+    # It computes, and the others wait for replies: they come first where both want a core.
+    Part("core", ("tests", "--ignore=tests/e2e", "--numprocesses=auto", "--dist=loadgroup"), nice=5),
+    Part("kwok", ("tests/e2e", "--ignore=tests/e2e/node")),
+    Part("nodes", ("tests/e2e/node",)),
+)
+
+
+@dataclass
+class Outcome:
+    """What a part printed and its exit status; a status other than 0 is a failure."""
+
+    name: str
+    lines: list[str] = field(default_factory=list)
+    status: int | None = None
+
+    def failures(self) -> list[str]:
+        """The lines FAILED and ERROR of the summary; a part that ends otherwise has one line that says so."""
+        found = [line for line in self.lines if line.startswith(("FAILED ", "ERROR "))]
+        if self.status and not found:
+            found = [f"ERROR {self.name}: pytest ended with exit status {self.status}, its last line is: {self.last()}"]
+        return found
+
+    def last(self) -> str:
+        """The last line that is not blank: pytest's summary, where pytest came to its end."""
+        return next((line for line in reversed(self.lines) if line.strip()), "nothing printed")
+
+
+def summary(outcomes: Iterable[Outcome], seconds: float) -> list[str]:
+    """The closing lines: what failed, the last line of each part, and their sum in pytest's form."""
+    outcomes = list(outcomes)
+    counts: Counter[str] = Counter()
+    for outcome in outcomes:
+        for number, word in re.findall(r"(\d+) ([a-z]+)", outcome.last().partition(" in ")[0]):
+            counts["errors" if word == "error" else word] += int(number)
+    failures = [line for outcome in outcomes for line in outcome.failures()]
+    title = " short test summary of all parts ".center(100, "=")
+    parts = [f"{outcome.name:5} {outcome.last()}" for outcome in outcomes]
+    words = sorted(counts, key=lambda word: (word not in ("failed", "errors"), word))
+    total = ", ".join(f"{counts[word]} {word}" for word in words) or "no tests ran"
+    minutes, rest = divmod(int(seconds), 60)
+    return [
+        title,
+        *failures,
+        *parts,
+        f" {total} in {seconds:.2f}s ({minutes // 60}:{minutes % 60:02}:{rest:02}) ".center(100, "="),
+    ]
+
+
+def run(parts: Sequence[Part], more: Sequence[str] = (), *, together: bool = True) -> list[Outcome]:
+    """Runs the parts with further arguments of pytest and prints their lines as they come; SIGTERM interrupts all of them."""
+    printing = threading.Lock()
+    processes: list[subprocess.Popen[str]] = []
+
+    def interrupt(*_: object) -> None:
+        for process in processes:
+            process.send_signal(signal.SIGINT)
+
+    def start(part: Part) -> tuple[Outcome, threading.Thread]:
+        command = [
+            sys.executable, "-m", "pytest", *part.arguments, SLOWEST, "-o", f"cache_dir=.pytest_cache/{part.name}", *more,
+        ]  # fmt: skip
+        process = subprocess.Popen(
+            ["nice", "-n", str(part.nice), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", env=os.environ | {"COLUMNS": "160"},
+        )  # fmt: skip
+        processes.append(process)
+        outcome = Outcome(part.name)
+        reader = threading.Thread(target=follow, args=(process, outcome))
+        reader.start()
+        return outcome, reader
+
+    def follow(process: subprocess.Popen[str], outcome: Outcome) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            outcome.lines.append(line.rstrip("\n"))
+            with printing:
+                print(f"{outcome.name:5} | {line}", end="", flush=True)
+        outcome.status = process.wait()
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    # A terminal sends Ctrl-C to all processes; each part ends its own cluster, and this one waits for that.
+    ctrl_c = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        outcomes = []
+        readers = []
+        for part in parts:
+            outcome, reader = start(part)
+            outcomes.append(outcome)
+            readers.append(reader)
+            if not together:
+                reader.join()
+        for reader in readers:
+            reader.join()
+        return outcomes
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, ctrl_c)
+
+
+def main(more: Sequence[str]) -> int:
+    """The exit status: 0 where every part is green."""
+    # A cluster that the user names is one for all parts.
+    together = not (os.environ.get("CLUSTER") or os.environ.get("CLUSTER_DIR"))
+    began = time.monotonic()
+    outcomes = run(PARTS, more, together=together)
+    print("\n".join(summary(outcomes, time.monotonic() - began)))
+    return int(any(outcome.status != 0 for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

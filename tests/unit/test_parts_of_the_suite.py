@@ -1,0 +1,68 @@
+"""`make test` fails when one part fails, says what failed at its end, and no folder of tests is left out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.parts import PARTS, Outcome, Part, run, summary
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def part(name: str, folder: Path, text: str) -> Part:
+    """A part of one file of tests."""
+    path = folder / f"test_{name}.py"
+    path.write_text(text)
+    return Part(name, (str(path), f"--rootdir={folder}", "-p", "no:xdist", "-q"))
+
+
+def test_a_part_that_fails_is_named_and_the_others_run_to_their_end(tmp_path: Path) -> None:
+    good = part("good", tmp_path, "def test_one(): pass\ndef test_two(): pass\n")
+    bad = part("bad", tmp_path, "def test_three(): assert 1 == 2\ndef test_four(): pass\n")
+    outcomes = run([bad, good])
+    assert [outcome.status for outcome in outcomes] == [1, 0]
+    lines = summary(outcomes, 61.5)
+    assert ["test_bad.py::test_three" in line for line in lines if line.startswith("FAILED ")] == [True]
+    assert lines[-1].strip("= ") == "1 failed, 3 passed in 61.50s (0:01:01)"
+
+
+def test_a_part_that_dies_fails_with_its_last_words(tmp_path: Path) -> None:
+    (dead,) = run([part("dead", tmp_path, "import os\ndef test_it(): os.write(1, b'boom\\n'); os._exit(9)\n")], ["-s"])
+    assert dead.status == 9
+    assert dead.failures() == ["ERROR dead: pytest ended with exit status 9, its last line is: boom"]
+
+
+def test_a_part_without_tests_fails(tmp_path: Path) -> None:
+    (empty,) = run([part("empty", tmp_path, "")])
+    assert empty.status == 5
+    assert empty.failures()[0].startswith("ERROR empty: pytest ended with exit status 5")
+
+
+def test_counts_of_all_parts_are_summed() -> None:
+    one = Outcome("one", ["=== 1 failed, 2 passed, 3 skipped, 1 error in 1.00s ==="], 1)
+    two = Outcome("two", ["=== 5 passed, 2 errors in 4.00s (0:00:04) ===", ""], 1)
+    assert summary([one, two], 5)[-1].strip("= ") == "3 errors, 1 failed, 7 passed, 3 skipped in 5.00s (0:00:05)"
+
+
+def test_every_test_is_in_one_part() -> None:
+    found = [file for each in PARTS for file in files(each)]
+    assert len(found) == len(set(found))
+    assert set(found) == set((REPOSITORY / "tests").rglob("test_*.py"))
+
+
+def files(part: Part) -> list[Path]:
+    """The files of tests that a part's arguments select."""
+    ignored = [REPOSITORY / word.partition("=")[2] for word in part.arguments if word.startswith("--ignore=")]
+    folders = [REPOSITORY / word for word in part.arguments if not word.startswith("-")]
+    paths = [path for folder in folders for path in folder.rglob("test_*.py")]
+    return [path for path in paths if not any(path.is_relative_to(each) for each in ignored)]
+
+
+def test_it_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.parts", "--help"], capture_output=True, text=True, check=False, cwd=REPOSITORY
+    )
+    assert done.returncode == 0
+    assert "core  | usage:" in done.stdout
