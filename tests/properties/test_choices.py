@@ -28,6 +28,7 @@ from gpujob.placement.rules import POOL_RULES
 from gpujob.placement.shares import node_needs
 from gpujob.placement.sizing import estimated
 from gpujob.quantity import GI
+from gpujob.vocabulary import Method
 from tests.e2e.cluster.nodes import Nvidia
 
 SIZED = images(
@@ -160,7 +161,7 @@ def plain_room(wish: Demand, pool: Pool, size: int | None) -> list[str] | None:
     asked = Resources(wish.millicores or 0, wish.memory or 0, wish.storage or 0)
     disk = None if size is None else size * 5 // 2 + (wish.storage or 20 * GI)
     growth = pool.growth if pool.growth and pool.name not in dict(wish.pools_away) else None
-    coming = (growth.template,) * min(growth.count, wish.nodes) if growth else ()
+    coming = (*growth.started, *(growth.template,) * min(growth.count, wish.nodes)) if growth else ()
     found = [
         each
         for each in (*pool.nodes, *coming)
@@ -196,23 +197,40 @@ def test_free_nodes_are_counted_as_they_are_given(objects: list[Object], gpus: i
 
 @given(objects=worlds, wish=wishes())
 def test_each_pool_gets_the_smallest_gang_that_holds_the_model(objects: list[Object], wish: Demand) -> None:
-    """Pools of one size are sized together; the same as pool by pool, over gangs that are all estimated."""
+    """By a walk over every count on one usable node and over whole nodes, pool by pool."""
     fleet, known = fleet_of(read_cluster(objects), ANY_IMAGES)
     sized = estimated(wish, fleet, known)
     for pool in fleet.pools if wish.sized_by_model else ():
-        (gang,) = sized.gangs_for(pool.name)
-        largest = max((each.total or each.healthy for each in pool.nodes), default=0)
-        if pool.growth is not None:
-            largest = max(largest, pool.growth.template.total or pool.growth.template.healthy)
-        counts = [(wish.nodes if wish.nodes_said else 1, each) for each in (1, 2, 4, 8, 16, 32, 64) if each <= largest]
-        counts = counts or [(wish.nodes if wish.nodes_said else 1, 1)]
-        counts += [] if wish.nodes_said else [(nodes, max(largest, 1)) for nodes in (2, 4, 8)]
-        several = wish.but(gangs=tuple(Gang(*count) for count in counts), sized_by_model=True)
-        needs = [estimated(several.only(each), Fleet(), known).gang.memory for each in several.gangs]
-        held = [n for n, need in enumerate(needs) if pool.memory is None or need is None or need.high <= pool.memory]
-        nearly = [n for n, need in enumerate(needs) if need is not None and need.expected <= (pool.memory or 0)]
-        first = (held or nearly or [len(counts) - 1])[0]
-        assert (gang.nodes, gang.gpus_per_node, gang.memory) == (*counts[first], needs[first])
+        gangs = list(sized.gangs_for(pool.name))
+        sizes, nodes = [size for size, _ in pool.node_sizes(10**6)], wish.nodes if wish.nodes_said else None
+        made = [gang for gang in every_gang(pool, nodes) if gang.gpus <= 64]
+        assert gangs
+        holding = [gang for gang in made if holds(wish, gang, pool, known, "high")]
+        nearly = [gang for gang in made if holds(wish, gang, pool, known, "expected")]
+        if holding or nearly:
+            # The first one is that of all nodes: nothing smaller holds it, but where heads must be divided.
+            assert all(gang in (holding or nearly) for gang in gangs)
+            if wish.model is not None and wish.model.method is not Method.INFERENCE:
+                least = min((gang.gpus, gang.nodes) for gang in holding or nearly)
+                assert (gangs[0].gpus, gangs[0].nodes) == least
+        else:
+            assert len(gangs) == 1
+            assert gangs[0].gpus_per_node in (1, sizes[0]) or gangs[0].nodes == (nodes or 1)
+
+
+def every_gang(pool: Pool, nodes: int | None) -> list[Gang]:
+    """The gangs that a pool's usable nodes make: by number of GPUs on one node, or on as many as the job says; whole nodes."""
+    sizes = pool.node_sizes(10**6)
+    on_one = [Gang(nodes or 1, gpus) for size, count in sizes if count >= (nodes or 1) for gpus in range(1, size + 1)]
+    several = [Gang(n, size) for size, count in sizes for n in range(2, min(count, 8) + 1)] if nodes is None else []
+    return list(dict.fromkeys(on_one + several))
+
+
+def holds(wish: Demand, gang: Gang, pool: Pool, catalog: Catalog, end: str) -> bool:
+    """Whether a device holds the model in a gang, up to one end of the estimate."""
+    two = wish.but(gangs=(gang, Gang(1, 2)), sized_by_model=False).but(sized_by_model=True)
+    need = estimated(two, Fleet(), catalog).gangs[0].memory
+    return pool.memory is None or need is None or getattr(need, end) <= pool.memory
 
 
 @given(objects=worlds, wish=wishes())

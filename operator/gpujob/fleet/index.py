@@ -65,7 +65,7 @@ class FleetIndex:
         self._touched: set[str] = set()
         self._stale: set[Home] = set()
         self._changed: set[Home] = set()
-        self._awaited: dict[str, dict[int, int]] = {}
+        self._awaited: dict[str, list[Promise]] = {}
         self._ordered: tuple[Pool, ...] = ()
         self._classes = NO_CLASSES
         self._answers: dict[object, tuple[object, object]] = {}

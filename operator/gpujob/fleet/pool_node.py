@@ -45,6 +45,11 @@ class PoolNode:
     silicon: Silicon | None = None
     """Where other resources of the node offer the same cards."""
 
+    @property
+    def started_for_one(self) -> bool:
+        """Whether the node is to be added and no other pod waits for it: then a job pays for all of it."""
+        return self.coming and self.free == self.healthy
+
 
 @dataclass(frozen=True, slots=True)
 class Growth:
@@ -52,3 +57,11 @@ class Growth:
 
     template: PoolNode
     count: int
+    """Nodes that no pod waits for."""
+    started: tuple[PoolNode, ...] = ()
+    """Nodes to be added that pods wait for, with what these leave free."""
+
+    @property
+    def addable(self) -> int:
+        """All nodes that can still be added, whatever waits for them."""
+        return self.count + len(self.started)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
+from typing import Final
 
 from gpujob.catalog.identity import nearest
 from gpujob.catalog.records import Accelerator, Catalog
@@ -15,7 +16,7 @@ from gpujob.finding import Finding
 from gpujob.fleet.ahead import Ahead, Taking
 from gpujob.fleet.equipment import Equipment
 from gpujob.fleet.fabric import Fabric
-from gpujob.fleet.handlers import NOTHING, Classes, Handler
+from gpujob.fleet.handlers import NOTHING, Classes, Handler, lacks
 from gpujob.fleet.limit_range import LimitRanges
 from gpujob.fleet.namespaces import Namespace
 from gpujob.fleet.naming import without_type
@@ -27,11 +28,17 @@ from gpujob.fleet.priorities import Priorities, class_of
 from gpujob.fleet.quota import Claims, Quota, Quotas, counted_as, quotas_after, taken_by
 from gpujob.fleet.quota_scopes import PodTraits
 from gpujob.fleet.request import DeviceRequest
-from gpujob.fleet.reserving import reserved, unnamed_reserved, with_ahead, without_ahead
+from gpujob.fleet.reserving import Pods, reserved, unnamed_reserved, with_ahead, without_ahead
 from gpujob.fleet.stock import Stock
 from gpujob.fleet.taints import TOLERATED_KEYS
 from gpujob.fleet.volumes import NO_VOLUMES, Volumes
 from gpujob.vocabulary import CapacityType, DeviceKind, Vendor
+
+NodeSizes = tuple[tuple[int, int], ...]
+"""The devices of nodes, the most first, each with the number of nodes that have at least so many."""
+
+MOST_NODES: Final = 8
+"""The largest gang that is tried unasked; larger ones are the user's to ask for."""
 
 
 @dataclass(frozen=True)
@@ -137,15 +144,44 @@ class Pool:
 
     @cached_property
     def largest(self) -> int:
-        """The devices of its largest node; 0 where there is none."""
-        return max((node.total or node.healthy for node in self.nodes), default=0)
+        """The devices of its largest node, be it there or to be added; 0 where there is none."""
+        return max((node.total or node.healthy for node, _ in self._counted()), default=0)
 
     @cached_property
-    def size(self) -> tuple[str, int, int | None]:
-        """Its name, the devices of its largest node, be it there or to be added, at least 1, and the bytes of a device."""
-        # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
-        coming = self.growth.template if self.growth else None
-        return self.name, max(1, self.largest, (coming.total or coming.healthy) if coming else 0), self.memory
+    def size(self) -> tuple[str, NodeSizes, bool, int | None]:
+        """Its name, the sizes of its usable nodes up to MOST_NODES, whether they are given out whole, and the bytes of a device."""
+        return self.name, self.node_sizes(MOST_NODES), self.host_devices, self.memory
+
+    def node_sizes(self, most: int) -> NodeSizes:
+        """The devices of the nodes that can take its pods, be they there or to be added, counted up to `most`; of all nodes
+        where none can."""
+        counts: Counter[int] = Counter()
+        for usable in (True, False):
+            for node, number in self._counted():
+                if not usable or self._is_usable(node):
+                    # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
+                    counts[node.total or node.healthy or 1] += number
+            if counts:
+                break
+        found, sofar = [], 0
+        for size in sorted(counts, reverse=True):
+            sofar += counts[size]
+            found.append((size, min(sofar, most)))
+            if sofar >= most:
+                break
+        return tuple(found) or ((1, 0),)
+
+    def _counted(self) -> Iterator[tuple[PoolNode, int]]:
+        """Its nodes, and those that can be added, with their number."""
+        yield from ((node, 1) for node in self.nodes)
+        if self.growth is not None and self.growth.addable:
+            yield self.growth.template, self.growth.addable
+
+    def _is_usable(self, node: PoolNode) -> bool:
+        """Whether a node can take the pool's pods in some state, whatever they ask for."""
+        if node.unlabelled or lacks(node.handlers, self.handler):
+            return False
+        return all(map(self.tolerates, node.taints)) if node.taints else True
 
     @cached_property
     def stock(self) -> Stock:
@@ -176,7 +212,7 @@ class Pool:
         nodes, resized = list(self.nodes), False
         for index, node in changed.items():
             before, nodes[index] = nodes[index], node
-            resized |= (before.total, before.healthy) != (node.total, node.healthy)
+            resized |= _sized(before) != _sized(node)
         pool = copy(self)
         kept = pool.__dict__
         for name in ("free", "stock", "as_if_first", *(("total", "largest", "size") if resized else ())):
@@ -209,6 +245,11 @@ class Pool:
     def overhead(self) -> Resources:
         """What each of its pods takes of a node beside its containers, by its RuntimeClass."""
         return self.handler.brings.overhead if self.handler else NOTHING
+
+
+def _sized(node: PoolNode) -> tuple[object, ...]:
+    """What of a node the sizes of its pool follow from."""
+    return (node.total, node.healthy, node.taints, node.handlers, node.unlabelled)
 
 
 @dataclass(frozen=True)
@@ -286,8 +327,9 @@ class Fleet:
             rest = replace(self, quotas=quotas_after(self.quotas, namespace, taken, traits))
             return rest.reserve(chosen, gpus, needs, nodes)
         if not all(nodes):
+            pods = Pods(len(nodes), gpus, needs + chosen.overhead, len(nodes))
             return replace(self, pools=tuple(
-                unnamed_reserved(pool, gpus, len(nodes)) if pool.name == chosen.name else pool for pool in self.pools
+                unnamed_reserved(pool, pods) if pool.name == chosen.name else pool for pool in self.pools
             ))  # fmt: skip
         taking = Taking(
             chosen.resource, tuple((name, gpus) for name in nodes), needs + chosen.overhead, linked=len(nodes) > 1

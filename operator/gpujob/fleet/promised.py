@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from operator import attrgetter
 
 from gpujob.fleet.objects import Pod
 from gpujob.fleet.usage import Promise, Usage
@@ -22,7 +23,7 @@ class Promised:
         self._on: dict[str, dict[PromiseKey, Promise]] = defaultdict(dict)
         self._anywhere: dict[str, dict[PromiseKey, Promise]] = defaultdict(dict)
         self._pods: dict[str, dict[Key, Pod]] = defaultdict(dict)
-        self._awaited: dict[str, dict[str, dict[int, int]]] = {}
+        self._awaited: dict[str, dict[str, list[Promise]]] = {}
         self.moved: set[str] = set()
         """Jobs whose waiting pods must be counted again."""
 
@@ -85,17 +86,16 @@ class Promised:
         """The pods of a job, in whatever state."""
         return self._pods[job].values() if job in self._pods else ()
 
-    def awaited(self) -> dict[str, dict[int, int]]:
-        """Pods that wait for any node of a pool: pool -> GPUs of a pod -> pods."""
+    def awaited(self) -> dict[str, list[Promise]]:
+        """The promises to pods that wait for any node of a pool, by pool, job by job."""
         for job in self.moved:
             if job in self._anywhere:
                 self._awaited[job] = Usage(self.pods_of(job), self._anywhere[job].values(), self._claimed).awaited
             else:
                 self._awaited.pop(job, None)
         self.moved = set()
-        total: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-        for pools in self._awaited.values():
-            for pool, counts in pools.items():
-                for gpus, count in counts.items():
-                    total[pool][gpus] += count
+        total: dict[str, list[Promise]] = defaultdict(list)
+        for job in sorted(self._awaited):
+            for pool, promises in self._awaited[job].items():
+                total[pool] += sorted(promises, key=attrgetter("key"))
         return total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding, distinct
@@ -25,7 +26,7 @@ from gpujob.fleet.naming import Naming, identity_of, names_of
 from gpujob.fleet.objects import Node, Pod
 from gpujob.fleet.pool_nodes import pool_nodes
 from gpujob.fleet.pools import Fleet, Pool
-from gpujob.fleet.reserving import unnamed_reserved
+from gpujob.fleet.reserving import Pods, unnamed_reserved
 from gpujob.fleet.usage import Promise, Usage
 
 
@@ -65,15 +66,20 @@ def read_fleet(
     pools = [claimed_pool(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
     names = names_of(discovered, {pool.name for pool in admin_pools})
     pools += [discovered_pool(names[key], groups, catalog, usage, doubtful) for key, groups in discovered.items()]
-    pools = [with_handler(with_awaited(pool, usage), runtime_classes) for pool in pools]
+    pools = [with_awaited(with_handler(pool, runtime_classes), usage) for pool in pools]
     ordered = tuple(sorted(pools, key=lambda pool: pool.name))
     return Fleet(ordered, runtime_classes, claims.overlaps)
 
 
 def with_awaited(pool: Pool, usage: Usage) -> Pool:
-    """The pool after pods that wait for its nodes, by its selector alone, got theirs."""
-    for gpus, count in sorted(usage.awaited.get(pool.name, {}).items()):
-        pool = unnamed_reserved(pool, gpus, count)
+    """The pool after pods that wait for its nodes, by its selector alone, got theirs: the largest first."""
+    gangs: dict[tuple[int, str, int], list[Promise]] = defaultdict(list)
+    for promise in usage.awaited.get(pool.name, ()):
+        gangs[-promise.gpus, promise.job_uid, promise.attempt].append(promise)
+    for _, gang in sorted(gangs.items(), key=itemgetter(0)):
+        first = min(gang, key=attrgetter("index"))
+        size = max(each.index for each in gang) + 1
+        pool = unnamed_reserved(pool, Pods(len(gang), first.gpus, first.needs, size))
     return pool
 
 

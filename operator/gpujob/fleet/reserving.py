@@ -2,32 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from gpujob.fleet.ahead import Ahead, Taking
+from gpujob.fleet.handlers import lacks
 from gpujob.fleet.objects import Resources
 
 if TYPE_CHECKING:
-    from gpujob.fleet.pool_node import PoolNode
+    from gpujob.fleet.pool_node import Growth, PoolNode
     from gpujob.fleet.pools import Pool
 
 NOTHING: Final = Resources()
 
 
-def unnamed_reserved(pool: Pool, gpus: int, count: int) -> Pool:
-    """A pool after so many pods were promised to it, but to no node by name: published pools and those that grow.
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """Pods of one job that wait for any node of a pool, each for another one: published pools and those that grow."""
 
-    Devices of the fullest nodes with room are taken first, the others are of nodes to be added.
+    count: int
+    gpus: int
+    needs: Resources
+    """What each takes besides devices, with the overhead of its RuntimeClass."""
+    gang: int
+    """The pods of the whole gang, those included that have a node already."""
+
+
+def unnamed_reserved(pool: Pool, pods: Pods) -> Pool:
+    """A pool after it was promised to pods, but no node of it by name.
+
+    Nodes that can take such a pod now are taken first, then those to be added that others wait for, the fullest first, then
+    further ones. A gang that must be in one place goes to nodes to be added alone, as `placement.capacity` places it.
     """
-    with_room = [index for index, node in enumerate(pool.nodes) if node.free >= gpus]
-    taken = sorted(with_room, key=lambda index: pool.nodes[index].free)[:count]
-    after = pool.with_nodes({i: replace(pool.nodes[i], free=pool.nodes[i].free - gpus) for i in taken})
-    if pool.growth is None or len(taken) == count:
+    together = pods.gang > 1 and pool.fabric is not None and pool.fabric.topology_key != ""
+    alone = together and pool.growth is not None
+    there = [] if alone else list(islice(_able_now(pool, pods), pods.count))
+    after = pool.with_nodes({index: _less(node, pods) for index, node in there})
+    left = pods.count - len(there)
+    if pool.growth is None or not left:
         return after
-    return replace(after, growth=replace(pool.growth, count=max(0, pool.growth.count - (count - len(taken)))))
+    grown = copy(after)
+    grown.__dict__.update(answers=after.answers, growth=_promised(pool.growth, pods, left))
+    grown.__dict__.pop("as_if_first", None)
+    return grown
+
+
+def _able_now(pool: Pool, pods: Pods) -> Iterator[tuple[int, PoolNode]]:
+    """Nodes on which such a pod can start now, with their place in the pool."""
+    for index, node in pool.stock.with_free_at(pods.gpus):
+        if not (node.unlabelled or lacks(node.handlers, pool.handler)) and _has_room(node, pods):
+            yield index, node
+
+
+def _has_room(node: PoolNode, pods: Pods) -> bool:
+    linked = pods.gang == 1 or node.links is None or node.links > 0
+    return linked and node.free >= pods.gpus and node.left.covers(pods.needs)
+
+
+def _promised(growth: Growth, pods: Pods, count: int) -> Growth:
+    """What can be added after so many pods wait for nodes of it."""
+    waited_for = sorted(growth.started, key=lambda node: (node.free, node.left.memory))
+    started = []
+    for node in waited_for:
+        takes = count > 0 and _has_room(node, pods)
+        started.append(_less(node, pods) if takes else node)
+        count -= takes
+    fresh = min(count, growth.count) if _has_room(growth.template, pods) else 0
+    started += [_less(growth.template, pods)] * fresh
+    return replace(growth, count=growth.count - fresh, started=tuple(started))
+
+
+def _less(node: PoolNode, pods: Pods) -> PoolNode:
+    """A node after one of the pods took its part."""
+    links = node.links if node.links is None or pods.gang == 1 else node.links - 1
+    return replace(node, free=node.free - pods.gpus, left=node.left.minus(pods.needs), links=links)
 
 
 def reserved(pool: Pool, *takings: Taking) -> Pool:

@@ -78,6 +78,12 @@ class Stock:
                 yield self._nodes[index]
                 index += 1
 
+    def with_free_at(self, gpus: int) -> Iterator[tuple[int, PoolNode]]:
+        """What `with_free` gives, each node with its index in the pool."""
+        for place, node in zip(self._places, self._nodes, strict=True):
+            if node.free >= gpus:
+                yield place[4], node
+
     def has_free(self, gpus: int, nodes: int) -> bool:
         """Whether `with_free` gives so many nodes."""
         places, index = self._places, 0

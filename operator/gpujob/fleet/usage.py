@@ -87,8 +87,8 @@ class Usage:
         self.uids: dict[str, set[str]] = defaultdict(set)
         """Pods that ask for devices by the name of a resource, by node."""
         self.plain: dict[str, Resources] = defaultdict(Resources)
-        self.awaited: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-        """Pods that wait for any node of a pool: pool -> GPUs of a pod -> pods."""
+        self.awaited: dict[str, list[Promise]] = defaultdict(list)
+        """The promises to pods that still wait for any node of a pool, by pool."""
         arrived: dict[tuple[str, int, str], list[Pod]] = defaultdict(list)
         anywhere: dict[tuple[str, int], list[Pod]] = defaultdict(list)
         for pod in pods:
@@ -104,7 +104,8 @@ class Usage:
                 came = sum(
                     promise.kept_by(pod, claimed) for pod in anywhere.get((promise.job_uid, promise.attempt), ())
                 )
-                self.awaited[promise.pool][promise.gpus] += promise.index >= came
+                if promise.index >= came:
+                    self.awaited[promise.pool].append(promise)
                 continue
             pods_there = arrived.get((promise.job_uid, promise.attempt, promise.node), ())
             if not any(promise.kept_by(pod, claimed) for pod in pods_there):

@@ -47,7 +47,7 @@ def pod_security_blocked(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | 
 
 def part_of_a_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """Host devices are given out by whole nodes."""
-    each = pool.largest or (pool.growth.template.total if pool.growth else 0) or 0
+    each = pool.largest
     if not pool.host_devices or each in (0, demand.gpus_per_node):
         return None
     sentence = "gives out whole nodes (spec.deviceMode HostDevices) of {} each, the job asks {}; set {}: {}"

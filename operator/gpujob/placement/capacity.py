@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 
 from gpujob.finding import Finding, counted
@@ -115,8 +116,10 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
         # Where new nodes come to, nobody knows: the gang goes to them alone.
         chosen = [] if pool.growth else chosen
     coming = _coming(demand, pool)
-    if coming and not refusals(demand, pool, coming[0], image_size) and _has_room(demand, coming[0]):
-        chosen += [(node, node_needs(demand, node)) for node in coming[: wanted - len(chosen)]]
+    if coming and not refusals(demand, pool, coming[0], image_size):
+        # They are alike but for what pods that wait for them leave.
+        free = (node for node in sorted(coming, key=_fullest) if _has_room(demand, node))
+        chosen += [(node, node_needs(demand, node)) for node in islice(free, wanted - len(chosen))]
     return chosen
 
 
@@ -186,7 +189,7 @@ def _coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
     """As many of the nodes to be added as the job can use."""
     if pool.growth is None or _did_not_come(demand, pool):
         return ()
-    return (pool.growth.template,) * min(pool.growth.count, demand.nodes)
+    return (*pool.growth.started, *(pool.growth.template,) * min(pool.growth.count, demand.nodes))
 
 
 def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
@@ -219,4 +222,9 @@ def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding
 
 
 def _has_room(demand: Demand, node: PoolNode) -> bool:
-    return node.unready is None and node.free >= demand.gpus_per_node and node.left.covers(node_needs(demand, node))
+    """Whether a node to be added has room beside the pods that wait for it."""
+    return node.free >= demand.gpus_per_node and has_links(demand, node) and node.left.covers(node_needs(demand, node))
+
+
+def _fullest(node: PoolNode) -> tuple[int, int]:
+    return node.free, node.left.memory

@@ -24,8 +24,7 @@ from gpujob.placement.places import Place, Wanted
 from gpujob.placement.problems import job_problems
 from gpujob.placement.ranking import Aim, Rank, Trial, Worth
 from gpujob.placement.refusals import Refusals
-from gpujob.placement.sizing import estimated
-from gpujob.placement.standing import Dealing
+from gpujob.placement.sizing import estimated, has_more_gangs
 from gpujob.vocabulary import Objective, Verdict
 
 
@@ -39,14 +38,25 @@ class Pick:
 
 def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Pick:
     """The verdict and the choice of `decide(demand, fleet, catalog)`; `only`: as if all other pools refused the job."""
-    demand = estimated(demand, fleet, catalog)
-    if job_problems(demand, fleet, catalog):
+    sized = estimated(demand, fleet, catalog)
+    if job_problems(sized, fleet, catalog):
         return Pick(Verdict.MISCONFIGURED)
-    asked = _asked(demand, fleet, catalog, only)
+    asked = _asked(sized, fleet, catalog, only)
+    pick = _pick(asked, sized)
+    if pick is None and demand.sized_by_model:
+        tight = estimated(demand, fleet, catalog, tight=True)
+        if has_more_gangs(tight, sized):
+            asked = _asked(tight, fleet, catalog, only)
+            pick = _pick(asked, tight)
+    return pick or Pick(_without_room(asked, _objective(asked, demand.objective)))
+
+
+def _pick(asked: Sequence[Wanted], demand: Demand) -> Pick | None:
+    """The verdict where something has room; None where nothing has."""
     objective = _objective(asked, demand.objective)
     best = _best(asked, objective, demand)
     if best is None:
-        return Pick(_without_room(asked, objective))
+        return None
     if demand.wait_seconds and any(True for _ in _better_that_are_busy(best, asked, objective)):
         return Pick(Verdict.WAITING)
     return Pick(Verdict.PLACED, choice_of(best, demand))
@@ -74,9 +84,11 @@ def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Hold, ...]:
 
 
 def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[Wanted]:
-    asking, refusals, dealing = Asking(demand), Refusals(demand, catalog), Dealing(demand.gangs)
+    asking, refusals = Asking(demand), Refusals(demand, catalog)
     asked = (Asked(demand.only(gang), fleet, catalog, asking, refusals) for gang in demand.gangs)
-    return [Wanted(each, dealing, only) for each in asked]
+    every: list[Wanted] = []
+    every += (Wanted(each, every, only) for each in asked)
+    return every
 
 
 def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:

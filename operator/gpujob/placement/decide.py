@@ -5,7 +5,8 @@ Deterministic to the last tie: equal inputs give equal decisions on every machin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.finding import Finding
@@ -16,11 +17,12 @@ from gpujob.placement.candidates import Asked
 from gpujob.placement.capacity import Room
 from gpujob.placement.decision import Candidate, Choice, Decision
 from gpujob.placement.demand import Demand
+from gpujob.placement.memory import is_tight
 from gpujob.placement.problems import job_problems
 from gpujob.placement.ranking import Trial
 from gpujob.placement.refusals import Refusals
 from gpujob.placement.shares import shared_memory
-from gpujob.placement.sizing import estimated
+from gpujob.placement.sizing import estimated, has_more_gangs
 from gpujob.vocabulary import Outcome, Verdict
 
 
@@ -29,14 +31,24 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
 
     `only`: the candidates of this pool alone.
     """
-    demand = estimated(demand, fleet, catalog)
+    sized = estimated(demand, fleet, catalog)
+    decision = _decided(sized, fleet, catalog, only)
+    if not demand.sized_by_model or any(each.outcome in _WITH_ROOM for each in decision.candidates):
+        return decision
+    tight = estimated(demand, fleet, catalog, tight=True)
+    return _decided(tight, fleet, catalog, only) if has_more_gangs(tight, sized) else decision
+
+
+def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -> Decision:
     problems, asking, refusals = job_problems(demand, fleet, catalog), Asking(demand), Refusals(demand, catalog)
-    places = [
-        asked.trials(pool)
-        for asked in (Asked(demand.only(gang), fleet, catalog, asking, refusals, problems) for gang in demand.gangs)
-        for pool in fleet.pools
-        if only in (None, pool.name) and asked.demand.gang.is_for(pool.name)
-    ]
+    places: list[Sequence[Trial]] = []
+    sized: dict[str, list[Sequence[Trial]]] = {}
+    for asked in (Asked(demand.only(gang), fleet, catalog, asking, refusals, problems) for gang in demand.gangs):
+        gang = asked.demand.gang
+        for pool in fleet.pools:
+            if only in (None, pool.name) and gang.is_for(pool.name):
+                (places if gang.pools is None else sized.setdefault(pool.name, [])).append(asked.trials(pool))
+    places += map(_best_size, sized.values())
     candidates, best = ranking.ranked(places, demand)
     if best is None or best.candidate.outcome is not Outcome.FITS:
         return Decision(demand, _verdict(candidates, problems), candidates, problems=problems)
@@ -46,6 +58,22 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
         return Decision(demand, Verdict.WAITING, (better, *others))
     choice = choice_of(best, demand)
     return Decision(demand, Verdict.PLACED, (choice.candidate, *candidates[1:]), choice)
+
+
+def _best_size(gangs: Sequence[Sequence[Trial]]) -> Sequence[Trial]:
+    """Of the gangs that hold a model on one pool the one with the best outcome: of equal ones one without a doubt whether it
+    holds it, then the smallest."""
+    if len(gangs) == 1:
+        return gangs[0]
+    return min(gangs, key=lambda trials: (min(map(_outcome, trials)), _is_tight(trials[0].candidate)))
+
+
+def _outcome(trial: Trial) -> int:
+    return ranking.ORDER.index(trial.candidate.outcome)
+
+
+def _is_tight(candidate: Candidate) -> bool:
+    return is_tight(candidate.gang, candidate.pool)
 
 
 def choice_of(best: Trial, demand: Demand) -> Choice:
@@ -60,6 +88,9 @@ def choice_of(best: Trial, demand: Demand) -> Choice:
         ids=demand.ids,
         tolerations=_tolerations(best.room, chosen.pool),
     )
+
+
+_WITH_ROOM: Final = (Outcome.CHOSEN, Outcome.FITS)
 
 
 def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> Verdict:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 from typing import Any, Final
 
 from gpujob.catalog.records import Catalog
 from gpujob.fleet.pools import Fleet
-from gpujob.placement.capacity import able_nodes
 from gpujob.placement.change import Proposal, proposed
 from gpujob.placement.decision import Candidate
 from gpujob.placement.demand import Demand
 from gpujob.placement.gang import Gang
-from gpujob.placement.needs import USUAL_PRECISION, ModelDemand, estimate_of
+from gpujob.placement.needs import USUAL_PRECISION, ModelDemand
+from gpujob.placement.sizing import division, fewer
 from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 SHORTEST: Final = 512
@@ -53,22 +54,12 @@ def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
 
 def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """What lets fewer devices hold a model, where their number follows from it."""
-    gang, able = candidate.gang, 0
+    gang, pool = candidate.gang, candidate.pool
     if not demand.sized_by_model or gang.gpus == 1:
         return
-    fewer = _half(demand, gang)
-    if fewer.nodes > 1:
-        able = len(able_nodes(demand.only(gang), candidate.pool))
-    while fewer.nodes > max(1, able) and not demand.nodes_said:
-        fewer = _half(demand, fewer)
-    yield from lighter_model(demand, candidate._replace(gang=fewer), fleet, catalog)
-
-
-def _half(demand: Demand, gang: Gang) -> Gang:
-    """The next smaller gang that is tried unasked; a number of nodes that the job names is kept."""
-    if gang.nodes > 1 and not demand.nodes_said:
-        return replace(gang, nodes=gang.nodes // 2, memory=None)
-    return replace(gang, gpus_per_node=max(1, gang.gpus_per_node // 2), memory=None)
+    price = pool.price.per_gpu_hour if pool.price else 0
+    most = demand.max_price // price if demand.max_price is not None and price else inf
+    yield from lighter_model(demand, candidate._replace(gang=fewer(demand, gang, pool, most)), fleet, catalog)
 
 
 def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Iterator[Proposal]:
@@ -114,24 +105,20 @@ def _most_that_fits(
     demand: Demand, model: ModelDemand, attribute: str, ends: tuple[int, int], candidate: Candidate, catalog: Catalog
 ) -> int:  # fmt: skip
     """The most of one size of the workload that the device holds, without a doubt if it can be; 0 where none does."""
-    shards = demand.spreads(candidate.gang)
-    spread = replace(model, sharding=Sharding.FSDP) if shards else model
+    gang, usable = candidate.gang, candidate.pool.memory
+
+    def fits(amount: int, end: str) -> bool:
+        needs = division(_with(model, attribute, amount), demand, gang, catalog)
+        return needs is not None and usable is not None and getattr(needs.on(gang.gpus), end) <= usable
+
     for end in ("high", "expected"):
         low, high = ends
         while low < high:
             middle = (low + high + 1) // 2
-            if _fits(_with(spread, attribute, middle), end, candidate, catalog):
-                low = middle
-            else:
-                high = middle - 1
-        if low and _fits(_with(spread, attribute, low), end, candidate, catalog):
+            low, high = (middle, high) if fits(middle, end) else (low, middle - 1)
+        if low and fits(low, end):
             return low
     return 0
-
-
-def _fits(model: ModelDemand, end: str, candidate: Candidate, catalog: Catalog) -> bool:
-    need, usable = estimate_of(model, candidate.gang.gpus, catalog), candidate.pool.memory
-    return need is not None and usable is not None and getattr(need, end) <= usable
 
 
 def _with(model: ModelDemand, attribute: str, amount: int) -> ModelDemand:

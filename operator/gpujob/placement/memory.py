@@ -54,16 +54,16 @@ def needed(demand: Demand) -> int | None:
 def memory_tight(demand: Demand, pool: Pool) -> Iterator[Finding]:
     """The doubt that the model's peak fits and what the allocator reserves beyond it may not."""
     need = demand.gang.memory
-    if need is None or pool.memory is None or not is_tight(demand, pool):
+    if need is None or pool.memory is None or not is_tight(demand.gang, pool):
         return
     sentence = "the model needs {} on each GPU, and {} with what the allocator may reserve; {} has {}"
     numbers = (Need(need.expected), Need(need.high), pool.device, Size(pool.memory))
     yield Finding(Reason.MEM_TIGHT, sentence, numbers)
 
 
-def is_tight(demand: Demand, pool: Pool) -> bool:
-    """Whether `memory_tight` has a doubt."""
-    need = demand.gang.memory
+def is_tight(gang: Gang, pool: Pool) -> bool:
+    """Whether `memory_tight` has a doubt about a gang."""
+    need = gang.memory
     return need is not None and pool.memory is not None and need.expected <= pool.memory < need.high
 
 

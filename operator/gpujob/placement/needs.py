@@ -14,7 +14,7 @@ from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Shard
 
 if TYPE_CHECKING:
     from gpujob.api.model import Model
-    from gpujob.memory.estimate import Estimate, Estimates
+    from gpujob.memory.estimate import Estimates
 
 SIZES: Final = frozenset({"layers", "hidden", "heads", "ffn", "vocabulary"})
 """What a job says of a model's shape where nothing of it is left to be guessed."""
@@ -136,12 +136,6 @@ def _stored(model: ModelDemand, catalog: Catalog) -> str:
     if model.method is not Method.INFERENCE or model.precision_said or model.name is None or model.parameters:
         return ""
     return catalog.stored(model.name)
-
-
-def estimate_of(model: ModelDemand, gpus: int, catalog: Catalog) -> Estimate | None:
-    """The memory of each of so many GPUs; None for a name that the catalog does not have."""
-    work = workload_of(model, catalog)
-    return None if work is None else estimates_of(work).on(gpus)
 
 
 @lru_cache(maxsize=1024)

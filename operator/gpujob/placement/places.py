@@ -21,7 +21,7 @@ from gpujob.placement.images import Image
 from gpujob.placement.memory import is_tight, needed
 from gpujob.placement.mending import MENDABLE
 from gpujob.placement.ranking import Aim, Rank, Trial, Worth
-from gpujob.placement.standing import Dealing, Standing, standings
+from gpujob.placement.standing import Standing, standings
 from gpujob.vocabulary import Objective, Outcome
 
 
@@ -30,8 +30,8 @@ class Wanted:
 
     __slots__ = (
         "_accepted",
-        "_dealing",
         "_dearest",
+        "_every",
         "_known",
         "_least",
         "_only",
@@ -44,10 +44,11 @@ class Wanted:
         "refusals",
     )
 
-    def __init__(self, asked: Asked, dealing: Dealing, only: str | None = None) -> None:
+    def __init__(self, asked: Asked, every: Sequence[Wanted], only: str | None = None) -> None:
         self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
         self.catalog, self.refusals = asked.catalog, asked.refusals
-        self._dealing, self._only, self._least = dealing, only, needed(self.demand) or 0
+        self._only, self._least = only, needed(self.demand) or 0
+        self._every = every
         limit = self.demand.max_price
         # The most micro-dollars that one GPU may cost.
         self._dearest = inf if limit is None else limit // self.gang.gpus
@@ -84,6 +85,11 @@ class Wanted:
         for place in filter(None, self._known.values()):
             place.is_next = True
 
+    def sizes(self, standing: Standing) -> Sequence[Place]:
+        """The places of one pool, one for each gang that holds the model on it, the smallest first."""
+        sized = (each._place(standing) for each in self._every if each.gang.is_for(standing.pool))
+        return tuple(filter(None, sized)) if self.gang.pools is not None else ()
+
     def without_speed(self) -> Iterator[Place]:
         """Of these places those of which nobody knows the value although they have a price."""
         unknown = standings(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
@@ -91,8 +97,10 @@ class Wanted:
 
     def _asked_about(self, found: Sequence[Standing]) -> Iterator[Standing]:
         """Those of the pools that the gang is for and that have the memory and the price for it: most are told by these."""
-        least, most, refused, dealt = self._least, self._dearest, self._refused, self._dealing.of(self.gang, found)
-        for each in dealt if self._only is None else [each for each in dealt if each.pool == self._only]:
+        least, most, refused, pools = self._least, self._dearest, self._refused, self.gang.pools
+        if self._only is not None:
+            pools = frozenset({self._only}) & (pools if pools is not None else frozenset({self._only}))
+        for each in found if pools is None else [each for each in found if each.pool in pools]:
             memory, price = each.memory, each.price
             if (memory is None or memory >= least) and (price is None or price <= most) and each.kin not in refused:
                 yield each
@@ -142,7 +150,7 @@ class Place:
     def __init__(self, wanted: Wanted, pool: Pool, standing: Standing, refusal: Finding | None) -> None:
         self._wanted, self._pool, self._standing = wanted, pool, standing
         self._refusal = refusal
-        self.is_tight = is_tight(wanted.demand, pool)
+        self.is_tight = is_tight(wanted.gang, pool)
         self.is_next, self._tried, self._mendable = True, False, False
         self._fit: Trial | None = None
         self._by_size: Sequence[tuple[Image, Room | None]] | None = None
@@ -169,7 +177,20 @@ class Place:
         )
 
     def fitting(self) -> Trial | None:
-        """The trial of its best image that fits now."""
+        """The trial of its best image that fits now; none where a nearer gang that holds the model fits the pool."""
+        found = self._fitting()
+        if found is None or self._wanted.gang.pools is None:
+            return found
+        return None if any(other._fitting() for other in self._nearer()) else found
+
+    def _nearer(self) -> Iterator[Place]:
+        """The pool's places for other gangs that hold the model and are shown before it where the outcome is the same (see
+        `decide`): those without a doubt whether they hold it, then the smaller ones."""
+        sizes = self._wanted.sizes(self._standing)
+        mine = sizes.index(self)
+        return (other for place, other in enumerate(sizes) if (other.is_tight, place) < (self.is_tight, mine))
+
+    def _fitting(self) -> Trial | None:
         if not self._tried:
             self._tried = True
             wanted, pool = self._wanted, self._pool
@@ -187,11 +208,19 @@ class Place:
 
     def may_become_free(self) -> bool:
         """Whether it has a busy candidate that does not wait in vain."""
-        return any(trial is None or not ranking.in_vain(trial.candidate) for trial in self._busy())
+        return self._counts() and any(trial is None or not ranking.in_vain(trial.candidate) for trial in self._busy())
+
+    def _counts(self) -> bool:
+        """Whether its busy candidates count: no gang that holds the model fits the pool, and no nearer one is busy."""
+        if self._wanted.gang.pools is None:
+            return True
+        if any(other._fitting() for other in self._wanted.sizes(self._standing)):
+            return False
+        return not any(other.is_busy() for other in self._nearer())
 
     def is_wished_for(self, beats: Callable[[Worth], bool]) -> bool:
         """Whether it has a busy candidate, not in vain, that beats something."""
-        for trial in self._busy():
+        for trial in self._busy() if self._counts() else ():
             if trial is None:
                 if beats(self._wanted.worth(self._standing)):
                     return True

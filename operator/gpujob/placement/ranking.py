@@ -75,11 +75,12 @@ class Trial(NamedTuple):
 def job_price(demand: Demand, pool: Pool, room: Room) -> int | None:
     """Micro-dollars an hour for the whole job; None when no price is known.
 
-    On nodes that run anyway the job pays for its GPUs. A node that is started for it is paid whole.
+    On nodes that run anyway, or that are started for other jobs, the job pays for its GPUs. A node that is started for it
+    alone is paid whole.
     """
     if pool.price is None:
         return None
-    started = [node for node in room.nodes if node.coming]
+    started = [node for node in room.nodes if node.started_for_one]
     idle = sum(max(0, (node.total or node.healthy) - demand.gpus_per_node) for node in started)
     return pool.price.per_gpu_hour * (demand.gang.gpus + idle)
 

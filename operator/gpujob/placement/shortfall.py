@@ -92,7 +92,7 @@ def kept_out_by_class(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding
 
 def barred(pool: Pool) -> Finding | None:
     """The taint that keeps every job from a pool; None where a node has none that the pool does not tolerate."""
-    nodes = (*pool.nodes, *((pool.growth.template,) if pool.growth and pool.growth.count else ()))
+    nodes = (*pool.nodes, *((pool.growth.template,) if pool.growth and pool.growth.addable else ()))
     if not all(any(_not_tolerated(pool, node)) for node in nodes):
         return None
     return next(_tainted(pool, nodes), None)
@@ -123,7 +123,7 @@ def _have(some: int, every: int) -> str:
 def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
     """Too few nodes with that many GPUs, counting those that are there and those that can be added."""
     gpus, total = demand.gpus_per_node, len(pool.nodes)
-    coming, each = (pool.growth.count, pool.growth.template.total or 0) if pool.growth else (0, 0)
+    coming, each = (pool.growth.addable, pool.growth.template.total or 0) if pool.growth else (0, 0)
     sizes = [gpus if node.total is None else node.total for node in pool.nodes]
     largest = max([*sizes, each] if coming else sizes, default=0)
     needed = counted(gpus, "GPU")
@@ -226,9 +226,10 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
         over = counted(len(there), "node")
         yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free_there, over, max(largest, 0), grown + room))
     elif crowded is not None:
-        sentence = "GPUs are free on node {}, which has too little left beside them: {}"
+        sentence = "GPUs are free on {}, which has too little left beside them: {}"
         lacking = listed(_too_little(pool, crowded.left, node_needs(demand, crowded)))
-        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (crowded.name, lacking))
+        where = "a node to be added" if crowded.coming else f"node {crowded.name}"
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (where, lacking))
     else:
         total = sum(node.total or node.healthy for node in able if not node.coming)
         sentence = "needs {} {}, {} of {} are free{}"
@@ -237,11 +238,17 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
 
 
 def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
-    """How many nodes can be added, where a job could use one; else empty."""
+    """How many nodes can be added, and what those leave that pods wait for, where a job could use one; else empty."""
     one = next((node for node in able if node.coming), None)
     if one is None or pool.growth is None:
         return ""
-    return f", {counted(pool.growth.count, 'node')} with {counted(one.healthy, 'GPU')} can be added"
+    count, started = pool.growth.count, pool.growth.started
+    fresh = f", {counted(count, 'node')} with {counted(one.healthy, 'GPU')} can be added" if count else ""
+    if not started:
+        return fresh
+    most, have = max(node.free for node in started), "has" if len(started) == 1 else "have"
+    held = f"{counted(len(started), 'node')} to be added for other jobs {have}"
+    return f"{fresh}, {held} at most {most} of {counted(one.healthy, 'GPU')} free"
 
 
 def _too_little(pool: Pool, left: Resources, needs: Resources) -> Iterator[str]:

@@ -7,7 +7,7 @@ the pools from the best on, not at all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import NamedTuple, TypeVar, cast
@@ -18,7 +18,6 @@ from gpujob.placement import ranking
 from gpujob.placement.asking import Kin, kin_of
 from gpujob.placement.candidates import speed_of
 from gpujob.placement.demand import Demand
-from gpujob.placement.gang import Gang
 from gpujob.placement.ranking import Aim, Worth
 
 T = TypeVar("T")
@@ -100,34 +99,6 @@ def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> Stand
     gang = demand.gang
     first = sorted(found.ordered, key=lambda each: ranking.is_late(demand, fleet.pools[each.place], gang))
     return Standings(first, found.without_speed)
-
-
-class Dealing:
-    """The pools of one decision, dealt out to its gangs where the model sizes them: each pool is for one of them."""
-
-    __slots__ = ("_dealt", "_groups")
-
-    def __init__(self, gangs: Iterable[Gang]) -> None:
-        self._groups = [gang.pools for gang in gangs if gang.pools is not None]
-        self._dealt: dict[int, tuple[Sequence[Standing], Mapping[frozenset[str], Sequence[Standing]]]] = {}
-
-    def of(self, gang: Gang, found: Sequence[Standing]) -> Sequence[Standing]:
-        """Those of the pools that a gang is for, in their order."""
-        if gang.pools is None:
-            return found
-        kept = self._dealt.get(id(found))
-        if kept is None:
-            kept = self._dealt[id(found)] = (found, self._deal(found))
-        return kept[1][gang.pools]
-
-    def _deal(self, found: Sequence[Standing]) -> Mapping[frozenset[str], Sequence[Standing]]:
-        dealt: dict[frozenset[str], list[Standing]] = {pools: [] for pools in self._groups}
-        of_pool: dict[str, list[Standing]] = {}
-        for pools, own in dealt.items():
-            of_pool |= dict.fromkeys(pools, own)
-        for each in found:
-            of_pool[each.pool].append(each)
-        return dealt
 
 
 def _ordered(pools: Sequence[Standing], demand: Demand, aim: Aim, fleet: Fleet) -> Standings:

@@ -9,7 +9,7 @@ import pytest
 from gpujob.api.model import Model
 from gpujob.catalog.load import load_catalog
 from gpujob.memory.recipe import recipe
-from gpujob.placement.needs import estimate_of, model_demand, workload_of
+from gpujob.placement.needs import estimates_of, model_demand, workload_of
 
 GI = 1024**3
 CATALOG = load_catalog()
@@ -17,11 +17,9 @@ CATALOG = load_catalog()
 
 def weights(name: str, gpus: int = 1, **more: Any) -> float:
     """GiB of the weights of one GPU."""
-    found = estimate_of(
-        model_demand(Model.model_validate({"name": name, "method": "Inference", **more})), gpus, CATALOG
-    )
-    assert found is not None
-    return found.components.weights / GI
+    work = workload_of(model_demand(Model.model_validate({"name": name, "method": "Inference", **more})), CATALOG)
+    assert work is not None
+    return estimates_of(work).on(gpus).components.weights / GI
 
 
 @pytest.mark.parametrize(
@@ -62,9 +60,9 @@ def test_the_cache_of_narrow_weights_has_16_bits() -> None:
         ("deepseek-ai/DeepSeek-V3", 8.58),
         ("Qwen/Qwen2.5-7B-Instruct-AWQ", 7.0),
     ):
-        found = estimate_of(model_demand(Model.model_validate({"name": name, **load})), 1, CATALOG)
-        assert found is not None
-        assert found.components.kv_cache / GI == pytest.approx(gib, abs=0.01), name
+        work = workload_of(model_demand(Model.model_validate({"name": name, **load})), CATALOG)
+        assert work is not None
+        assert estimates_of(work).on(1).components.kv_cache / GI == pytest.approx(gib, abs=0.01), name
 
 
 def test_narrow_weights_are_cut_over_gpus() -> None:

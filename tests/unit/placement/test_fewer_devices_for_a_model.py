@@ -13,7 +13,8 @@ from gpujob.placement.fixes import with_fix
 from gpujob.vocabulary import Verdict
 
 CATALOG = load_catalog()
-BIG: Object = {"model": {"name": "llama-3.1-70b", "method": "LoRA"}}
+BIG: Object = {"model": {"name": "llama-3.1-70b", "method": "LoRA", "sequenceLength": 2240}}
+"""Two nodes of eight H100 hold it, one does not."""
 
 
 def quota(**hard: str) -> Object:

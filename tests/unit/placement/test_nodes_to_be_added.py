@@ -223,7 +223,7 @@ def test_nodes_that_nobody_promised_are_no_fix() -> None:
     known = fleet(*objects)
     found = with_fix(decide(demand(model={"name": "llama-3.1-405b"}), known, ANY_IMAGES), known, ANY_IMAGES)
     assert found.fix is not None
-    # Layers alone would need eight nodes.
+    # Layers alone would need more nodes than there are.
     changed = [(change.field, change.after) for change in found.fix.changes]
     assert changed == [("spec.model.gradientCheckpointing", "Layers"), ("spec.model.method", "LoRA")]
     assert choose(found.fix.demand, known, ANY_IMAGES).verdict is Verdict.PLACED
@@ -247,7 +247,7 @@ def test_where_only_nodes_are_missing_their_number_is_told() -> None:
     assert (found.fix, found.hopeless) == (
         None,
         "no change of the job makes it fit on the nodes that are there; with spec.placement.vendors [AMD, NVIDIA] instead of "
-        "[AMD] pool l4-ondemand needs 7 more nodes (8 with 8 GPUs each, the pool has 1); Karpenter node pool l may grow: add a "
+        "[AMD] pool l4-ondemand needs 5 more nodes (6 with 8 GPUs each, the pool has 1); Karpenter node pool l may grow: add a "
         "GPUPool with spec.provision",
     )
 

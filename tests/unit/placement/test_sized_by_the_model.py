@@ -55,12 +55,12 @@ def test_gpus_that_only_an_assumption_needs_bring_no_speed() -> None:
     model = {"name": "llama-3.1-8b", "precision": "FP8"}
     found = decided(*pools, command=["python3"], model=model)
     first, second = found.candidates[0], next(c for c in found.candidates if c.pool.accelerator_id == "H100-SXM")
-    assert (first.pool.accelerator_id, first.gang.shape, second.gang.shape) == ("MI300X", "1x1", "1x4")
+    assert (first.pool.accelerator_id, first.gang.shape, second.gang.shape) == ("MI300X", "1x1", "1x3")
     assert (second.speed_of_job, second.scales) == (second.speed and second.speed.millionths, False)
-    # Once the job says that it is sharded, its four GPUs count as four.
+    # Once the job says that it is sharded, its three GPUs count as three.
     said = decided(*pools, model={**model, "sharding": "FSDP"}).candidates[0]
-    assert (said.pool.accelerator_id, said.gang.shape) == ("H100-SXM", "1x4")
-    assert said.speed_of_job == 4 * (said.speed.millionths if said.speed else 0)
+    assert (said.pool.accelerator_id, said.gang.shape) == ("H100-SXM", "1x3")
+    assert said.speed_of_job == 3 * (said.speed.millionths if said.speed else 0)
 
 
 def test_gpus_that_the_job_asks_for_count_all() -> None:
