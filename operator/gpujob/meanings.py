@@ -260,6 +260,8 @@ ChildLost: somebody deleted the child Job while it ran
     create the job again
 BeingDeleted: the GPUJob is being deleted and nothing of it runs any more; a finalizer of somebody else keeps the object
     whoever put the finalizer there takes it off
+EarlierAttemptEnding: a pod of an earlier attempt still runs, and two attempts must not write one checkpoint
+    none; where its node is dead, delete the node or the pod
 ReporterRead: the operator reads what the job's program reports
     none
 NoReporter: nothing listens on the reporter's port

@@ -47,7 +47,7 @@ def test_a_suspended_job_frees_its_devices_and_resumes_as_a_new_attempt(
     assert team.told("job").count("Placed") == 3
 
 
-def test_a_pod_that_lingers_holds_its_devices_and_is_not_taken_for_one_of_the_next_attempt(
+def test_the_next_attempt_waits_for_a_pod_that_lingers_and_holds_its_devices(
     operator: OperatorProcess, cluster: Cluster, fleet: Fleet, team: Team
 ) -> None:
     fleet(h100=1)
@@ -55,20 +55,23 @@ def test_a_pod_that_lingers_holds_its_devices_and_is_not_taken_for_one_of_the_ne
     team.until("job", "Running")
     signal_component(cluster.dir, "kwok", signal.SIGSTOP)
     try:
-        # No kubelet answers: the old pod says for ever that it runs, the new one does not start.
+        # No kubelet answers: the old pod says for ever that it runs.
         team.change("job", suspend=True)
         team.until("job", "Suspended")
         eventually(lambda: not team.jobs(uid), what="no child Job")
         team.change("job", suspend=False)
-        team.until("job", "Placed")
-        team.submit("other", gpusPerNode=4)
+        status = team.until("job", "Restarting")
+        assert (status["display"]["reason"], status["attempt"]) == ("EarlierAttemptEnding", 1)
+        (pod,) = team.pods(uid)
+        told = team.condition("job", "Placed")["message"]
+        assert told.startswith(f"attempt 2 waits until pod {pod['metadata']['name']} of attempt 1 on node ")
+        team.submit("other", gpusPerNode=8)
         team.until("other", "Queued")
-        status = team.until("job", "Starting", "Running")
-        assert (status["state"], status["attempt"], len(team.pods(uid))) == ("Starting", 2, 2)
+        assert (team.jobs(uid), len(team.pods(uid))) == ([], 1)
     finally:
         signal_component(cluster.dir, "kwok", signal.SIGCONT)
-    team.until_all(["job", "other"], "Running")
-    assert len(team.pods(uid)) == 1
+    status = team.until("job", "Running", timeout=60)
+    assert (status["attempt"], len(team.pods(uid)), team.state("other")) == (2, 1, "Queued")
 
 
 def test_a_suspended_job_is_a_plan_only_and_a_running_one_cannot_be_changed(

@@ -37,6 +37,7 @@ from gpujob.fleet.recall import Recollection, recalled
 from gpujob.fleet.slices import Claim, DeviceClass, Slice
 from gpujob.fleet.usage import Promise
 from gpujob.fleet.volumes import Tie, VolumeClaim, Volumes
+from gpujob.lifecycle.children import current_child
 from gpujob.status.kinship import is_child, promises
 from gpujob.status.records import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
 
@@ -106,9 +107,24 @@ class Book:
         return touched
 
     def child(self, uid: str) -> ChildRecord | None:
-        """The child Job of a GPUJob's newest attempt."""
-        children = filter(self._is_ours, self._children.of(uid).values())
-        return max(children, key=lambda child: child.attempt, default=None)
+        """The child Job of a GPUJob: the recorded one, else that of its newest attempt."""
+        job = self.jobs.get(uid)
+        return current_child(job, self.children_of(uid)) if job is not None else None
+
+    def children_of(self, uid: str) -> list[ChildRecord]:
+        """The Jobs of all attempts of a GPUJob that are there."""
+        return [child for child in self._children.of(uid).values() if self._is_ours(child)]
+
+    def pods_of(self, job: JobRecord) -> list[PodState]:
+        """The pods of all attempts of a GPUJob in its namespace, in the order of their names."""
+        pods = self._pods.of(job.uid)
+        return [pods[key] for key in sorted(pods) if key[0] == job.namespace]
+
+    def nodes_ready(self, pods: Iterable[PodState]) -> dict[str, bool]:
+        """Whether the nodes of pods are ready, by name; a node that is gone is left out."""
+        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        found = ((pod.node, nodes.get(("", pod.node))) for pod in pods if pod.node)
+        return {name: node.ready for name, node in found if node is not None}
 
     def children(self) -> Iterator[ChildRecord]:
         """The child Jobs that have not ended."""

@@ -9,6 +9,7 @@ from gpujob.fleet.claims import selects
 from gpujob.lifecycle import actions
 from gpujob.lifecycle.actions import Action, Numbers
 from gpujob.lifecycle.attempts import is_final
+from gpujob.lifecycle.children import current_child
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.view import JobView
 from gpujob.status.records import ChildRecord, JobRecord
@@ -44,13 +45,15 @@ class Looking:
         self._perform(job, found.action)
 
     def _view(self, job: JobRecord) -> JobView:
-        book, child = self._desk.book, self._desk.book.child(job.uid)
+        book, children = self._desk.book, self._desk.book.children_of(job.uid)
+        child, pods = current_child(job, children), book.pods_of(job)
         if child is None:
-            return JobView(job, spec_error=self._spec_error(job))
+            return JobView(job, children, pods, book.nodes_ready(pods), spec_error=self._spec_error(job))
         return JobView(
             job,
-            child,
-            book.pods(child),
+            children,
+            pods,
+            book.nodes_ready(pods),
             lacks_service=book.lacks_service(child),
             bare_node=self._newest_bare_node(child),
             telemetry=self._desk.telemetry.get(job.uid, SILENT),
@@ -86,8 +89,8 @@ class Looking:
                 steps.start(job, steps.finish(job, child, status))
             case actions.EndProbe(child, result):
                 steps.start(job, steps.end_trial(job, child, result))
-            case actions.DeleteChild(child):
-                steps.start(job, steps.end(child))
+            case actions.DeleteChild(child, pods_first):
+                steps.start(job, steps.end(child, pods_first=pods_first))
             case actions.CreateService(child):
                 steps.start(job, steps.serve(job, child))
             case actions.ConfirmLoss():

@@ -22,6 +22,7 @@ from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.pools import PoolPublisher
 from gpujob.cluster.reconcile import Reconciler
 from gpujob.cluster.scraping import Scraper
+from gpujob.cluster.server_clock import ServerClock
 from gpujob.cluster.settings import Settings
 from gpujob.cluster.views import snapshot
 from gpujob.cluster.watch import Timings, WatchHealth, mirror_all
@@ -64,8 +65,10 @@ class Operator:
         identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
         self.leadership = Leadership(self._client, settings.namespace, LEASE, identity, timings=lease)
         self._client.may_write = self.leadership.is_leader
+        clock = ServerClock()
+        self._client.on_date = clock.note
         book = Book(self.mirror, load_catalog())
-        writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name)
+        writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name, clock.now)
         self.reconciler = Reconciler(
             book,
             writer,
@@ -77,11 +80,12 @@ class Operator:
                 unbound=settings.unbound_seconds,
                 hold=settings.hold_seconds,
             ),
+            wall=clock.now,
         )
         self.scraper = Scraper(
             self.reconciler.desk, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
         )
-        self._publisher = PoolPublisher(book, writer, self.leadership.is_leader)
+        self._publisher = PoolPublisher(book, writer, self.leadership.is_leader, wall=clock.now)
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         registry.register(FleetCollector(lambda: snapshot(self, book, self._client)))

@@ -31,9 +31,14 @@ class PoolPublisher:
     """Keeps GPUPool objects equal to the fleet while this process leads; silent while nothing changes."""
 
     def __init__(
-        self, book: Book, writer: Writer, is_leader: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+        self,
+        book: Book,
+        writer: Writer,
+        is_leader: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._book, self._writer, self._is_leader, self._clock = book, writer, is_leader, clock
+        self._book, self._writer, self._is_leader, self._wall, self._clock = book, writer, is_leader, wall, clock
         self._published_at: tuple[int, ...] = ()
         self._published = -math.inf
         self._given: frozenset[tuple[str, int]] = frozenset()
@@ -97,7 +102,7 @@ class PoolPublisher:
         return PoolRecord(created) if created else None
 
     async def _update(self, pool: Pool, fleet: Fleet, record: PoolRecord) -> None:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         edited = publish.is_edited(pool, record.spec, record.generation)
         wanted = publish.status(pool, fleet, record.status, now, record.generation, edited=edited)
         changes = _differences(record.status, wanted)

@@ -8,7 +8,9 @@ child carries what the status will say, and the status is the record.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from gpujob.cluster.book import Book
 from gpujob.cluster.deciding import Deciding
@@ -33,8 +35,10 @@ class Reconciler:
         is_leader: Callable[[], bool],
         runner: Runner,
         timings: Timings = DEFAULT_TIMINGS,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.desk = Desk(book, timings=timings)
+        self.desk = Desk(book, clock, wall, timings)
         self._is_leader = is_leader
         self.delivery = Delivery(self.desk, writer, runner)
         learning = Learning(self.desk, writer)

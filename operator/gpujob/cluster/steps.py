@@ -20,6 +20,7 @@ from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.fleet.pools import Fleet
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.attempts import end_attempt, has_run, next_attempt
+from gpujob.lifecycle.children import live_pods, said_of
 from gpujob.placement.decision import Decision
 from gpujob.render.attempt import Numbered
 from gpujob.render.children import render
@@ -27,7 +28,7 @@ from gpujob.render.service import rendezvous
 from gpujob.status import news, patience, probing, report
 from gpujob.status.observe import Observation, observe
 from gpujob.status.probing import Result
-from gpujob.status.records import ChildRecord, JobRecord, read_child
+from gpujob.status.records import ChildRecord, JobRecord, PodState, read_child
 from gpujob.vocabulary import Reason, State
 
 log = structlog.get_logger(__name__)
@@ -70,6 +71,9 @@ class Steps:
         if wish.job is None or choice is None:
             return
         began, attempt = self._desk.clock(), next_attempt(job)
+        if attempt > 1 and (left := await self._earlier_pods(job)):
+            self._desk.retry_later(job, said_of(left, attempt), job.version)
+            return
         hint, runner = report.hint(decision), None if report.runs_unchecked(job) else self._delivery.runner
         children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner)
         if children.runner:
@@ -91,6 +95,12 @@ class Steps:
             waited = (self._desk.wall() - asked).total_seconds() if (asked := patience.read_time(job.created)) else 0.0
             self._desk.tally.queue_wait.observe(waited)
 
+    async def _earlier_pods(self, job: JobRecord) -> list[PodState]:
+        """Pods of earlier attempts by the API server itself, on nodes that are ready: the watch may lag behind."""
+        pods = live_pods(job, await self._writer.find_pods(job))
+        ready = self._desk.book.nodes_ready(pods)
+        return [pod for pod in pods if not pod.node or ready.get(pod.node)]
+
     async def serve(self, job: JobRecord, child: ChildRecord) -> None:
         """Makes a gang's Service again that somebody deleted; a gang that runs goes on whatever comes of it."""
         wish = self._desk.wish(job)
@@ -101,12 +111,12 @@ class Steps:
         except (NameConflict, ChildRefused) as error:
             self._desk.retry_later(job, error, job.version)
 
-    async def end(self, child: ChildRecord) -> None:
+    async def end(self, child: ChildRecord, *, pods_first: bool = False) -> None:
         """Deletes a child, its Service first: as long as the Job is there this is tried again."""
         service = self._desk.book.service(child)
         if service is not None and service.uid:
             await self._writer.delete_service(child, service.uid)
-        await self._writer.delete_child(child)
+        await self._writer.delete_child(child, pods_first=pods_first)
 
     async def finish(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
         """Writes how a job ended, and before that what it measured: a crash between the two leaves both to be done."""

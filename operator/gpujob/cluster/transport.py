@@ -81,6 +81,8 @@ class Transport:
         self.writes: Counter[tuple[str, str]] = Counter()
         self.may_write: Callable[[], bool] = lambda: True
         """Asked before every try of a write that stands in the queue: it may have waited there for a minute."""
+        self.on_date: Callable[[str | None], None] = lambda _: None
+        """Is told the Date header of each answer."""
         self._connection = connection
         self._server = connection.server.rstrip("/")
         self._token = Token(connection, clock)
@@ -169,6 +171,7 @@ class Transport:
             self.requests[(call.verb, resource, 0)] += 1
             raise _error_without_answer(call, error) from error
         self.requests[(call.verb, resource, response.status)] += 1
+        self.on_date(response.headers.get("Date"))
         if response.status >= 300:
             raise error_from_answer(response.status, response.reason or "", response.headers, body)
         return _decoded(call, body)

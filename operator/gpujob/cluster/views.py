@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from gpujob.cluster.book import Book
@@ -89,7 +89,7 @@ def _pool(pool: Pool) -> PoolView:
 def _jobs(desk: Desk, jobs: Iterable[JobRecord]) -> list[JobView]:
     """The jobs that have run. Dollars never become fewer, which would count as a counter that began anew: the time at which a
     job ended lies before the look at which it still ran."""
-    views = {job.uid: _job(job, desk.telemetry.get(job.uid, SILENT)) for job in jobs if _ran(job)}
+    views = {job.uid: _job(job, desk.telemetry.get(job.uid, SILENT), desk.wall()) for job in jobs if _ran(job)}
     for uid, view in views.items():
         told = desk.dollars_told.get(uid, 0)
         if view.dollars is not None and view.dollars < told:
@@ -98,12 +98,12 @@ def _jobs(desk: Desk, jobs: Iterable[JobRecord]) -> list[JobView]:
     return list(views.values())
 
 
-def _job(job: JobRecord, telemetry: Telemetry) -> JobView:
+def _job(job: JobRecord, telemetry: Telemetry, now: datetime) -> JobView:
     """What a status says of a job, and what was measured since it was written."""
     status, placement = job.status, table(job.status, "placement")
     state, vendor, pool = _standing(job)
     shape = (whole_number(placement.get(key)) or 1 for key in ("nodes", "gpusPerNode"))
-    end = read_time(status.get("completionTime")) or datetime.now(UTC)
+    end = read_time(status.get("completionTime")) or now
     running = state == State.RUNNING
     # What somebody suspended holds its devices as what runs does.
     live = state in (State.PLACED, State.STARTING, State.RUNNING)
@@ -111,7 +111,7 @@ def _job(job: JobRecord, telemetry: Telemetry) -> JobView:
     dollars = cost.dollars((spent or table(status, "cost")).get("accrued"))
     measured, percent = telemetry.measured, whole_number(table(status, "progress").get("percent"))
     # What was not read lately says nothing of now: a job that cannot be reached would look as if it stalled.
-    now = measured if measured and running and datetime.now(UTC) - measured.at <= FRESH else None
+    fresh = measured if measured and running and now - measured.at <= FRESH else None
     progress = measured.fraction if measured else None if percent is None else percent / 100
     return JobView(
         namespace=job.namespace,
@@ -124,8 +124,8 @@ def _job(job: JobRecord, telemetry: Telemetry) -> JobView:
         gpus=math.prod(shape),
         dollars=dollars,
         progress=progress,
-        last_step_at=now.last_step_at if now else None,
-        on_device=now.on_device if now else None,
+        last_step_at=fresh.last_step_at if fresh else None,
+        on_device=fresh.on_device if fresh else None,
         counters=measured.counters if measured else {},
-        rates=now.rates if now else {},
+        rates=fresh.rates if fresh else {},
     )

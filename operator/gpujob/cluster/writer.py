@@ -15,17 +15,17 @@ import structlog
 
 from gpujob.cluster.api_errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, OutcomeUnknown
 from gpujob.cluster.client import APPLY_PATCH, ApiClient
-from gpujob.cluster.kinds import CONFIG_MAPS, EVENTS, GPUJOBS, GPUPOOLS, JOBS, PROFILES, SERVICES
+from gpujob.cluster.kinds import CONFIG_MAPS, EVENTS, GPUJOBS, GPUPOOLS, JOBS, PODS, PROFILES, SERVICES
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.resources import Resource
 from gpujob.fleet.pools import Pool
 from gpujob.status.events import event_of
 from gpujob.status.kinship import is_child
 from gpujob.status.pools import EVENT_NAMESPACE, contradiction
-from gpujob.status.records import ChildRecord, JobRecord, owner_uid, read_child
+from gpujob.status.records import ChildRecord, JobRecord, PodState, owner_uid, read_child, read_pod_record
 from gpujob.status.transitions import transition
-from gpujob.untrusted import table
-from gpujob.vocabulary import FIELD_MANAGER
+from gpujob.untrusted import table, tables
+from gpujob.vocabulary import FIELD_MANAGER, Label
 
 log = structlog.get_logger(__name__)
 
@@ -72,8 +72,16 @@ def _holds(held: Any, wanted: Any) -> bool:
 class Writer:
     """Writes to one API server for the leader, and says what happened."""
 
-    def __init__(self, client: ApiClient, mirror: Mirror, is_leader: Callable[[], bool], instance: str) -> None:
+    def __init__(
+        self,
+        client: ApiClient,
+        mirror: Mirror,
+        is_leader: Callable[[], bool],
+        instance: str,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._client, self._mirror, self._is_leader, self._instance = client, mirror, is_leader, instance
+        self._wall = wall
 
     async def ensure_child(self, resource: Resource, body: Mapping[str, Any], job: JobRecord) -> tuple[Any, bool]:
         """The child as it is in the cluster, and whether it was created now; NameConflict if the name is another's.
@@ -159,11 +167,23 @@ class Writer:
             return None
         return held if is_child(read_child(held), job) else None
 
-    async def delete_child(self, child: ChildRecord) -> None:
-        """Deletes a child Job with its pods; what is gone already is fine."""
+    async def find_pods(self, job: JobRecord) -> list[PodState]:
+        """The pods of all attempts of a job as the API server itself (not the mirror) has them."""
+        params = {"labelSelector": f"{Label.JOB_UID}={job.uid}"}
+        pages = self._client.list_paged(PODS.path(job.namespace), params)
+        async with contextlib.aclosing(pages):
+            found = [read_pod_record(raw).state async for page in pages for raw in tables(page, "items")]
+        return [state for state in found if state is not None]
+
+    async def delete_child(self, child: ChildRecord, *, pods_first: bool = False) -> None:
+        """Deletes a child Job with its pods; what is gone already is fine.
+
+        `pods_first`: the pods go before the Job, also where a finalizer keeps the Job.
+        """
         self._check()
+        path, policy = JOBS.path(child.namespace, child.name), "Foreground" if pods_first else "Background"
         try:
-            answer = await self._client.delete(JOBS.path(child.namespace, child.name), uid=child.uid)
+            answer = await self._client.delete(path, uid=child.uid, propagation=policy)
         except (NotFound, Conflict):
             answer = None
         self._mirror.note_deleted("jobs", child.namespace, child.name, child.uid, answer)
@@ -199,7 +219,7 @@ class Writer:
 
     async def tell_pool(self, pool: Pool, uid: str, held: Mapping[str, Any]) -> None:
         """Tells that what is read of a pool's nodes contradicts itself, where its status did not say so yet."""
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         event = contradiction(pool, uid, held, self._instance, now)
         if event is not None:
             await self._create_event(EVENT_NAMESPACE, event, pool.name)
@@ -225,7 +245,7 @@ class Writer:
 
     async def _tell(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         """The event that a written status earned; a lost event is no fault."""
-        event = event_of(job, status, self._instance, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        event = event_of(job, status, self._instance, self._wall().strftime("%Y-%m-%dT%H:%M:%SZ"))
         if event is not None:
             await self._create_event(job.namespace, event, f"{job.namespace}/{job.name}")
 

@@ -61,6 +61,8 @@ class DeleteChild:
     """Delete a Job with its Service and pods."""
 
     child: ChildRecord
+    pods_first: bool = False
+    """Delete the pods before the Job: a finalizer keeps the Job, and until it goes its pods would run on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from gpujob.fleet.arriving import Arriving
@@ -23,7 +23,8 @@ from gpujob.lifecycle.actions import (
     Schedule,
     WriteStatus,
 )
-from gpujob.lifecycle.attempts import end_attempt, has_run, is_final, is_retired
+from gpujob.lifecycle.attempts import end_attempt, has_run, is_final, is_retired, next_attempt
+from gpujob.lifecycle.children import TERMINAL, current_child, live_pods, pods_of, said_of, superfluous
 from gpujob.lifecycle.endings import Ending
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
@@ -31,7 +32,7 @@ from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status import news, patience, probing, progress, report, telemetry
 from gpujob.status.observe import Observation, held_in_vain, observe, waits_for_devices, why_not_bound
 from gpujob.status.probing import Course, Result
-from gpujob.status.records import ChildRecord, JobRecord
+from gpujob.status.records import ChildRecord, JobRecord, PodState
 from gpujob.untrusted import table, whole_number
 from gpujob.vocabulary import Reason, State
 
@@ -72,9 +73,15 @@ class _Step:
             # A deletion counts as a generation, and the job asks for nothing new.
             job = replace(job, generation=whole_number(job.status.get("observedGeneration")) or job.generation)
         self._job = job
+        self._child = current_child(job, view.children)
+        self._pods = pods_of(self._child, view.pods) if self._child else []
 
     def action(self) -> Action:
-        job, child = self._job, self._view.child
+        job, child = self._job, self._child
+        if (extra := next(superfluous(job, self._view.children), None)) is not None:
+            return DeleteChild(extra)
+        if (lingering := self._lingering()) is not None:
+            return DeleteChild(lingering, pods_first=True)
         if is_final(job):
             return self._report_child(child) if child is not None and self._is_forged_end(child) else Nothing()
         if child is not None:
@@ -96,7 +103,54 @@ class _Step:
             return ConfirmLoss()
         if error := self._view.spec_error:
             return WriteStatus(report.unreadable(self._job, Reason.INVALID_SPEC, error, self._now.text))
-        return Schedule()
+        # A plan starts nothing, so that it need not wait.
+        pods = [] if self._job.spec.get("suspend") is True else self._pods_in_the_way()
+        return self._wait_for(pods) if pods else Schedule()
+
+    def _wait_for(self, pods: list[PodState]) -> Action:
+        """Two attempts never overlap: the earlier one may be saving its checkpoint."""
+        self.watches_nodes = True
+        now = self._now.elapsed
+        since = self.sightings.ending if self.sightings.ending is not None else now
+        self._see(ending=since)
+        left = since + self._timings.restarting - now
+        if left > 0 and self._job.status.get("state") != State.RESTARTING:
+            self._requeue(left)
+            return Nothing()
+        message = said_of(pods, next_attempt(self._job))
+        return WriteStatus(report.restarting(self._job, message, self._now.text))
+
+    def _pods_in_the_way(self) -> list[PodState]:
+        """Pods of earlier attempts that may still run; none where their nodes are gone or have been NotReady for long."""
+        pods, now = live_pods(self._job, self._view.pods), self._now.elapsed
+        ready = self._view.nodes_ready
+        before = dict(self.sightings.unready)
+        unready = {pod.node: before.get(pod.node, now) for pod in pods if ready.get(pod.node) is False}
+        self._see(unready=tuple(sorted(unready.items())))
+        for since in unready.values():
+            self._requeue(since + self._timings.node_lost - now)
+        lost = {node for node, since in unready.items() if now - since >= self._timings.node_lost}
+        found = [pod for pod in pods if not pod.node or (pod.node in ready and pod.node not in lost)]
+        if not found:
+            self._see(ending=None)
+        return found
+
+    def _lingering(self) -> ChildRecord | None:
+        """A deleted Job whose pods run on, because somebody's finalizer keeps the Job and garbage collection waits for it."""
+        now = self._now.elapsed
+        for child in self._view.children:
+            pods = pods_of(child, self._view.pods) if child.leaving and not child.ended else []
+            if not any(pod.phase not in TERMINAL and not pod.leaving for pod in pods):
+                continue
+            if self.sightings.lingering[0] != child.uid:
+                self._see(lingering=(child.uid, now))
+            left = self.sightings.lingering[1] + self._timings.cascade - now
+            if left <= 0:
+                self._see(lingering=(child.uid, now))
+                self._requeue(self._timings.cascade)
+                return child
+            self._requeue(left)
+        return None
 
     # With a child
 
@@ -133,7 +187,7 @@ class _Step:
 
     def _leaving_child(self, child: ChildRecord) -> Action:
         """A deleted Job makes no pods: without one it is lost, though a finalizer may keep the object."""
-        if self._job.status.get("jobName") != child.name or self._view.pods:
+        if self._job.status.get("jobName") != child.name or self._pods:
             return Nothing()
         end = report.deleted if self._job.leaving else report.lost
         return WriteStatus(end(self._job, self._now.text))
@@ -144,7 +198,7 @@ class _Step:
 
     def _lacks_interpreter(self, child: ChildRecord) -> str:
         """What the preflight says of an image that cannot run it; empty where it can or the job has run."""
-        checked = observe(child, self._view.pods).checked if child.preflight else None
+        checked = observe(child, self._pods).checked if child.preflight else None
         if checked is None or checked.reason is not Reason.NO_INTERPRETER or self._job.status.get("startTime"):
             return ""
         return checked.message
@@ -163,8 +217,13 @@ class _Step:
         return probing.result(child, self._view.telemetry.measured, course)
 
     def _course(self, child: ChildRecord, seen: Observation) -> Course:
-        made, limits = patience.read_time(child.created), self._timings.probe
-        age = (self._now.server - made).total_seconds() if made else 0.0
+        limits = self._timings.probe
+        if self.sightings.probe[0] != child.uid:
+            made = patience.read_time(child.created)
+            age = max(0.0, (self._now.server - made).total_seconds()) if made else 0.0
+            self._see(probe=(child.uid, self._now.elapsed, age))
+        _, since, age = self.sightings.probe
+        age += self._now.elapsed - since
         if seen.state is not State.RUNNING and not self._job.status.get("startTime"):
             return Course(age, None, seen.message, limits=limits)
         if self.sightings.ran[0] != child.name:
@@ -179,12 +238,15 @@ class _Step:
 
         A node that came without devices gets its own wait, once: another node would be one too many.
         """
-        pods, begun = self._view.pods, patience.read_time(child.created)
+        pods = self._pods
         if child.nodes or not child.hint.placement.get("provision") or self._job.status.get("startTime"):
             return None
-        if begun is None or (len(pods) >= child.pods and all(pod.node for pod in pods)):
+        if len(pods) >= child.pods and all(pod.node for pod in pods):
             return None
         self.watches_nodes = True
+        if self.sightings.awaited[0] != child.uid:
+            self._see(awaited=(child.uid, self._now.elapsed))
+        begun = self._server_time(self.sightings.awaited[1])
         bare = self._view.bare_node
         end = patience.end_of_wait(begun, bare, self._timings.provision)
         left = (end - self._now.server).total_seconds()
@@ -195,10 +257,13 @@ class _Step:
         """What pods wait for that are to start on nodes that are there; None where each is bound."""
         if not child.nodes or child.paused or self._job.status.get("startTime"):
             return None
-        why, begun = why_not_bound(child, self._view.pods), patience.read_time(child.created)
-        if not why or begun is None:
+        why = why_not_bound(child, self._pods)
+        if not why:
+            self._see(unbound=("", 0.0))
             return None
-        end = begun + timedelta(seconds=self._timings.unbound)
+        if self.sightings.unbound[0] != child.uid:
+            self._see(unbound=(child.uid, self._now.elapsed))
+        end = self._server_time(self.sightings.unbound[1]) + timedelta(seconds=self._timings.unbound)
         left = (end - self._now.server).total_seconds()
         self._requeue(left)
         return _Unbound(left, why, patience.write_time(end))
@@ -231,7 +296,7 @@ class _Step:
     # What the status says of a child
 
     def _observe(self, child: ChildRecord) -> Observation:
-        return observe(child, self._view.pods, ran=has_run(self._job))
+        return observe(child, self._pods, ran=has_run(self._job))
 
     def _report_child(
         self, child: ChildRecord, bare: Arriving | None = None, unbound: _Unbound | None = None
@@ -275,6 +340,10 @@ class _Step:
         return Observation(State.PLACED, Reason.PLACED, seen.message)
 
     # Results beside the action
+
+    def _server_time(self, elapsed: float) -> datetime:
+        """When the monotonic clock said so, by the server's clock of now: no jump of that clock makes a wait shorter."""
+        return self._now.server - timedelta(seconds=self._now.elapsed - elapsed)
 
     def _see(self, **changes: Any) -> Sightings:
         self.sightings = replace(self.sightings, **changes)

@@ -19,3 +19,15 @@ class Sightings:
     """Its status is final although its child Job goes on."""
     ran: tuple[str, float] = ("", 0.0)
     """The child whose pods were seen to run, and since when."""
+    awaited: tuple[str, float] = ("", 0.0)
+    """The child whose pods wait for nodes to be added."""
+    unbound: tuple[str, float] = ("", 0.0)
+    """The child of whose pods one is bound to no node."""
+    probe: tuple[str, float, float] = ("", 0.0, 0.0)
+    """The probe's child, and how old it was then by the API server's clock."""
+    ending: float | None = None
+    """Pods of an earlier attempt keep the next one waiting."""
+    lingering: tuple[str, float] = ("", 0.0)
+    """The deleted Job whose pods run on; after each request to delete them anew."""
+    unready: tuple[tuple[str, float], ...] = ()
+    """Nodes of such pods that are NotReady, by name."""

@@ -32,6 +32,13 @@ class Timings:
 
     # An attempt that runs or ends
 
+    restarting: float = 2.0
+    """Pods of an earlier attempt keep the next one waiting this long before Restarting is worth a status write."""
+    node_lost: float = 300.0
+    """A node is NotReady this long before the next attempt no longer waits for pods on it: the default toleration, after
+    which Kubernetes itself evicts them."""
+    cascade: float = 10.0
+    """A deleted Job's pods run on this long, because a finalizer keeps the Job, before their deletion is asked for."""
     forged_end: float = 30.0
     """A final status contradicts a live child this long before it is corrected: watches may be that far apart."""
     progress: float = 300.0

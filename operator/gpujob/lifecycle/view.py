@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from gpujob.fleet.arriving import Arriving
@@ -32,10 +32,12 @@ class JobView:
     """One job as the cluster shows it."""
 
     job: JobRecord
-    child: ChildRecord | None = None
-    """The Job of the newest attempt."""
+    children: Sequence[ChildRecord] = ()
+    """The Jobs of its attempts that are there."""
     pods: Sequence[PodState] = ()
-    """The pods of that Job."""
+    """The pods of all its attempts, in the order of their names."""
+    nodes_ready: Mapping[str, bool] = field(default_factory=dict)
+    """Whether a node of these pods is ready, by name; a node that is not named is gone."""
     spec_error: str = ""
     """Why its spec cannot be read; empty where it can, and for a job with a child."""
     lacks_service: bool = False

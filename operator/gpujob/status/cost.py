@@ -13,6 +13,9 @@ from gpujob.untrusted import table
 
 HOUR: Final = 3600
 
+CLOCKS: Final = 60
+"""Seconds by which clocks of one cluster may differ."""
+
 MOST: Final = 10**9 * MICRO
 """The highest amount that a status is believed to say, in micro-dollars."""
 
@@ -20,8 +23,8 @@ MOST: Final = 10**9 * MICRO
 def cost(status: Mapping[str, Any], placement: Mapping[str, Any], started: str, until: datetime) -> dict[str, str]:
     """status.cost of a job whose current attempt began at `started` (RFC 3339) and ran until `until`.
 
-    Empty where the placement has no price: an unknown price is never 0. Never less than was told before, whatever the clocks of
-    the API server and of operators that follow each other say.
+    Empty where the placement has no price: an unknown price is never 0. Not less than was written before by less than CLOCKS:
+    API servers and controllers differ by seconds. What is further away was written by a wrong clock and is corrected.
     """
     earlier, begun = dollars(table(status, "cost").get("earlier")), read_time(started)
     price = dollars(placement.get("pricePerHour"))
@@ -29,7 +32,9 @@ def cost(status: Mapping[str, Any], placement: Mapping[str, Any], started: str, 
         return dict(table(status, "cost"))
     seconds = max(0, int((until - begun).total_seconds()))
     told = dollars(table(status, "cost").get("accrued")) or 0
-    accrued = max(told, (earlier or 0) + price * seconds // HOUR)
+    accrued = (earlier or 0) + price * seconds // HOUR
+    if accrued < told <= accrued + price * CLOCKS // HOUR:
+        accrued = told
     return {"accrued": exact_dollars(accrued)} | ({"earlier": exact_dollars(earlier)} if earlier else {})
 
 

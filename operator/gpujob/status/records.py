@@ -122,6 +122,9 @@ class PodState:
     phase: str
     running: bool
     leaving: bool
+    child_name: str = ""
+    """The name of the Job that controls the pod, which outlives the Job."""
+    namespace: str = ""
     started: str = ""
     waiting_reason: str = ""
     waiting_message: str = ""
@@ -240,6 +243,8 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         phase=str(status.get("phase", "")),
         running="running" in now and status.get("phase") == "Running",
         leaving="deletionTimestamp" in metadata,
+        child_name=str(controller(metadata).get("name", "")),
+        namespace=use.namespace,
         started=str(running.get("startedAt") or ended.get("startedAt") or ""),
         waiting_reason=str(waiting.get("reason", ""))[:64],
         waiting_message=str(waiting.get("message", ""))[:512],

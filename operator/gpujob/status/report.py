@@ -106,6 +106,13 @@ def runs_unchecked(job: JobRecord) -> bool:
     return any(c.get("reason") == Reason.NO_INTERPRETER and c.get("observedGeneration") == job.generation for c in held)
 
 
+def restarting(job: JobRecord, message: str, now: str) -> dict[str, Any]:
+    """The status of a job whose next attempt waits for the pods of an earlier one."""
+    reason = Reason.EARLIER_ATTEMPT_ENDING
+    status = without_child(job, State.RESTARTING, conditions.of_refusal(reason, message), reason, now)
+    return without_blanks(status | {"attempt": job.status.get("attempt")})
+
+
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
     """The status of a job that must be mended before anything can be decided or created."""
     status = without_child(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)

@@ -30,6 +30,9 @@ class Server:
 
     status: Any = None
 
+    async def list_paged(self, path: str, params: Any) -> Any:
+        yield {"items": []}
+
     async def create(self, path: str, body: Any) -> Any:
         return {**body, "metadata": {**body["metadata"], "uid": "c", "resourceVersion": "7"}}
 

@@ -97,6 +97,8 @@ def placed(status: Any) -> dict[str, Any]:
 def test_the_attempt_is_given_up_and_the_pool_rests() -> None:
     gang = Gang()
     gang.pods("n0", "")
+    gang.look(0.0)
+    gang.desk.due.clear()
     assert gang.look(299.0)["jobName"] == CHILD
     assert gang.desk.due["u"] == 300.0
     status = gang.look(300.0)
@@ -135,6 +137,7 @@ def test_until_then_the_status_says_how_long_the_gpus_are_held() -> None:
 def test_pods_that_are_not_made_hold_no_longer() -> None:
     gang = Gang()
     gang.pods("n0")
+    gang.look(0.0)
     assert "1 of 2 pods are there; if a quota or a policy refuses the others" in placed(gang.look(300.0))["message"]
 
 
@@ -184,4 +187,5 @@ def test_a_child_that_is_created_suspended_is_told_once_it_has_lasted_and_stays_
 def test_what_is_no_hold_in_vain(made: dict[str, Any], pods: tuple[str, ...], held: dict[str, Any]) -> None:
     gang = Gang(**made)
     gang.pods(*pods)
+    gang.look(0.0, **held)
     assert gang.look(3000.0, **held)["jobName"] == CHILD

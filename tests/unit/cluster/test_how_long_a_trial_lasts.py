@@ -66,7 +66,7 @@ class Trial:
         """What came of it, now."""
         held = {"jobName": "j-1", "state": "Running", **status}
         job = read_job({"metadata": JOB, "spec": {}, "status": held})
-        view = JobView(job, read_child(self.child), self.pods, telemetry=self.telemetry)
+        view = JobView(job, [read_child(self.child)], self.pods, telemetry=self.telemetry)
         now = Moment(self.seconds, MADE + timedelta(seconds=self.seconds))
         found = next_action(view, self.sightings, now, Timings())
         self.sightings, self.again = found.sightings, found.requeue_after

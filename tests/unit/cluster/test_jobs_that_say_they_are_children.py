@@ -77,7 +77,7 @@ OURS = [
 def test_a_stranger_neither_tells_of_a_job_nor_holds_gpus(raw: Any, status: Any) -> None:
     assert not is_child(read_child(raw), read_job(gpujob(**status)))
     book = book_of(gpujob(**status), raw)
-    assert book.child("u") is None
+    assert (book.child("u"), book.children_of("u")) == (None, [])
     assert list(book.children()) == []
     assert book.fleet().pools[0].free == 8
 
@@ -85,7 +85,7 @@ def test_a_stranger_neither_tells_of_a_job_nor_holds_gpus(raw: Any, status: Any)
 @pytest.mark.parametrize(("raw", "status"), OURS)
 def test_what_the_operator_made_is_a_child(raw: Any, status: Any) -> None:
     book = book_of(gpujob(**status), raw)
-    assert getattr(book.child("u"), "uid", None) == raw["metadata"]["uid"]
+    assert [each.uid for each in book.children_of("u")] == [raw["metadata"]["uid"]]
     assert book.fleet().pools[0].free == 0
 
 

@@ -23,7 +23,7 @@ def record(uid: str, **status: Any) -> Any:
 
 
 def a_desk(telemetry: Any = None) -> Any:
-    return SimpleNamespace(tally=Tally(), telemetry=telemetry or {}, dollars_told={})
+    return SimpleNamespace(tally=Tally(), telemetry=telemetry or {}, dollars_told={}, wall=lambda: datetime.now(UTC))
 
 
 def look(*jobs: Any, leader: bool = True, telemetry: Any = None, desk: Any = None) -> Snapshot:

@@ -112,6 +112,15 @@ def test_a_cost_never_becomes_less_when_an_operator_with_a_slower_clock_takes_ov
     assert status_of(held, ended)["cost"] == {"accrued": "16.80"}
 
 
+@pytest.mark.parametrize("told", ["17.91", "50.00", "1000000.00"])
+def test_a_cost_that_a_wrong_clock_wrote_is_corrected(told: str) -> None:
+    """The price is 33.60 an hour, so that a minute costs 0.56."""
+    held = {"jobName": "j-1", "placement": PLACEMENT, "startTime": STARTED, "cost": {"accrued": told}}
+    assert status_of(held, RUNNING)["cost"] == {"accrued": "16.80"}
+    held["cost"] = {"accrued": "17.30"}
+    assert status_of(held, RUNNING)["cost"] == {"accrued": "17.30"}
+
+
 def test_what_an_attempt_has_cost_that_was_given_up_is_kept() -> None:
     held = {"jobName": "j-1", "placement": PLACEMENT, "startTime": STARTED, "cost": {"accrued": "1.00"}}
     job = read_job({"metadata": {"name": "j", "uid": "u"}, "spec": {}, "status": held})

@@ -1,0 +1,60 @@
+"""Which Job of a GPUJob is its one child, which ones have to go, and which pods of earlier attempts are left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpujob.lifecycle.attempts import last_attempt, next_attempt
+from gpujob.names import attempt_in, child_name
+from gpujob.status.records import ChildRecord, JobRecord, PodState
+
+TERMINAL = ("Succeeded", "Failed")
+
+
+def current_child(job: JobRecord, children: Iterable[ChildRecord]) -> ChildRecord | None:
+    """The child that the status records; where it records none, the next attempt's, else the last attempt's."""
+    by_attempt = {child.attempt: child for child in children}
+    if name := job.status.get("jobName"):
+        return next((child for child in by_attempt.values() if child.name == name), None)
+    last = by_attempt.get(last_attempt(job))
+    if last is not None and last.leaving and not last.ended:
+        # Only its pods are waited for: a finalizer may keep the object for ever.
+        last = None
+    return by_attempt.get(next_attempt(job)) or last
+
+
+def superfluous(job: JobRecord, children: Sequence[ChildRecord]) -> Iterator[ChildRecord]:
+    """Live children that are neither recorded nor the next attempt: a create that arrived late, a leader that was replaced.
+
+    Where nothing is recorded the last attempt's child goes too once the next one is there.
+    """
+    current = current_child(job, children)
+    for child in sorted(children, key=lambda child: child.attempt):
+        if child is not current and not child.ended and not child.leaving:
+            yield child
+
+
+def pods_of(child: ChildRecord, pods: Iterable[PodState]) -> list[PodState]:
+    """The pods that a child controls."""
+    return [pod for pod in pods if pod.child_uid == child.uid]
+
+
+def live_pods(job: JobRecord, pods: Iterable[PodState]) -> list[PodState]:
+    """The pods of all attempts that may still run; a pod counts by the name of its Job, since labels are anybody's."""
+    return [pod for pod in pods if pod.phase not in TERMINAL and _is_of(job, pod)]
+
+
+def _is_of(job: JobRecord, pod: PodState) -> bool:
+    attempt = attempt_in(pod.child_name)
+    return attempt is not None and pod.child_name == child_name(job.name, job.uid, attempt)
+
+
+def said_of(pods: Sequence[PodState], following: int) -> str:
+    """Why the next attempt (`following`) waits for these pods of earlier ones."""
+    first = pods[0]
+    others = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+    where = f" on node {first.node}" if first.node else ""
+    return (
+        f"attempt {following} waits until pod {first.name} of attempt {attempt_in(first.child_name)}{where}{others} has ended; "
+        f"where its node is dead, `kubectl delete pod {first.name} --force` or the deletion of the node ends the wait"
+    )

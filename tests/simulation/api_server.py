@@ -1,0 +1,293 @@
+"""The API server, the Job controller, the garbage collector and the kubelets as a dict in virtual time.
+
+It keeps what the operator relies on: names are taken once, uid and resourceVersion are preconditions, a Job with a finalizer stays
+and keeps its pods, pods of a deleted Job end after their grace period. Times in seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+from gpujob.cluster.api_errors import AlreadyExists, Conflict, NotFound
+
+Object = dict[str, Any]
+BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
+KINDS = {
+    "batch/v1": "Job", "v1": "Service", "gpujob.dev/v1alpha1": "GPUJob",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the pods of every attempt of a job do."""
+
+    starts_after: float = 1.0
+    runs_for: float = 60.0
+    exit_code: int = 0
+    grace: float = 5.0
+    """Seconds that it saves after SIGTERM."""
+    bound: bool = True
+    lacks_python: bool = False
+    """Whether the preflight of the image cannot run."""
+
+
+class ApiServer:
+    """Objects by kind and key; `on_change` is told each event."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop, self.version = loop, 100
+        self.objects: defaultdict[str, dict[tuple[str, str], Object]] = defaultdict(dict)
+        self.on_change: list[Callable[[str, str, Object], None]] = []
+        self.program = Program()
+        self.programs: dict[str, Program] = {}
+        self.ran: list[list[Any]] = []
+        """[uid of the GPUJob, name of the child, uid of the child, from, until] of each pod that ran."""
+        self.finalizers: list[str] = []
+        """What somebody puts on each new Job."""
+        self._uids = 0
+
+    # Time
+
+    def time(self) -> datetime:
+        """Its clock."""
+        return BEGAN + timedelta(seconds=self.loop.time())
+
+    def stamp(self) -> str:
+        """Its clock as objects say it."""
+        return self.time().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def date(self) -> str:
+        """The Date header of an answer."""
+        return format_datetime(self.time(), usegmt=True)
+
+    # Requests
+
+    def get(self, path: str) -> Object:
+        """An object."""
+        plural, key, _ = parts(path)
+        if key not in self.objects[plural]:
+            raise NotFound(404, "NotFound", f"{plural} {key} not found")
+        return copy.deepcopy(self.objects[plural][key])
+
+    def create(self, path: str, body: Object) -> Object:
+        """Creates an object."""
+        plural, (namespace, _), _ = parts(path + "/x")
+        obj = copy.deepcopy(body)
+        metadata = obj["metadata"]
+        key = (namespace, metadata["name"])
+        if key in self.objects[plural]:
+            raise AlreadyExists(409, "AlreadyExists", f"{plural} {key} already exists")
+        self._uids += 1
+        metadata |= {"uid": f"{plural}-{self._uids}", "creationTimestamp": self.stamp(), "generation": 1}
+        if namespace:
+            metadata["namespace"] = namespace
+        if plural == "jobs":
+            metadata["finalizers"] = list(self.finalizers)
+        self.put(plural, "ADDED", obj)
+        if plural == "jobs":
+            self.loop.call_later(0.1, self._make_pods, obj["metadata"]["uid"])
+        return copy.deepcopy(obj)
+
+    def patch(self, path: str, body: Object) -> Object:
+        """A merge patch of a status or a whole object; an apply creates."""
+        plural, key, part = parts(path)
+        held = self.objects[plural].get(key)
+        if held is None:
+            if part == "status":
+                raise NotFound(404, "NotFound", path)
+            return self.create(path.rpartition("/")[0], body)
+        metadata = body.get("metadata") or {}
+        for field in ("uid", "resourceVersion"):
+            if metadata.get(field) not in (None, held["metadata"][field]):
+                raise Conflict(409, "Conflict", "the object has been modified")
+        obj = copy.deepcopy(held)
+        if part == "status":
+            obj["status"] = merged(obj.get("status") or {}, body.get("status") or {})
+        else:
+            obj |= {name: value for name, value in body.items() if name != "metadata"}
+        self.put(plural, "MODIFIED", obj)
+        return copy.deepcopy(obj)
+
+    def delete(self, path: str, uid: str, propagation: str = "Background") -> Object:
+        """Deletes an object; one with a finalizer stays, and its pods with it unless they are to go first."""
+        plural, key, _ = parts(path)
+        held = self.objects[plural].get(key)
+        if held is None:
+            raise NotFound(404, "NotFound", path)
+        if held["metadata"]["uid"] != uid:
+            raise Conflict(409, "Conflict", "another uid")
+        if propagation == "Foreground":
+            self.loop.call_later(0.5, self._end_pods, uid)
+        if held["metadata"].get("finalizers"):
+            obj = copy.deepcopy(held)
+            obj["metadata"].setdefault("deletionTimestamp", self.stamp())
+            self.put(plural, "MODIFIED", obj)
+            return copy.deepcopy(obj)
+        self.drop(plural, key)
+        if plural == "jobs":
+            self.loop.call_later(0.5, self._end_pods, uid)
+        if plural == "gpujobs":
+            self.loop.call_later(0.5, self._collect, uid)
+        return {"kind": "Status"}
+
+    # What happens by itself
+
+    def put(self, plural: str, event: str, obj: Object) -> None:
+        """Stores an object and tells of it."""
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[plural][obj["metadata"].get("namespace", ""), obj["metadata"]["name"]] = obj
+        self._tell(plural, event, obj)
+
+    def drop(self, plural: str, key: tuple[str, str]) -> None:
+        """Removes an object and tells of it."""
+        obj = copy.deepcopy(self.objects[plural].pop(key))
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        self._tell(plural, "DELETED", obj)
+
+    def change(self, plural: str, key: tuple[str, str], change: Callable[[Object], None]) -> None:
+        """Changes an object that is there, as a controller does."""
+        if key in self.objects[plural]:
+            obj = copy.deepcopy(self.objects[plural][key])
+            change(obj)
+            self.put(plural, "MODIFIED", obj)
+
+    def _tell(self, plural: str, event: str, obj: Object) -> None:
+        for told in self.on_change:
+            told(plural, event, obj)
+
+    def _job(self, uid: str) -> Object | None:
+        return next((job for job in self.objects["jobs"].values() if job["metadata"]["uid"] == uid), None)
+
+    def _make_pods(self, uid: str) -> None:
+        job = self._job(uid)
+        if job is None or "deletionTimestamp" in job["metadata"]:
+            return
+        metadata, template = job["metadata"], job["spec"]["template"]
+        owner = metadata["labels"]["gpujob.dev/job-uid"]
+        program = self.programs.get(owner, self.program)
+        affinity = template["spec"].get("affinity", {}).get("nodeAffinity", {})
+        terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+        nodes = [value for term in terms for each in term.get("matchFields", []) for value in each["values"]]
+        for index in range(job["spec"].get("completions", 1)):
+            self._uids += 1
+            name = f"{metadata['name']}-{index}-{self._uids}"
+            pod = {
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {
+                    "name": name, "namespace": metadata["namespace"], "uid": f"pods-{self._uids}",
+                    "labels": dict(template["metadata"]["labels"]), "creationTimestamp": self.stamp(),
+                    "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
+                    "ownerReferences": [{"kind": "Job", "name": metadata["name"], "uid": uid, "controller": True}],
+                },
+                "spec": {**copy.deepcopy(template["spec"]), **({"nodeName": nodes[index]} if program.bound else {})},
+                "status": {"phase": "Pending"},
+            }  # fmt: skip
+            self.put("pods", "ADDED", pod)
+            if program.bound:
+                key = (metadata["namespace"], name)
+                self.loop.call_later(program.starts_after, self._start, key, program, owner, uid)
+
+    def _start(self, key: tuple[str, str], program: Program, owner: str, child: str) -> None:
+        pod = self.objects["pods"].get(key)
+        if pod is None or "deletionTimestamp" in pod["metadata"]:
+            return
+        preflight = any(c["name"] == "gpujob-preflight" for c in pod["spec"].get("initContainers", []))
+        if program.lacks_python and preflight:
+            ended = {"terminated": {"exitCode": 127, "reason": "StartError", "message": "no such file: python3"}}
+            status = {"phase": "Failed", "initContainerStatuses": [{"name": "gpujob-preflight", "state": ended}]}
+            self.change("pods", key, lambda pod: pod.update(status=status))
+            self.loop.call_later(0.2, self._end_job, child)
+            return
+        now = {"running": {"startedAt": self.stamp()}}
+        status = {"phase": "Running", "containerStatuses": [{"name": "train", "state": now}]}
+        self.change("pods", key, lambda pod: pod.update(status=status))
+        self.ran.append([owner, pod["metadata"]["ownerReferences"][0]["name"], child, self.loop.time(), None, key])
+        if program.runs_for:
+            self.loop.call_later(program.runs_for, self._stop, key, program.exit_code, child)
+
+    def _stop(self, key: tuple[str, str], exit_code: int, child: str) -> None:
+        if key not in self.objects["pods"] or "deletionTimestamp" in self.objects["pods"][key]["metadata"]:
+            return
+        ended = {"terminated": {"exitCode": exit_code, "startedAt": self.stamp()}}
+        phase = "Failed" if exit_code else "Succeeded"
+        status = {"phase": phase, "containerStatuses": [{"name": "train", "state": ended}]}
+        self.change("pods", key, lambda pod: pod.update(status=status))
+        self._note_end(key)
+        self.loop.call_later(0.2, self._end_job, child)
+
+    def _end_job(self, uid: str) -> None:
+        job = self._job(uid)
+        pods = [pod for pod in self.objects["pods"].values() if pod["metadata"]["ownerReferences"][0]["uid"] == uid]
+        phases = [pod["status"]["phase"] for pod in pods]
+        if (
+            job is None
+            or job.get("status", {}).get("conditions")
+            or not ("Failed" in phases or set(phases) == {"Succeeded"})
+        ):
+            return
+        end = {"type": "Failed" if "Failed" in phases else "Complete", "status": "True", "reason": "End"}
+        end["lastTransitionTime"] = self.stamp()
+        key = (job["metadata"]["namespace"], job["metadata"]["name"])
+        self.change("jobs", key, lambda job: job.update(status={"conditions": [end]}))
+
+    def _end_pods(self, uid: str) -> None:
+        """SIGTERM for the pods of a Job; they end after their grace period."""
+        for key, pod in list(self.objects["pods"].items()):
+            if pod["metadata"]["ownerReferences"][0]["uid"] != uid or "deletionTimestamp" in pod["metadata"]:
+                continue
+            stamp = self.stamp()
+            self.change("pods", key, lambda pod, stamp=stamp: pod["metadata"].update(deletionTimestamp=stamp))
+            owner = pod["metadata"]["labels"]["gpujob.dev/job-uid"]
+            grace = self.programs.get(owner, self.program).grace if pod["status"]["phase"] == "Running" else 0.0
+            self.loop.call_later(grace, self._gone, key)
+
+    def _gone(self, key: tuple[str, str]) -> None:
+        self._note_end(key)
+        if key in self.objects["pods"]:
+            self.drop("pods", key)
+
+    def _note_end(self, key: tuple[str, str]) -> None:
+        for each in self.ran:
+            if each[5] == key and each[4] is None:
+                each[4] = self.loop.time()
+
+    def _collect(self, uid: str) -> None:
+        """What a GPUJob that is gone owned."""
+        for plural in ("jobs", "services"):
+            for key, obj in list(self.objects[plural].items()):
+                if any(owner["uid"] == uid for owner in obj["metadata"].get("ownerReferences", [])):
+                    self.drop(plural, key)
+                    self.loop.call_later(0.1, self._end_pods, obj["metadata"]["uid"])
+
+
+def parts(path: str) -> tuple[str, tuple[str, str], str]:
+    """Plural, key and subresource of a path with a name."""
+    rest = path.split("?")[0].strip("/").split("/")
+    rest = rest[2:] if rest[0] == "api" else rest[3:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    return rest[0], (namespace, rest[1]), rest[2] if len(rest) > 2 else ""
+
+
+def merged(target: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
+    """RFC 7396."""
+    found = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        elif isinstance(value, dict):
+            held = found.get(key)
+            found[key] = merged(held if isinstance(held, dict) else {}, value)
+        else:
+            found[key] = value
+    return found

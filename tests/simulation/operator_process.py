@@ -1,0 +1,118 @@
+"""The real controller on the simulated API server: it may be killed, lose requests and answers, see late, or lead beside another."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+from gpujob.catalog.records import Catalog
+from gpujob.cluster.book import Book
+from gpujob.cluster.kinds import mirrored
+from gpujob.cluster.mirror import Mirror
+from gpujob.cluster.reconcile import Reconciler
+from gpujob.cluster.server_clock import ServerClock
+from gpujob.cluster.writer import Writer
+from gpujob.lifecycle.timings import Timings
+from gpujob.render.runner import Runner
+from tests.simulation.api_server import ApiServer, Object
+
+RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
+LATENCY = 0.01
+WATCH = 0.03
+
+Call = Callable[[], Object]
+Fault = Callable[["OperatorProcess", Call], Coroutine[Any, Any, Object]]
+"""What becomes of one write: makes it, or not, or later, and gives or raises the answer."""
+
+
+class OperatorProcess:
+    """One process, leading until it is killed. `skew`: seconds by which the clock of its machine is ahead."""
+
+    def __init__(self, server: ApiServer, catalog: Catalog, timings: Timings | None = None, skew: float = 0.0) -> None:
+        self.server, self.loop, self.leads, self.skew = server, server.loop, True, skew
+        self.writes, self.faults = 0, dict[int, Fault]()
+        self.frozen_until = 0.0
+        self.mirror = Mirror(mirrored(RUNNER.name))
+        self.clock = ServerClock(self.loop.time, lambda: server.time() + timedelta(seconds=self.skew))
+        self.clock.note(server.date())
+        for kind in self.mirror.kinds:
+            self.mirror.replace(kind, copy.deepcopy(list(server.objects[kind].values())), str(server.version))
+        server.on_change.append(self._changed)
+        leader = lambda: self.leads  # noqa: E731
+        writer = Writer(self, self.mirror, leader, "here", self.clock.now)  # type: ignore[arg-type]
+        self.book = Book(self.mirror, catalog, self.loop.time)
+        self.reconciler = Reconciler(
+            self.book, writer, leader, RUNNER, timings or Timings(), self.loop.time, self.clock.now
+        )
+        self._events: deque[tuple[str, str, Object]] = deque()
+        self._task = self.loop.create_task(self.reconciler.run())
+
+    def kill(self) -> None:
+        """kill -9: nothing that it does after this moment reaches the server."""
+        self.leads = False
+        if self._changed in self.server.on_change:
+            self.server.on_change.remove(self._changed)
+        self._task.cancel()
+
+    async def ended(self) -> None:
+        """Waits until a killed one is gone."""
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    # Its watch
+
+    def _changed(self, plural: str, event: str, obj: Object) -> None:
+        if plural in self.mirror.kinds:
+            self._events.append((plural, event, copy.deepcopy(obj)))
+            self.loop.call_at(max(self.loop.time() + WATCH, self.frozen_until), self._deliver)
+
+    def _deliver(self) -> None:
+        """The next event in their order; one for each call, so that each takes its time."""
+        if self.loop.time() < self.frozen_until:
+            self.loop.call_at(self.frozen_until, self._deliver)
+        else:
+            self.mirror.apply(*self._events.popleft())
+
+    # Its client: what `ApiClient` offers
+
+    async def get(self, path: str) -> Object:
+        return await self._read(lambda: self.server.get(path))
+
+    async def list_paged(self, path: str, params: Any = None) -> AsyncGenerator[Object, None]:
+        namespace = path.split("/")[-2]
+        wanted = params["labelSelector"].partition("=")[2]
+        await asyncio.sleep(LATENCY)
+        found = [
+            copy.deepcopy(pod)
+            for (where, _), pod in self.server.objects["pods"].items()
+            if where == namespace and pod["metadata"]["labels"].get("gpujob.dev/job-uid") == wanted
+        ]
+        yield {"items": found}
+
+    async def create(self, path: str, body: Object) -> Object:
+        return await self._write(lambda: self.server.create(path, body))
+
+    async def patch(self, path: str, body: Object, kind: str = "", *, params: Any = None) -> Object:
+        return await self._write(lambda: self.server.patch(path, body))
+
+    async def delete(self, path: str, *, uid: str, propagation: str = "Background") -> Object:
+        return await self._write(lambda: self.server.delete(path, uid, propagation))
+
+    async def _read(self, call: Call) -> Object:
+        await asyncio.sleep(LATENCY)
+        return self._answer(call)
+
+    def _answer(self, call: Call) -> Object:
+        self.clock.note(self.server.date())
+        return call()
+
+    async def _write(self, call: Call) -> Object:
+        self.writes += 1
+        await asyncio.sleep(LATENCY)
+        fault = self.faults.get(self.writes)
+        if fault is None:
+            return self._answer(call)
+        return await fault(self, lambda: self._answer(call))

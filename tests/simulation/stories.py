@@ -1,0 +1,65 @@
+"""Lives of jobs, each with a time that a seed moves: between any two writes of the operator something may happen."""
+
+from __future__ import annotations
+
+from gpujob.lifecycle.timings import Timings
+from gpujob.names import child_name
+from tests.simulation.api_server import Object, Program
+from tests.simulation.world import TEAM, Story, World
+
+
+def stories(shift: float) -> list[Story]:
+    """Every story, with what users do `shift` seconds later."""
+    s = shift
+
+    def suspend(world: World) -> None:
+        world.edit("j", suspend=True)
+
+    def resume(world: World) -> None:
+        world.edit("j", suspend=None)
+
+    def child_deleted(world: World) -> None:
+        for (namespace, name), job in list(world.server.objects["jobs"].items()):
+            path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
+            world.server.delete(path, job["metadata"]["uid"])
+
+    def free_the_names(world: World) -> None:
+        world.server.finalizers = []
+        for key, job in list(world.server.objects["jobs"].items()):
+            if "deletionTimestamp" in job["metadata"]:
+                world.server.drop("jobs", key)
+
+    submit = (1.0, lambda world: world.submit("j", gpusPerNode=8))
+    return [
+        Story("one pod", (submit,)),
+        Story("a gang", ((1.0, lambda world: world.submit("j", nodes=2, gpusPerNode=8)),)),
+        Story("it fails", (submit,), Program(exit_code=3)),
+        Story("suspended and resumed", (submit, (3.0 + s, suspend), (30.0 + s, resume))),
+        Story("suspended and resumed at once", (submit, (3.0 + s, suspend), (3.5 + s, resume)), Program(grace=12.0)),
+        Story("suspended twice", (submit, (1.0 + s, suspend), (9.0, resume), (12.0 + s, suspend), (40.0, resume))),
+        Story("deleted", (submit, (2.0 + s, lambda world: world.remove("j")))),
+        Story("pods are never bound", (submit,), Program(bound=False), nodes=1, timings=Timings(rest_factor=1000)),
+        Story("no Python in the image", (submit,), Program(lacks_python=True)),
+        Story(
+            "one waits for another",
+            (submit, (1.0 + s, lambda world: world.submit("k", gpusPerNode=8))),
+            nodes=1,
+        ),
+        Story("impossible", ((1.0, lambda world: world.submit("j", gpuMemory="9T")),)),
+        Story(
+            "a finalizer keeps the child",
+            (submit, (4.0 + s, suspend), (20.0 + s, resume), (400.0, free_the_names)),
+            finalizers=("team/mine",),
+        ),
+    ] + ([Story("the child is deleted", (submit, (20.0 + s, child_deleted)), Program(runs_for=200.0))] if s < 8 else [])
+
+
+def late_create(world: World, attempt: int, like: Object) -> None:
+    """A create of an earlier attempt arrives now, as the operator of then sent it."""
+    job = world.server.objects["gpujobs"][TEAM, "j"]
+    body = {key: like[key] for key in ("apiVersion", "kind", "spec")}
+    name = child_name("j", job["metadata"]["uid"], attempt)
+    metadata = {
+        key: like["metadata"][key] for key in ("labels", "annotations", "ownerReferences") if key in like["metadata"]
+    }
+    world.server.create(f"/apis/batch/v1/namespaces/{TEAM}/jobs", body | {"metadata": {"name": name, **metadata}})

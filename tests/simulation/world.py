@@ -1,0 +1,131 @@
+"""One run in virtual time: a fleet, a story of what users do, an operator with faults, and what is left in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from builders import ANY_IMAGES, H100, node
+
+from gpujob.lifecycle.timings import Timings
+from tests.simulation.api_server import ApiServer, Object, Program
+from tests.simulation.operator_process import OperatorProcess
+
+TEAM = "team"
+PATH = f"/apis/gpujob.dev/v1alpha1/namespaces/{TEAM}/gpujobs"
+Deed = Callable[["World"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What users do, by the second; and what their program does."""
+
+    name: str
+    deeds: tuple[tuple[float, Deed], ...]
+    program: Program = field(default_factory=Program)
+    nodes: int = 2
+    finalizers: tuple[str, ...] = ()
+    timings: Timings = field(default_factory=Timings)
+    until: float = 1500.0
+
+
+class World:
+    """A running story."""
+
+    def __init__(self, story: Story, skew: float = 0.0) -> None:
+        self.story, self.skew = story, skew
+        self.server = ApiServer(asyncio.get_running_loop())
+        self.server.program, self.server.finalizers = story.program, list(story.finalizers)
+        for number in range(story.nodes):
+            raw = node(f"n{number}", H100)
+            raw["metadata"] |= {"uid": f"n{number}", "creationTimestamp": "2025-12-01T00:00:00Z"}
+            self.server.put("nodes", "ADDED", raw)
+        self.processes: list[OperatorProcess] = []
+
+    def start(self) -> OperatorProcess:
+        """Starts an operator, which lists and leads."""
+        self.processes.append(OperatorProcess(self.server, ANY_IMAGES, self.story.timings, self.skew))
+        return self.processes[-1]
+
+    async def run(self, faults: Callable[[World], None] = lambda _: None) -> None:
+        """Plays the story to its end and beyond, until everything has settled."""
+        loop = self.server.loop
+        self.start()
+        faults(self)
+        for second, deed in self.story.deeds:
+            loop.call_at(second, deed, self)
+        await asyncio.sleep(self.story.until)
+        for process in self.processes:
+            process.kill()
+            await process.ended()
+
+    # What users do
+
+    def submit(self, name: str, **spec: Any) -> None:
+        body = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": {"name": name}, "spec": spec}
+        self.server.create(PATH, body)
+
+    def edit(self, name: str, **spec: Any) -> None:
+        def change(job: Object) -> None:
+            job["spec"] = {key: value for key, value in {**job["spec"], **spec}.items() if value is not None}
+            job["metadata"]["generation"] += 1
+
+        self.server.change("gpujobs", (TEAM, name), change)
+
+    def remove(self, name: str) -> None:
+        held = self.server.objects["gpujobs"].get((TEAM, name))
+        if held is not None:
+            self.server.delete(f"{PATH}/{name}", held["metadata"]["uid"])
+
+    # What is left
+
+    def left(self) -> Any:
+        """The end state, without what may differ between runs: times, numbers of attempts, uids, sentences."""
+        jobs = {name: summary(job.get("status") or {}) for (_, name), job in self.server.objects["gpujobs"].items()}
+        live = Counter(job["metadata"]["labels"]["gpujob.dev/job-uid"] for job in self.live_children())
+        names = {job["metadata"]["uid"]: name for (_, name), job in self.server.objects["gpujobs"].items()}
+        running = [
+            pod for pod in self.server.objects["pods"].values() if pod["status"]["phase"] in ("Pending", "Running")
+        ]
+        return {
+            "jobs": jobs,
+            "live children": {names.get(uid, "?"): count for uid, count in sorted(live.items())},
+            "pods": sorted(names.get(pod["metadata"]["labels"]["gpujob.dev/job-uid"], "?") for pod in running),
+            "services": len(self.server.objects["services"]),
+        }
+
+    def live_children(self) -> list[Object]:
+        """Child Jobs that have not ended and are not deleted."""
+        return [
+            job
+            for job in self.server.objects["jobs"].values()
+            if not job.get("status", {}).get("conditions") and "deletionTimestamp" not in job["metadata"]
+        ]
+
+    def overlap(self) -> float:
+        """The longest time for which pods of two attempts of one job ran together."""
+        longest, end = 0.0, self.server.loop.time()
+        for one in self.server.ran:
+            for other in self.server.ran:
+                if one[0] == other[0] and one[2] != other[2]:
+                    together = min(one[4] or end, other[4] or end) - max(one[3], other[3])
+                    longest = max(longest, together)
+        return longest
+
+
+def summary(status: Mapping[str, Any]) -> Any:
+    """What of a status must be the same after any fault."""
+    conditions = {c["type"]: (c["status"], c["reason"]) for c in status.get("conditions", [])}
+    placement = status.get("placement") or {}
+    return {
+        "state": status.get("state"),
+        "conditions": dict(sorted(conditions.items())),
+        "reason": status.get("display", {}).get("reason"),
+        "pool": placement.get("pool"),
+        "names a child": "jobName" in status,
+        "ended": "completionTime" in status,
+        "excluded": [each["name"] for each in status.get("excludedPools", [])],
+    }
