@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from gpujob.finding import Dollars, Finding, Need, Size, counted
+from gpujob.finding import Dollars, Finding, Need, Size, counted, listed
 from gpujob.memory.moments import Components
 from gpujob.placement.decision import Candidate, speed_text
 from gpujob.vocabulary import DeviceKind, Outcome
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from gpujob.placement.gang import Gang
 
 UNKNOWN: Final = "-"
-ABOVE: Final = "as said above"
-"""What stands in the row of a pool to which nothing applies but what is wrong with the job itself."""
+GANG: Final = "GPUS (nodes x each)"
+"""The header over shapes such as 2x8."""
+MAIN_PARTS: Final = 3
+"""Components of a model's memory that its one line names, the largest first."""
 
 NONE: Final = "0"
 """What takes nothing."""
@@ -31,22 +33,16 @@ def cards(pool: Pool) -> str:
     return f"{counted(pool.total, 'device')} ({counted(pool.total // each, 'card')})" if each > 1 else ""
 
 
-def place(candidate: Candidate) -> list[str]:
-    """Pool, accelerator, shape, free and all GPUs, memory of a device, price of the job."""
-    pool = candidate.pool
-    return [
-        pool.name,
-        pool.accelerator_id,
-        candidate.gang.shape,
-        f"{pool.free}/{pool.total}",
-        size(pool.memory),
-        money(candidate.price_per_hour),
-    ]
+def main(candidate: Candidate) -> list[str]:
+    """Shape, price of the job, and what became of the candidate, the chosen one ticked."""
+    outcome = candidate.outcome
+    told = f"✔ {outcome}" if outcome is Outcome.CHOSEN else outcome.value
+    return [candidate.gang.shape, money(candidate.price_per_hour), told]
 
 
-def outcome(candidate: Candidate) -> str:
-    """What became of a candidate, the chosen one ticked."""
-    return f"✔ {candidate.outcome}" if candidate.outcome is Outcome.CHOSEN else candidate.outcome.value
+def devices(pool: Pool) -> list[str]:
+    """Accelerator, free and all GPUs, memory of a device."""
+    return [pool.accelerator_id, f"{pool.free}/{pool.total}", size(pool.memory)]
 
 
 def size(amount: int | None) -> str:
@@ -84,10 +80,23 @@ def _ends(need: Estimate, part: int) -> Iterator[str]:
     yield size(need.greatest[part]) if need.greatest[part] else NONE
 
 
+def memory_line(gangs: Sequence[Gang]) -> str:
+    """What the model takes on each GPU: of the first gang expected and at most, by its largest components; of the others at
+    most. Empty where that is not known."""
+    (shape, need), *others = list(needs(gangs).items()) or [("", None)]
+    if need is None:
+        return ""
+    largest = sorted(((name, amount) for name, amount in need.components.named() if amount), key=lambda part: -part[1])
+    named, rest = largest[:MAIN_PARTS], sum(amount for _, amount in largest[MAIN_PARTS:])
+    parts = [f"{name} {size(amount)}" for name, amount in (*named, *([("others", rest)] if rest else ()))]
+    also = [f"{Need(each.high)} as {other}" for other, each in others]
+    alone = f"{Need(need.expected)} expected on each GPU as {shape} ({', '.join(parts)}), at most {Need(need.high)}"
+    return f"{alone}; at most {listed(also)}" if also else alone
+
+
 def why(candidate: Candidate, general: Container[Finding]) -> str:
     """The first reason of a candidate's own; what is wrong with the job itself stands above the table."""
-    own = [finding for finding in candidate.reasons if finding not in general]
-    return own[0].message if own else ABOVE if candidate.reasons else ""
+    return next((finding.message for finding in candidate.reasons if finding not in general), "")
 
 
 def money(micro: int | None) -> str:

@@ -28,6 +28,7 @@ SHOWN: Final = Option(
     ("--output", "-o"), "How the answer is shown.", choices=(*TABLES, "json", "yaml"), default=TABLES[0]
 )
 OBJECTS: Final = Option(("--output", "-o"), "How objects are shown.", choices=("yaml", "json"), default="yaml")
+ALL: Final = Option(("--all",), "With -o json or yaml: all candidates, not the best of each pool alone.")
 PAGE: Final = Option(("--html",), "Write the plan as a page with a picture of prices and speeds, too.", metavar="FILE")
 NO_COLOR: Final = Option(("--no-color",), "No colours; the variable NO_COLOR does the same.")
 WRITTEN: Final = Option(
@@ -82,7 +83,7 @@ def plan(request: Request) -> int:
 
         print_plans(plans, wide=request.wide, color=request.color)
     else:
-        _print_each([planning.document(made) for made in plans], request)
+        _print_each([planning.document(made, every=request.all) for made in plans], request)
     return planning.exit_code(plans)
 
 
@@ -134,7 +135,7 @@ def explain(request: Request) -> int:
 
         print_explanations(answers, wide=request.wide, color=request.color)
     else:
-        _print_each(explaining.documents(answers), request)
+        _print_each(explaining.documents(answers, every=request.all), request)
     return planning.exit_code(answer.plan for answer in answers)
 
 
@@ -202,11 +203,11 @@ def top(request: Request) -> int:
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, PAGE, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, ALL, PAGE, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
     "render": Verb(render, (MANIFEST, CLUSTER, CATALOG, OBJECTS, NAMESPACE, KUBECONFIG, CONTEXT)),
     "explain": Verb(
         explain,
-        (JOB_NAME, SOME_MANIFEST, WHY_NOT, CLUSTER, CATALOG, SHOWN, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR),
+        (JOB_NAME, SOME_MANIFEST, WHY_NOT, CLUSTER, CATALOG, SHOWN, ALL, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR),
     ),
     "pools": Verb(pools, (CLUSTER, CATALOG, SHOWN, KUBECONFIG, CONTEXT, NO_COLOR)),
     "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, KUBECONFIG, CONTEXT, NO_COLOR)),

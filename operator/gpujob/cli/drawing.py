@@ -1,4 +1,5 @@
-"""How a table is drawn: on a terminal long cells wrap; into a pipe or a file every row is one line, nothing is cut."""
+"""How a table is drawn: nothing is cut. Long cells wrap on a terminal and in the table of a plan; any other table into a
+pipe or a file has one line for each row."""
 
 from __future__ import annotations
 
@@ -14,6 +15,10 @@ from rich.text import Text
 from gpujob.cli.printing import plain
 
 UNLIMITED: Final = 100_000
+GAP: Final = 2
+"""Blanks between columns."""
+PLAN_WIDTH: Final = 120
+"""Columns of a plan's table into a pipe or a file; a terminal's own count there."""
 NUMBERS: Final = frozenset(
     {
         "FREE/TOTAL",
@@ -68,15 +73,29 @@ def print_text(console: Console, text: Text) -> None:
     console.print(text, highlight=False, soft_wrap=not console.is_terminal)
 
 
-def print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
-    _print_lines(console, table_of(headers, rows, styles))
+def print_table(
+    console: Console,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    styles: Sequence[str],
+    width: int = UNLIMITED,
+) -> None:
+    """Prints a table; `width`: the columns that it may take where there is no terminal. One that needs more takes more."""
+    available = console.width if console.is_terminal else width
+    _print_lines(console, table_of(headers, rows, styles), max(available, _least_width(headers, rows)))
+
+
+def _least_width(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The columns of a table whose cells wrap, within words if need be, where their column may."""
+    cells = zip(headers, *rows, strict=True)
+    return sum(min(max(map(len, column)), WRAPPED.get(column[0], UNLIMITED)) + GAP for column in cells)
 
 
 def table_of(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str], caption: str = "") -> Table:
     table = Table(
         box=None,
         pad_edge=False,
-        padding=(0, 2, 0, 0),
+        padding=(0, GAP, 0, 0),
         header_style="bold",
         caption=plain(caption) or None,
         caption_justify="left",
@@ -94,10 +113,9 @@ def table_of(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequ
     return table
 
 
-def _print_lines(console: Console, table: Table) -> None:
-    """Prints a table at the width that it needs, without the blanks that fill its last column."""
-    needed = console.measure(table, options=console.options.update(width=UNLIMITED)).minimum
-    options = console.options.update(width=max(console.width, needed))
+def _print_lines(console: Console, table: Table, width: int) -> None:
+    """Prints a table at a width, without the blanks that fill its last column."""
+    options = console.options.update(width=width)
     for line in console.render_lines(table, options, pad=False):
         text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
         text.rstrip()

@@ -93,7 +93,7 @@ def explain_job(
     )
     status = table(raw, "status")
     return Explanation(
-        plan=Plan(job, decision, others),
+        plan=Plan(job, decision, others, fleet.pools),
         state=str(status.get("state") or ""),
         said=_message(status, ConditionType.PLACED),
         since=_message(status, ConditionType.RUNNING) if status.get("state") in TOLD_BY_PODS else "",
@@ -130,16 +130,16 @@ def in_documents(documents: Iterable[Any], name: str, namespace: str | None) -> 
     return matching[0]
 
 
-def documents(explanations: Iterable[Explanation]) -> list[dict[str, Any]]:
+def documents(explanations: Iterable[Explanation], *, every: bool) -> list[dict[str, Any]]:
     """The explanations as JSON: the plan's members and what an explanation adds."""
-    return [_document(each) for each in explanations]
+    return [_document(each, every) for each in explanations]
 
 
-def _document(explanation: Explanation) -> dict[str, Any]:
+def _document(explanation: Explanation, every: bool) -> dict[str, Any]:
     return {
         "job": explanation.plan.name,
         "state": explanation.state or None,
         "said": explanation.said or None,
         "since": explanation.since or None,
-        **document(explanation.plan),
+        **document(explanation.plan, every=every),
     }

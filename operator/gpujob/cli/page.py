@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpujob.finding import Finding
 
 HEADERS: Final = (
-    "Pool", "Accelerator", "GPUs", "Free/total", "Memory", "$/h", "Speed", "$/work", "Image", "Outcome", "Why"
+    "Pool", "GPUs (nodes x each)", "$/h", "Outcome", "Why", "Accelerator", "Free/total", "Memory", "Speed", "$/work", "Image"
 )  # fmt: skip
 
 STYLE: Final = """
@@ -81,11 +81,11 @@ def _plan(plan: Plan) -> Iterator[str]:
     if not candidates:
         return
     yield picture(candidates)
-    general = frozenset(decision.problems)
+    general = explain.of_the_job(decision)
     yield from _table(HEADERS, [(candidate.outcome.value, _row(candidate, general)) for candidate in candidates])
     yield from _choice(decision)
-    for label, why_not in why_not_sentences(plan):
-        yield f'<p class="note"><b>{_text(label)}</b> {_text(why_not)}</p>'
+    for pool, why_not in why_not_sentences(plan):
+        yield f'<p class="note"><b>Why not {_text(pool)}:</b> {_text(why_not)}</p>'
     if any(gang.memory for gang in decision.demand.gangs):
         yield f'<p class="note"><b>Recipe:</b> {_text(documents.recipe(decision))}</p>'
         headers, rows, total = cells.memory(cells.needs(decision.demand.gangs))
@@ -105,12 +105,13 @@ def _table(headers: Iterable[str], rows: Iterable[tuple[str, Sequence[str]]]) ->
 
 def _row(candidate: Candidate, general: frozenset[Finding]) -> tuple[str, ...]:
     return (
-        *cells.place(candidate),
+        candidate.pool.name,
+        *cells.main(candidate),
+        cells.why(candidate, general),
+        *cells.devices(candidate.pool),
         cells.speed(candidate),
         cells.money(candidate.price_of_work),
         cells.short(candidate.runtime.image),
-        cells.outcome(candidate),
-        cells.why(candidate, general),
     )
 
 

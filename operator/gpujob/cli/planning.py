@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpujob.finding import Finding
     from gpujob.fleet.arriving import Arriving
     from gpujob.fleet.cluster_file import ClusterObjects
-    from gpujob.fleet.pools import Fleet
+    from gpujob.fleet.pools import Fleet, Pool
     from gpujob.placement.decision import Decision
     from gpujob.placement.why_not import WhyNot
 
@@ -39,6 +39,8 @@ class Plan:
     job: GPUJob
     decision: Decision
     others: tuple[WhyNot, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    """The pools that it was decided on."""
 
     @property
     def name(self) -> str:
@@ -101,12 +103,12 @@ def _plan(job: GPUJob, answer: Answer) -> Plan:
     """The plan of a job that got this; where it is placed, with what would make the next best pools win."""
     decision = answer.decision
     others = best_losers(decision, OTHERS, answer.fleet, answer.catalog) if decision.choice else ()
-    return Plan(job, decision, others)
+    return Plan(job, decision, others, answer.fleet.pools)
 
 
-def document(plan: Plan) -> dict[str, Any]:
-    """The plan as the JSON of `plan -o json`."""
-    return {**documents.plan(plan.decision), "whyNot": [_why_not(each) for each in plan.others]}
+def document(plan: Plan, *, every: bool) -> dict[str, Any]:
+    """The plan as the JSON of `plan -o json`; `every`: with --all."""
+    return {**documents.plan(plan.decision, every=every), "whyNot": [_why_not(each) for each in plan.others]}
 
 
 def _why_not(answer: WhyNot) -> dict[str, Any]:
@@ -122,12 +124,12 @@ def _why_not(answer: WhyNot) -> dict[str, Any]:
 
 
 def why_not_sentences(plan: Plan, *, whole: bool = False) -> list[tuple[str, str]]:
-    """Labels and sentences of what follows the table: why not each other pool.
+    """Pools and sentences of what follows the table: why not each other pool.
 
     Not `whole`: without the reasons that stand in the table.
     """
     best = {} if whole else {each.pool.name: each.reasons[:1] for each in best_per_pool(plan.decision)}
-    return [(f"Why not {each.pool.name}:", _sentence(each, best.get(each.pool.name, ()))) for each in plan.others]
+    return [(each.pool.name, _sentence(each, best.get(each.pool.name, ()))) for each in plan.others]
 
 
 def _sentence(answer: WhyNot, told: Sequence[Finding]) -> str:

@@ -23,6 +23,7 @@ class Request:
     namespace: str | None = None
     all_namespaces: bool = False
     output: str = TABLES[0]
+    all: bool = False
     html: str | None = None
     no_color: bool = False
     sections: tuple[str, ...] = ()

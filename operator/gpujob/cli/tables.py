@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.text import Text
 
 from gpujob.cli import cells
-from gpujob.cli.drawing import console_of, print_table, print_text
+from gpujob.cli.drawing import PLAN_WIDTH, console_of, print_table, print_text
 from gpujob.cli.planning import why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.finding import Finding, counted, listed
+from gpujob.fleet.naming import short_names
 from gpujob.placement import documents, explain
 from gpujob.placement.shortfall import barred
-from gpujob.vocabulary import Outcome, Verdict
+from gpujob.vocabulary import Outcome, Reason, Verdict
 
 if TYPE_CHECKING:
     from gpujob.cli.explaining import Explanation
@@ -31,8 +32,8 @@ ROOM_FOR_COMPONENTS: Final = 20
 """Columns of a terminal that the names of components take."""
 ROOM_FOR_SHAPE: Final = 36
 """Columns that the memory of one shape takes beside them."""
-ROOM_FOR_IMAGES: Final = 160
-"""Columns of a terminal from which on the table of a plan names images; below, only the chosen one is named."""
+WITH_ROOM: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY)
+"""Outcomes of candidates that have an image that would do."""
 
 VERDICT_STYLES: Final = {
     Verdict.PLACED: "bold green",
@@ -123,69 +124,109 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False
     verdict = (decision.verdict.value, VERDICT_STYLES[decision.verdict])
     if not again:
         print_text(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence)}"))
-    offers = explain.offers(decision) if wide else ()
-    candidates = [offer.best for offer in offers] if wide else explain.best_per_pool(decision)
-    images = not wide and (not console.is_terminal or console.width >= ROOM_FOR_IMAGES)
-    if candidates:
+    general, names = explain.of_the_job(decision), short_names(plan.pools)
+    if wide:
+        _print_offers(console, decision, general)
+    elif decision.candidates:
         console.print()
-        _print_candidates(console, decision, candidates, images=images, offers=offers)
-    for offer in offers:
-        console.print()
-        _print_offer(console, offer, frozenset(decision.problems))
-    if any(gang.memory for gang in decision.demand.gangs):
+        _print_candidates(console, decision, general, names)
+    if wide and any(gang.memory for gang in decision.demand.gangs):
         console.print()
         print_text(console, Text.assemble(("Recipe: ", "bold"), documents.recipe(decision)))
         _print_memory(console, decision.demand.gangs)
-    endings = list(_endings(decision, image=not images and not wide))
+    endings = list(_endings(decision, general, names, wide=wide))
     if endings:
         console.print()
     for label, sentence in endings:
-        print_text(console, Text.assemble((label, "bold"), plain(sentence)))
+        print_text(console, Text.assemble((f"{label} ", "bold"), plain(sentence)))
     if plan.others:
         console.print()
-    for label, sentence in why_not_sentences(plan, whole=asked):
-        print_text(console, Text.assemble((f"{plain(label)} ", "bold"), plain(sentence)))
+    for name, sentence in why_not_sentences(plan, whole=asked):
+        label = f"Why not {plain(name if wide else names[name])}: "
+        print_text(console, Text.assemble((label, "bold"), plain(sentence)))
 
 
-def _endings(decision: Decision, *, image: bool) -> Iterable[tuple[str, str]]:
-    """What follows the table: the nearest fix; the chosen nodes, and what is doubtful about the choice."""
+def _endings(
+    decision: Decision, general: frozenset[Finding], names: Mapping[str, str], *, wide: bool
+) -> Iterator[tuple[str, str]]:
+    """What follows the table: the nearest fix; the chosen nodes, the images, and what is doubtful about the choice."""
     if decision.fix:
-        yield "Nearest fix: ", decision.fix.message
+        yield "Nearest fix:", decision.fix.message
     if decision.choice:
         candidate, nodes = decision.choice.candidate, list(filter(None, decision.choice.nodes))
         if nodes:
-            yield "Nodes: ", listed(nodes)
+            yield "Nodes:", listed(nodes)
         if cards := cells.cards(candidate.pool):
-            yield "Cards: ", f"pool {candidate.pool.name} has {cards}"
-        if image:
-            yield "Image: ", candidate.runtime.image
+            yield "Cards:", f"pool {candidate.pool.name} has {cards}"
         if started := cells.started(candidate):
-            yield "Price: ", started
-        for doubt in candidate.doubts:
-            yield "Doubt: ", f"{doubt.message} ({doubt.reason})"
+            yield "Price:", started
+    if not wide:
+        best = explain.best_per_pool(decision)
+        yield from _images(best, names)
+        if memory := cells.memory_line([candidate.gang for candidate in best]):
+            yield "Recipe:", documents.recipe(decision)
+            yield "Memory:", memory
+    doubts = decision.choice.candidate.doubts if decision.choice else ()
+    everywhere = () if decision.choice else (doubt for doubt in _first_doubts(decision) if doubt in general)
+    for doubt in (*doubts, *everywhere):
+        yield "Doubt:", f"{doubt.message} ({doubt.reason})"
+
+
+def _first_doubts(decision: Decision) -> tuple[Finding, ...]:
+    return decision.candidates[0].doubts if decision.candidates else ()
+
+
+def _images(candidates: Iterable[Candidate], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The images that pools with room or work for the job would run, each in one line."""
+    pools: dict[str, list[str]] = {}
+    for candidate in candidates:
+        if candidate.outcome in WITH_ROOM:
+            pools.setdefault(cells.short(candidate.runtime.image), []).append(names[candidate.pool.name])
+    for image, where in pools.items():
+        yield "Image:", image if len(pools) == 1 else f"{image} on {listed(where)}"
 
 
 def _print_candidates(
-    console: Console, decision: Decision, candidates: Sequence[Candidate], *, images: bool, offers: Sequence[Offer]
+    console: Console, decision: Decision, general: frozenset[Finding], names: Mapping[str, str]
 ) -> None:
-    headers = ["POOL", "ACCELERATOR", "GPUS", "FREE/TOTAL", "MEMORY", "$/H", "IMAGE", "OUTCOME", "WHY"]
-    # What is wrong with the job itself stands above the table, not in each of its rows.
-    general = frozenset(decision.problems)
-    rows = [_candidate_row(candidate, general) for candidate in candidates]
-    if not images:
-        dropped = headers.index("IMAGE")
-        for row in (headers, *rows):
-            del row[dropped]
+    """The best candidate of each pool in 120 columns."""
+    best = explain.best_per_pool(decision)
+    rows = [
+        [
+            names[candidate.pool.name],
+            *cells.main(candidate),
+            cells.why(candidate, general) or explain.behind(candidate, decision),
+        ]
+        for candidate in best
+    ]
+    headers = ["POOL", cells.GANG, "$/H", "OUTCOME", "WHY"]
+    print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in best], PLAN_WIDTH)
+
+
+def _print_offers(console: Console, decision: Decision, general: frozenset[Finding]) -> None:
+    """All that is known of each pool in each shape, and of the memory that the model takes."""
+    offers = explain.offers(decision)
     if offers:
-        # The reasons stand below, all of them.
-        headers[-1:] = ["SPEED", "$/WORK", "IMAGES"]
-        for row, offer in zip(rows, offers, strict=True):
-            row[-1:] = [
-                cells.speed(offer.best),
-                cells.money(offer.best.price_of_work),
-                f"{len(offer.alike) + 1}/{offer.images}",
-            ]
-    print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in candidates])
+        headers = ["POOL", cells.GANG, "$/H", "OUTCOME", "ACCELERATOR", "FREE/TOTAL", "MEMORY", "SPEED", "$/WORK", "IMAGES"]
+        console.print()
+        print_table(
+            console, headers, [_offer_row(offer) for offer in offers], [OUTCOME_STYLES[o.best.outcome] for o in offers]
+        )
+    for offer in offers:
+        console.print()
+        _print_offer(console, offer, general)
+
+
+def _offer_row(offer: Offer) -> list[str]:
+    best = offer.best
+    return [
+        best.pool.name,
+        *cells.main(best),
+        *cells.devices(best.pool),
+        cells.speed(best),
+        cells.money(best.price_of_work),
+        f"{len(offer.alike) + 1}/{offer.images}",
+    ]
 
 
 def _print_offer(console: Console, offer: Offer, general: frozenset[Finding]) -> None:
@@ -197,7 +238,7 @@ def _print_offer(console: Console, offer: Offer, general: frozenset[Finding]) ->
         print_text(console, Text(f"  {label:<6} {plain(sentence)}"))
 
 
-def _details(offer: Offer, general: frozenset[Finding]) -> Iterable[tuple[str, str]]:
+def _details(offer: Offer, general: frozenset[Finding]) -> Iterator[tuple[str, str]]:
     best, pool = offer.best, offer.best.pool
     yield "image", f"{best.runtime.image or cells.UNKNOWN} ({best.runtime.name})"
     if offer.alike:
@@ -207,14 +248,25 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterable[tuple[str, s
         if finding not in general:
             yield "why", f"{finding.message} ({finding.reason})"
     for finding in best.doubts:
-        yield "doubt", f"{finding.message} ({finding.reason})"
+        if finding not in general:
+            yield "doubt", f"{finding.message} ({finding.reason})"
     if pool.price:
         yield "price", "; ".join(filter(None, [cells.started(best), pool.price.source]))
     if best.speed:
         yield from (("speed", line) for line in filter(None, (best.speed.roofline, best.speed.source)))
+    yield from (("not", sentence) for sentence in _refused(offer))
+
+
+def _refused(offer: Offer) -> Iterator[str]:
+    """The images that fare worse, those of one reason in one line, with the numbers of the first."""
+    by_reason: dict[Reason, list[tuple[Finding, Candidate]]] = {}
     for finding, images in offer.refused:
-        names = listed(each.runtime.name for each in images)
-        yield "not", f"{counted(len(images), 'image')}: {finding.message} ({finding.reason}): {names}"
+        by_reason.setdefault(finding.reason, []).extend((finding, image) for image in images)
+    for reason, found in by_reason.items():
+        alike = len({finding for finding, _ in found}) == 1
+        message = found[0][0].message if alike else f"{found[0][1].runtime.name}: {found[0][0].message}"
+        names = [candidate.runtime.name for _, candidate in (found if alike else found[1:])]
+        yield f"{counted(len(found), 'image')} ({reason}): {message}{': ' if alike else '; alike '}{listed(names)}"
 
 
 def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
@@ -233,15 +285,6 @@ def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
     if any(need.most[part] and not need.components[part] for _, need in needs for part in range(len(need.most))):
         print_text(console, Text(cells.IN_BRACKETS))
     print_text(console, Text(cells.RESERVE))
-
-
-def _candidate_row(candidate: Candidate, general: frozenset[Finding]) -> list[str]:
-    return [
-        *cells.place(candidate),
-        cells.short(candidate.runtime.image),
-        cells.outcome(candidate),
-        cells.why(candidate, general),
-    ]
 
 
 def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:

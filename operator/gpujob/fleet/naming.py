@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpujob.fleet.devices import DeviceGroup
 from gpujob.fleet.upkeep import is_passing
 from gpujob.vocabulary import CapacityType
+
+if TYPE_CHECKING:
+    from gpujob.fleet.pools import Pool
 
 _TYPES: Final = frozenset(kind.value.lower() for kind in CapacityType)
 """How names of discovered pools end."""
@@ -47,7 +50,8 @@ def names_of(
 
     A node that joins or leaves can give or take the hash. So that a job's placement.pools means the same before and
     after, a pool answers to both forms all the time: the plain one means all pools of that plain name (an admin's pool
-    of that name has it to itself), the one with the hash this pool alone.
+    of that name has it to itself), the one with the hash this pool alone. So it answers to its stems too: `mi300x` means
+    all pools of whole MI300X devices.
     """
     plain = {key: _plain_name_of(groups[0]) for key, groups in identities.items()}
     often: dict[str, int] = defaultdict(int)
@@ -57,8 +61,21 @@ def names_of(
     for key, name in plain.items():
         hashed = f"{name}-{_hash(key)}"
         shown = name if often[name] == 1 and name not in taken else hashed
-        found[key] = Naming(shown, tuple(sorted({name, hashed} - taken - {shown})))
+        found[key] = Naming(shown, tuple(sorted({name, hashed, *_stems_of(identities[key][0])} - taken - {shown})))
     return found
+
+
+def short_names(pools: Iterable[Pool]) -> dict[str, str]:
+    """The shortest name of each pool that means no other one, by its full name, for tables that people read."""
+    pools = tuple(pools)
+    meanings = Counter(word for pool in pools for word in {pool.name, *pool.also})
+    return {
+        pool.name: min(
+            (word for word in (*pool.also, pool.name) if meanings[word] == 1 or word == pool.name),
+            key=lambda word: (len(word), word),
+        )
+        for pool in pools
+    }
 
 
 def plain_names_in(name: str) -> tuple[str, ...]:
@@ -68,8 +85,24 @@ def plain_names_in(name: str) -> tuple[str, ...]:
 
 
 def _plain_name_of(group: DeviceGroup) -> str:
+    device, portion = _device_of(group)
+    return plain_name(device, portion, group.origin.instance_type, group.origin.capacity_type)
+
+
+def _stems_of(group: DeviceGroup) -> tuple[str, ...]:
+    return stems(*_device_of(group), group.origin.instance_type)
+
+
+def _device_of(group: DeviceGroup) -> tuple[str, str]:
+    """The device's name, and what was made of it."""
     device = group.facts.accelerator.id if group.facts.accelerator else f"unknown-{group.facts.vendor}"
-    return plain_name(device, str(group.facts.portion), group.origin.instance_type, group.origin.capacity_type)
+    return device, str(group.facts.portion)
+
+
+def stems(device: str, portion: str, instance_type: str) -> tuple[str, ...]:
+    """What a plain name begins with, shortest first: the device and its part, then the instance type too."""
+    short, longer = plain_name(device, portion, "", ""), plain_name(device, portion, instance_type, "")
+    return (short,) if longer == short else (short, longer)
 
 
 def plain_name(device: str, portion: str, instance_type: str, capacity_type: str) -> str:

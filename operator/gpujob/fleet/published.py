@@ -16,7 +16,7 @@ from gpujob.fleet.claims import admin_pool
 from gpujob.fleet.expected import with_machine
 from gpujob.fleet.growth import UNCOUNTED, growth_of
 from gpujob.fleet.handlers import Classes, RuntimeClass
-from gpujob.fleet.naming import plain_names_in
+from gpujob.fleet.naming import plain_names_in, stems
 from gpujob.fleet.objects import vendor_of
 from gpujob.fleet.pool_node import PoolNode
 from gpujob.fleet.pools import Fleet, Pool
@@ -31,16 +31,23 @@ if TYPE_CHECKING:
 
 def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Classes) -> Fleet:
     """The fleet as the operator published it; pools without a status are left out."""
-    read = [_pool(pool, pool.status, catalog) for pool in pools if pool.status and pool.status.gpus]
+    pools = tuple(pools)
+    taken = {pool.metadata.name for pool in pools if not _is_discovered(pool)}
+    read = [_pool(pool, pool.status, catalog, taken) for pool in pools if pool.status and pool.status.gpus]
     # Whoever may not read nodes may not read RuntimeClasses either; the operator checked those that GPUPools name.
     named = {pool.runtime_class: RuntimeClass() for pool in read if pool.runtime_class}
     return Fleet(tuple(sorted(read, key=lambda pool: pool.name)), {**named, **runtime_classes})
 
 
-def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
+def _is_discovered(pool: GPUPool) -> bool:
+    return pool.metadata.labels.get(Label.DISCOVERED) == "true"
+
+
+def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog, taken: set[str]) -> Pool:
     accelerator = catalog.accelerator(status.accelerator or "")
     nodes = tuple(_nodes(status))
     admin = with_machine(admin_pool(pool), nodes, catalog)
+    portion = _portion(status)
     vendor = Vendor(status.vendor) if status.vendor in set(Vendor) else vendor_of(status.resource_name or "")
     return Pool(
         name=admin.name,
@@ -56,9 +63,9 @@ def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
         capacity_type=_capacity_type(status.capacity_type),
         price=_price(status),
         nodes=nodes,
-        also=plain_names_in(admin.name) if pool.metadata.labels.get(Label.DISCOVERED) == "true" else (),
-        portion=_portion(status),
-        share=(1, 1) if _portion(status).pieces else None,
+        also=_other_names(pool, status, str(portion), taken),
+        portion=portion,
+        share=(1, 1) if portion.pieces else None,
         problem=_problem(status, known=accelerator is not None),
         tolerated=admin.tolerated,
         supplemental_groups=admin.supplemental_groups,
@@ -70,6 +77,16 @@ def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog) -> Pool:
         fabric=admin.fabric,
         namespaces=admin.namespaces,
     )
+
+
+def _other_names(pool: GPUPool, status: GPUPoolStatus, portion: str, taken: set[str]) -> tuple[str, ...]:
+    """The other names of a discovered pool, as in `naming`: those that its own name begins with and no admin's pool has."""
+    if not _is_discovered(pool):
+        return ()
+    name = pool.metadata.name
+    begun = stems(status.accelerator or f"unknown-{status.vendor}", portion, status.instance_type or "")
+    also = {*plain_names_in(name), *(stem for stem in begun if name.startswith(f"{stem}-"))}
+    return tuple(sorted(also - taken))
 
 
 def _nodes(status: GPUPoolStatus) -> Iterable[PoolNode]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpujob.catalog.roofline import REFERENCE
 from gpujob.finding import Finding, Size
 from gpujob.placement.decision import Candidate, Change, Decision, Fix, speed_text
-from gpujob.placement.explain import summary
+from gpujob.placement.explain import best_per_pool, summary
 from gpujob.placement.gang import Gang
 from gpujob.placement.ranking import objective_used
 from gpujob.quantity import format_dollars
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from gpujob.memory.moments import Components
 
 
-def plan(decision: Decision) -> dict[str, Any]:
-    """The decision as the JSON of `plan -o json`."""
+def plan(decision: Decision, *, every: bool = True) -> dict[str, Any]:
+    """The decision as the JSON of `plan -o json --all`; not `every`: the best candidate of each pool alone, as without
+    --all."""
     return {
         "verdict": decision.verdict.value,
         "message": summary(decision),
@@ -28,7 +29,7 @@ def plan(decision: Decision) -> dict[str, Any]:
         "recipe": recipe(decision) or None,
         "memory": _memory(first_gang(decision).memory),
         "chosen": _chosen_in_full(decision),
-        "candidates": [_candidate(candidate) for candidate in decision.candidates],
+        "candidates": [_candidate(candidate) for candidate in (decision.candidates if every else best_per_pool(decision))],
         "nearestFix": _single(decision.fix),
         "together": _several(decision.fix),
         "problems": _findings(decision.problems),

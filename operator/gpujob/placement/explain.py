@@ -143,6 +143,43 @@ def _times(one: Candidate, other: Candidate) -> str:
     return f"{about}{speed_text(ratio)} times"
 
 
+def behind(candidate: Candidate, decision: Decision) -> str:
+    """How far a candidate that fits is behind the chosen one by what decided; empty where nothing can be compared."""
+    if decision.choice is None or candidate.outcome is not Outcome.FITS:
+        return ""
+    chosen = decision.choice.candidate
+    objective = objective_used(decision.demand.objective, [c for c in decision.candidates if _has_room_as(chosen, c)])
+    if objective is Objective.SPEED:
+        return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
+    if candidate.price_per_hour is None or chosen.price_per_hour is None:
+        return "" if candidate.price_per_hour is not None else "no price is known"
+    worse = objective is Objective.VALUE and _ratio(
+        "costs {} times as much for the same work", candidate.price_of_work, chosen.price_of_work, chosen, candidate
+    )
+    more = candidate.price_per_hour - chosen.price_per_hour
+    return worse or (f"costs {Dollars(more)} an hour more" if more > 0 else "")
+
+
+def _ratio(sentence: str, of: int | None, to: int | None, *compared: Candidate) -> str:
+    """The sentence with how many times as much one figure is as the other, in two digits; empty where it is not more."""
+    if not of or not to or of * 100 <= to * 101:
+        return ""
+    about = "about " if any(each.speed is not None and each.speed.estimate for each in compared) else ""
+    return sentence.format(f"{about}{speed_text(of * MILLION // to)}")
+
+
+def of_the_job(decision: Decision) -> frozenset[Finding]:
+    """What is to be said of the job once, not of each pool: its problems, what the sentence says and refuses it
+    everywhere, and what is doubtful everywhere."""
+    best = best_per_pool(decision)
+    if len(best) < 2:
+        return frozenset(decision.problems)
+    sentence = summary(decision)
+    everywhere = frozenset.intersection(*(frozenset((*each.reasons, *each.doubts)) for each in best))
+    doubts = {doubt for each in best for doubt in each.doubts}
+    return frozenset(decision.problems) | {each for each in everywhere if each in doubts or each.message in sentence}
+
+
 def reason(decision: Decision) -> Reason:
     """The reason of the Placed condition."""
     if decision.verdict is Verdict.PLACED:
