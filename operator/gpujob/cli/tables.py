@@ -207,7 +207,18 @@ def _print_offers(console: Console, decision: Decision, general: frozenset[Findi
     """All that is known of each pool in each shape, and of the memory that the model takes."""
     offers = explain.offers(decision)
     if offers:
-        headers = ["POOL", cells.GANG, "$/H", "OUTCOME", "ACCELERATOR", "FREE/TOTAL", "MEMORY", "SPEED", "$/WORK", "IMAGES"]
+        headers = [
+            "POOL",
+            cells.GANG,
+            "$/H",
+            "OUTCOME",
+            "ACCELERATOR",
+            "FREE/TOTAL",
+            "MEMORY",
+            "SPEED",
+            "$/WORK",
+            "IMAGES",
+        ]
         console.print()
         print_table(
             console, headers, [_offer_row(offer) for offer in offers], [OUTCOME_STYLES[o.best.outcome] for o in offers]

@@ -29,7 +29,9 @@ def plan(decision: Decision, *, every: bool = True) -> dict[str, Any]:
         "recipe": recipe(decision) or None,
         "memory": _memory(first_gang(decision).memory),
         "chosen": _chosen_in_full(decision),
-        "candidates": [_candidate(candidate) for candidate in (decision.candidates if every else best_per_pool(decision))],
+        "candidates": [
+            _candidate(candidate) for candidate in (decision.candidates if every else best_per_pool(decision))
+        ],
         "nearestFix": _single(decision.fix),
         "together": _several(decision.fix),
         "problems": _findings(decision.problems),

@@ -93,7 +93,7 @@ def test_memory_is_one_line_of_a_plan(plan: Command) -> None:
     )
     assert said is not None
     parts = dict(part.split() for part in said[2].split(", "))
-    assert list(parts)[0] == "weights"
+    assert next(iter(parts)) == "weights"
     assert list(parts)[-1] == "others"
     sizes = [bytes_of(part) for part in list(parts.values())[:-1]]
     assert sizes == sorted(sizes, reverse=True)
@@ -312,7 +312,9 @@ def test_the_wide_plan_of_the_shipped_catalog_can_be_read(gpujob: Command) -> No
     asked = ("plan", "-f", HELLO, "--cluster", MIXED, "-o", "json", "--all")
     everything = json.loads(gpujob(*asked).out)["candidates"]
     tried = [row.split()[-1] for row in table[1:]]
-    assert sum(int(row.partition("/")[2]) for row in tried) == len(everything), "--all holds each, the table counts each"
+    assert sum(int(row.partition("/")[2]) for row in tried) == len(everything), (
+        "--all holds each, the table counts each"
+    )
 
 
 def test_a_plan_says_images_as_they_can_be_pulled(plan: Command) -> None:
