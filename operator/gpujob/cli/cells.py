@@ -83,9 +83,10 @@ def _ends(need: Estimate, part: int) -> Iterator[str]:
 def memory_line(gangs: Sequence[Gang]) -> str:
     """What the model takes on each GPU: of the first gang expected and at most, by its largest components; of the others at
     most. Empty where that is not known."""
-    (shape, need), *others = list(needs(gangs).items()) or [("", None)]
-    if need is None:
+    by_shape = needs(gangs)
+    if not by_shape:
         return ""
+    (shape, need), *others = by_shape.items()
     largest = sorted(((name, amount) for name, amount in need.components.named() if amount), key=lambda part: -part[1])
     named, rest = largest[:MAIN_PARTS], sum(amount for _, amount in largest[MAIN_PARTS:])
     parts = [f"{name} {size(amount)}" for name, amount in (*named, *([("others", rest)] if rest else ()))]
