@@ -107,7 +107,7 @@ class PoolPublisher:
         wanted = publish.status(pool, fleet, record.status, now, record.generation, edited=edited)
         changes = _differences(record.status, wanted)
         if changes:
-            await self._writer.write_pool(pool.name, record.uid, changes)
+            await self._writer.write_pool(record, changes)
             await self._writer.tell_pool(pool, record.uid, record.status)
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 import aiohttp
 import orjson
 import structlog
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from gpujob.cluster.api_errors import (
@@ -35,6 +36,9 @@ from gpujob.cluster.pace import LONGEST_RETRY_DELAY, Clock, Patience, TokenBucke
 from gpujob.cluster.resources import resource_of
 
 CONNECT_TIMEOUT = 10.0
+KEEP_ALIVE = 75.0
+"""Seconds that an idle connection is kept; the API server closes its own after 90."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -61,6 +65,32 @@ class Call:
     def writes(self) -> bool:
         return self.method != "GET"
 
+    @property
+    def fenced(self) -> bool:
+        """Whether it stands in the queue of writes, which only the leader makes; the Lease's own writes do not."""
+        return self.writes and self.patience.queued
+
+
+class FencedBody(aiohttp.BytesPayload):
+    """The body of a write that is not sent when the process may not write at the moment at which its bytes would be.
+
+    Between the decision to send and the bytes lie a connection, a TLS handshake and another task of aiohttp: a process that is frozen
+    there would send whole requests when it wakes up. aiohttp holds the head back until the body is written, so nothing is sent at all.
+    """
+
+    def __init__(self, value: bytes, may_write: Callable[[], bool]) -> None:
+        super().__init__(value)
+        self.withheld = False
+        """Whether the last try to write it was refused."""
+        self._may_write = may_write
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Writes the body with the head of its request; raises RuntimeError when the process may not write any more."""
+        self.withheld = not self._may_write()
+        if self.withheld:
+            raise RuntimeError("another process may lead")
+        await super().write_with_length(writer, content_length)
+
 
 class Transport:
     """Sends calls to one API server; use it as `async with`. Counts every request by (verb, resource, HTTP code or 0)."""
@@ -80,7 +110,8 @@ class Transport:
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.writes: Counter[tuple[str, str]] = Counter()
         self.may_write: Callable[[], bool] = lambda: True
-        """Asked before every try of a write that stands in the queue: it may have waited there for a minute."""
+        """Asked before every try of a write that stands in the queue, and again when its bytes are written: it may have waited for a
+        minute, or the process may have been frozen in between."""
         self.on_date: Callable[[str | None], None] = lambda _: None
         """Is told the Date header of each answer."""
         self._connection = connection
@@ -96,7 +127,7 @@ class Transport:
 
     async def __aenter__(self) -> Self:
         tls = tls_context(self._connection)
-        self._pooled = self._session(aiohttp.TCPConnector(ssl=tls, limit=128))
+        self._pooled = self._session(aiohttp.TCPConnector(ssl=tls, limit=128, keepalive_timeout=KEEP_ALIVE))
         # A list or watch never takes a connection from the pool: after a network fault the pooled ones may be dead, and
         # what is to replace a silent stream must not inherit its silence. Both are rare, so connecting costs little.
         self._fresh = self._session(aiohttp.TCPConnector(ssl=tls, limit=0, force_close=True))
@@ -121,8 +152,8 @@ class Transport:
         while True:
             attempt += 1
             await self._wait_for_turn(call)
-            if call.writes and call.patience.queued and not self.may_write():
-                raise Fenced(0, "Fenced", f"{call.verb} {call.path}: this process may not write any more")
+            if call.fenced and not self.may_write():
+                raise _fenced(call)
             try:
                 return await self._send_once(call)
             except ApiError as error:
@@ -137,7 +168,7 @@ class Transport:
                 await self._sleep(delay)
 
     async def _wait_for_turn(self, call: Call) -> None:
-        if not (call.writes and call.patience.queued):
+        if not call.fenced:
             return
         if (wait := self._bucket.take()) > 0:
             await self._sleep(wait)
@@ -154,7 +185,7 @@ class Transport:
         base = min(LONGEST_RETRY_DELAY, told if told is not None else 2.0 ** (attempt - 1))
         # Never sooner than told; only a delay that we chose ourselves is spread downwards too.
         delay = base * (1 + 0.2 * self._chance()) if told is not None else base * (0.5 + 0.5 * self._chance())
-        if call.writes and call.patience.queued:
+        if call.fenced:
             self._quiet_until = max(self._quiet_until, self._clock() + base)
         return delay if attempt < call.patience.tries else None
 
@@ -163,11 +194,14 @@ class Transport:
         if call.writes:
             self.writes[(call.verb, resource)] += 1
         timeout = aiohttp.ClientTimeout(total=call.patience.timeout, sock_connect=self._connect_timeout)
+        data = FencedBody(call.body, self.may_write) if call.fenced and call.body is not None else call.body
         try:
-            response = await self._request(call, timeout)
+            response = await self._request(call, timeout, data)
             async with response:
                 body = await response.read()
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            if isinstance(data, FencedBody) and data.withheld:
+                raise _fenced(call) from error
             self.requests[(call.verb, resource, 0)] += 1
             raise _error_without_answer(call, error) from error
         self.requests[(call.verb, resource, response.status)] += 1
@@ -195,23 +229,29 @@ class Transport:
             self._token.renewed()  # the caller's next try has the rotated token
         raise error_from_answer(response.status, response.reason or "", response.headers, body)
 
-    async def _request(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _request(
+        self, call: Call, timeout: aiohttp.ClientTimeout, data: bytes | FencedBody | None = None
+    ) -> aiohttp.ClientResponse:
         session = self._fresh if call.verb in {"list", "watch"} else self._pooled
         if session is None:
             raise RuntimeError("ApiClient is used outside `async with`")
         query = f"?{urlencode(call.params)}" if call.params else ""
         headers = self._token.header()
-        if call.body is not None:
+        if data is not None:
             headers["Content-Type"] = call.content_type
         return await session.request(
             call.method,
             URL(self._server + call.path + query, encoded=True),
-            data=call.body,
+            data=data,
             headers=headers,
             timeout=timeout,
             allow_redirects=False,  # a token goes to no other server
             server_hostname=self._connection.server_name,
         )
+
+
+def _fenced(call: Call) -> Fenced:
+    return Fenced(0, "Fenced", f"{call.verb} {call.path}: this process may not write any more")
 
 
 def _worth_repeating(call: Call, error: ApiError) -> bool:

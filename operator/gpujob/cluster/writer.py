@@ -15,7 +15,7 @@ import structlog
 
 from gpujob.cluster.api_errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, OutcomeUnknown
 from gpujob.cluster.client import APPLY_PATCH, ApiClient
-from gpujob.cluster.kinds import CONFIG_MAPS, EVENTS, GPUJOBS, GPUPOOLS, JOBS, PODS, PROFILES, SERVICES
+from gpujob.cluster.kinds import CONFIG_MAPS, EVENTS, GPUJOBS, GPUPOOLS, JOBS, PODS, PROFILES, SERVICES, PoolRecord
 from gpujob.cluster.mirror import Mirror
 from gpujob.cluster.resources import Resource
 from gpujob.fleet.pools import Pool
@@ -211,11 +211,12 @@ class Writer:
         await self._tell(job, status)
         return True
 
-    async def write_pool(self, name: str, uid: str, changes: Mapping[str, Any]) -> None:
-        """Patches the status of a GPUPool."""
+    async def write_pool(self, record: PoolRecord, changes: Mapping[str, Any]) -> None:
+        """Patches the status of a GPUPool; Conflict when it is newer than what was looked at."""
         self._check()
-        body = {"metadata": {"uid": uid}, "status": changes}
-        self._mirror.note_written("gpupools", await self._client.patch(GPUPOOLS.path(None, name, "status"), body))
+        body = {"metadata": {"uid": record.uid, "resourceVersion": record.version}, "status": changes}
+        path = GPUPOOLS.path(None, record.name, "status")
+        self._mirror.note_written("gpupools", await self._client.patch(path, body))
 
     async def tell_pool(self, pool: Pool, uid: str, held: Mapping[str, Any]) -> None:
         """Tells that what is read of a pool's nodes contradicts itself, where its status did not say so yet."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster.api_errors import AlreadyExists, Fenced, Invalid, NotFound, OutcomeUnknown
-from gpujob.cluster.client import ApiClient
+from gpujob.cluster.api_errors import AlreadyExists, Conflict, Fenced, Invalid, NotFound, OutcomeUnknown
+from gpujob.cluster.client import APPLY_PATCH, ApiClient
 from gpujob.cluster.connection import Connection
-from gpujob.cluster.kinds import JOBS, mirrored
+from gpujob.cluster.kinds import JOBS, PoolRecord, mirrored
 from gpujob.cluster.mirror import Mirror
+from gpujob.cluster.pace import Patience
 from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.names import child_name
 from gpujob.status.records import JobRecord
@@ -134,3 +136,82 @@ async def test_a_write_that_waited_for_its_turn_past_the_lease_is_not_sent() -> 
             with pytest.raises(Fenced, match="may not write any more"):
                 await client.create(JOBS.path("team"), {})
     assert sent == ["POST"]
+
+
+WRITES: dict[str, Callable[[ApiClient], Awaitable[object]]] = {
+    "create": lambda client: client.create(JOBS.path("team"), {"kind": "Job"}),
+    "patch": lambda client: client.patch(JOBS.path("team", "x", "status"), {"status": {}}),
+    "apply": lambda client: client.patch(JOBS.path("team", "x"), {"kind": "Job"}, APPLY_PATCH),
+    "delete": lambda client: client.delete(JOBS.path("team", "x"), uid="u"),
+}
+
+
+@pytest.mark.parametrize("connection", ["new", "kept"])
+@pytest.mark.parametrize("verb", WRITES)
+async def test_not_a_byte_is_sent_where_the_lease_ends_between_the_decision_and_the_bytes(
+    verb: str, connection: str
+) -> None:
+    """What a process does that is frozen after it was allowed to write, and wakes up when another one leads."""
+    received: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while part := await reader.read(65536):
+            received.append(part)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server, ApiClient(Connection(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")) as client:
+        if connection == "kept":
+            await client.create(JOBS.path("team"), {})
+            received.clear()
+        asked = iter([True])
+        client.may_write = lambda: next(asked, False)
+        before = client.requests.copy()
+        with pytest.raises(
+            Fenced, match=r"^0 Fenced: \w+ /apis/batch/v1/namespaces/team/jobs.*: this process may not write"
+        ):
+            await WRITES[verb](client)
+        await asyncio.sleep(0.05)
+        assert received == []
+        assert client.requests == before, "what was not sent is no request"
+        # The fence is that of the moment: with the Lease back, writes go out again.
+        client.may_write = lambda: True
+        await WRITES[verb](client)
+        assert len(received) == 1
+
+
+async def test_the_lease_itself_is_written_by_whoever_is_not_leader_yet() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server, ApiClient(Connection(str(server.make_url("")).rstrip("/"))) as client:
+        client.may_write = lambda: False
+        await client.patch(JOBS.path("team", "x"), {}, patience=Patience(queued=False))
+
+
+async def test_every_status_that_is_written_names_the_version_it_was_made_for() -> None:
+    bodies: list[Any] = []
+
+    class Client(Answers):
+        async def patch(self, path: str, body: Any, *_: Any, **__: Any) -> Any:
+            bodies.append((path, body["metadata"]))
+            raise Conflict(409, "Conflict", "changed")
+
+    pool = PoolRecord({"metadata": {"name": "p", "uid": "pool-1", "resourceVersion": "8"}})
+    assert not await writer(Client()).write_status(JOB, PLACED, PLACED)
+    with pytest.raises(Conflict):
+        await writer(Client()).write_pool(pool, {"total": 1})
+    assert bodies == [
+        ("/apis/gpujob.dev/v1alpha1/namespaces/team/gpujobs/job/status", {"uid": "uid-1", "resourceVersion": "7"}),
+        ("/apis/gpujob.dev/v1alpha1/gpupools/p/status", {"uid": "pool-1", "resourceVersion": "8"}),
+    ]
+
+
+async def test_an_idle_connection_is_kept_until_shortly_before_the_api_server_closes_it() -> None:
+    """A handshake costs the API server more than a write; its own limit for an idle connection is 90 seconds."""
+    async with ApiClient(Connection("http://127.0.0.1:1")) as client:
+        assert client._pooled is not None
+        assert client._pooled.connector is not None
+        assert client._pooled.connector._keepalive_timeout == 75
