@@ -85,21 +85,21 @@ format: .venv/ready ## Formats the code.
 
 .PHONY: generate
 generate: .venv/ready ## Writes the catalog's JSON from its YAML, the CRDs from the models, the runner's name, rules and dashboards into the chart, and the pages of fields and reasons.
-	$(RUN) -m gpujob.catalog.shipped
-	$(RUN) -m gpujob.api.crd crds $(CHART)/files/crds
-	$(RUN) -m gpujob.runner_files $(CHART)/files/runner-name
+	$(RUN) -m gpujob.catalog.files.shipped
+	$(RUN) -m gpujob.api.generate.crd crds $(CHART)/files/crds
+	$(RUN) -m gpujob.render.runner_files $(CHART)/files/runner-name
 	$(RUN) -m monitoring $(CHART)/files/monitoring
-	$(RUN) -m gpujob.reasons_page docs/reasons.md
-	$(RUN) -m gpujob.fields_page docs/fields.md
+	$(RUN) -m gpujob.api.generate.reasons_page docs/reasons.md
+	$(RUN) -m gpujob.api.generate.fields_page docs/fields.md
 
 .PHONY: verify
 verify: .venv/ready ## Fails when a generated file differs from its source.
-	$(RUN) -m gpujob.catalog.shipped --check
-	$(RUN) -m gpujob.api.crd --check crds $(CHART)/files/crds
-	$(RUN) -m gpujob.runner_files --check $(CHART)/files/runner-name
+	$(RUN) -m gpujob.catalog.files.shipped --check
+	$(RUN) -m gpujob.api.generate.crd --check crds $(CHART)/files/crds
+	$(RUN) -m gpujob.render.runner_files --check $(CHART)/files/runner-name
 	$(RUN) -m monitoring --check $(CHART)/files/monitoring
-	$(RUN) -m gpujob.reasons_page --check docs/reasons.md
-	$(RUN) -m gpujob.fields_page --check docs/fields.md
+	$(RUN) -m gpujob.api.generate.reasons_page --check docs/reasons.md
+	$(RUN) -m gpujob.api.generate.fields_page --check docs/fields.md
 
 .PHONY: binaries
 binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their Go modules into the user's cache (about 8 minutes once).

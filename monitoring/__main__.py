@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpujob.generated import generate
+from gpujob.values.generated import generate
 from monitoring.dashboards import DASHBOARDS
 from monitoring.dashboards.panels import as_json
 from monitoring.rules import GROUPS

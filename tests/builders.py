@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gpujob.api.gpujob import GPUJob
+from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
-from gpujob.catalog.load import load_catalog, read_catalog
-from gpujob.catalog.records import Catalog
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
-from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.placement.demand import Demand, demand_of
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog, read_catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.queue import Placing, Waiting, place_all
 from tests.e2e.cluster.nodes import Amd, Nvidia
 

@@ -22,8 +22,8 @@ from bench.learning.simulation import (
     probed,
     simulated,
 )
-from gpujob.catalog.records import Catalog
-from gpujob.quantity import MICRO
+from gpujob.catalog.catalog import Catalog
+from gpujob.values.quantity import MICRO
 
 POLICIES = {"prior": PRIOR, "learned": GREEDY, "explored": EXPLORING}
 PROBED = "probed"

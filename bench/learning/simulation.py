@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpujob.api.manifest import read_gpujob
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Accelerator, Catalog
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
-from gpujob.fleet.pools import Fleet
-from gpujob.placement.demand import Demand, demand_of
-from gpujob.placement.learned import learned_of, profile_of, read_profile
-from gpujob.quantity import MICRO, format_dollars
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.entities import Accelerator
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.placement.request.profile_measurements import learned_of, profile_of, read_profile
 from gpujob.schedule.queue import Answer
 from gpujob.status.profile import Ran, after_run
-from gpujob.vocabulary import WorkKind
+from gpujob.values.quantity import MICRO, format_dollars
+from gpujob.values.vocabulary import WorkKind
 
 HERE: Final = Path(__file__).parent
 NOISE: Final = 0.03

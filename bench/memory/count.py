@@ -33,7 +33,7 @@ from transformers.integrations import sdpa_attention
 
 from bench.memory.allocator import Allocator, Block
 from bench.memory.families import build, shapes
-from gpujob.memory.moments import WORKSPACE
+from gpujob.memory.phases import WORKSPACE
 
 SETTINGS = (
     # precision, optimizer, batch, sequence, checkpointing

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.memory.rows import Measured, Metric
-from gpujob.memory import reserve
+from gpujob.memory.allocator import allocator_overhead
 from gpujob.memory.estimate import Estimate, estimate
 
 
@@ -22,7 +22,7 @@ class Error:
     def predicted(self) -> int:
         """The estimate of what was read, in bytes: `expected`, or for reserved memory `high` without the contexts."""
         if self.measured.metric is Metric.RESERVED:
-            return self.estimate.high - reserve.contexts(self.measured.workload)
+            return self.estimate.high - allocator_overhead.contexts(self.measured.workload)
         return self.estimate.expected
 
     @property

@@ -8,11 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from gpujob.catalog.kinds import Kind
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.models import ModelShape
+from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.models.code_kinds import Kind
+from gpujob.catalog.models.shapes import ModelShape
 from gpujob.memory.workload import LINEAR_TARGETS, Workload
-from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 TABLES = (
     "h100",

@@ -23,13 +23,13 @@ import orjson
 
 from bench.placement import world
 from gpujob.cluster.__main__ import GARBAGE
-from gpujob.cluster.book import Book
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.fleet.pools import Fleet
-from gpujob.placement.choose import choose
-from gpujob.placement.decide import decide
-from gpujob.placement.demand import Demand
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.request.demand import Demand
 
 FIRST = 100
 """Decisions after the start, told by themselves: they work out what is kept of the facts of pools and images."""

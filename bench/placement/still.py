@@ -20,10 +20,10 @@ from typing import Final
 from bench.placement import world
 from bench.placement.__main__ import Cluster, events
 from gpujob.cluster.__main__ import GARBAGE
-from gpujob.placement import needs
-from gpujob.placement.choose import choose
-from gpujob.placement.decide import decide
-from gpujob.placement.demand import Demand
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.request import model_requirements
+from gpujob.placement.request.demand import Demand
 
 RUNS: Final = 3
 EXPLAINED: Final = 5
@@ -35,7 +35,7 @@ def best(decision: Callable[[], object]) -> float:
     """Seconds of the fastest run."""
     times = []
     for _ in range(RUNS):
-        needs.estimates_of.cache_clear()
+        model_requirements.estimates_of.cache_clear()
         began = time.thread_time()
         decision()
         times.append(time.thread_time() - began)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gpujob.api.manifest import read_gpujob
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Catalog
-from gpujob.placement.demand import Demand, demand_of
-from gpujob.quantity import GI
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.values.quantity import GI
 
 Object = dict[str, Any]
 

@@ -6,8 +6,8 @@ python -m bench.speeds
 from __future__ import annotations
 
 from bench.speeds.left_out import leaning, misses, spread, typical
-from gpujob.catalog.load import load_catalog
-from gpujob.vocabulary import WorkKind
+from gpujob.catalog.files.load import load_catalog
+from gpujob.values.vocabulary import WorkKind
 
 
 def main() -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from gpujob.catalog.efficiency import Fit, Run, runs_of
-from gpujob.catalog.records import Catalog
-from gpujob.catalog.roofline import REFERENCE
-from gpujob.vocabulary import Vendor
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.devices.efficiency import Fit, Run, runs_of
+from gpujob.catalog.devices.roofline import REFERENCE
+from gpujob.values.vocabulary import Vendor
 
 OLD: Final = frozenset({"7.0", "7.5", "8.0", "8.6", "gfx908", "gfx90a"})
 """Architectures before 2022: Volta, Turing, Ampere, CDNA and CDNA 2."""

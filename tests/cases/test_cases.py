@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 import yaml
 
-from gpujob.catalog.load import load_catalog, read_catalog
-from gpujob.catalog.records import Catalog
-from gpujob.cli.jobs import read_jobs
-from gpujob.cli.planning import Plan, plan_jobs
-from gpujob.errors import BadInput
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
-from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement import documents
-from gpujob.placement.decision import Candidate
-from gpujob.quantity import format_dollars
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog, read_catalog
+from gpujob.cli.input.jobs import read_jobs
+from gpujob.cli.planning.planner import Plan, plan_jobs
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.placement.report import decision_json
+from gpujob.placement.scoring.candidate import Candidate
 from gpujob.render.children import Children, render
+from gpujob.values.errors import BadInput
+from gpujob.values.quantity import format_dollars
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/expect.yaml"))
 ABSENT = "absent"
@@ -68,7 +69,7 @@ def assert_pool(pool: Pool, wanted: dict[str, Any]) -> None:
 
 def assert_plan(plan: Plan, wanted: dict[str, Any], fleet: Fleet) -> None:
     """Everything that expect.yaml says of one job."""
-    decision, told = plan.decision, documents.plan(plan.decision)
+    decision, told = plan.decision, decision_json.plan(plan.decision)
     rest = dict(wanted)
     assert decision.verdict == rest.pop("verdict"), told["message"]
     chosen = told["chosen"] or {}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpujob.runner_files import load_runner
+from gpujob.render.runner_files import load_runner
 from tests.contract.chart_in_cluster import (
     CRDS,
     IMAGE,

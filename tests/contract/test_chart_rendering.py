@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import gpujob
-from gpujob.runner_files import load_runner
+from gpujob.render.runner_files import load_runner
 from tests.e2e.cluster.binaries import CLIENTS, CONTROL_PLANE, build, folder
 from tests.e2e.cluster.state import REPOSITORY
 

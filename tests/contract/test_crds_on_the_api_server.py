@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpujob.api.crd import KINDS, definition
+from gpujob.api.generate.crd import KINDS, definition
 from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
-from gpujob.errors import BadManifest
+from gpujob.values.errors import BadManifest
 from tests.e2e.api_server import GPUJOBS, ApiServer, Refused
 from tests.e2e.cluster import Cluster, eventually
 

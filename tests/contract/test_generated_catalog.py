@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpujob.catalog.shipped import FOLDER, main, written
+from gpujob.catalog.files.shipped import FOLDER, main, written
 
 
 def test_the_generated_catalog_is_that_of_its_sources() -> None:

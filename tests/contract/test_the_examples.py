@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cli.jobs import read_jobs
-from gpujob.cli.planning import plan_jobs
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cli.input.jobs import read_jobs
+from gpujob.cli.planning.planner import plan_jobs
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

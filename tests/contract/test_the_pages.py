@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
-from gpujob.vocabulary import API_VERSION
+from gpujob.values.vocabulary import API_VERSION
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

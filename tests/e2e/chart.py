@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from gpujob.runner_files import load_runner
+from gpujob.render.runner_files import load_runner
 from tests.e2e.cluster import Cluster, look_for_kinds, until_collected
 from tests.e2e.operator_process import NAMESPACE, ROOT
 

@@ -11,11 +11,11 @@ from functools import partial
 
 import structlog
 
-from gpujob.cluster import pools
 from gpujob.cluster.__main__ import main
-from gpujob.cluster.leader import LeaseTimings
-from gpujob.cluster.operator import Operator
-from gpujob.cluster.watch import Timings
+from gpujob.cluster.app.app import Operator
+from gpujob.cluster.cache.reflector import Timings
+from gpujob.cluster.controller import pools
+from gpujob.cluster.election.election import LeaseTimings
 from gpujob.lifecycle.timings import Timings as JobTimings
 
 LEASE = LeaseTimings(duration=5, deadline=3.5, renew_every=1.5, retry_every=0.7)

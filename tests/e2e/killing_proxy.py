@@ -17,7 +17,7 @@ from typing import Self
 import aiohttp
 from aiohttp import web
 
-from gpujob.cluster.connection import Connection
+from gpujob.cluster.client.kubeconfig import Connection
 
 OWN_RULES = ("/leases", "/gpupools")
 """Writes that no job needs: the election and what pools show."""

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from gpujob.render.runner import Runner
-from gpujob.runner_files import load_runner
-from gpujob.vocabulary import Label
+from gpujob.render.runner_files import load_runner
+from gpujob.values.vocabulary import Label
 from tests.e2e.api_server import JOBS, ApiServer, AuditLog
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet

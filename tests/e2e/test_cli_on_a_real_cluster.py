@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpujob.catalog.load import load_catalog
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.status import pools as publish
 from tests.e2e.cluster import Cluster, down, eventually, node_list, pretended_nodes, up
 

@@ -16,15 +16,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gpujob.cluster.api_errors import AlreadyExists, Conflict, NotFound
-from gpujob.cluster.client import ApiClient
-from gpujob.cluster.connection import Connection, connection_from_kubeconfig
-from gpujob.cluster.identity import Key
-from gpujob.cluster.leader import LEASES, Leadership, LeaseTimings
-from gpujob.cluster.mirror import Kind, Mirror
-from gpujob.cluster.pace import Patience
-from gpujob.cluster.resources import Resource
-from gpujob.cluster.watch import DEAD_AFTER, Timings, WatchHealth, mirror_all
+from gpujob.cluster.cache.object_cache import Kind, Mirror
+from gpujob.cluster.cache.object_key import Key
+from gpujob.cluster.cache.reflector import DEAD_AFTER, Timings, WatchHealth, mirror_all
+from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, NotFound
+from gpujob.cluster.client.client import ApiClient
+from gpujob.cluster.client.kubeconfig import Connection, connection_from_kubeconfig
+from gpujob.cluster.client.paths import Resource
+from gpujob.cluster.client.rate_limit import Patience
+from gpujob.cluster.election.election import LEASES, Leadership, LeaseTimings
 from tests.e2e.cluster import Cluster, down, pretended_nodes, restart_component, up
 from tests.e2e.tcp_proxy import TcpProxy
 

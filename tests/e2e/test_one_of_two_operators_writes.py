@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gpujob.cluster.connection import connection_from_kubeconfig
+from gpujob.cluster.client.kubeconfig import connection_from_kubeconfig
 from tests.e2e.api_server import ApiServer, AuditLog
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import Fleet, Operators

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.names import child_name
+from gpujob.values.names import child_name
 from tests.e2e.api_server import JOBS, NODES, SERVICES, ApiServer, AuditLog
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet

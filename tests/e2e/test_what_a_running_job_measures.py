@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.api_errors import Conflict
-from gpujob.cluster.client import ApiClient
-from gpujob.cluster.connection import connection_from_kubeconfig
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.writer import Writer
-from gpujob.placement.learned import Profile, profile_of
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.client.api_errors import Conflict
+from gpujob.cluster.client.client import ApiClient
+from gpujob.cluster.client.kubeconfig import connection_from_kubeconfig
+from gpujob.cluster.writer.writes import Writer
+from gpujob.placement.request.profile_measurements import Profile, profile_of
 from gpujob.status.profile import Ran, after_run
 from tests.e2e.api_server import GPUPOOLS, ApiServer, AuditLog
 from tests.e2e.cluster import Cluster, eventually

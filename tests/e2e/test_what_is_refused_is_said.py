@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpujob.names import child_name
-from gpujob.vocabulary import Label
+from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Label
 from tests.e2e.api_server import JOBS, PODS, AuditLog, Refused
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet

@@ -10,25 +10,26 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from worlds import clusters, prices, specs
 
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Catalog
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
-from gpujob.fleet.handlers import lacks
-from gpujob.fleet.objects import Resources
-from gpujob.fleet.pools import Fleet, Pool
-from gpujob.fleet.quota import read_quota
-from gpujob.placement import ranking
-from gpujob.placement.asking import kin_of, rules_of
-from gpujob.placement.capacity import find_room, may_have_room, room_now, telling_size, untold_size
-from gpujob.placement.choose import Pick, choose
-from gpujob.placement.decide import decide
-from gpujob.placement.demand import Demand
-from gpujob.placement.gang import Gang
-from gpujob.placement.rules import POOL_RULES
-from gpujob.placement.shares import node_needs
-from gpujob.placement.sizing import estimated
-from gpujob.quantity import GI
-from gpujob.vocabulary import Method
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.runtime_classes import lacks
+from gpujob.fleet.policy.resource_quota import read_quota
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.placement.capacity.node_fit import find_room, may_have_room, room_now, telling_size, untold_size
+from gpujob.placement.capacity.pod_resources import node_needs
+from gpujob.placement.engine.choose import Pick, choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.engine.gang_sizing import estimated
+from gpujob.placement.filters.pool_filters import POOL_RULES
+from gpujob.placement.filters.selection import kin_of, rules_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.gang import Gang
+from gpujob.placement.scoring import score
+from gpujob.values.quantity import GI
+from gpujob.values.vocabulary import Method
 from tests.e2e.cluster.nodes import Nvidia
 
 SIZED = images(
@@ -248,7 +249,7 @@ def test_the_order_of_pools_by_value_is_the_same_for_gangs_of_any_size(worth: li
     """Price in micro-dollars an hour and speed in millionths of the reference, of one GPU; whether the speed scales or not."""
     for times in (1, gpus):
         one, many = (
-            sorted(worth, key=lambda each, n=n, m=m: ranking.Worth(each[0] * n, each[1] * m).value)
+            sorted(worth, key=lambda each, n=n, m=m: score.Worth(each[0] * n, each[1] * m).value)
             for n, m in ((1, 1), (gpus, times))
         )
         assert one == many

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.catalog.architecture import GENERIC, Fit, fit, may_pass_for, pretended, runs_on
-from gpujob.catalog.versions import at_least, plain, release, satisfies
+from gpujob.catalog.devices.architecture import GENERIC, Fit, fit, may_pass_for, pretended, runs_on
+from gpujob.catalog.images.versions import at_least, plain, release, satisfies
 
 numbers = st.lists(st.integers(0, 999), min_size=1, max_size=4).map(tuple)
 suffixes = st.sampled_from(["", "a0", "a0+4fdf77b940", "+cu130", "+rocm7.0", "rc1", ".post1", "-rc.1", "+git94c6e04"])

@@ -14,17 +14,18 @@ from hypothesis import strategies as st
 from worlds import clusters, good_nodes, manifests, mended, specs
 
 from gpujob.api.manifest import read_gpujob
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Catalog
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
-from gpujob.fleet.pools import Fleet
-from gpujob.placement import documents, ranking
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Candidate, Decision
-from gpujob.placement.demand import demand_of
-from gpujob.placement.fixes import nearest_fix
-from gpujob.placement.ranking import objective_used
-from gpujob.vocabulary import Objective, Outcome, Verdict
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report import decision_json
+from gpujob.placement.request.demand import demand_of
+from gpujob.placement.scoring import score
+from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.placement.scoring.score import objective_used
+from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.values.vocabulary import Objective, Outcome, Verdict
 
 FITTING = {Verdict.PLACED, Verdict.WAITING}
 FITTING_NOW = {Outcome.CHOSEN, Outcome.FITS}
@@ -37,7 +38,7 @@ def fleet_from(objects: Iterable[Object], catalog: Catalog) -> Fleet:
 
 def plan(decision: Decision) -> dict[str, Any]:
     """The whole plan as JSON: every finding of every candidate is worded."""
-    found: dict[str, Any] = orjson.loads(orjson.dumps(documents.plan(decision)))
+    found: dict[str, Any] = orjson.loads(orjson.dumps(decision_json.plan(decision)))
     return found
 
 
@@ -134,15 +135,15 @@ def test_another_node_takes_no_place_away(objects: list[Object], spec: Object, m
         assert after.verdict is Verdict.PLACED
         assert objective_used(wish.objective, before.candidates) is wish.objective
         fitting = [[c for c in found.candidates if c.outcome in FITTING_NOW] for found in (before, after)]
-        least, now = (ranking.aim_of(wish.objective, some, wish).ceiling for some in fitting)
+        least, now = (score.aim_of(wish.objective, some, wish).ceiling for some in fitting)
         if least is not None:
             # What the best is worth at worst never rises, and the choice is equal to it within the error.
             assert now is not None
             assert now <= least
-            assert (ranking.worth(after.candidates[0]).at_best or 0) <= now
+            assert (score.worth(after.candidates[0]).at_best or 0) <= now
         elif wish.objective is not Objective.VALUE:
-            aim = ranking.Aim(wish.objective)
-            assert ranking.wish(after.candidates[0], aim) <= ranking.wish(before.candidates[0], aim)
+            aim = score.Aim(wish.objective)
+            assert score.wish(after.candidates[0], aim) <= score.wish(before.candidates[0], aim)
     if before.verdict is Verdict.WAITING:
         assert after.verdict in FITTING
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import admin_pools, cut_nodes, odd_nodes
 
-from gpujob.catalog.load import load_catalog
-from gpujob.fleet.devices import groups_of
-from gpujob.fleet.manifests import read_node
-from gpujob.fleet.objects import Node
-from gpujob.vocabulary import DeviceKind, Outcome
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.devices.group import groups_of
+from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.values.vocabulary import DeviceKind, Outcome
 
 CATALOG: Final = load_catalog()
 ALL_KINDS = [kind.value for kind in DeviceKind]

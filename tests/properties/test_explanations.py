@@ -13,13 +13,13 @@ from test_decisions import fleet_from
 from worlds import clusters, manifests, mended, specs
 
 from gpujob.api.manifest import read_gpujob
-from gpujob.fleet.pricing import PoolPrice
-from gpujob.placement.decide import decide
-from gpujob.placement.demand import Demand, demand_of
-from gpujob.placement.why_not import why_not
-from gpujob.quantity import parse_dollars
+from gpujob.fleet.pools.pricing import PoolPrice
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report.why_not import why_not
+from gpujob.placement.request.demand import Demand, demand_of
 from gpujob.render.children import render
-from gpujob.vocabulary import Outcome, Verdict
+from gpujob.values.quantity import parse_dollars
+from gpujob.values.vocabulary import Outcome, Verdict
 
 
 @given(objects=clusters(odd=False), spec=specs())

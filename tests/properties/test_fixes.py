@@ -13,14 +13,14 @@ from test_decisions import fleet_from
 from worlds import mended, set_at
 
 from gpujob.api.manifest import read_gpujob
-from gpujob.catalog.load import load_catalog
-from gpujob.placement import documents
-from gpujob.placement.decision import Decision
-from gpujob.placement.demand import demand_of
-from gpujob.placement.fixes import NOT_FOUND
-from gpujob.placement.why_not import why_not
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.report import decision_json
+from gpujob.placement.report.why_not import why_not
+from gpujob.placement.request.demand import demand_of
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import NOT_FOUND
 from gpujob.schedule.queue import Waiting, place_all
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 IN_THE_CLUSTER = frozenset({Reason.TAINT_NOT_TOLERATED, Reason.ARCH_UNSUPPORTED, Reason.DRIVER_TOO_OLD})
 """What only an admin can mend."""
@@ -226,7 +226,7 @@ def test_every_job_that_cannot_run_has_a_fix_that_helps_or_the_word_that_none_do
 ) -> None:
     document = manifest(**spec)
     decision = decided(document, objects, catalog)
-    told = documents.plan(decision)
+    told = decision_json.plan(decision)
     if decision.verdict in (Verdict.PLACED, Verdict.WAITING):
         assert decision.fix is None
         assert runs(decision) or ("needs" in told["message"] and "more node" in told["message"])

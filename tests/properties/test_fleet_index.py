@@ -11,20 +11,20 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from worlds import admin_pools, good_nodes, odd_nodes
 
 from gpujob.api.manifest import read_gpupool
-from gpujob.catalog.load import load_catalog
-from gpujob.fleet.claims import AdminPool, admin_pool
-from gpujob.fleet.device_taints import read_rule
-from gpujob.fleet.devices import DeviceGroup, groups_of
-from gpujob.fleet.dra import with_slices
-from gpujob.fleet.handlers import RuntimeClass
-from gpujob.fleet.index import FleetIndex
-from gpujob.fleet.inventory import Inventory, read_inventory
-from gpujob.fleet.manifests import read_node, read_pod
-from gpujob.fleet.objects import Node, Pod, Resources
-from gpujob.fleet.read import read_fleet
-from gpujob.fleet.slices import read_claim, read_class, read_slice
-from gpujob.fleet.usage import Promise
-from gpujob.vocabulary import Label
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.devices.from_slices import with_slices
+from gpujob.fleet.devices.group import DeviceGroup, groups_of
+from gpujob.fleet.dra.device_taints import read_rule
+from gpujob.fleet.dra.inventory import Inventory, read_inventory
+from gpujob.fleet.dra.resource_slices import read_claim, read_class, read_slice
+from gpujob.fleet.gpupools.selection import AdminPool, admin_pool
+from gpujob.fleet.kubernetes.objects import Node, Pod, Resources
+from gpujob.fleet.kubernetes.parse import read_node, read_pod
+from gpujob.fleet.kubernetes.runtime_classes import RuntimeClass
+from gpujob.fleet.sources.build import read_fleet
+from gpujob.fleet.sources.incremental import FleetIndex
+from gpujob.values.vocabulary import Label
 
 CATALOG = load_catalog()
 NAMES = [f"n{number}" for number in range(4)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.learning.simulation import EXPLORING, Workload, gavel_catalog, of_gavel, of_mlperf, probed, simulated
-from gpujob.quantity import MICRO
+from gpujob.values.quantity import MICRO
 
 CATALOG = gavel_catalog()
 WORKLOADS = (*of_gavel(), *of_mlperf(CATALOG))

@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.models import ModelShape
-from gpujob.memory import deepspeed, serving, states
+from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.models.shapes import ModelShape
+from gpujob.memory import deepspeed, model_states, serving
 from gpujob.memory.estimate import Estimates, estimate
-from gpujob.memory.shapes import known_shape, usual_shape
+from gpujob.memory.model_shape import known_shape, usual_shape
 from gpujob.memory.workload import ATTENTION_TARGETS, LINEAR_TARGETS, Workload
-from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 ADAPTING = (Method.LORA, Method.QLORA)
 LEARNING = (Method.FULL, *ADAPTING)
@@ -175,7 +175,12 @@ def test_gradients_that_wait_and_an_optimizer_that_is_not_fused_never_take_less(
 def steady(work: Workload) -> int:
     """What stays of weights, gradients and states while a step goes on, with the weights that ZeRO-2 keeps gathered."""
     whole = work.compute_bytes * work.shape.parameters if work.sharding is Sharding.ZERO2 and work.gathers else 0
-    return states.weights(work) + states.gradients(work, work.shape.parameters) + states.optimizer(work) + whole
+    return (
+        model_states.weights(work)
+        + model_states.gradients(work, work.shape.parameters)
+        + model_states.optimizer(work)
+        + whole
+    )
 
 
 STAGES = (Sharding.NONE, Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3)
@@ -211,7 +216,7 @@ def test_narrower_numbers_never_take_more(work: Workload) -> None:
 def test_weights_of_8_and_4_bits_take_no_more(work: Workload) -> None:
     whole, eight = (replace(work, precision=precision) for precision in (Precision.BF16, Precision.FP8))
     four = replace(whole, four_bit=True)
-    assert states.weights(four) <= states.weights(eight) <= states.weights(whole)
+    assert model_states.weights(four) <= model_states.weights(eight) <= model_states.weights(whole)
     assert estimate(eight).expected <= estimate(whole).expected
 
 
@@ -227,7 +232,7 @@ def test_an_optimizer_of_8_bits_takes_no_more(work: Workload) -> None:
 @given(workloads((Method.QLORA,)))
 def test_frozen_weights_of_4_bits_take_less_than_those_of_16(work: Workload) -> None:
     whole = replace(work, method=Method.LORA, precision=Precision.BF16)
-    assert states.weights(replace(work, precision=Precision.BF16)) <= states.weights(whole)
+    assert model_states.weights(replace(work, precision=Precision.BF16)) <= model_states.weights(whole)
 
 
 @given(workloads(odd=True), st.lists(st.sampled_from((1, 2, 3, 8, 64)), min_size=2, max_size=6))

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import clusters, specs
 
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
-from gpujob.fleet.pools import Fleet
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.schedule.queue import Placing, Waiting, place_all
-from gpujob.vocabulary import Verdict
+from gpujob.values.vocabulary import Verdict
 
 queues = st.lists(specs(), min_size=1, max_size=8)
 

@@ -13,16 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import clusters, specs
 
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
-from gpujob.fleet.pool_node import PoolNode
-from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Candidate
-from gpujob.placement.demand import Demand
-from gpujob.placement.node_rules import refusals
-from gpujob.placement.shares import node_needs
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.placement.capacity.node_filters import refusals
+from gpujob.placement.capacity.pod_resources import node_needs
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.candidate import Candidate
 from gpujob.schedule.queue import Placing, Waiting, place_all
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 VALUES = {"high": 100, "middle": 50, "low": -5}
 CLASSES = [

@@ -11,8 +11,8 @@ import orjson
 from builders import A100, H100, L4, MI210, MI250X, MI300X, T4, Object, gpupool, manifest, node, pod, runtime_class
 from hypothesis import strategies as st
 
-from gpujob.placement import documents
-from gpujob.placement.decision import Fix
+from gpujob.placement.report import decision_json
+from gpujob.placement.scoring.candidate import Fix
 
 DEVICES: Final = (MI300X, MI210, MI250X, H100, A100, L4, T4)
 RESOURCES: Final = (
@@ -227,7 +227,7 @@ def mended(document: Object, fix: Fix) -> Object:
     """The manifest with all changes of a fix, as JSON tells them."""
     changed = copy.deepcopy(document)
     for each in fix.changes:
-        change = json.loads(orjson.dumps(documents.change_document(each)))
+        change = json.loads(orjson.dumps(decision_json.change_document(each)))
         set_at(changed, change["field"], change["to"])
     return changed
 

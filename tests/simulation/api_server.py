@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
-from gpujob.cluster.api_errors import AlreadyExists, Conflict, NotFound
+from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, NotFound
 
 Object = dict[str, Any]
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)

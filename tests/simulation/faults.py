@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from gpujob.cluster.api_errors import ApiError, OutcomeUnknown, Unreachable
+from gpujob.cluster.client.api_errors import ApiError, OutcomeUnknown, Unreachable
 from tests.simulation.api_server import Object
 from tests.simulation.operator_process import Call, OperatorProcess
 from tests.simulation.world import World

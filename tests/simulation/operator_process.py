@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
-from gpujob.catalog.records import Catalog
-from gpujob.cluster.book import Book
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.reconcile import Reconciler
-from gpujob.cluster.server_clock import ServerClock
-from gpujob.cluster.writer import Writer
+from gpujob.catalog.catalog import Catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.client.server_clock import ServerClock
+from gpujob.cluster.controller.controller import Reconciler
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
 from tests.simulation.api_server import ApiServer, Object

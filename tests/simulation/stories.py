@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpujob.lifecycle.timings import Timings
-from gpujob.names import child_name
+from gpujob.values.names import child_name
 from tests.simulation.api_server import Object, Program
 from tests.simulation.world import TEAM, Story, World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpujob.derived import Lazy
+from gpujob.values.derived import Lazy
 
 
 def test_a_lazy_sequence_is_worked_out_as_far_as_somebody_asks_and_once() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpujob.api.crd import KINDS, definition
-from gpujob.fields_page import page, rows
+from gpujob.api.generate.crd import KINDS, definition
+from gpujob.api.generate.fields_page import page, rows
 
 SPECS = {
     found["spec"]["names"]["kind"]: found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]

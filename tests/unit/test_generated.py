@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpujob.generated import generate, settle
+from gpujob.values.generated import generate, settle
 
 
 def test_what_differs_is_written_and_strays_go(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.errors import BadQuantity
-from gpujob.finding import Cores, Dollars, Finding, Size, apart, counted, listed, nearest
-from gpujob.quantity import (
+from gpujob.values.errors import BadQuantity
+from gpujob.values.finding import Cores, Dollars, Finding, Size, apart, counted, listed, nearest
+from gpujob.values.quantity import (
     GI,
     MAX_PRICE,
     MI,
@@ -30,8 +30,8 @@ from gpujob.quantity import (
     shortest_quantity,
     whole_cents,
 )
-from gpujob.untrusted import one_line
-from gpujob.vocabulary import Reason
+from gpujob.values.untrusted import one_line
+from gpujob.values.vocabulary import Reason
 
 
 @pytest.mark.parametrize(

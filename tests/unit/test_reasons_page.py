@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from gpujob.meanings import SECTIONS
-from gpujob.reasons_page import main, meanings, page
-from gpujob.vocabulary import Reason
+from gpujob.api.generate.reasons_page import main, meanings, page
+from gpujob.values.meanings import SECTIONS
+from gpujob.values.vocabulary import Reason
 
 DOCS = Path(__file__).parents[2] / "docs"
 

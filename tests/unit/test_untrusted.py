@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.untrusted import whole_number
+from gpujob.values.untrusted import whole_number
 
 
 @pytest.mark.parametrize(

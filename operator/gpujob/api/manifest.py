@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gpujob.api.hints import hint, meant
-from gpujob.api.rule import Rule, broken
-from gpujob.errors import BadManifest
-from gpujob.untrusted import one_line
-from gpujob.vocabulary import API_VERSION
+from gpujob.api.suggestions import hint, meant
+from gpujob.api.validation.rule import Rule, broken
+from gpujob.values.errors import BadManifest
+from gpujob.values.untrusted import one_line
+from gpujob.values.vocabulary import API_VERSION
 
 if TYPE_CHECKING:
-    from gpujob.api.gpujob import GPUJob
-    from gpujob.api.gpupool import GPUPool
-    from gpujob.api.gpuruntime import GPURuntime
+    from gpujob.api.kinds.gpujob import GPUJob
+    from gpujob.api.kinds.gpupool import GPUPool
+    from gpujob.api.kinds.gpuruntime import GPURuntime
 
 Kind = TypeVar("Kind", bound=BaseModel)
 
@@ -59,24 +59,24 @@ _BARE: Final = re.compile("[A-Za-z./_-][A-Za-z0-9./_=-]*")
 def read_gpujob(document: Mapping[str, Any]) -> GPUJob:
     """A GPUJob's metadata and spec; raises BadManifest. The status is the operator's and is left out."""
     # Each kind is imported on use: most files hold one, and models are half of a short command's start.
-    from gpujob.api.gpujob import GPUJob
-    from gpujob.api.rules_of_jobs import RULES
+    from gpujob.api.kinds.gpujob import GPUJob
+    from gpujob.api.validation.jobs import RULES
 
     return _read(GPUJob, RULES, document)
 
 
 def read_gpupool(document: Mapping[str, Any]) -> GPUPool:
     """A GPUPool's metadata and spec; raises BadManifest."""
-    from gpujob.api.gpupool import GPUPool
-    from gpujob.api.rules_of_pools import RULES
+    from gpujob.api.kinds.gpupool import GPUPool
+    from gpujob.api.validation.pools import RULES
 
     return _read(GPUPool, RULES, document)
 
 
 def read_gpuruntime(document: Mapping[str, Any]) -> GPURuntime:
     """A GPURuntime's metadata and spec; raises BadManifest."""
-    from gpujob.api.gpuruntime import GPURuntime
-    from gpujob.api.rules_of_runtimes import RULES
+    from gpujob.api.kinds.gpuruntime import GPURuntime
+    from gpujob.api.validation.runtimes import RULES
 
     return _read(GPURuntime, RULES, document)
 

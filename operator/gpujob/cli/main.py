@@ -38,10 +38,10 @@ def main(arguments: list[str], program: str = "gpujob") -> int:
 
         print(f"gpujob {__version__}")
         return 0
-    from gpujob.errors import BadInput
+    from gpujob.values.errors import BadInput
 
     try:
-        from gpujob.cli.commands import run_verb
+        from gpujob.cli.verbs.commands import run_verb
 
         code = run_verb(arguments, program)
         sys.stdout.flush()

@@ -13,11 +13,11 @@ import packaging.specifiers  # noqa: F401
 import structlog
 
 import gpujob.memory.estimate  # noqa: F401 - like the line above it: a command imports it late, no decision here waits for it
-from gpujob.cluster import shell
-from gpujob.cluster.connection import Connection, UnusableConnection
-from gpujob.cluster.operator import Operator, find_connection
-from gpujob.cluster.settings import VARIABLES, Settings, read_settings
-from gpujob.errors import BadInput
+from gpujob.cluster.app import kopf_shell
+from gpujob.cluster.app.app import Operator, find_connection
+from gpujob.cluster.app.settings import VARIABLES, Settings, read_settings
+from gpujob.cluster.client.kubeconfig import Connection, UnusableConnection
+from gpujob.values.errors import BadInput
 
 GARBAGE: Final = 10_000
 """New objects after which Python looks for cycles among the youngest. At its own 700 the look through what the first
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] = (), operator: Callable[[Settings, Connection
     _log_as(settings)
     gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     try:
-        asyncio.run(shell.run(operator(settings, connection), connection))
+        asyncio.run(kopf_shell.run(operator(settings, connection), connection))
     except KeyboardInterrupt:
         return 0
     except Exception:

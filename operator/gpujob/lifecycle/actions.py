@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any
 
 from gpujob.lifecycle.sightings import Sightings
-from gpujob.status.probing import Result
-from gpujob.status.records import ChildRecord
+from gpujob.status.attempts.probe_runs import Result
+from gpujob.status.records.objects import ChildRecord
 
 
 class Numbers(Enum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpujob.lifecycle.endings import Ending
-from gpujob.status import report
-from gpujob.status.records import ChildRecord, JobRecord
-from gpujob.untrusted import whole_number
-from gpujob.vocabulary import State
+from gpujob.status.job import job_status
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.untrusted import whole_number
+from gpujob.values.vocabulary import State
 
 
 def is_final(job: JobRecord) -> bool:
@@ -42,6 +42,6 @@ def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str) ->
     It is written before the child is deleted and does not name the child: so that the child's end is no loss, whatever
     happens in between. What the attempt has cost becomes part of `cost.earlier`.
     """
-    status = report.without_child(job, ending.state, ending.claims, ending.reason, now)
-    status = report.with_cost(job, status, now) | {"attempt": child.attempt} | dict(ending.members)
-    return report.without_blanks(status)
+    status = job_status.without_child(job, ending.state, ending.claims, ending.reason, now)
+    status = job_status.with_cost(job, status, now) | {"attempt": child.attempt} | dict(ending.members)
+    return job_status.without_blanks(status)

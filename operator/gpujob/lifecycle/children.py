@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpujob.lifecycle.attempts import last_attempt, next_attempt
-from gpujob.names import attempt_in, child_name
-from gpujob.status.records import ChildRecord, JobRecord, PodState
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
+from gpujob.values.names import attempt_in, child_name
 
 TERMINAL = ("Succeeded", "Failed")
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gpujob.fleet.arriving import Arriving
-from gpujob.status import conditions
-from gpujob.status.conditions import Claim
-from gpujob.status.patience import with_pool_away
-from gpujob.status.records import ChildRecord, JobRecord
-from gpujob.vocabulary import Reason, State
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.status.attempts.waits import with_pool_away
+from gpujob.status.job import conditions
+from gpujob.status.job.conditions import Claim
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.vocabulary import Reason, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpujob.fleet.arriving import Arriving
+from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import (
     Action,
@@ -29,12 +29,13 @@ from gpujob.lifecycle.endings import Ending
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
-from gpujob.status import news, patience, probing, progress, report, telemetry
-from gpujob.status.observe import Observation, held_in_vain, observe, waits_for_devices, why_not_bound
-from gpujob.status.probing import Course, Result
-from gpujob.status.records import ChildRecord, JobRecord, PodState
-from gpujob.untrusted import table, whole_number
-from gpujob.vocabulary import Reason, State
+from gpujob.status.attempts import probe_runs, progress, waits
+from gpujob.status.attempts.probe_runs import Course, Result
+from gpujob.status.job import job_status, status_patch, telemetry
+from gpujob.status.observe.child import Observation, held_in_vain, observe, waits_for_devices, why_not_bound
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
+from gpujob.values.untrusted import table, whole_number
+from gpujob.values.vocabulary import Reason, State
 
 
 def next_action(view: JobView, sightings: Sightings, now: Moment, timings: Timings) -> Next:
@@ -95,14 +96,14 @@ class _Step:
         if self._job.status.get("jobName"):
             return ConfirmLoss()
         if self._job.status.get("state") == State.QUEUED:
-            return WriteStatus(report.deleted(self._job, self._now.text))
+            return WriteStatus(job_status.deleted(self._job, self._now.text))
         return Nothing()
 
     def _without_child(self) -> Action:
         if self._job.status.get("jobName"):
             return ConfirmLoss()
         if error := self._view.spec_error:
-            return WriteStatus(report.unreadable(self._job, Reason.INVALID_SPEC, error, self._now.text))
+            return WriteStatus(job_status.unreadable(self._job, Reason.INVALID_SPEC, error, self._now.text))
         # A plan starts nothing, so that it need not wait.
         pods = [] if self._job.spec.get("suspend") is True else self._pods_in_the_way()
         return self._wait_for(pods) if pods else Schedule()
@@ -118,7 +119,7 @@ class _Step:
             self._requeue(left)
             return Nothing()
         message = said_of(pods, next_attempt(self._job))
-        return WriteStatus(report.restarting(self._job, message, self._now.text))
+        return WriteStatus(job_status.restarting(self._job, message, self._now.text))
 
     def _pods_in_the_way(self) -> list[PodState]:
         """Pods of earlier attempts that may still run; none where their nodes are gone or have been NotReady for long."""
@@ -158,7 +159,7 @@ class _Step:
         job, retired, suspend = self._job, is_retired(self._job, child), self._job.spec.get("suspend") is True
         if not child.leaving and not suspend and (message := self._lacks_interpreter(child)):
             return DeleteChild(child) if retired else self._end(child, endings.no_interpreter(message))
-        probe = probing.steps_of(child) is not None
+        probe = probe_runs.steps_of(child) is not None
         if probe and not retired and (result := self._probe_result(child)):
             return EndProbe(child, result)
         if child.ended and not (probe and retired):
@@ -189,7 +190,7 @@ class _Step:
         """A deleted Job makes no pods: without one it is lost, though a finalizer may keep the object."""
         if self._job.status.get("jobName") != child.name or self._pods:
             return Nothing()
-        end = report.deleted if self._job.leaving else report.lost
+        end = job_status.deleted if self._job.leaving else job_status.lost
         return WriteStatus(end(self._job, self._now.text))
 
     def _end(self, child: ChildRecord, ending: Ending) -> WriteStatus:
@@ -214,12 +215,12 @@ class _Step:
             return None
         course = self._course(child, seen)
         self._requeue(course.left)
-        return probing.result(child, self._view.telemetry.measured, course)
+        return probe_runs.result(child, self._view.telemetry.measured, course)
 
     def _course(self, child: ChildRecord, seen: Observation) -> Course:
         limits = self._timings.probe
         if self.sightings.probe[0] != child.uid:
-            made = patience.read_time(child.created)
+            made = waits.read_time(child.created)
             age = max(0.0, (self._now.server - made).total_seconds()) if made else 0.0
             self._see(probe=(child.uid, self._now.elapsed, age))
         _, since, age = self.sightings.probe
@@ -248,10 +249,10 @@ class _Step:
             self._see(awaited=(child.uid, self._now.elapsed))
         begun = self._server_time(self.sightings.awaited[1])
         bare = self._view.bare_node
-        end = patience.end_of_wait(begun, bare, self._timings.provision)
+        end = waits.end_of_wait(begun, bare, self._timings.provision)
         left = (end - self._now.server).total_seconds()
         self._requeue(left)
-        return _AwaitedNodes(left, bare and replace(bare, until=patience.write_time(end)))
+        return _AwaitedNodes(left, bare and replace(bare, until=waits.write_time(end)))
 
     def _unbound(self, child: ChildRecord) -> _Unbound | None:
         """What pods wait for that are to start on nodes that are there; None where each is bound."""
@@ -266,7 +267,7 @@ class _Step:
         end = self._server_time(self.sightings.unbound[1]) + timedelta(seconds=self._timings.unbound)
         left = (end - self._now.server).total_seconds()
         self._requeue(left)
-        return _Unbound(left, why, patience.write_time(end))
+        return _Unbound(left, why, waits.write_time(end))
 
     def _lost_service(self) -> bool:
         """Whether a gang's Service has been missing for longer than one watch may be ahead of another."""
@@ -305,8 +306,8 @@ class _Step:
         if unbound and seen.stuck and seen.state is State.PLACED:
             seen = held_in_vain(seen, unbound.until)
         seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(seen)
-        status = report.placed(job, child, seen, None, self._now.text, self._view.telemetry)
-        if seen.state.final and not is_final(job) and news.patch(job.status, status) is not None:
+        status = job_status.placed(job, child, seen, None, self._now.text, self._view.telemetry)
+        if seen.state.final and not is_final(job) and status_patch.patch(job.status, status) is not None:
             return Finish(child, status)
         numbers = self._numbers(status) if seen.state is State.RUNNING else Numbers.SAME
         return WriteStatus(status, numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpujob.vocabulary import State
+from gpujob.values.vocabulary import State
 
 
 @dataclass(frozen=True, slots=True)

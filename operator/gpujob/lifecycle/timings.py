@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpujob.status.probing import ProbeLimits
+from gpujob.status.attempts.probe_runs import ProbeLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gpujob.fleet.arriving import Arriving
-from gpujob.status.patience import write_time
-from gpujob.status.records import ChildRecord, JobRecord, PodState
-from gpujob.status.telemetry import SILENT, Telemetry
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.status.attempts.waits import write_time
+from gpujob.status.job.telemetry import SILENT, Telemetry
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ and of keys, f the MLP's width that a token passes.
 from __future__ import annotations
 
 from gpujob.memory.workload import MLP_TARGETS, Workload, of_one_or_several
-from gpujob.vocabulary import Checkpointing, Precision
+from gpujob.values.vocabulary import Checkpointing, Precision
 
 
 def kept_by_layer(work: Workload, whole: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Method, Sharding
+from gpujob.values.vocabulary import Method, Sharding
 
 REDUCE_BUCKET: Final = 5 * 10**8
 """Elements of the buffer in which 16-bit gradients wait to be reduced; stages 1 and 2 hold two, to overlap."""

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
-from gpujob.derived import derived
-from gpujob.memory import activations, reserve, serving, states, training
-from gpujob.memory.moments import Components, Course, course_of
+from gpujob.memory import activations, model_states, serving, training
+from gpujob.memory.allocator import allocator_overhead
+from gpujob.memory.phases import Components, Course, course_of
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Checkpointing, Method
+from gpujob.values.derived import derived
+from gpujob.values.vocabulary import Checkpointing, Method
 
 WIDER: Final = (15, 100)
 """What a usual shape is off, as a part of the peak: nine of ten models of the catalog lie within it."""
@@ -47,7 +48,7 @@ class Estimate:
         """What a device must have usable: the peak, what the allocator holds besides, and the driver's context. Never less
         than `expected`."""
         peak = self.course.peak
-        held = max(peak + reserve.contexts(self.work), _held(self.work, self.course))
+        held = max(peak + allocator_overhead.contexts(self.work), _held(self.work, self.course))
         return held + _doubt(self.work, peak)
 
     @derived
@@ -113,7 +114,7 @@ def _held(work: Workload, course: Course) -> int:
     without them is counted too, unless what they spare is clearly more than what is held. Gradients that wait for those of
     further micro-batches leave no less than those that do not.
     """
-    held = course.peak + reserve.beyond_peak(work, course)
+    held = course.peak + allocator_overhead.beyond_peak(work, course)
     if work.accumulates and work.method is Method.FULL:
         once = replace(work, accumulates=False)
         held = max(held, _held(once, _course(once)))
@@ -121,7 +122,7 @@ def _held(work: Workload, course: Course) -> int:
         return held
     made = activations.everything(work)
     spared = (made - activations.kept_by_layer(work, made)) * work.shape.layers * work.tokens
-    if course.totals[0] + spared + reserve.contexts(work) >= held:
+    if course.totals[0] + spared + allocator_overhead.contexts(work) >= held:
         return held
     whole = replace(work, checkpointing=Checkpointing.NONE)
     return min(held, _held(whole, _course(whole)))
@@ -129,7 +130,9 @@ def _held(work: Workload, course: Course) -> int:
 
 def _lean(work: Workload, moment: Components) -> Components:
     """A moment where the loss takes the logits in pieces and the scales of 4-bit weights are quantised."""
-    scales = states.weights(work) - states.weights(replace(work, double_quantised=True)) if work.quantised else 0
+    scales = (
+        model_states.weights(work) - model_states.weights(replace(work, double_quantised=True)) if work.quantised else 0
+    )
     logits = moment.logits
     if not work.chunked_loss and work.method is not Method.INFERENCE:
         logits //= training.CHUNKS

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpujob.finding import counted
-from gpujob.memory import states
+from gpujob.memory import model_states
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Checkpointing, Method, Precision, Sharding, WeightFormat
+from gpujob.values.finding import counted
+from gpujob.values.vocabulary import Checkpointing, Method, Precision, Sharding, WeightFormat
 
 
 def recipe(work: Workload) -> str:
@@ -23,41 +23,41 @@ def recipe(work: Workload) -> str:
 
 def _trained(work: Workload) -> dict[str, int]:
     """Bytes of a parameter that is trained, by what they hold."""
-    stored = states.stored_bytes(work)
+    stored = model_states.stored_bytes(work)
     return {
         "weight": stored,
-        "gradient": states.gradient_bytes(work),
-        "32-bit weight": states.STORED[work.precision] if work.masters else 0,
-        str(work.optimizer): states.state_bytes(work.optimizer, states.STORED[work.precision]),
+        "gradient": model_states.gradient_bytes(work),
+        "32-bit weight": model_states.STORED[work.precision] if work.masters else 0,
+        str(work.optimizer): model_states.state_bytes(work.optimizer, model_states.STORED[work.precision]),
     }
 
 
 def _of_adapters(work: Workload) -> dict[str, int]:
     """Bytes of a parameter of an adapter, by what they hold."""
-    wide = states.ADAPTER_BYTES
+    wide = model_states.ADAPTER_BYTES
     narrow = work.compute_bytes if work.deepspeed else wide
     return {
         "weight": narrow,
         "gradient": narrow,
         "32-bit weight": wide if work.deepspeed else 0,
-        str(work.optimizer): states.state_bytes(work.optimizer, wide),
+        str(work.optimizer): model_states.state_bytes(work.optimizer, wide),
     }
 
 
 def _frozen(work: Workload) -> str:
     if work.stored:
-        part, of = states.BYTES_OF_STORED[WeightFormat(work.stored)]
+        part, of = model_states.BYTES_OF_STORED[WeightFormat(work.stored)]
         what = (
             "a parameter of experts" if work.stored == WeightFormat.MXFP4 and work.shape.experts > 1 else "a parameter"
         )
         rest = "of all others" if what.endswith("experts") else "of embedding and head"
         return f"weights as published ({work.stored}): {part / of:.3g} bytes {what}, 2 {rest}"
     if work.quantised:
-        part, of = states.nf4(work)
+        part, of = model_states.nf4(work)
         return f"{part / of:.3g} bytes a parameter in 4 bits, 2 of embedding and head"
     if work.precision is Precision.FP8:
         return "1 byte a parameter, 2 of embedding and head"
-    return f"{states.stored_bytes(work)} bytes a parameter"
+    return f"{model_states.stored_bytes(work)} bytes a parameter"
 
 
 def _load(work: Workload) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gpujob.memory import activations, padding, states
-from gpujob.memory.moments import WORKSPACE, Components
+from gpujob.memory import activations, model_states, segment_padding
+from gpujob.memory.phases import WORKSPACE, Components
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Precision
+from gpujob.values.vocabulary import Precision
 
 BESIDE_LOGITS: Final = 3
 """Tensors of the hidden width that a head over all positions leaves beside its logits (BertLMPredictionHead: what the layers
@@ -21,9 +21,9 @@ def moments(work: Workload) -> Iterator[Components]:
     Decoders make logits of the last position alone (logits_to_keep, which generate() sets); heads of encoders, and of encoders
     with decoders, know no such thing and make those of all positions once the layers are done.
     """
-    weights, whole, cached = states.weights(work), work.shape.kind.own_loss, kv_cache(work)
-    padded = padding.of_weights(work)
-    overhead = _gathered(work) + states.dequantised(work) + WORKSPACE + padded
+    weights, whole, cached = model_states.weights(work), work.shape.kind.own_loss, kv_cache(work)
+    padded = segment_padding.of_weights(work)
+    overhead = _gathered(work) + model_states.dequantised(work) + WORKSPACE + padded
     yield Components(weights=weights, overhead=untied(work) + padded)
     yield Components(
         weights=weights,

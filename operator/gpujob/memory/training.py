@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gpujob.memory import activations, deepspeed, padding, states
-from gpujob.memory.moments import WORKSPACE, Components
+from gpujob.memory import activations, deepspeed, model_states
+from gpujob.memory import segment_padding as padding
+from gpujob.memory.phases import WORKSPACE, Components
 from gpujob.memory.workload import Workload, of_one_or_several
-from gpujob.vocabulary import Checkpointing, Method, Sharding
+from gpujob.values.vocabulary import Checkpointing, Method, Sharding
 
 LOSS_TENSORS: Final = 3
 """For each logit when the loss turns backward: log-softmax, its gradient and the loss's. Losses of causal models cast them
@@ -31,7 +32,7 @@ def moments(work: Workload) -> Iterator[Components]:
     for passing in _passing(work):
         yield _moment(work, stays, passing)
     yield _at_step(work, stays, made=0)
-    made = deepspeed.stepped(work) + states.updates(work)
+    made = deepspeed.stepped(work) + model_states.updates(work)
     if made:
         yield _at_step(work, stays, made)
     if work.method is Method.FULL:
@@ -64,7 +65,7 @@ def gathered(work: Workload, layers: int) -> int:
         return 0
     if work.sharding is Sharding.ZERO2:
         return work.compute_bytes * work.shape.parameters
-    part, of = states.nf4(work) if work.quantised else (work.compute_bytes, 1)
+    part, of = model_states.nf4(work) if work.quantised else (work.compute_bytes, 1)
     return work.compute_bytes * work.shape.root_parameters + layers * work.shape.layer_parameters * part // of
 
 
@@ -115,16 +116,22 @@ class _Layers(NamedTuple):
 
 
 def _staying(work: Workload) -> _Staying:
-    gradients = states.gradients(work, work.shape.parameters) if work.method is Method.FULL else 0
+    gradients = model_states.gradients(work, work.shape.parameters) if work.method is Method.FULL else 0
     keeps = work.replicates or work.accumulates
     # DDP keeps buckets of the gradients' size beside them.
-    overhead = (gradients if work.replicates else 0) + states.dequantised(work) + 2 * WORKSPACE
+    overhead = (gradients if work.replicates else 0) + model_states.dequantised(work) + 2 * WORKSPACE
     padded = padding.of_weights(work)
     if padded:
         overhead += padded + padding.of_states(work, padded)
-    learning, resting = states.adapters(work), states.adapters(work, learning=keeps)
+    learning, resting = model_states.adapters(work), model_states.adapters(work, learning=keeps)
     return _Staying(
-        states.weights(work), states.optimizer(work), gradients if keeps else 0, learning, resting, overhead, padded
+        model_states.weights(work),
+        model_states.optimizer(work),
+        gradients if keeps else 0,
+        learning,
+        resting,
+        overhead,
+        padded,
     )
 
 
@@ -132,7 +139,7 @@ def _moment(work: Workload, stays: _Staying, passing: _Passing) -> Components:
     """A moment: what always stays, and what is there just now."""
     weights, optimizer, waiting, learning, resting, lasting, padded = stays
     activations, logits, overhead, graded = passing
-    gradients = max(states.gradients(work, graded), waiting) if graded else waiting
+    gradients = max(model_states.gradients(work, graded), waiting) if graded else waiting
     if graded and padded:
         overhead += padded * graded // work.shape.parameters
     adapters, kv_cache = resting if logits else learning, 0
@@ -220,9 +227,9 @@ def _at_embedding(work: Workload) -> _Passing:
     shape = work.shape
     tied = shape.embedding_parameters if shape.tied else 0
     if not work.gathers:
-        extra = states.gradient_bytes(work) * tied * (1 if work.autocasts else 2)
+        extra = model_states.gradient_bytes(work) * tied * (1 if work.autocasts else 2)
         if work.accumulates:
-            extra = max(extra, states.gradient_bytes(work) * (tied or shape.embedding_parameters))
+            extra = max(extra, model_states.gradient_bytes(work) * (tied or shape.embedding_parameters))
         return _Passing(overhead=extra, graded=shape.parameters)
     inner = max(shape.parameters - shape.root_parameters, 0)
     return _Passing(overhead=_root_gradients(work), graded=inner)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
-from gpujob.catalog.models import ModelShape
-from gpujob.derived import derived
-from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+from gpujob.catalog.models.shapes import ModelShape
+from gpujob.values.derived import derived
+from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 T = TypeVar("T")
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from gpujob.api.gpujob import GPUJob, GPUJobSpec, ShapeChoice
-from gpujob.fleet.fabric import Fabric
-from gpujob.fleet.host_ports import rendezvous_port
-from gpujob.fleet.pools import Pool
-from gpujob.names import child_name, label_value
-from gpujob.placement.decision import Choice
-from gpujob.quantity import format_dollars
+from gpujob.api.kinds.gpujob import GPUJob, GPUJobSpec, ShapeChoice
+from gpujob.fleet.gpupools.fabric import Fabric
+from gpujob.fleet.kubernetes.host_ports import rendezvous_port
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.scoring.candidate import Choice
 from gpujob.render.runner import Runner
-from gpujob.vocabulary import FIELD_MANAGER, Annotation, Backend, Label, PreflightMode, Vendor
+from gpujob.values.names import child_name, label_value
+from gpujob.values.quantity import format_dollars
+from gpujob.values.vocabulary import FIELD_MANAGER, Annotation, Backend, Label, PreflightMode, Vendor
 
 Manifest = dict[str, Any]
 """A Kubernetes object or a part of one, as JSON has it."""

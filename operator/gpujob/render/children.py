@@ -9,10 +9,10 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpujob.api.gpujob import GPUJob
-from gpujob.placement.decision import Choice
+from gpujob.api.kinds.gpujob import GPUJob
+from gpujob.placement.scoring.candidate import Choice
 from gpujob.render.attempt import Attempt
-from gpujob.render.claims import claim_template
+from gpujob.render.devices.resource_claim import claim_template
 from gpujob.render.runner import Runner
 from gpujob.render.service import service
 from gpujob.render.workload import workload

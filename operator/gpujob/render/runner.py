@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from gpujob.vocabulary import FIELD_MANAGER, RUNNER_PREFIX, Label
+from gpujob.values.vocabulary import FIELD_MANAGER, RUNNER_PREFIX, Label
 
 Manifest = dict[str, Any]
 

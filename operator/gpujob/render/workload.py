@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
-from gpujob.api.pods import PodMetadata
-from gpujob.fleet.handlers import runtime_class_of
-from gpujob.render import host, reporting
+from gpujob.api.kinds.pods import PodMetadata
+from gpujob.fleet.pools.runtime_class import runtime_class_of
 from gpujob.render.attempt import Attempt, Manifest
-from gpujob.render.claims import pod_claims, told
-from gpujob.render.code import copy_container, source_volume
-from gpujob.render.container import arguments, on_devices, own_folders
-from gpujob.render.environment import as_written, environment
-from gpujob.render.pinning import affinity, tolerations
-from gpujob.render.preflight import preflight_container
-from gpujob.render.security import pod_security
-from gpujob.vocabulary import Annotation, CapacityType
+from gpujob.render.devices.resource_claim import pod_claims, told
+from gpujob.render.pod import host_devices, reporter
+from gpujob.render.pod.code import copy_container, source_volume
+from gpujob.render.pod.container import arguments, on_devices, own_folders
+from gpujob.render.pod.environment import as_written, environment
+from gpujob.render.pod.pinning import affinity, tolerations
+from gpujob.render.pod.preflight import preflight_container
+from gpujob.render.pod.security import pod_security
+from gpujob.values.vocabulary import Annotation, CapacityType
 
 TRAIN: Final = "train"
 """The training container."""
@@ -61,7 +61,7 @@ def _pod_metadata(attempt: Attempt) -> Manifest:
     mesh = {} if ISTIO in user.labels or ISTIO in user.annotations else {ISTIO: "false"}
     stay = {} if attempt.pool.capacity_type is CapacityType.SPOT else STAY
     return {
-        "labels": {**mesh, **user.labels, **attempt.labels, **host.labels(attempt)},
+        "labels": {**mesh, **user.labels, **attempt.labels, **host_devices.labels(attempt)},
         "annotations": {
             **mesh,
             LINKERD: "disabled",
@@ -97,8 +97,8 @@ def _pod(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
         "volumes": [
             *(folder.as_volume for folder in own_folders(attempt)),
             *source_volume(attempt),
-            *reporting.volumes(attempt),
-            *host.device_volumes(attempt),
+            *reporter.volumes(attempt),
+            *host_devices.device_volumes(attempt),
             *as_written(spec.volumes),
         ],
     }
@@ -110,8 +110,8 @@ def _train(attempt: Attempt) -> Manifest:
         "name": TRAIN,
         "command": list(attempt.spec.command),
         "args": arguments(attempt),
-        "ports": reporting.ports(attempt),
-        **on_devices(attempt, reporting.with_reporter(attempt, environment(attempt))),
+        "ports": reporter.ports(attempt),
+        **on_devices(attempt, reporter.with_reporter(attempt, environment(attempt))),
     }
     return _without_blanks(container)
 

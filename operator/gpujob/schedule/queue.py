@@ -13,21 +13,21 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from gpujob.catalog.records import Catalog
-from gpujob.fleet.ahead import Ahead, Taking
-from gpujob.fleet.pools import Fleet
-from gpujob.fleet.priorities import holds_devices, priority_of
-from gpujob.placement.choose import choose, waits_for
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Choice, Decision
-from gpujob.placement.demand import Demand
-from gpujob.placement.fixes import with_fix
-from gpujob.placement.holding import Hold
-from gpujob.placement.limits import bounded
-from gpujob.placement.mounts import mounted
-from gpujob.placement.trying import place_of, with_one_more, with_trial
-from gpujob.schedule.charges import Charges
-from gpujob.vocabulary import Verdict
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.kubernetes.priority_classes import holds_devices, priority_of
+from gpujob.fleet.pools.ahead import Ahead, Taking
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.engine.choose import choose, waits_for
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.engine.exploration import place_of, with_one_more, with_trial
+from gpujob.placement.filters.limit_range import bounded
+from gpujob.placement.filters.volumes import mounted
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.candidate import Choice, Decision
+from gpujob.placement.scoring.reservations import Hold
+from gpujob.placement.suggestions.search import with_fix
+from gpujob.schedule.quota_ledger import Charges
+from gpujob.values.vocabulary import Verdict
 
 
 @dataclass(frozen=True, slots=True)

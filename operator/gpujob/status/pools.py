@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from gpujob.fleet.pools import Fleet, Pool
-from gpujob.placement.shortfall import barred
-from gpujob.quantity import exact_dollars, format_bytes, format_dollars
-from gpujob.status.conditions import Claim, merged
-from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, GROUP, ConditionType, Label, Reason
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.shortage import barred
+from gpujob.status.job.conditions import Claim, merged
+from gpujob.values.quantity import exact_dollars, format_bytes, format_dollars
+from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, GROUP, ConditionType, Label, Reason
 
 POOL_NAME_LABEL: Final = f"{GROUP}/discovered-pool"
 """The label in a discovered pool's selector. No node has it: such a pool is grouped by facts and claims nothing."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpujob.placement.learned import LEAST, MOST, UNITS, Measurement, Profile, Run, figure
-from gpujob.quantity import exact_dollars
-from gpujob.status.patience import read_time, write_time
-from gpujob.untrusted import table
-from gpujob.vocabulary import API_VERSION, FIELD_MANAGER, Label
+from gpujob.placement.request.profile_measurements import LEAST, MOST, UNITS, Measurement, Profile, Run, figure
+from gpujob.status.attempts.waits import read_time, write_time
+from gpujob.values.quantity import exact_dollars
+from gpujob.values.untrusted import table
+from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, Label
 
 KEPT: Final = 8
 """Runs of a measurement that are kept; the oldest go first."""

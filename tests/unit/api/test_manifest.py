@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.api.gpujob import GPUJobSpec
+from gpujob.api.kinds.gpujob import GPUJobSpec
 from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
-from gpujob.errors import BadManifest
+from gpujob.values.errors import BadManifest
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from gpujob.api.amounts import Memory
+from gpujob.api.fields.amounts import Memory
 
 MEMORY = TypeAdapter(Memory)
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from gpujob.api.crd import RULES
-from gpujob.api.gpujob import Framework
+from gpujob.api.fields.version_ranges import is_satisfiable
+from gpujob.api.generate.crd import RULES
+from gpujob.api.kinds.gpujob import Framework
+from gpujob.api.kinds.pods import KeyToPath
 from gpujob.api.manifest import read_gpujob
-from gpujob.api.pods import KeyToPath
-from gpujob.api.version_ranges import is_satisfiable
-from gpujob.errors import BadManifest
+from gpujob.values.errors import BadManifest
 
 pieces = st.sampled_from(["==", "!=", ">=", "<=", "~=", ">", "<", ",", ".", "*", " ", "0", "2", "10", "a", "\n"])
 

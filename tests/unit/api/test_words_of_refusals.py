@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.api import forms
-from gpujob.api.gpujob import GPUJob
-from gpujob.api.hints import NOT_OFFERED, USUAL_WORDS, WORDS_MEANT, _model_of
+from gpujob.api.fields import patterns
+from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob, read_gpupool
-from gpujob.errors import BadManifest
+from gpujob.api.suggestions import NOT_OFFERED, USUAL_WORDS, WORDS_MEANT, _model_of
+from gpujob.values.errors import BadManifest
 
 
 def refusal(spec: Any) -> str:
@@ -104,11 +104,11 @@ def test_a_python_range_has_an_example_of_python() -> None:
     )
 
 
-FORMS = [form for form in vars(forms).values() if isinstance(form, forms.Form)]
+FORMS = [form for form in vars(patterns).values() if isinstance(form, patterns.Form)]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.what)
-def test_the_example_of_a_form_is_of_the_form(form: forms.Form) -> None:
+def test_the_example_of_a_form_is_of_the_form(form: patterns.Form) -> None:
     _, found, example = form.write.partition("for example ")
     assert not found or all(form.fits(word) for word in example.replace(" or ", ", ").split(", "))
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from gpujob.api.gpuruntime import GPURuntimeSpec
-from gpujob.catalog.load import load_catalog, read_catalog
-from gpujob.catalog.records import Catalog
-from gpujob.catalog.runtime import runtime_of
-from gpujob.errors import BadInput, CatalogInvalid
-from gpujob.vocabulary import Backend, CapacityType
+from gpujob.api.kinds.gpuruntime import GPURuntimeSpec
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog, read_catalog
+from gpujob.catalog.images.from_spec import runtime_of
+from gpujob.values.errors import BadInput, CatalogInvalid
+from gpujob.values.vocabulary import Backend, CapacityType
 
 SHIPPED = load_catalog()
 GOOD = (

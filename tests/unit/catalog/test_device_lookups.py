@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Accelerator
+from gpujob.catalog.entities import Accelerator
+from gpujob.catalog.files.load import load_catalog
 
 CATALOG = load_catalog()
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Accelerator, Catalog, Price
-from gpujob.quantity import MICRO
-from gpujob.vocabulary import CapacityType, Vendor
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.entities import Accelerator, Price
+from gpujob.catalog.files.load import load_catalog
+from gpujob.values.quantity import MICRO
+from gpujob.values.vocabulary import CapacityType, Vendor
 
 CATALOG = load_catalog()
 ON_DEMAND, SPOT = CapacityType.ON_DEMAND, CapacityType.SPOT

@@ -10,12 +10,12 @@ from datetime import date
 import pytest
 
 from bench.speeds.left_out import leaning, misses, spread, typical
-from gpujob.catalog.efficiency import Key, bridge, efficiencies
-from gpujob.catalog.load import load_catalog, read_catalog
-from gpujob.catalog.records import Accelerator
-from gpujob.catalog.roofline import COMPUTE_SHARE, REFERENCE, is_narrow, peak, roofline
-from gpujob.catalog.throughput import MILLION, Speed, Work, work_of
-from gpujob.vocabulary import Method, Precision, RunFormat, WorkKind
+from gpujob.catalog.devices.efficiency import Key, bridge, efficiencies
+from gpujob.catalog.devices.roofline import COMPUTE_SHARE, REFERENCE, is_narrow, peak, roofline
+from gpujob.catalog.devices.throughput import MILLION, Speed, Work, work_of
+from gpujob.catalog.entities import Accelerator
+from gpujob.catalog.files.load import load_catalog, read_catalog
+from gpujob.values.vocabulary import Method, Precision, RunFormat, WorkKind
 
 CATALOG = load_catalog()
 TRAINING, FINE_TUNING, INFERENCE = (Work(kind) for kind in WorkKind)

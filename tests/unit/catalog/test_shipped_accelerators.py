@@ -6,10 +6,10 @@ from datetime import date
 
 import pytest
 
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Accelerator
-from gpujob.quantity import GI, MI
-from gpujob.vocabulary import Vendor
+from gpujob.catalog.entities import Accelerator
+from gpujob.catalog.files.load import load_catalog
+from gpujob.values.quantity import GI, MI
+from gpujob.values.vocabulary import Vendor
 
 CATALOG = load_catalog()
 ROWS = CATALOG.accelerators

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpujob.catalog.load import load_catalog, read_catalog
+from gpujob.catalog.files.load import load_catalog, read_catalog
 
 MODELS = list(load_catalog().models.values())
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from gpujob.api.gpuruntime import GPURuntimeSpec
-from gpujob.catalog.architecture import runs_on
-from gpujob.catalog.load import _TextLoader, load_catalog
-from gpujob.catalog.runtime import Runtime, runtime_of
-from gpujob.vocabulary import Backend
+from gpujob.api.kinds.gpuruntime import GPURuntimeSpec
+from gpujob.catalog.devices.architecture import runs_on
+from gpujob.catalog.files.load import _TextLoader, load_catalog
+from gpujob.catalog.images.from_spec import runtime_of
+from gpujob.catalog.images.runtime import Runtime
+from gpujob.values.vocabulary import Backend
 
 CATALOG = load_catalog()
 TEXT = files("gpujob.catalog").joinpath("data", "runtimes.yaml").read_text(encoding="utf-8")

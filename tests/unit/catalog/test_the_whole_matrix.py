@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from gpujob.catalog.architecture import runs_on
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Accelerator
-from gpujob.catalog.runtime import Runtime
-from gpujob.catalog.versions import at_least
-from gpujob.vocabulary import Backend
+from gpujob.catalog.devices.architecture import runs_on
+from gpujob.catalog.entities import Accelerator
+from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.images.runtime import Runtime
+from gpujob.catalog.images.versions import at_least
+from gpujob.values.vocabulary import Backend
 
 CATALOG = load_catalog()
 

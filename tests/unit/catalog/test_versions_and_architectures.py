@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpujob.catalog.architecture import may_pass_for, pretended, runs_on
-from gpujob.catalog.versions import at_least, release, satisfies
-from gpujob.errors import BadInput
+from gpujob.catalog.devices.architecture import may_pass_for, pretended, runs_on
+from gpujob.catalog.images.versions import at_least, release, satisfies
+from gpujob.values.errors import BadInput
 
 CUDA126 = ["5.0", "6.0", "7.0", "7.5", "8.0", "8.6", "9.0"]
 CUDA13 = ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0+PTX"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpujob.catalog.load import load_catalog
+from gpujob.catalog.files.load import load_catalog
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import yaml
 from builders import H100, Object, node
 from cli_room import CATALOG, MIXED, Command, manifest
 
-from gpujob.fleet.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
-from gpujob.fleet.devices import TELLING
-from gpujob.fleet.growth import NODE_POOL_LABELS
-from gpujob.fleet.slices import EXTENDED_CLAIM, read_claim
-from gpujob.fleet.volumes import read_volume_claim
+from gpujob.fleet.devices.group import TELLING
+from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, read_claim
+from gpujob.fleet.kubernetes.persistent_volumes import read_volume_claim
+from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
+from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
 
 SECRET = "hunter2"
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from cli_room import CATALOG, MIXED, Command, manifest
 
-from gpujob.status.patience import write_time
+from gpujob.status.attempts.waits import write_time
 
 H100 = "h100-sxm-p5-48xlarge-ondemand"
 L4 = "l4-g6-12xlarge-ondemand"

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from cli_room import CATALOG, MIXED, Command, manifest
 
-from gpujob.cli.page import round_steps
+from gpujob.cli.output.page import round_steps
 
 
 class Outline(HTMLParser):

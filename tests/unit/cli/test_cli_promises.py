@@ -10,7 +10,7 @@ import pytest
 import yaml
 from cli_room import CATALOG, MIXED, Command, manifest
 
-from gpujob.names import child_name
+from gpujob.values.names import child_name
 
 UID = "7d9f2c1e-0000-4000-8000-000000000001"
 H100 = "h100-sxm-p5-48xlarge-ondemand"

@@ -7,7 +7,7 @@ import json
 import yaml
 from cli_room import CATALOG, MIXED, Answer, Command, manifest
 
-from gpujob.runner_files import load_runner
+from gpujob.render.runner_files import load_runner
 
 UID = "00000000-0000-4000-8000-000000000000"
 

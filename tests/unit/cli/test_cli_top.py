@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from cli_room import Command, served
 
-from gpujob.cli.top import HEADERS, Trace, fitting, sparkline
-from gpujob.metrics.exposition import read_report
-from gpujob.status.patience import write_time
+from gpujob.cli.verbs.top import HEADERS, Trace, fitting, sparkline
+from gpujob.cluster.metrics.exposition import read_report
+from gpujob.status.attempts.waits import write_time
 
 REPORT = "gpujob_up 1\ngpujob_steps_total 10\ngpujob_progress_ratio 0.5\ngpujob_remaining_seconds 5400\n"
 JOBS = "/apis/gpujob.dev/v1alpha1/namespaces/team/gpujobs"

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from cli_room import CATALOG, MIXED
 
-from gpujob.catalog.load import read_catalog
-from gpujob.errors import BadClusterFile
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
+from gpujob.catalog.files.load import read_catalog
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.values.errors import BadClusterFile
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
 

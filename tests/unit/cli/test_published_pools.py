@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from cli_room import CATALOG, MIXED, Answer, Command, manifest
 
-from gpujob.catalog.load import read_catalog
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
+from gpujob.catalog.files.load import read_catalog
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.status import pools as publish
 
 WRITTEN = "2026-01-31T10:00:00Z"

@@ -7,20 +7,20 @@ from typing import Any
 
 from builders import MI300X, fleet, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster.book import Book
-from gpujob.cluster.delivery import Delivery
-from gpujob.cluster.desk import Desk
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.learning import Learning
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.steps import Steps
-from gpujob.cluster.writer import Writer
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.controller.actions import Steps
+from gpujob.cluster.controller.profiles import Learning
+from gpujob.cluster.controller.runner_configmaps import Delivery
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.writer.writes import Writer
 from gpujob.render.runner import Runner
 from gpujob.schedule.queue import Answer
-from gpujob.status.progress import Measured
-from gpujob.status.records import read_job
-from gpujob.status.telemetry import Telemetry
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.job.telemetry import Telemetry
+from gpujob.status.records.objects import read_job
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
 

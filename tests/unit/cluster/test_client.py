@@ -15,8 +15,9 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster import client, lines, pace, transport
-from gpujob.cluster.api_errors import (
+from gpujob.cluster.client import client, rate_limit, transport
+from gpujob.cluster.client import line_reader as lines
+from gpujob.cluster.client.api_errors import (
     AlreadyExists,
     ApiError,
     BrokenStream,
@@ -32,11 +33,16 @@ from gpujob.cluster.api_errors import (
     Unreachable,
     error_from_status,
 )
-from gpujob.cluster.client import ApiClient
-from gpujob.cluster.connection import Connection, UnusableConnection, connection_from_kubeconfig, connection_in_cluster
-from gpujob.cluster.lines import LineSplitter
-from gpujob.cluster.pace import Patience, TokenBucket
-from gpujob.cluster.resources import Resource, resource_of
+from gpujob.cluster.client.client import ApiClient
+from gpujob.cluster.client.kubeconfig import (
+    Connection,
+    UnusableConnection,
+    connection_from_kubeconfig,
+    connection_in_cluster,
+)
+from gpujob.cluster.client.line_reader import LineSplitter
+from gpujob.cluster.client.paths import Resource, resource_of
+from gpujob.cluster.client.rate_limit import Patience, TokenBucket
 
 PODS = Resource("", "v1", "pods")
 JOBS = Resource("batch", "v1", "jobs")
@@ -565,5 +571,5 @@ async def test_certificates_that_cannot_be_loaded_are_told_before_any_call() -> 
 
 
 def test_the_defaults_are_those_that_were_promised() -> None:
-    promised = (pace.REQUEST_TIMEOUT, transport.CONNECT_TIMEOUT, client.SILENT_AFTER, lines.LINE_LIMIT)
+    promised = (rate_limit.REQUEST_TIMEOUT, transport.CONNECT_TIMEOUT, client.SILENT_AFTER, lines.LINE_LIMIT)
     assert promised == (30, 10, 65, 16 * 1024 * 1024)

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster.api_errors import Conflict, Forbidden
-from gpujob.cluster.book import Book
-from gpujob.cluster.delivery import Delivery
-from gpujob.cluster.desk import Desk
-from gpujob.cluster.kinds import RunnerMap, mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.writer import ChildRefused, NameConflict, Writer
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import RunnerMap, mirrored
+from gpujob.cluster.client.api_errors import Conflict, Forbidden
+from gpujob.cluster.controller.runner_configmaps import Delivery
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.writer.writes import ChildRefused, NameConflict, Writer
 from gpujob.lifecycle.timings import Timings
-from gpujob.names import child_name
 from gpujob.render.runner import Runner
-from gpujob.vocabulary import Label
+from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Label
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
 UNUSED_AFTER = Timings().runner_unused

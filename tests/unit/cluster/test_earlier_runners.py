@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster.api_errors import ApiError, Forbidden, NotFound, TooManyRequests
-from gpujob.cluster.book import Book
-from gpujob.cluster.desk import Desk
-from gpujob.cluster.earlier_runners import EarlierRunners
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.writer import Writer
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.client.api_errors import ApiError, Forbidden, NotFound, TooManyRequests
+from gpujob.cluster.controller.earlier_runners import EarlierRunners
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.writer.writes import Writer
 from gpujob.render.runner import Runner
-from gpujob.vocabulary import Label
+from gpujob.values.vocabulary import Label
 
 EARLIER, NOW = Runner({"a.py": "x = 1"}), Runner({"a.py": "x = 2"})
 PATH = f"/api/v1/namespaces/team/configmaps/{EARLIER.name}"

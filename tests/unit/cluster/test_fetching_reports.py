@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster import scraping
-from gpujob.cluster.scraping import Refused, Unreached, fetch, pod_address
-from gpujob.metrics.exposition import MOST_BYTES
+from gpujob.cluster.metrics.exposition import MOST_BYTES
+from gpujob.cluster.telemetry import scraper
+from gpujob.cluster.telemetry.scraper import Refused, Unreached, fetch, pod_address
 
 HERE = ipaddress.ip_address("127.0.0.1")
 
@@ -50,7 +50,7 @@ async def slow(_: web.Request) -> web.Response:
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with scraping.reading_session() as made:
+    async with scraper.reading_session() as made:
         yield made
 
 
@@ -82,8 +82,8 @@ async def test_nothing_is_unpacked(session: aiohttp.ClientSession) -> None:
 
 
 async def test_a_slow_reply_is_given_up(session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scraping, "TIMEOUT", 0.2)
-    async with scraping.reading_session() as hasty:
+    monkeypatch.setattr(scraper, "TIMEOUT", 0.2)
+    async with scraper.reading_session() as hasty:
         with pytest.raises(Unreached, match=r"no reply within 0\.2 seconds"):
             await served(slow, hasty)
 

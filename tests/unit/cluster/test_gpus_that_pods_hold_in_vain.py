@@ -8,15 +8,15 @@ from typing import Any
 import orjson
 import pytest
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster.book import Book
-from gpujob.cluster.desk import Desk
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.looking import Looking
-from gpujob.cluster.mirror import Mirror
-from gpujob.names import child_name
-from gpujob.status.records import JobRecord, read_job
-from gpujob.vocabulary import Annotation, Label
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.controller.job_reconciler import Looking
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.status.records.objects import JobRecord, read_job
+from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Annotation, Label
 
 MADE = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HINT = {

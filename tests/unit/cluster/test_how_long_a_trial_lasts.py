@@ -9,22 +9,22 @@ from typing import Any
 import orjson
 import pytest
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster.book import Book
-from gpujob.cluster.desk import Desk
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.learning import Learning
-from gpujob.cluster.mirror import Mirror
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.controller.profiles import Learning
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import Desk
 from gpujob.lifecycle.actions import EndProbe
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
-from gpujob.placement.demand import Demand
-from gpujob.status import telemetry
-from gpujob.status.records import JobRecord, PodState, read_child, read_job, read_pod_record
-from gpujob.status.telemetry import SILENT, Telemetry
-from gpujob.vocabulary import Annotation, Label
+from gpujob.placement.request.demand import Demand
+from gpujob.status.job import telemetry
+from gpujob.status.job.telemetry import SILENT, Telemetry
+from gpujob.status.records.objects import JobRecord, PodState, read_child, read_job, read_pod_record
+from gpujob.values.vocabulary import Annotation, Label
 
 MADE = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HINT = {

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster.connection import Connection, UnusableConnection, tls_context
+from gpujob.cluster.client.kubeconfig import Connection, UnusableConnection, tls_context
 from tests.unit.cluster.as_installed import USER, command_line, missing
 
 SURROUNDINGS = """

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, node
 
-from gpujob.cluster.book import Book
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.fleet.objects import Resources
-from gpujob.fleet.quota import quotas_of, read_quota
-from gpujob.fleet.quotas_promised import quotas_promised
-from gpujob.fleet.usage import Promise
-from gpujob.names import child_name
-from gpujob.status.kinship import is_child
-from gpujob.status.records import read_child, read_job, read_pod_record
-from gpujob.vocabulary import Label
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.fleet.assembly.quotas_promised import quotas_promised
+from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.policy.resource_quota import quotas_of, read_quota
+from gpujob.status.attempts.ownership import is_child
+from gpujob.status.records.objects import read_child, read_job, read_pod_record
+from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Label
 
 
 def gpujob(**status: Any) -> dict[str, Any]:

@@ -6,12 +6,12 @@ from typing import Any
 
 from builders import ANY_IMAGES, H100, Object, demand, node
 
-from gpujob.cluster.book import Book
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.values.vocabulary import Reason, Verdict
 
 
 class Clock:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.api_errors import (
+from gpujob.cluster.client.api_errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -17,7 +17,7 @@ from gpujob.cluster.api_errors import (
     OutcomeUnknown,
     Unreachable,
 )
-from gpujob.cluster.leader import (
+from gpujob.cluster.election.election import (
     Acquire,
     Leadership,
     LeaseRecord,

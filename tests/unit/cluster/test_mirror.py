@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.identity import MalformedObject, version_number
-from gpujob.cluster.mirror import Kind, Mirror
-from gpujob.cluster.resources import Resource
+from gpujob.cluster.cache.object_cache import Kind, Mirror
+from gpujob.cluster.cache.object_key import MalformedObject, version_number
+from gpujob.cluster.client.paths import Resource
 
 PODS = Kind("pods", Resource("", "v1", "pods"))
 NODES = Kind("nodes", Resource("", "v1", "nodes", namespaced=False))

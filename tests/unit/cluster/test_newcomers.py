@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from builders import H100, Object, node
 
-from gpujob.cluster.newcomers import Newcomers
-from gpujob.fleet.arriving import Arriving
-from gpujob.fleet.manifests import read_node
-from gpujob.fleet.objects import Node
-from gpujob.status.patience import end_of_wait, still_arriving
+from gpujob.cluster.index.nodes_without_devices import Newcomers
+from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.status.attempts.waits import end_of_wait, still_arriving
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from builders import H100, decision, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster.book import Book
-from gpujob.cluster.desk import Desk
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.retelling import Retelling
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.controller.status_refresh import Retelling
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import Desk
 from gpujob.lifecycle.timings import Timings
-from gpujob.placement.decision import Decision
-from gpujob.status import report
-from gpujob.status.records import JobRecord, read_job
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.status.job import job_status
+from gpujob.status.records.objects import JobRecord, read_job
 
 NOW = "2026-01-01T00:00:00Z"
 EVERY, SETTLED_AFTER = Timings().numbers, Timings().numbers_settled
@@ -37,7 +37,7 @@ class Queue:
         self.retelling = Retelling(self.desk, self)  # type: ignore[arg-type]
         for number in range(jobs):
             uid = f"u{number:03}"
-            self.put(uid, report.refused(read(uid), with_free(7), NOW))
+            self.put(uid, job_status.refused(read(uid), with_free(7), NOW))
 
     def put(self, uid: str, status: dict[str, Any]) -> None:
         self.desk.book.jobs[uid] = read(uid, **status)
@@ -50,7 +50,7 @@ class Queue:
     def decided(self, found: Decision) -> None:
         """A decision about all jobs, then the end of the round."""
         for job in list(self.desk.book.jobs.values()):
-            self.retelling.report(job, report.refused(job, found, NOW))
+            self.retelling.report(job, job_status.refused(job, found, NOW))
         self.retelling.tell()
 
     def until(self, end: float) -> None:

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from gpujob.cluster.server_clock import ServerClock
+from gpujob.cluster.client.server_clock import ServerClock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

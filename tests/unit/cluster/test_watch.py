@@ -13,12 +13,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster.api_errors import Gone, Silent, TooManyRequests, Unreachable
-from gpujob.cluster.client import ApiClient
-from gpujob.cluster.connection import Connection
-from gpujob.cluster.mirror import Kind, Mirror
-from gpujob.cluster.resources import Resource
-from gpujob.cluster.watch import DEAD_AFTER, Timings, WatchHealth, _Follower, keep_mirrored, mirror_all
+from gpujob.cluster.cache.object_cache import Kind, Mirror
+from gpujob.cluster.cache.reflector import DEAD_AFTER, Timings, WatchHealth, _Follower, keep_mirrored, mirror_all
+from gpujob.cluster.client.api_errors import Gone, Silent, TooManyRequests, Unreachable
+from gpujob.cluster.client.client import ApiClient
+from gpujob.cluster.client.kubeconfig import Connection
+from gpujob.cluster.client.paths import Resource
 
 PODS = Kind("pods", Resource("", "v1", "pods"), {"labelSelector": "app=x"})
 QUICK = Timings(silence=5.0, backoff_least=0.01, backoff_most=0.04, hasty_end=0.0)

@@ -9,8 +9,8 @@ from builders import H100, node
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.cluster.kinds import mirrored, without_images
-from gpujob.fleet.manifests import read_node
+from gpujob.cluster.cache.watched_kinds import mirrored, without_images
+from gpujob.fleet.kubernetes.parse import read_node
 
 IMAGES = [
     {"names": ["registry.example/a@sha256:0", "registry.example/a:1"], "sizeBytes": 5},

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from gpujob.api.manifest import read_gpujob
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster import scraping
-from gpujob.cluster.book import Book
-from gpujob.cluster.desk import Desk
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.scraping import Scraper, Unreached
-from gpujob.fleet.host_ports import report_port
-from gpujob.names import child_name
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.telemetry import scraper
+from gpujob.cluster.telemetry.scraper import Scraper, Unreached
+from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.render.attempt import Numbered
-from gpujob.status.progress import Measured
-from gpujob.status.records import JobRecord, read_job
-from gpujob.vocabulary import Label, Reason
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.records.objects import JobRecord, read_job
+from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Label, Reason
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LONG = ".".join(["long" * 15] * 4)
@@ -41,7 +41,7 @@ class Reading:
         metadata = {"name": name, "namespace": "team", "uid": "u"}
         self.document = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": metadata, "spec": {}}
         self.job: JobRecord = read_job({**self.document, "status": {"state": "Running"}})
-        monkeypatch.setattr(scraping, "fetch", self.fetch)
+        monkeypatch.setattr(scraper, "fetch", self.fetch)
         self.attempt(1)
 
     def attempt(self, number: int) -> None:
@@ -74,7 +74,7 @@ class Reading:
         self.seconds, self.answer = seconds, answer.encode()
         pod = self.scraper._first_pod("u")
         assert pod is not None
-        async with scraping.reading_session() as session:
+        async with scraper.reading_session() as session:
             await self.scraper._read_one(session, self.job, pod)
 
     @property

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster.api_errors import ApiError, Conflict, Forbidden, Unreachable
-from gpujob.cluster.book import Book
-from gpujob.cluster.desk import Desk
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.learning import Learning
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.writer import Writer
-from gpujob.status.progress import Measured
-from gpujob.status.records import ChildRecord, JobRecord, read_child, read_job
-from gpujob.status.telemetry import Telemetry
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.client.api_errors import ApiError, Conflict, Forbidden, Unreachable
+from gpujob.cluster.controller.profiles import Learning
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.writer.writes import Writer
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.job.telemetry import Telemetry
+from gpujob.status.records.objects import ChildRecord, JobRecord, read_child, read_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PLACED = {"pool": "p", "accelerator": "MI300X", "nodes": 1, "gpusPerNode": 8, "pricePerHour": "36.00"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.pools import EVERY, PoolPublisher
+from gpujob.cluster.controller.pools import EVERY, PoolPublisher
 
 
 class Seen:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.desk import Tally
-from gpujob.cluster.views import snapshot
-from gpujob.metrics.collector import Snapshot
-from gpujob.status.progress import Measured
-from gpujob.status.telemetry import Telemetry
+from gpujob.cluster.app.metrics_snapshot import snapshot
+from gpujob.cluster.metrics.collector import Snapshot
+from gpujob.cluster.queue.work_queue import Tally
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.job.telemetry import Telemetry
 
 
 def record(uid: str, **status: Any) -> Any:

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from builders import H100, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster.book import Book
-from gpujob.cluster.deciding import Deciding
-from gpujob.cluster.desk import Desk
-from gpujob.cluster.kinds import mirrored
-from gpujob.cluster.learning import Learning
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.retelling import Retelling
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.controller.profiles import Learning
+from gpujob.cluster.controller.scheduling import Deciding
+from gpujob.cluster.controller.status_refresh import Retelling
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import Desk
 from gpujob.lifecycle.timings import Timings
-from gpujob.status import report
-from gpujob.status.records import JobRecord
+from gpujob.status.job import job_status
+from gpujob.status.records.objects import JobRecord
 
 COSTLY, TELLING = Timings().explain_factor, Timings().explain_slice
 WORDS_TAKE = 0.3
@@ -42,8 +42,8 @@ class Round:
         self.namespaces: dict[str, str] = {}
         self.writes, self.versions, self.statuses = 0, Counter[str](), dict[str, dict[str, Any]]()
         self.write()
-        real = report.refused
-        monkeypatch.setattr(report, "refused", lambda *arguments: self.slowly(real(*arguments)))
+        real = job_status.refused
+        monkeypatch.setattr(job_status, "refused", lambda *arguments: self.slowly(real(*arguments)))
 
     def write(self) -> None:
         """The jobs as the API server has them, with what was written of them."""
@@ -154,8 +154,8 @@ async def test_costly_words_are_seldom_looked_for_again(monkeypatch: pytest.Monk
 
 async def test_who_comes_while_words_are_looked_for_waits_for_those_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Round(40, monkeypatch)
-    real = report.refused
-    monkeypatch.setattr(report, "refused", lambda *arguments: (queue.mirror.changed.set(), real(*arguments))[1])
+    real = job_status.refused
+    monkeypatch.setattr(job_status, "refused", lambda *arguments: (queue.mirror.changed.set(), real(*arguments))[1])
     await queue.deciding.decide()
     assert (queue.started, queue.worded) == (["u999"], 1)
     queue.jobs["u998"] = {}

@@ -10,15 +10,15 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster.api_errors import AlreadyExists, Conflict, Fenced, Invalid, NotFound, OutcomeUnknown
-from gpujob.cluster.client import APPLY_PATCH, ApiClient
-from gpujob.cluster.connection import Connection
-from gpujob.cluster.kinds import JOBS, PoolRecord, mirrored
-from gpujob.cluster.mirror import Mirror
-from gpujob.cluster.pace import Patience
-from gpujob.cluster.writer import ChildRefused, NameConflict, NotLeader, Writer
-from gpujob.names import child_name
-from gpujob.status.records import JobRecord
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import JOBS, PoolRecord, mirrored
+from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, Fenced, Invalid, NotFound, OutcomeUnknown
+from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
+from gpujob.cluster.client.kubeconfig import Connection
+from gpujob.cluster.client.rate_limit import Patience
+from gpujob.cluster.writer.writes import ChildRefused, NameConflict, NotLeader, Writer
+from gpujob.status.records.objects import JobRecord
+from gpujob.values.names import child_name
 
 JOB = JobRecord("team", "job", "uid-1", 1, "", "7", False, {}, {})
 NAME = child_name("job", "uid-1", 1)

@@ -26,15 +26,16 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.fleet.cluster_file import read_cluster
-from gpujob.fleet.device_taints import read_rule
-from gpujob.fleet.inventory import read_inventory
-from gpujob.fleet.request import DeviceRequest, request_for
-from gpujob.fleet.slices import read_class, read_slice
-from gpujob.placement import explain, ranking
-from gpujob.quantity import parse_bytes as parse
+from gpujob.fleet.dra.claim_request import DeviceRequest, request_for
+from gpujob.fleet.dra.device_taints import read_rule
+from gpujob.fleet.dra.inventory import read_inventory
+from gpujob.fleet.dra.resource_slices import read_class, read_slice
+from gpujob.fleet.sources.cluster_file import read_cluster
+from gpujob.placement.report import summary
+from gpujob.placement.scoring import score
 from gpujob.schedule.queue import Waiting, place_all
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.quantity import parse_bytes as parse
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 GPU = "nvidia.com/gpu"
 NVIDIA = "gpu.nvidia.com"
@@ -265,10 +266,10 @@ def test_a_taint_of_devices_is_told_and_ranks_no_pool_lower() -> None:
     assert doubt.message == (
         "1 of 2 devices of node n has the device taint xid:NoSchedule (ResourceSlice or DeviceTaintRule) and no pod gets them"
     )
-    assert ranking.telling([doubt]) == 0
+    assert score.telling([doubt]) == 0
     every = decision(node("n"), sick, NVIDIA_CLASS, taint_rule("all"))
-    assert (every.verdict, explain.reason(every)) == (Verdict.WAITING, Reason.DEVICE_TAINTED)
-    assert explain.summary(every).endswith(
+    assert (every.verdict, summary.reason(every)) == (Verdict.WAITING, Reason.DEVICE_TAINTED)
+    assert summary.summary(every).endswith(
         "the devices of node n have the device taint xid:NoSchedule (ResourceSlice or DeviceTaintRule)"
     )
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpujob.api.manifest import read_gpujob
-from gpujob.errors import BadClusterFile, BadManifest
-from gpujob.fleet.cluster_file import read_cluster
-from gpujob.fleet.documents import read_documents
+from gpujob.fleet.sources.cluster_file import read_cluster
+from gpujob.fleet.sources.kubectl_yaml import read_documents
+from gpujob.values.errors import BadClusterFile, BadManifest
 
 # As kubectl 1.37 prints them with `kubectl label --local -f FILE x=y -o json`.
 WORDS = {

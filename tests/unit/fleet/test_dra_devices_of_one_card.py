@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from builders import Object, decision, device_class, fleet, node, pool_of, resource_claim, resource_slice
 
-from gpujob.fleet.pools import Fleet
-from gpujob.fleet.slices import read_slice
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.fleet.dra.resource_slices import read_slice
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.values.vocabulary import Reason, Verdict
 
 AMD, NVIDIA = "gpu.amd.com", "gpu.nvidia.com"
 AMD_CLASS = device_class(AMD, f"device.driver == '{AMD}'")

@@ -23,10 +23,10 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
-from gpujob.fleet.manifests import read_node, read_pod
-from gpujob.fleet.objects import Resources, vendor_of
-from gpujob.vocabulary import Reason, Vendor
+from gpujob.fleet.kubernetes.objects import Resources, vendor_of
+from gpujob.fleet.kubernetes.parse import read_node, read_pod
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.values.vocabulary import Reason, Vendor
 
 GIB = 1024**3
 junk = st.recursive(

@@ -25,11 +25,11 @@ from builders import (
     pool_of,
 )
 
-from gpujob.catalog.load import load_catalog
-from gpujob.fleet.devices import groups_of
-from gpujob.fleet.facts import DeviceFacts
-from gpujob.fleet.manifests import read_node
-from gpujob.vocabulary import Reason, Vendor
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.devices.group import groups_of
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.fleet.labels.facts import DeviceFacts
+from gpujob.values.vocabulary import Reason, Vendor
 
 MIB = 1024**2
 GIB = 1024**3

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from builders import A100, H100, L4, MI300X, MI325X, Object, decision, fleet, gpupool, node, pool_of
 
-from gpujob.fleet.amd import NFD_MODEL
-from gpujob.fleet.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
-from gpujob.fleet.devices import TELLING
-from gpujob.fleet.nvidia import NFD_DEVICES
-from gpujob.fleet.pools import Pool
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.fleet.devices.group import TELLING
+from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.vendors.amd import NFD_MODEL
+from gpujob.fleet.vendors.nvidia import NFD_DEVICES
+from gpujob.values.vocabulary import Reason, Verdict
 
 NVIDIA, AMD = "nvidia.com/gpu", "amd.com/gpu"
 TYPE = "node.kubernetes.io/instance-type"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import A100, L4, MI300X, V100, decision, fleet, gpupool, node, pool_of
 
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 X = {"pool": "x"}
 GIB = 1024**3

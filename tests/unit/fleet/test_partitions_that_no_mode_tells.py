@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import ANY_IMAGES, Object, decision, fleet, gpupool, node
 
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.values.vocabulary import Reason, Verdict
 
 ID = {"amd.com/gpu.device-id": "74a1", "amd.com/gpu.driver-version": "6.16.13"}
 

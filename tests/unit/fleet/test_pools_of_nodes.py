@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from builders import A100, H100, L4, MI210, MI300X, Object, fleet, gpupool, node, pod, pool_of
 
-from gpujob.catalog.load import load_catalog
-from gpujob.fleet.manifests import read_node, read_pod
-from gpujob.fleet.objects import Resources, Taint
-from gpujob.fleet.pools import Fleet, Pool
-from gpujob.fleet.read import read_fleet
-from gpujob.fleet.usage import Promise
-from gpujob.vocabulary import Annotation, CapacityType, DeviceKind, Label, Reason
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.kubernetes.objects import Resources, Taint
+from gpujob.fleet.kubernetes.parse import read_node, read_pod
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.sources.build import read_fleet
+from gpujob.values.vocabulary import Annotation, CapacityType, DeviceKind, Label, Reason
 
 GPU = "nvidia.com/gpu"
 X = {"pool": "x"}

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from builders import H100, MI300X, decision, fleet, gpupool, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.cluster.kinds import PoolRecord
-from gpujob.fleet.claims import AdminPool
-from gpujob.fleet.cluster_file import read_cluster
-from gpujob.fleet.devices import groups_of
-from gpujob.fleet.index import FleetIndex
-from gpujob.fleet.manifests import read_node
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.watched_kinds import PoolRecord
+from gpujob.fleet.devices.group import groups_of
+from gpujob.fleet.gpupools.selection import AdminPool
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.fleet.sources.cluster_file import read_cluster
+from gpujob.fleet.sources.incremental import FleetIndex
+from gpujob.values.vocabulary import Reason, Verdict
 
 X = {"pool": "x"}
 

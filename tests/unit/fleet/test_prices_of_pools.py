@@ -11,8 +11,8 @@ from builders import H100, MI300X, Object, fleet, gpupool, node, pool_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.fleet.ownership import HOURS_A_YEAR, Ownership
-from gpujob.fleet.pools import Pool
+from gpujob.fleet.gpupools.ownership_cost import HOURS_A_YEAR, Ownership
+from gpujob.fleet.pools.pool import Pool
 
 SHOP = {
     "gpuPurchase": "15000", "hostPurchase": "90000", "years": "4", "watts": "10200", "pricePerKWh": "0.12",

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, demand, device_class, fleet, node, resource_slice
 
-from gpujob.fleet.objects import Resources
-from gpujob.fleet.quota import counted_as, quotas_of, read_quota, refusal, taken_by
-from gpujob.fleet.quota_scopes import PodTraits
-from gpujob.placement import explain
-from gpujob.placement.decide import decide
-from gpujob.quantity import GI
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.policy.quota_scopes import PodTraits
+from gpujob.fleet.policy.resource_quota import counted_as, quotas_of, read_quota, refusal, taken_by
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report import summary
 from gpujob.schedule.queue import Waiting, place_all
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.values.quantity import GI
+from gpujob.values.vocabulary import Reason, Verdict
 
 NEEDS = taken_by((counted_as("amd.com/gpu"),), 8, Resources(96_000, 512 * GI, 20 * GI, 1), 2)
 
@@ -151,7 +151,7 @@ def placed(*objects: dict[str, Any], classes: Iterable[str | None] = ("high", "h
     asked = [demand(**({"priorityClassName": each} if each else {})) for each in classes]
     jobs = [Waiting(str(number), "", wish, namespace="team") for number, wish in enumerate(asked)]
     known = fleet(node("n", H100), *objects, catalog=ANY_IMAGES)
-    return [explain.reason(each.decision).value for each in place_all(jobs, known, ANY_IMAGES)]
+    return [summary.reason(each.decision).value for each in place_all(jobs, known, ANY_IMAGES)]
 
 
 def test_a_quota_for_a_class_limits_the_jobs_of_that_class_alone() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from builders import H100, MI300X, Object, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.fleet.devices import DeviceGroup, groups_of
-from gpujob.fleet.manifests import read_node
-from gpujob.fleet.recall import Recollection, recalled
-from gpujob.vocabulary import Reason
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.devices.group import DeviceGroup, groups_of
+from gpujob.fleet.devices.last_known import Recollection, recalled
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.values.vocabulary import Reason
 
 GPU = "nvidia.com/gpu"
 

@@ -7,9 +7,9 @@ import re
 import pytest
 from builders import node
 
-from gpujob.catalog.load import load_catalog, read_catalog
-from gpujob.fleet.manifests import read_node
-from gpujob.fleet.read import read_fleet
+from gpujob.catalog.files.load import load_catalog, read_catalog
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.fleet.sources.build import read_fleet
 
 GKE = "cloud.google.com/gke-accelerator"
 KARPENTER = "karpenter.k8s.aws/instance-gpu"

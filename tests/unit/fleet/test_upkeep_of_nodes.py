@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import H100, MI300X, decision, fleet, gpupool, node, pool_of
 
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.values.vocabulary import Reason, Verdict
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
 AMD_UPGRADE = "operator.amd.com/gpu-driver-upgrade-state"

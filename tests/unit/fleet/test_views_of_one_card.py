@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import decision, device_class, fleet, node, resource_claim, resource_slice
 
-from gpujob.vocabulary import Verdict
+from gpujob.values.vocabulary import Verdict
 
 NVIDIA = {"productName": "NVIDIA A100 80GB PCIe", "cudaComputeCapability": {"version": "8.0.0"}}
 CLASSES = (

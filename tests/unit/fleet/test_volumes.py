@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from builders import H100, node
 
-from gpujob.fleet.manifests import read_node
-from gpujob.fleet.objects import Node
-from gpujob.fleet.volumes import Tie, VolumeClaim, Volumes, read_tie, read_volume_claim
+from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.fleet.kubernetes.persistent_volumes import Tie, VolumeClaim, Volumes, read_tie, read_volume_claim
 
 NODES: dict[tuple[str, str], Node] = {
     ("", name): read_node(node(name, H100, labels={"zone": zone, "size": size}))

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from builders import H100, MI300X, fleet, gpupool, node, pool_of, runtime_class
 
-from gpujob.catalog.load import load_catalog
-from gpujob.fleet.devices import groups_of
-from gpujob.fleet.handlers import Handler, RuntimeClass, lacks, read_runtime_class
-from gpujob.fleet.index import FleetIndex
-from gpujob.fleet.manifests import read_node
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.devices.group import groups_of
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.fleet.kubernetes.runtime_classes import Handler, RuntimeClass, lacks, read_runtime_class
+from gpujob.fleet.sources.incremental import FleetIndex
 
 NVIDIA = runtime_class("nvidia", "nvidia")
 

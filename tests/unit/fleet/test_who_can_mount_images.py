@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpujob.fleet.image_mounts import image_mounts
-from gpujob.fleet.manifests import read_node
+from gpujob.fleet.kubernetes.image_volumes import image_mounts
+from gpujob.fleet.kubernetes.parse import read_node
 
 
 @pytest.mark.parametrize(

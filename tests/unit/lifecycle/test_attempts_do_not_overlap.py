@@ -12,8 +12,8 @@ from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
-from gpujob.names import child_name
-from gpujob.status.records import PodState, read_child, read_job
+from gpujob.status.records.objects import PodState, read_child, read_job
+from gpujob.values.names import child_name
 
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TIMINGS = Timings(restarting=2.0, node_lost=300.0, cascade=10.0)

@@ -7,16 +7,17 @@ from itertools import product
 
 import pytest
 
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.models import ModelShape
-from gpujob.derived import derived
-from gpujob.memory import deepspeed, reserve, serving, states
+from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.models.shapes import ModelShape
+from gpujob.memory import deepspeed, model_states, serving
 from gpujob.memory.activations import at_work, everything
+from gpujob.memory.allocator import allocator_overhead
 from gpujob.memory.estimate import estimate
-from gpujob.memory.moments import WORKSPACE
-from gpujob.memory.shapes import usual_shape
+from gpujob.memory.model_shape import usual_shape
+from gpujob.memory.phases import WORKSPACE
 from gpujob.memory.workload import LINEAR_TARGETS, Workload
-from gpujob.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+from gpujob.values.derived import derived
+from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 
 def model(name: str) -> ModelShape:
@@ -44,7 +45,10 @@ def test_states_of_a_training_by_precision_and_optimizer(
     precision: Precision, optimizer: Optimizer, bytes_per_parameter: int
 ) -> None:
     work = Workload(LLAMA, precision=precision, optimizer=optimizer)
-    assert states.weights(work) + states.gradients(work, P) + states.optimizer(work) == bytes_per_parameter * P
+    assert (
+        model_states.weights(work) + model_states.gradients(work, P) + model_states.optimizer(work)
+        == bytes_per_parameter * P
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,9 @@ def test_states_of_a_training_by_precision_and_optimizer(
 )
 def test_sharding_divides_what_its_stage_says(sharding: Sharding, expected: int) -> None:
     work = Workload(LLAMA, precision=Precision.MIXED, sharding=sharding, gpus=8)
-    assert states.weights(work) + states.gradients(work, P) + states.optimizer(work) == pytest.approx(expected, abs=8)
+    assert model_states.weights(work) + model_states.gradients(work, P) + model_states.optimizer(work) == pytest.approx(
+        expected, abs=8
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,24 +98,24 @@ def test_a_pool_of_cache_holds_the_tokens_that_vllm_reported(
 @pytest.mark.parametrize(("gpus", "heads"), [(1, 8), (2, 4), (3, 3), (8, 1), (16, 1)])
 def test_gpus_that_serve_together_divide_the_weights_and_the_kv_heads(gpus: int, heads: int) -> None:
     work = Workload(LLAMA, Method.INFERENCE, gpus=gpus, tensor_parallel=True, cached_tokens=1000)
-    assert states.weights(work) == 2 * P // gpus
+    assert model_states.weights(work) == 2 * P // gpus
     assert serving.kv_cache(work) == 2 * 32 * heads * 128 * 2 * 1000
 
 
 def test_a_server_of_several_gpus_leaves_a_tenth_of_each_device_alone() -> None:
     found = estimate(Workload(LLAMA, Method.INFERENCE, gpus=2, tensor_parallel=True))
-    assert found.high * 9 // 10 > found.expected + reserve.CONTEXT + reserve.COMMUNICATOR
+    assert found.high * 9 // 10 > found.expected + allocator_overhead.CONTEXT + allocator_overhead.COMMUNICATOR
 
 
 def test_quantised_models_keep_embedding_and_head_in_16_bits() -> None:
     inner = P - 2 * 128256 * 4096
-    assert states.weights(Workload(LLAMA, Method.QLORA)) == inner * 9 // 16 + 4 * 128256 * 4096
+    assert model_states.weights(Workload(LLAMA, Method.QLORA)) == inner * 9 // 16 + 4 * 128256 * 4096
 
 
 def test_a_quantised_product_keeps_its_input_and_dequantises_one_matrix() -> None:
     frozen, quantised = (everything(Workload(LLAMA, method)) for method in (Method.LORA, Method.QLORA))
     assert quantised - frozen == 2 * LLAMA.ffn + 2 * 2 * LLAMA.hidden
-    assert states.dequantised(Workload(LLAMA, Method.QLORA)) == 2 * LLAMA.hidden * LLAMA.ffn
+    assert model_states.dequantised(Workload(LLAMA, Method.QLORA)) == 2 * LLAMA.hidden * LLAMA.ffn
 
 
 def test_scores_of_grouped_queries_in_32_bits_are_there_three_times_while_their_layer_is_computed_backward() -> None:
@@ -135,9 +141,9 @@ def test_zero1_frees_the_gradients_that_others_step() -> None:
 
 def test_adafactor_updates_the_embedding_in_32_bits_four_times() -> None:
     work = Workload(LLAMA, optimizer=Optimizer.ADAFACTOR)
-    assert states.updates(work) == 4 * 4 * LLAMA.embedding_parameters
-    assert states.updates(replace(work, precision=Precision.FP32)) == 2 * 4 * LLAMA.embedding_parameters
-    assert states.updates(Workload(LLAMA)) == 0
+    assert model_states.updates(work) == 4 * 4 * LLAMA.embedding_parameters
+    assert model_states.updates(replace(work, precision=Precision.FP32)) == 2 * 4 * LLAMA.embedding_parameters
+    assert model_states.updates(Workload(LLAMA)) == 0
 
 
 @pytest.mark.parametrize(("precision", "each"), [(Precision.BF16, 10), (Precision.FP32, 20), (Precision.MIXED, 20)])
@@ -145,7 +151,7 @@ def test_adamw_for_each_steps_with_one_state_more(precision: Precision, each: in
     work = Workload(LLAMA, precision=precision, optimizer=Optimizer.ADAMW_FOREACH, batch=1, sequence=128)
     assert estimate(work).expected == each * P + 2 * WORKSPACE
     spread = replace(work, sharding=Sharding.FSDP, gpus=8)
-    assert states.updates(spread) == states.updates(work) // 8
+    assert model_states.updates(spread) == model_states.updates(work) // 8
 
 
 def test_adamw_for_each_of_llama_1b_is_what_an_h100_measured() -> None:
@@ -180,10 +186,10 @@ def test_deepspeed_reduces_adapters_in_buckets_of_half_a_billion(sharding: Shard
 def test_deepspeed_spreads_the_states_of_adapters_and_zero3_the_adapters() -> None:
     work = Workload(LLAMA, Method.LORA, sharding=Sharding.ZERO2, gpus=4)
     count = work.adapter_parameters
-    assert states.adapters(work) == 4 * count + 12 * count // 4
-    assert states.adapters(replace(work, sharding=Sharding.ZERO3)) == 16 * count // 4
-    assert states.adapters(replace(work, sharding=Sharding.FSDP)) == 16 * count // 4
-    assert states.adapters(replace(work, sharding=Sharding.NONE)) == 16 * count
+    assert model_states.adapters(work) == 4 * count + 12 * count // 4
+    assert model_states.adapters(replace(work, sharding=Sharding.ZERO3)) == 16 * count // 4
+    assert model_states.adapters(replace(work, sharding=Sharding.FSDP)) == 16 * count // 4
+    assert model_states.adapters(replace(work, sharding=Sharding.NONE)) == 16 * count
 
 
 def test_wide_adapters_need_room_for_gradients_and_two_copies_beside_the_loss() -> None:

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from gpujob.catalog.kinds import KINDS
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.models import ModelShape
+from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.models.code_kinds import KINDS
+from gpujob.catalog.models.shapes import ModelShape
 from gpujob.memory import serving
 from gpujob.memory.activations import everything, forward_only
 from gpujob.memory.estimate import estimate
 from gpujob.memory.workload import LINEAR_TARGETS, Workload
-from gpujob.vocabulary import Method, Precision
+from gpujob.values.vocabulary import Method, Precision
 
 H = 2048
 PLAIN = ModelShape("mine", 10**9, 24, H, heads=16, kv_heads=16, head_dim=128, ffn=4 * H, vocabulary=50_000)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from builders import H100, decision, node
 
-from gpujob.placement import documents
-from gpujob.placement.decision import Decision
-from gpujob.vocabulary import Precision
+from gpujob.placement.report import decision_json
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.values.vocabulary import Precision
 
 
 def decided(**model: Any) -> Decision:
@@ -57,11 +57,11 @@ def decided(**model: Any) -> Decision:
     ],
 )
 def test_the_line(model: dict[str, Any], line: str) -> None:
-    assert documents.plan(decided(**model))["recipe"] == line
+    assert decision_json.plan(decided(**model))["recipe"] == line
 
 
 def test_without_a_model_there_is_none() -> None:
-    assert documents.plan(decision(node("n", H100), gpuMemory="8G"))["recipe"] is None
+    assert decision_json.plan(decision(node("n", H100), gpuMemory="8G"))["recipe"] is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_without_a_model_there_is_none() -> None:
 )
 def test_the_usual_number_format_is_that_of_the_method(method: str, precision: str) -> None:
     found = decided(method=method)
-    assert documents.plan(found)["work"]["precision"] == precision
+    assert decision_json.plan(found)["work"]["precision"] == precision
     assert found.demand.model is not None
     assert found.demand.model.precision is Precision(precision)
     # Nobody said it, so it refuses no card.

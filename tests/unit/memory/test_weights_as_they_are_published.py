@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpujob.api.model import Model
-from gpujob.catalog.load import load_catalog
+from gpujob.api.kinds.model import Model
+from gpujob.catalog.files.load import load_catalog
 from gpujob.memory.recipe import recipe
-from gpujob.placement.needs import estimates_of, model_demand, workload_of
+from gpujob.placement.request.model_requirements import estimates_of, model_demand, workload_of
 
 GI = 1024**3
 CATALOG = load_catalog()

@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from bench.memory.allocator import MIB, Allocator
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.models import ModelShape
-from gpujob.memory import broken, homes, padding
+from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.models.shapes import ModelShape
+from gpujob.memory import segment_padding
+from gpujob.memory.allocator import block_reuse, fragmentation
 from gpujob.memory.estimate import estimate
 from gpujob.memory.workload import Workload
-from gpujob.vocabulary import Checkpointing, Method, Precision
+from gpujob.values.vocabulary import Checkpointing, Method, Precision
 
 
 def model(name: str) -> ModelShape:
@@ -63,10 +64,10 @@ def test_gradients_twice_as_wide_as_the_activations_find_no_home() -> None:
     """2,048 tokens in 16 bits leave 32 MiB of each width of 8,192; a matrix of 2,048 x 8,192 has a gradient of 64 MiB in 32."""
     pythia = model("pythia-1.4b")
     narrow, mixed = Workload(pythia), Workload(pythia, precision=Precision.MIXED)
-    assert homes.found_by(narrow, narrow.tokens)[0] == 0
+    assert block_reuse.found_by(narrow, narrow.tokens)[0] == 0
     fused, up_and_down = 3 * 2048 * 2048, 2 * 2048 * 8192
-    assert homes.found_by(mixed, mixed.tokens)[0] == 24 * 4 * (fused + up_and_down)
-    assert homes.found_by(mixed, 4096)[0] == 0
+    assert block_reuse.found_by(mixed, mixed.tokens)[0] == 24 * 4 * (fused + up_and_down)
+    assert block_reuse.found_by(mixed, 4096)[0] == 0
 
 
 def test_gradients_lie_in_what_autocast_cast_of_wider_weights() -> None:
@@ -74,20 +75,20 @@ def test_gradients_lie_in_what_autocast_cast_of_wider_weights() -> None:
     mixed = Workload(model("phi-3-mini"), precision=Precision.MIXED, batch=2, sequence=1024)
     fused, gate_and_up = 3 * 3072 * 3072, 2 * 3072 * 8192
     embedding_and_head = 2 * 32064 * 3072
-    assert homes.found_by(mixed, mixed.tokens)[0] == 4 * (32 * (fused + gate_and_up) + embedding_and_head)
+    assert block_reuse.found_by(mixed, mixed.tokens)[0] == 4 * (32 * (fused + gate_and_up) + embedding_and_head)
 
 
 def test_the_embedding_has_a_home_where_the_logits_of_so_many_tokens_are_as_large() -> None:
     bloom = Workload(model("bloom-3b"), precision=Precision.MIXED, sequence=1024)
-    layers = homes.found_by(bloom, 2560)[0]
-    assert homes.found_by(bloom, bloom.tokens)[0] - layers >= 4 * 250880 * 2560
+    layers = block_reuse.found_by(bloom, 2560)[0]
+    assert block_reuse.found_by(bloom, bloom.tokens)[0] - layers >= 4 * 250880 * 2560
 
 
 def test_one_gradient_in_a_block_of_scores_loses_the_rest_of_it() -> None:
     falcon = Workload(model("falcon-7b"), batch=4, sequence=512)
-    assert homes.loses_rests(falcon)
-    assert not homes.loses_rests(replace(falcon, batch=2, sequence=1024)), "three of them fill it"
-    assert not homes.loses_rests(replace(falcon, shape=model("llama-3.1-8b"))), "a fused kernel makes none"
+    assert block_reuse.loses_rests(falcon)
+    assert not block_reuse.loses_rests(replace(falcon, batch=2, sequence=1024)), "three of them fill it"
+    assert not block_reuse.loses_rests(replace(falcon, shape=model("llama-3.1-8b"))), "a fused kernel makes none"
 
 
 @pytest.mark.parametrize(
@@ -103,17 +104,17 @@ def test_the_end_of_a_segment_stays_with_its_tensor() -> None:
     """2,560 x 2,560 in 32 bits are 25 MiB, in a segment of 26; in 16 bits 12.5, of 14, whose end of 1.5 is split off."""
     opt = Workload(model("opt-2.7b"), precision=Precision.FP32)
     ends_of_attention, end_of_head = 32 * 4 * MIB, -50272 * 2560 * 4 % (2 * MIB)
-    assert padding.of_weights(opt) == ends_of_attention + (end_of_head if end_of_head <= MIB else 0)
-    assert padding.of_weights(replace(opt, precision=Precision.BF16)) < MIB
-    assert padding.of_weights(replace(opt, method=Method.QLORA)) == 0
+    assert segment_padding.of_weights(opt) == ends_of_attention + (end_of_head if end_of_head <= MIB else 0)
+    assert segment_padding.of_weights(replace(opt, precision=Precision.BF16)) < MIB
+    assert segment_padding.of_weights(replace(opt, method=Method.QLORA)) == 0
 
 
 def test_the_cache_cuts_off_what_the_mlp_has_more_than_a_multiple_of_the_keys() -> None:
     served = Workload(model("qwen1.5-4b"), method=Method.INFERENCE, batch=4, sequence=1536)
     keys_and_values, lost_of_two = 2 * 40 * 2560 * 2 * 4 * 1536, 6912 - 2 * 2560
-    assert broken.by_cache(served) == keys_and_values * lost_of_two // (2 * 2560)
-    assert broken.by_cache(replace(served, shape=model("pythia-2.8b"))) == 0, "four of them fill the MLP's block"
-    assert broken.by_cache(replace(served, concurrency=4)) == 0, "a server's cache is made at once"
+    assert fragmentation.by_cache(served) == keys_and_values * lost_of_two // (2 * 2560)
+    assert fragmentation.by_cache(replace(served, shape=model("pythia-2.8b"))) == 0, "four of them fill the MLP's block"
+    assert fragmentation.by_cache(replace(served, concurrency=4)) == 0, "a server's cache is made at once"
 
 
 @pytest.mark.parametrize(

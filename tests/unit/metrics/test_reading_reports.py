@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.metrics.exposition import MOST, MOST_BYTES, MOST_LINES, MOST_SAMPLES, Report, UnreadableReport, read_report
+from gpujob.cluster.metrics.exposition import (
+    MOST,
+    MOST_BYTES,
+    MOST_LINES,
+    MOST_SAMPLES,
+    Report,
+    UnreadableReport,
+    read_report,
+)
 from gpujob_runner.report.exposition import exposed
 from gpujob_runner.report.rank import LONGEST_NAME, MOST_NAMES, Rank
 from gpujob_runner.report.settings import Settings

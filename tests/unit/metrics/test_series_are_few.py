@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpujob.metrics.collector import FleetCollector, JobView, PoolView, Snapshot
-from gpujob.vocabulary import State
+from gpujob.cluster.metrics.collector import FleetCollector, JobView, PoolView, Snapshot
+from gpujob.values.vocabulary import State
 
 
 def series(snapshot: Snapshot) -> dict[str, dict[tuple[str, ...], float]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpujob.metrics.durations import Durations
-from gpujob.metrics.window import SPAN, Window
+from gpujob.cluster.metrics.durations import Durations
+from gpujob.cluster.metrics.window import SPAN, Window
 
 
 def test_a_rate_is_what_a_counter_gained_over_the_window() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, node, pod
 
-from gpujob.placement.decision import Decision
+from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.queue import Waiting, place_all
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 HOSTED = {"accelerator": "MI300X", "deviceMode": "HostDevices", "gpusPerNode": 8}
 

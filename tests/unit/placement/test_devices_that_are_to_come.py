@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, node
 
-from gpujob.fleet.arriving import Arriving
-from gpujob.placement import explain
-from gpujob.placement.choose import choose
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report import summary
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 
 def bare(name: str) -> Object:
@@ -31,8 +31,8 @@ def decided(*objects: Object, new: tuple[str, ...] = (), **spec: Any) -> Decisio
 def test_a_job_waits_for_the_devices_of_a_new_node_by_its_name() -> None:
     found = decided(bare("n"), new=("n",))
     assert found.verdict is Verdict.WAITING
-    assert explain.reason(found) is Reason.WAITING_FOR_DEVICES
-    assert explain.summary(found) == (
+    assert summary.reason(found) is Reason.WAITING_FOR_DEVICES
+    assert summary.summary(found) == (
         "fits pool h100-sxm-ondemand, which is busy: node n came at 2026-11-28T11:50:00Z and offers no GPUs yet; they are "
         "waited for until 2026-11-28T12:05:00Z"
     )
@@ -41,7 +41,7 @@ def test_a_job_waits_for_the_devices_of_a_new_node_by_its_name() -> None:
 @pytest.mark.parametrize("new", [(), ("other",)])
 def test_one_that_has_been_there_for_long_must_be_mended(new: tuple[str, ...]) -> None:
     found = decided(bare("n"), new=new)
-    assert (found.verdict, explain.reason(found)) == (Verdict.MISCONFIGURED, Reason.NO_DEVICE_PLUGIN)
+    assert (found.verdict, summary.reason(found)) == (Verdict.MISCONFIGURED, Reason.NO_DEVICE_PLUGIN)
 
 
 def test_a_gang_needs_as_many_new_nodes() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from builders import H100, L40S, MI300X, MI355X, V100, decision, images, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Catalog
-from gpujob.placement.decision import Candidate
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.scoring.candidate import Candidate
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
 MI350P = Amd("75a8", "AMD_Instinct_MI350P", 144, 128)

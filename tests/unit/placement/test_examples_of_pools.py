@@ -10,7 +10,7 @@ import pytest
 import yaml
 from builders import ANY_IMAGES, H100, Object, demand, device_class, fleet, job, node, resource_slice
 
-from gpujob.placement.decision import Choice
+from gpujob.placement.scoring.candidate import Choice
 from gpujob.render.children import Children, render
 from gpujob.schedule.queue import Waiting, place_all
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from builders import H100, Object, demand, fleet, gpupool, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.placement.decide import decide
-from gpujob.placement.fixes import with_fix
-from gpujob.vocabulary import Verdict
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.suggestions.search import with_fix
+from gpujob.values.vocabulary import Verdict
 
 CATALOG = load_catalog()
 BIG: Object = {"model": {"name": "llama-3.1-70b", "method": "LoRA", "sequenceLength": 2240}}

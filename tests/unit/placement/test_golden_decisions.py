@@ -13,12 +13,12 @@ from typing import Any, Final
 import pytest
 from builders import ANY_IMAGES, H100, H200, MI300X, MI355X, Object, demand, fleet, node
 
-from gpujob.catalog.throughput import Work
-from gpujob.placement import explain
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Candidate, Decision
-from gpujob.placement.explain import best_per_pool
-from gpujob.vocabulary import WorkKind
+from gpujob.catalog.devices.throughput import Work
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report import summary
+from gpujob.placement.report.summary import best_per_pool
+from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.values.vocabulary import WorkKind
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
 B200: Final = Nvidia("NVIDIA-B200", 183359, "blackwell", (10, 0), mig=True)
@@ -101,7 +101,7 @@ def test_in_a_cloud_of_nvidia_alone_the_cheaper_hour_wins_within_the_error(
     assert max(value["B200"], value["H100-SXM"]) < 1.13 * min(value["B200"], value["H100-SXM"])
     assert first in ("H100-SXM", "B200")
     if first == "H100-SXM" and value["B200"] > value["H100-SXM"]:
-        assert "is no better value within the error" in explain.summary(found)
+        assert "is no better value within the error" in summary.summary(found)
     assert (
         decided(by_the_gpu(provider, region, *models), kind, placement={"objective": "Cost"})
         .candidates[0]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, Object, decision, demand, fleet, gpupool, node, runtime_class
 
-from gpujob.placement.choose import choose
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 NVIDIA = runtime_class("nvidia", "nvidia")
 REMEDY = (

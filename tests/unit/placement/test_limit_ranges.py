@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, node
 
-from gpujob.fleet.limit_range import UNLIMITED, Bound, read_limit_range, tightest
-from gpujob.placement.choose import choose
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.placement.fixes import with_fix
-from gpujob.placement.limits import bounded
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.fleet.policy.limit_range import UNLIMITED, Bound, read_limit_range, tightest
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.filters.limit_range import bounded
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import with_fix
+from gpujob.values.vocabulary import Reason, Verdict
 
 GI = 2**30
 

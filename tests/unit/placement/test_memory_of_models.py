@@ -8,11 +8,11 @@ import orjson
 import pytest
 from builders import H100, MI300X, decision, demand, fleet, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.placement import documents, explain
-from gpujob.placement.decision import Candidate, Decision
-from gpujob.placement.fixes import nearest_fix
-from gpujob.vocabulary import Outcome, Precision, Reason, Verdict, WorkKind
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.report import decision_json, summary
+from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.values.vocabulary import Outcome, Precision, Reason, Verdict, WorkKind
 
 LORA: dict[str, Any] = {"name": "llama-3.1-8b", "method": "LoRA", "batchPerGPU": 4}
 TIGHT = {**LORA, "sequenceLength": 2284}
@@ -61,7 +61,7 @@ def test_the_estimate_follows_the_gpus_of_each_shape() -> None:
 
 
 def test_the_json_has_the_components_in_bytes() -> None:
-    document = documents.plan(decision(node("n", H100), model=LORA | {"gradientCheckpointing": "Layers"}))
+    document = decision_json.plan(decision(node("n", H100), model=LORA | {"gradientCheckpointing": "Layers"}))
     memory = document["memory"]
     assert list(memory) == ["expected", "high", "components", "low", "componentsLow", "componentsHigh"]
     words = ["weights", "gradients", "optimizer", "activations", "logits", "kvCache", "adapters", "overhead"]
@@ -71,18 +71,18 @@ def test_the_json_has_the_components_in_bytes() -> None:
         assert list(parts) == [*words, "reserve"]
         assert sum(parts.values()) == memory[total]
     assert document["candidates"][0]["memory"] == memory
-    assert documents.plan(decision(node("n", H100), gpuMemory="10G"))["memory"] is None
+    assert decision_json.plan(decision(node("n", H100), gpuMemory="10G"))["memory"] is None
 
 
 def test_an_unknown_model_has_its_nearest_and_is_misconfigured() -> None:
     found = decision(node("n", H100), model={"name": "lama-3.1-9b"})
     assert found.verdict is Verdict.MISCONFIGURED
-    assert explain.summary(found) == (
+    assert summary.summary(found) == (
         "model.name: lama-3.1-9b is no known model; the nearest are llama-3.1-8b, llama-3.1-70b and llama-3.1-405b; "
         "or give model.parameters in its place, for example 8B, or gpuMemory if it is no language model"
     )
     nothing_near = decision(node("n", H100), model={"name": "%%%"})
-    assert explain.summary(nothing_near) == (
+    assert summary.summary(nothing_near) == (
         "model.name: %%% is no known model; give model.parameters in its place, for example 8B, or gpuMemory if it is no language model"
     )
 
@@ -124,7 +124,7 @@ def test_the_largest_sizes_that_the_schema_takes_print() -> None:
         "sequenceLength": 16_777_216,
         "shape": most,
     }
-    document = documents.plan(decision(node("n", H100), model=model))
+    document = decision_json.plan(decision(node("n", H100), model=model))
     assert document["verdict"] == "Impossible"
     assert orjson.dumps(document)
 

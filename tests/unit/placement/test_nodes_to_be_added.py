@@ -24,15 +24,15 @@ from builders import (
 )
 
 from gpujob.api.manifest import read_gpujob
-from gpujob.placement.choose import choose
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.placement.documents import plan
-from gpujob.placement.explain import summary
-from gpujob.placement.fixes import with_fix
-from gpujob.placement.why_not import why_not
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report.decision_json import plan
+from gpujob.placement.report.summary import summary
+from gpujob.placement.report.why_not import why_not
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.render.children import render
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 NEW = {"maxNodes": 2, "gpusPerNode": 8, "cpu": "96", "memory": "1000Gi"}
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from builders import H100, L4, MI210, MI300X, MI355X, Object, decision, gpupool, node
 
-from gpujob.placement import documents, explain
-from gpujob.placement.decision import Decision
-from gpujob.vocabulary import Outcome, Verdict
+from gpujob.placement.report import decision_json, summary
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.values.vocabulary import Outcome, Verdict
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
 MI100 = Amd("738c", "AMD_Instinct_MI100", 32, 120)
@@ -24,7 +24,7 @@ def decided(*objects: Object, objective: str | None = "Value", **spec: Any) -> D
 
 
 def order(*objects: Object, objective: str | None = "Value", **spec: Any) -> list[str]:
-    found = explain.best_per_pool(decided(*objects, objective=objective, **spec))
+    found = summary.best_per_pool(decided(*objects, objective=objective, **spec))
     return [c.pool.accelerator_id for c in found if c.outcome in (Outcome.CHOSEN, Outcome.FITS)]
 
 
@@ -75,12 +75,12 @@ def test_speed_takes_an_unknown_price_and_of_equal_speeds_the_cheaper() -> None:
 
 def test_where_a_speed_is_unknown_cost_decides_and_the_plan_says_so() -> None:
     assert order(*NODES, W7800) == ["L4", "W7800", "MI300X", "H100-SXM", "B200"]
-    told = documents.plan(decided(*NODES, W7800))
+    told = decision_json.plan(decided(*NODES, W7800))
     assert told["objective"] == "Cost"
     assert told["message"] == (
         "l4-ondemand is cheapest of 5 pools with room at $0.70 an hour, since no speed of W7800 is known"
     )
-    assert documents.plan(decided(*NODES, W7800, objective="Cost"))["message"] == (
+    assert decision_json.plan(decided(*NODES, W7800, objective="Cost"))["message"] == (
         "l4-ondemand is cheapest of 5 pools with room at $0.70 an hour"
     )
     assert order(*NODES, W7800, objective="Speed")[-1] == "W7800"
@@ -92,18 +92,18 @@ def test_an_unknown_speed_of_a_pool_without_room_changes_nothing() -> None:
 
 
 def test_the_sentence_says_what_the_winner_has_over_the_cheapest() -> None:
-    assert explain.summary(decided(*NODES)) == (
+    assert summary.summary(decided(*NODES)) == (
         "mi300x-ondemand is best value of 4 pools with room at $2.00 an hour, about 6.8 times the speed of l4-ondemand"
     )
     two = [node("b", B200, price="4"), node("h", H100, price="3")]
-    assert explain.summary(decided(*two)) == (
+    assert summary.summary(decided(*two)) == (
         "b200-ondemand is best value of 2 pools with room at $4.00 an hour, 1.8 times the speed of h100-sxm-ondemand"
     )
     assert (
-        explain.summary(decided(*two, objective="Speed"))
+        summary.summary(decided(*two, objective="Speed"))
         == "b200-ondemand is fastest of 2 pools with room at $4.00 an hour"
     )
-    assert explain.summary(decided(*two, objective="Cost")) == (
+    assert summary.summary(decided(*two, objective="Cost")) == (
         "h100-sxm-ondemand is cheapest of 2 pools with room at $3.00 an hour"
     )
 
@@ -124,37 +124,37 @@ def test_equals_end_in_the_name() -> None:
     nodes = [node(name, MI355X, labels={"rack": name}) for name in ("c", "a", "b")]
     for objective in ("Value", "Cost", "Speed"):
         found = decided(*nodes, *pools, objective=objective)
-        assert [c.pool.name for c in explain.best_per_pool(found)] == ["a", "b", "c"]
+        assert [c.pool.name for c in summary.best_per_pool(found)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
     "spec", [{"model": {"parameters": "1B", "method": "LoRA"}, "gpusPerNode": 1}, {"profile": "p"}]
 )
 def test_a_job_of_whose_work_something_is_known_has_value_as_its_objective(spec: Object) -> None:
-    assert documents.plan(decided(*NODES, objective=None, **spec))["objective"] == "Value"
+    assert decision_json.plan(decided(*NODES, objective=None, **spec))["objective"] == "Value"
 
 
 def test_a_job_that_probes_has_value_as_its_objective() -> None:
     found = decision(*NODES, placement={"probe": {"steps": 5}})
-    assert documents.plan(found)["objective"] == "Value"
+    assert decision_json.plan(found)["objective"] == "Value"
 
 
 def test_a_job_of_whose_work_nothing_is_known_takes_the_cheapest_and_says_what_value_would_take() -> None:
-    assert explain.summary(decided(*NODES, objective=None)) == (
+    assert summary.summary(decided(*NODES, objective=None)) == (
         "l4-ondemand is cheapest of 4 pools with room at $0.70 an hour; objective Value would take mi300x-ondemand at $2.00"
     )
     one = [node("h", H100, price="3"), node("l", L4, price="2.9")]
-    assert explain.summary(decided(*one, objective=None)) == (
+    assert summary.summary(decided(*one, objective=None)) == (
         "l4-ondemand is cheapest of 2 pools with room at $2.90 an hour; objective Value would take h100-sxm-ondemand at $3.00"
     )
     same = [node("h", H100, price="1"), node("l", L4, price="2")]
-    assert explain.summary(decided(*same, objective=None)) == (
+    assert summary.summary(decided(*same, objective=None)) == (
         "h100-sxm-ondemand is best value and cheapest of 2 pools with room at $1.00 an hour"
     )
-    assert explain.summary(decided(*NODES, W7800, objective=None)) == (
+    assert summary.summary(decided(*NODES, W7800, objective=None)) == (
         "l4-ondemand is cheapest of 5 pools with room at $0.70 an hour"
     )
-    assert explain.summary(decided(*NODES, objective="Cost")) == (
+    assert summary.summary(decided(*NODES, objective="Cost")) == (
         "l4-ondemand is cheapest of 4 pools with room at $0.70 an hour"
     )
 
@@ -163,7 +163,7 @@ def test_within_the_error_of_the_speeds_the_cheaper_hour_wins_and_the_sentence_s
     # A B200 does 1.80 times what an H100 does, within 9 %: at 5.00 and 3.00 their values are 2.77 and 3.00.
     near = [node("b", B200, price="5.20"), node("h", H100, price="3")]
     assert order(*near) == ["H100-SXM", "B200"]
-    assert explain.summary(decided(*near)) == (
+    assert summary.summary(decided(*near)) == (
         "h100-sxm-ondemand is cheapest of 2 pools with room at $3.00 an hour; b200-ondemand is no better value within the "
         "error of the speeds"
     )
@@ -199,14 +199,14 @@ def test_a_lower_price_never_makes_a_pool_lose() -> None:
 def test_pools_without_a_price_are_ranked_by_what_is_known_and_the_sentence_says_so() -> None:
     unpriced = [node("u", MI210), node("v", MI100)]
     assert order(*unpriced) == ["MI210", "MI100"]
-    assert explain.summary(decided(*unpriced)) == (
+    assert summary.summary(decided(*unpriced)) == (
         "mi210-ondemand is fastest of 2 pools with room, of which none has a known price (price unknown)"
     )
     assert order(*unpriced, objective="Cost") == ["MI100", "MI210"]
-    assert explain.summary(decided(*unpriced, objective="Cost")) == (
+    assert summary.summary(decided(*unpriced, objective="Cost")) == (
         "mi100-ondemand is smallest of 2 pools with room, of which none has a known price (price unknown)"
     )
-    assert explain.summary(decided(*unpriced, node("l", L4, price="1"))) == (
+    assert summary.summary(decided(*unpriced, node("l", L4, price="1"))) == (
         "l4-ondemand is best value and cheapest of 3 pools with room at $1.00 an hour; 2 of them have no known price"
     )
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from builders import H100, MI300X, Object, demand, fleet, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.catalog.records import Catalog
-from gpujob.cli.planning import informed, profiles_of
-from gpujob.cluster.kinds import read_runtimes
-from gpujob.fleet.cluster_file import fleet_of, read_cluster
-from gpujob.placement.choose import choose
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.placement.learned import profile_of
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cli.planning.planner import informed, profiles_of
+from gpujob.cluster.cache.watched_kinds import read_runtimes
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.request.profile_measurements import profile_of
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 SHIPPED = load_catalog()
 BEST = {vendor: next(row.name for row in SHIPPED.runtimes if row.backend == vendor) for vendor in ("CUDA", "ROCm")}

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from builders import H100, MI300X, demand, fleet, node
 
-from gpujob.catalog.load import load_catalog
-from gpujob.fleet.pools import Fleet
-from gpujob.fleet.pricing import PoolPrice
-from gpujob.placement.choose import choose
-from gpujob.placement.decide import decide
-from gpujob.placement.demand import Demand
-from gpujob.placement.ranking import Aim
-from gpujob.placement.standing import standings
-from gpujob.vocabulary import Objective
+from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pricing import PoolPrice
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.pool_order import standings
+from gpujob.placement.scoring.score import Aim
+from gpujob.values.vocabulary import Objective
 
 JOB = demand(gpusPerNode=1, placement={"objective": "Cost"})
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import H100, MI300X, Object, decision, gpupool, node
 
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.values.vocabulary import Reason, Verdict
 
 X = {"pool": "x"}
 WITHOUT_NODES = [node("h", H100), gpupool("odd", {"no": "node"})]

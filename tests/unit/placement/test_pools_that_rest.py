@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from builders import ANY_IMAGES, H100, MI300X, demand, fleet, node
 
-from gpujob.placement.decide import decide
-from gpujob.placement.documents import plan
-from gpujob.vocabulary import Outcome, Verdict
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report.decision_json import plan
+from gpujob.values.vocabulary import Outcome, Verdict
 
 UNTIL = "2026-11-28T12:00:00Z"
 WHY = "pod j-1-0 is bound to no node: 0/3 nodes are available"

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from builders import A100, ANY_IMAGES, H100, L4, MI210, MI300X, MI355X, Object, decision, images, node, pod
 
-from gpujob.catalog.records import Catalog
-from gpujob.placement import explain
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.catalog.catalog import Catalog
+from gpujob.placement.report import summary
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 UNPRICED = {"amd.com/gpu.device-id": "738c", "amd.com/gpu.vram": "32G"}
 
 
 def order(*objects: Object, **spec: Any) -> list[str]:
     """Accelerators of the pools that fit, best first."""
-    found = explain.best_per_pool(decision(*objects, **spec))
+    found = summary.best_per_pool(decision(*objects, **spec))
     return [c.pool.accelerator_id for c in found if c.outcome in (Outcome.CHOSEN, Outcome.FITS)]
 
 
@@ -59,7 +59,7 @@ def test_outcomes_are_ranked_before_prices() -> None:
         node("rejected", L4, 4, price="0"),
         gpuMemory="64G",
     )
-    assert [c.outcome for c in explain.best_per_pool(found)] == [
+    assert [c.outcome for c in summary.best_per_pool(found)] == [
         Outcome.CHOSEN, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED,
     ]  # fmt: skip
 

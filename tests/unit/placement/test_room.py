@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from builders import A100, H100, L4, MI210, MI300X, Object, demand, fleet, node, pod
 
-from gpujob.fleet.objects import Resources
-from gpujob.placement.capacity import Room, find_room
-from gpujob.placement.shares import node_needs, shared_memory
-from gpujob.quantity import GI
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.placement.capacity.node_fit import Room, find_room
+from gpujob.placement.capacity.pod_resources import node_needs, shared_memory
+from gpujob.values.quantity import GI
 
 GPU = "nvidia.com/gpu"
 

@@ -8,12 +8,12 @@ import orjson
 import pytest
 from builders import ANY_IMAGES, H100, L4, MI210, MI300X, Object, decision, demand, fleet, gpupool, images, node
 
-from gpujob.placement import documents, explain
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.placement.fixes import nearest_fix
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report import decision_json, summary
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import nearest_fix
 from gpujob.schedule.queue import Waiting, place_all
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.values.vocabulary import Reason, Verdict
 
 H = node("h", H100, price="2")
 A = node("a", MI300X, price="1")
@@ -135,7 +135,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
 def test_the_sentence_of_a_decision(objects: list[Object], spec: Object, reason: Reason, sentence: str) -> None:
     found = decided(*objects, **spec)
     fix = f"; {found.fix.message}" if found.problems and found.fix else ""
-    assert (explain.summary(found), explain.reason(found)) == (sentence + fix, reason)
+    assert (summary.summary(found), summary.reason(found)) == (sentence + fix, reason)
 
 
 @pytest.mark.parametrize(
@@ -276,13 +276,13 @@ def test_the_nearest_fix(objects: list[Object], spec: Object, field: str, before
 def test_what_a_job_names_puts_no_line_into_a_status(spec: Object) -> None:
     """`kubectl describe` showed a line "State: Complete" that a job had written into its own refusal, and its event."""
     refused = decided(H, **spec)
-    said = [explain.summary(refused), *(each.reasons[0].message for each in refused.candidates if each.reasons)]
+    said = [summary.summary(refused), *(each.reasons[0].message for each in refused.candidates if each.reasons)]
     assert "\\n" in "".join(said)
     assert all(text.isprintable() for text in said)
 
 
 def test_changes_that_help_only_together_are_told_together() -> None:
-    told = documents.plan(decided(H, gpuMemory="100G", nodes=2))
+    told = decision_json.plan(decided(H, gpuMemory="100G", nodes=2))
     assert told["nearestFix"] is None
     assert told["together"] == {
         "message": "with spec.gpuMemory 84G instead of 100G and spec.nodes 1 instead of 2 it would fit pool "
@@ -297,7 +297,7 @@ def test_changes_that_help_only_together_are_told_together() -> None:
 def test_where_the_cluster_is_at_fault_no_change_of_the_job_helps() -> None:
     tainted = decided(node("h", H100, taints=["team=x:NoSchedule"]))
     assert tainted.fix is None
-    assert explain.summary(tainted).endswith("or remove it; no change of the job makes it fit")
+    assert summary.summary(tainted).endswith("or remove it; no change of the job makes it fit")
     assert decided(A, H).fix is None
 
 
@@ -311,7 +311,7 @@ def test_of_several_changes_the_nearest_is_told() -> None:
 def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
     told = orjson.loads(
         orjson.dumps(
-            documents.plan(decided(H, node("t", L4, 4, price="3"), gpusPerNode=2, placement={"objective": "Value"}))
+            decision_json.plan(decided(H, node("t", L4, 4, price="3"), gpusPerNode=2, placement={"objective": "Value"}))
         )
     )
     assert told["verdict"] == "Placed"
@@ -364,7 +364,7 @@ def test_the_images_of_a_pool_are_counted_or_grouped_by_why_they_are_not_its_bes
         {"name": "root", "backend": "CUDA", "architectures": ["9.0"], "runsAsNonRoot": "False"},
     ]
     catalog = images(*rows)
-    (offer,) = explain.offers(decide(demand(), fleet(H, catalog=catalog), catalog))
+    (offer,) = summary.offers(decide(demand(), fleet(H, catalog=catalog), catalog))
     assert (offer.best.runtime.name, [each.runtime.name for each in offer.alike]) == ("best", ["second"])
     grouped = {finding.message: [each.runtime.name for each in tried] for finding, tried in offer.refused}
     # What one image has is never said of another.

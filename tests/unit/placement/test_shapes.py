@@ -6,9 +6,9 @@ from typing import Any
 
 from builders import ANY_IMAGES, H100, MI300X, decision, fleet, node
 
-from gpujob.placement.decision import Decision
-from gpujob.placement.fixes import nearest_fix
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 ONE_OR_TWO: list[dict[str, Any]] = [
     {"accelerator": "MI300X"},

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, fleet, node
 
-from gpujob.placement.decision import Decision
-from gpujob.placement.documents import plan
-from gpujob.placement.fixes import nearest_fix
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.placement.report.decision_json import plan
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 SEVENTY = {"name": "llama-3.3-70b", "method": "Inference", "inference": {"maxTokens": 4096, "concurrency": 8}}
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, L4, MI300X, Object, decision, gpupool, node
 
-from gpujob.placement.decision import Decision
-from gpujob.placement.documents import plan
-from gpujob.placement.explain import summary
-from gpujob.vocabulary import Outcome, Verdict
+from gpujob.placement.report.decision_json import plan
+from gpujob.placement.report.summary import summary
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.values.vocabulary import Outcome, Verdict
 
 BUSY = node("busy", MI300X, price="1", allocatable={"amd.com/gpu": "0"})
 FREE = node("free", H100, price="2")

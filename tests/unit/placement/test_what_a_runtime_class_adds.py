@@ -6,11 +6,11 @@ from typing import Any
 
 from builders import ANY_IMAGES, H100, MI300X, Object, decision, demand, fleet, node, pod, runtime_class
 
-from gpujob.placement.choose import choose
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.placement.fixes import with_fix
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import with_fix
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 HEAVY = runtime_class("nvidia", "nvidia", overhead={"podFixed": {"cpu": "250m", "memory": "1Gi"}})
 """Each of its pods takes so much more than its containers."""

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from builders import A100, ANY_IMAGES, H100, L4, MI300X, T4, Object, decision, demand, fleet, gpupool, node, pod
 
-from gpujob.placement import fixes
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision, Fix
-from gpujob.placement.explain import summary
-from gpujob.placement.fixes import nearest_fix, with_fix
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report.summary import summary
+from gpujob.placement.scoring.candidate import Decision, Fix
+from gpujob.placement.suggestions import search
+from gpujob.placement.suggestions.search import nearest_fix, with_fix
 from gpujob.schedule.queue import Waiting, place_all
-from gpujob.vocabulary import Reason, Verdict
+from gpujob.values.vocabulary import Reason, Verdict
 
 
 def machine(name: str, cpu: str = "96", memory: str = "1000Gi", disk: str = "1000Gi", **others: Any) -> Object:
@@ -249,8 +249,8 @@ def test_a_job_without_a_command_is_doubted(spec: dict[str, Any], doubted: bool)
 
 def test_what_is_looked_at_does_not_grow_with_what_a_job_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    real = fixes._distinct
-    monkeypatch.setattr(fixes, "_distinct", lambda steps, seen: (looked_at.append(len(steps)), real(steps, seen))[1])
+    real = search._distinct
+    monkeypatch.setattr(search, "_distinct", lambda steps, seen: (looked_at.append(len(steps)), real(steps, seen))[1])
     kinds = (H100, A100, L4, MI300X)
     nodes = [node(f"n{number}-{index}", kind, 8) for number, kind in enumerate(kinds) for index in range(2)]
     asks = {
@@ -262,8 +262,8 @@ def test_what_is_looked_at_does_not_grow_with_what_a_job_asks(monkeypatch: pytes
     }
     waiting = Waiting("0", "", demand(**asks), namespace="default")
     (placing,) = place_all([waiting], fleet(*nodes, catalog=ANY_IMAGES), ANY_IMAGES)
-    assert fixes.NOT_FOUND in placing.decision.hopeless
-    assert max(looked_at) == fixes.PROPOSED
+    assert search.NOT_FOUND in placing.decision.hopeless
+    assert max(looked_at) == search.PROPOSED
 
 
 @pytest.mark.parametrize(

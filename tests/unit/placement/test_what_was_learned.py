@@ -11,13 +11,14 @@ from builders import ANY_IMAGES, H100, MI300X, demand, fleet, gpupool, node
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.catalog.throughput import MILLION, Speed
-from gpujob.fleet.pools import Fleet
-from gpujob.placement import documents, explain
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.placement.demand import Demand
-from gpujob.placement.learned import (
+from gpujob.catalog.devices.throughput import MILLION, Speed
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.engine.exploration import MOST_TRIALS, SLOWER
+from gpujob.placement.report import decision_json, summary
+from gpujob.placement.report.why_not import why_not
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.profile_measurements import (
     Learned,
     Measurement,
     Run,
@@ -26,11 +27,10 @@ from gpujob.placement.learned import (
     read_measurements,
     weighted_median,
 )
-from gpujob.placement.trying import MOST_TRIALS, SLOWER
-from gpujob.placement.why_not import why_not
-from gpujob.quantity import format_dollars
+from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.queue import Answer, Waiting, place_all
-from gpujob.vocabulary import Verdict
+from gpujob.values.quantity import format_dollars
+from gpujob.values.vocabulary import Verdict
 
 DAY = 86400.0
 PRIORS = {"H100-SXM": Speed(400_000, False, "prior", ""), "MI300X": Speed(500_000, False, "prior", "")}
@@ -103,7 +103,7 @@ def test_measurements_beat_priors_and_are_told(mi300x: int, h100: int, winner: s
     decision = placed(replace(demand(profile="p"), learned=learned))
     assert decision.choice is not None
     assert decision.choice.candidate.pool.name.startswith(winner)
-    assert f"measured {max(mi300x, h100):,} tokens/s on 2 runs" in explain.summary(decision)
+    assert f"measured {max(mi300x, h100):,} tokens/s on 2 runs" in summary.summary(decision)
 
 
 def test_an_exploration_tries_what_was_not_measured_and_says_what_it_may_cost() -> None:
@@ -112,8 +112,8 @@ def test_an_exploration_tries_what_was_not_measured_and_says_what_it_may_cost() 
     decision = placed(wish)
     assert decision.choice is not None
     assert decision.choice.candidate.pool.accelerator_id == "MI300X"
-    assert "explored, unmeasured so far: may cost $" in explain.summary(decision)
-    assert "more than h100" in explain.summary(decision)
+    assert "explored, unmeasured so far: may cost $" in summary.summary(decision)
+    assert "more than h100" in summary.summary(decision)
 
 
 def test_however_many_jobs_wait_no_more_explore_than_tell_something() -> None:
@@ -193,7 +193,7 @@ def test_a_probe_visits_each_device_with_room_and_then_takes_the_best() -> None:
     first = placed(wish)
     assert first.demand.trying is not None
     seen, other = first.demand.trying.pool, next(p.name for p in TWO.pools if p.name != first.demand.trying.pool)
-    assert explain.summary(first) == f"{seen} is probed for 50 steps at $2.00 an hour; 1 more pool to probe after it"
+    assert summary.summary(first) == f"{seen} is probed for 50 steps at $2.00 an hour; 1 more pool to probe after it"
     assert why_not(first, other, TWO, ANY_IMAGES).change == (
         f"it fits too, and is probed after {seen}; the job itself goes where the probes say"
     )
@@ -214,8 +214,8 @@ def test_with_one_device_to_choose_nothing_is_probed_and_that_is_said() -> None:
     decision = Answer(replace(demand(), probe_steps=50), ALONE, ANY_IMAGES).decision
     assert decision.choice is not None
     assert decision.demand.trying is None
-    assert documents.chosen(decision).get("probe") is None  # type: ignore[union-attr]
-    assert "; nothing is probed: no other device has room" in explain.summary(decision)
+    assert decision_json.chosen(decision).get("probe") is None  # type: ignore[union-attr]
+    assert "; nothing is probed: no other device has room" in summary.summary(decision)
 
 
 def test_of_two_devices_the_second_is_probed_though_the_first_has_no_room_again_yet() -> None:
@@ -235,9 +235,9 @@ def test_where_a_trial_did_not_start_the_real_run_goes_elsewhere_or_waits_as_any
     decision = Answer(wish, cheap, ANY_IMAGES).decision
     assert decision.choice is not None
     assert decision.choice.candidate.pool.accelerator_id == "H100-SXM"
-    assert "the best without mi300x" in explain.summary(decision)
-    assert "on which the trial did not start" in explain.summary(decision)
-    assert "probe" not in (documents.chosen(decision) or {})
+    assert "the best without mi300x" in summary.summary(decision)
+    assert "on which the trial did not start" in summary.summary(decision)
+    assert "probe" not in (decision_json.chosen(decision) or {})
     neither = replace(wish, unstarted=tried["probed"])
     assert Answer(neither, cheap, ANY_IMAGES).demand.trying is None
     assert Answer(neither, cheap, ANY_IMAGES).decision.choice is not None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from builders import ANY_IMAGES, H100, MI210, MI300X, Object, decision, demand, fleet, node
 
-from gpujob.errors import BadInput
-from gpujob.placement.decide import decide
-from gpujob.placement.why_not import WhyNot, why_not
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report.why_not import WhyNot, why_not
+from gpujob.values.errors import BadInput
 
 CHEAP, DEAR = node("a", MI300X, price="2.10"), node("n", H100, price="2.50")
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gpujob.api.gpujob import GPUJob
-from gpujob.catalog.records import Accelerator
-from gpujob.fleet.fabric import Fabric
-from gpujob.fleet.objects import HOST_DEVICES, Resources
-from gpujob.fleet.pools import Pool
-from gpujob.fleet.portion import Portion
-from gpujob.fleet.pricing import PoolPrice
-from gpujob.fleet.request import DeviceRequest
-from gpujob.placement.decision import Candidate, Choice, ImageChoice
-from gpujob.placement.gang import Gang
-from gpujob.quantity import GI
+from gpujob.api.kinds.gpujob import GPUJob
+from gpujob.catalog.entities import Accelerator
+from gpujob.fleet.dra.claim_request import DeviceRequest
+from gpujob.fleet.gpupools.fabric import Fabric
+from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Resources
+from gpujob.fleet.labels.device_fraction import Portion
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.pools.pricing import PoolPrice
+from gpujob.placement.images.choice import ImageChoice
+from gpujob.placement.request.gang import Gang
+from gpujob.placement.scoring.candidate import Candidate, Choice
 from gpujob.render.children import Children, render
 from gpujob.render.runner import Runner
-from gpujob.vocabulary import Backend, CapacityType, DeviceKind, Outcome, Vendor
+from gpujob.values.quantity import GI
+from gpujob.values.vocabulary import Backend, CapacityType, DeviceKind, Outcome, Vendor
 
 UID: Final = "6f1c1f0e-52a4-4f6c-9d3b-0a8d2f3f7a11"
 

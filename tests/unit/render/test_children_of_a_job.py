@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from samples import H100, MI300X, UID, choice_of, job_of
 
-from gpujob.api.gpujob import GPUJob
-from gpujob.api.gpujob_status import PlacementStatus
-from gpujob.fleet.manifests import read_pod
-from gpujob.fleet.objects import Resources
-from gpujob.placement.decision import Choice
-from gpujob.quantity import GI, MI
+from gpujob.api.kinds.gpujob import GPUJob
+from gpujob.api.kinds.gpujob_status import PlacementStatus
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.parse import read_pod
+from gpujob.placement.scoring.candidate import Choice
 from gpujob.render.children import render
-from gpujob.vocabulary import Annotation, CapacityType
+from gpujob.values.quantity import GI, MI
+from gpujob.values.vocabulary import Annotation, CapacityType
 
 
 def pod_of(job: GPUJob, choice: Choice, *classes: str) -> dict[str, Any]:

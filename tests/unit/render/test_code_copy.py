@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpujob.render.code import COPY_CONFIG_MAP, COPY_FOLDER
+from gpujob.render.pod.code import COPY_CONFIG_MAP, COPY_FOLDER
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from samples import H100, MI300X, choice_of, job_of
 
-from gpujob.api.gpujob import GPUJob
-from gpujob.placement.decision import Choice
+from gpujob.api.kinds.gpujob import GPUJob
+from gpujob.placement.scoring.candidate import Choice
 from gpujob.render.children import render
 
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}

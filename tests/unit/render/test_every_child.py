@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pod_security import violations
 from samples import H100, MI300X, Sample, choice_of, job_of
 
-from gpujob.fleet.objects import Resources
-from gpujob.quantity import GI, MI
-from gpujob.vocabulary import CapacityType, Vendor
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.values.quantity import GI, MI
+from gpujob.values.vocabulary import CapacityType, Vendor
 
 DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from samples import H100, MI300X, RUNNER, choice_of, job_of
 
-from gpujob.fleet.portion import Portion
+from gpujob.fleet.labels.device_fraction import Portion
 from gpujob.render.children import render
 from gpujob.render.runner import ON_PATH, Runner
-from gpujob.runner_files import load_runner
-from gpujob.vocabulary import DeviceKind
+from gpujob.render.runner_files import load_runner
+from gpujob.values.vocabulary import DeviceKind
 
 
 def pod_of(runner: Runner | None = RUNNER, pool: Any = H100, **spec: Any) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpujob.render.preflight import START
-from gpujob.runner_files import load_runner
+from gpujob.render.pod.preflight import START
+from gpujob.render.runner_files import load_runner
 from gpujob_runner.preflight.interpreter import Interpreter
 from gpujob_runner.preflight.probing import Limits, probe
 

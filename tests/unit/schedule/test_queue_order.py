@@ -7,7 +7,7 @@ from builders import A100_40, ANY_IMAGES, H100, MI300X, Object, demand, fleet, n
 
 from gpujob.schedule.queue import Placing, Waiting, place_all
 from gpujob.status import pools
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 
 def nodes_of(placing: Placing) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from builders import A100, ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, node, pod
 
-from gpujob.fleet.pools import Fleet
-from gpujob.placement import explain
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.report import summary
 from gpujob.schedule.queue import Placing, Waiting, place_all
-from gpujob.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 
 def priority(name: str, value: int) -> Object:
@@ -61,7 +61,7 @@ def test_a_lower_job_leaves_alone_what_a_higher_one_waits_for() -> None:
     found = placed(on(*half_busy("n")), waiting("lo", gpusPerNode=2), high(gpusPerNode=8))
     assert {uid: placing.verdict for uid, placing in found.items()} == dict.fromkeys(("lo", "hi"), Verdict.WAITING)
     assert reasons(found["lo"]) == [Reason.QUEUED_BEHIND]
-    assert explain.summary(found["lo"].decision) == (
+    assert summary.summary(found["lo"].decision) == (
         "fits pool h100-sxm-ondemand, which is busy: queued behind job hi of priority 100, which waits for 8 GPUs on one "
         "node; 4 free GPUs are held for it"
     )

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.status.observe import observe
-from gpujob.status.records import read_child, read_job, read_pod_record
-from gpujob.vocabulary import Label
+from gpujob.status.observe.child import observe
+from gpujob.status.records.objects import read_child, read_job, read_pod_record
+from gpujob.values.vocabulary import Label
 
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpujob.fleet.objects import Resources
-from gpujob.fleet.usage import Promise
-from gpujob.status.observe import Observation, observe
-from gpujob.status.records import ChildRecord, PodState, read_child, read_pod_record
-from gpujob.vocabulary import Annotation, Label, Reason, State
+from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.status.observe.child import Observation, observe
+from gpujob.status.records.objects import ChildRecord, PodState, read_child, read_pod_record
+from gpujob.values.vocabulary import Annotation, Label, Reason, State
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpujob.placement.demand import Demand
-from gpujob.status.patience import hold_left, next_change, pools_away, timely, with_pool_away, within
-from gpujob.vocabulary import Reason
+from gpujob.placement.request.demand import Demand
+from gpujob.status.attempts.waits import hold_left, next_change, pools_away, timely, with_pool_away, within
+from gpujob.values.vocabulary import Reason
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 LATER, BEFORE = "2026-11-28T12:10:00Z", "2026-11-28T11:59:59Z"

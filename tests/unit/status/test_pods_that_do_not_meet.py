@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.status.observe import observe
-from gpujob.status.records import PodState, read_child, read_pod_record
-from gpujob.status.rendezvous import Missed, read_missed
-from gpujob.vocabulary import Label, Reason
+from gpujob.status.observe.child import observe
+from gpujob.status.records.objects import PodState, read_child, read_pod_record
+from gpujob.status.records.rendezvous import Missed, read_missed
+from gpujob.values.vocabulary import Label, Reason
 
 TRACEBACK = """Traceback (most recent call last):
   File "/usr/local/lib/python3.11/dist-packages/torch/distributed/rendezvous.py", line 215, in _create_c10d_store

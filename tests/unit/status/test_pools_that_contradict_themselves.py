@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from builders import MI300X, fleet, node
 
-from gpujob.fleet.pools import Fleet, Pool
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
 from gpujob.status import pools as publish
-from gpujob.vocabulary import Reason
+from gpujob.values.vocabulary import Reason
 
 NOW = "2026-11-28T08:00:00Z"
 

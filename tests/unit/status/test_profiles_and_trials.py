@@ -9,19 +9,20 @@ from typing import Any
 import orjson
 import pytest
 
-from gpujob.api.gpujob_status import GPUJobStatus
-from gpujob.api.gpujobprofile import GPUJobProfile
+from gpujob.api.kinds.gpujob_status import GPUJobStatus
+from gpujob.api.kinds.gpujobprofile import GPUJobProfile
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.attempts import end_attempt
-from gpujob.placement.learned import profile_of
-from gpujob.status import probing, report
-from gpujob.status.observe import observe
-from gpujob.status.patience import write_time
-from gpujob.status.probing import Course
+from gpujob.placement.request.profile_measurements import profile_of
+from gpujob.status.attempts import probe_runs
+from gpujob.status.attempts.probe_runs import Course
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.attempts.waits import write_time
+from gpujob.status.job import job_status
+from gpujob.status.observe.child import observe
 from gpujob.status.profile import KEPT, MEASUREMENTS, Ran, after_run
-from gpujob.status.progress import Measured
-from gpujob.status.records import ChildRecord, JobRecord, PodState, read_child, read_job
-from gpujob.vocabulary import Annotation, Label, Reason, State
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState, read_child, read_job
+from gpujob.values.vocabulary import Annotation, Label, Reason, State
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -127,21 +128,21 @@ def test_a_trial_is_over_after_its_steps_or_its_time(
     steps: int, rate: float, minutes: int, sentence: str | None
 ) -> None:
     measured = Measured(at=NOW, counters={"steps": float(steps)}, rates={"tokens": rate})
-    found = probing.result(trial(), measured, course(minutes))
+    found = probe_runs.result(trial(), measured, course(minutes))
     assert (found and found.sentence) == sentence
 
 
 def test_a_trial_whose_pods_do_not_start_is_over_and_another_place_is_preferred() -> None:
     waits = "0 of 2 pods run; pod j-1-0-x starts on node a: ImagePullBackOff"
-    assert probing.result(trial(), None, Course(899.0, None, waits)) is None
-    result = probing.result(trial(), None, Course(900.0, None, waits))
+    assert probe_runs.result(trial(), None, Course(899.0, None, waits)) is None
+    result = probe_runs.result(trial(), None, Course(900.0, None, waits))
     assert result is not None
     assert result.sentence == f"the trial on pool mi300x did not start within 900 seconds: {waits}"
-    status = {"probes": probing.with_result({}, trial(), result, "Mixed", NOW)}
+    status = {"probes": probe_runs.with_result({}, trial(), result, "Mixed", NOW)}
     GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
     assert status["probes"][0]["unmeasured"] == f"did not start within 900 seconds: {waits}"
-    assert (list(probing.failed(status)), probing.measurements(status)) == ([], ())
-    assert list(probing.tried(status)) == list(probing.unstarted(status)) == [("MI300X", "2x8")]
+    assert (list(probe_runs.failed(status)), probe_runs.measurements(status)) == ([], ())
+    assert list(probe_runs.tried(status)) == list(probe_runs.unstarted(status)) == [("MI300X", "2x8")]
 
 
 def test_a_trial_that_starts_late_has_its_time_and_none_lasts_for_ever() -> None:
@@ -153,67 +154,67 @@ def test_a_trial_that_starts_late_has_its_time_and_none_lasts_for_ever() -> None
 
 
 def test_the_real_run_is_no_trial() -> None:
-    assert probing.result(trial(probe=None), None, course(60 * 24)) is None
+    assert probe_runs.result(trial(probe=None), None, course(60 * 24)) is None
 
 
 def test_a_trial_whose_program_has_ended_was_the_whole_job() -> None:
     measured = Measured(at=NOW, counters={"steps": 60.0}, rates={"tokens": 2553.0})
-    assert probing.result(trial(ended="Complete"), measured, course(5)) is None
-    assert probing.result(trial(ended="Complete"), None, course(60 * 24)) is None
+    assert probe_runs.result(trial(ended="Complete"), measured, course(5)) is None
+    assert probe_runs.result(trial(ended="Complete"), None, course(60 * 24)) is None
 
 
 def test_a_trial_that_told_of_no_step_is_over_and_excludes_no_pool() -> None:
-    result = probing.result(trial(), None, course(15))
+    result = probe_runs.result(trial(), None, course(15))
     assert result is not None
-    status = {"probes": probing.with_result({}, trial(), result, "Mixed", NOW)}
+    status = {"probes": probe_runs.with_result({}, trial(), result, "Mixed", NOW)}
     GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
-    assert (list(probing.failed(status)), probing.measurements(status)) == ([], ())
-    assert list(probing.tried(status)) == [("MI300X", "2x8")]
-    assert list(probing.unstarted(status)) == []
+    assert (list(probe_runs.failed(status)), probe_runs.measurements(status)) == ([], ())
+    assert list(probe_runs.tried(status)) == [("MI300X", "2x8")]
+    assert list(probe_runs.unstarted(status)) == []
 
 
 def test_an_edit_of_the_job_forgets_trials_that_failed_and_keeps_what_was_measured() -> None:
     probes = [{"pool": "a", "perSecond": "1"}, {"pool": "b", "failed": "no such file"}, {"pool": "c", "started": False}]
     held = {"probes": probes, "observedGeneration": 1}
-    assert probing.kept(job(1, **held)) == probes
-    assert probing.kept(job(2, **held)) == probes[:1]
+    assert probe_runs.kept(job(1, **held)) == probes
+    assert probe_runs.kept(job(2, **held)) == probes[:1]
 
 
 def test_trials_of_one_pool_in_two_shapes_are_both_remembered() -> None:
     first, second = trial(nodes=1), trial(nodes=2)
-    result, probes = probing.Result("mi300x", "tokens", 10.0), []
+    result, probes = probe_runs.Result("mi300x", "tokens", 10.0), []
     for child in (first, second, first):
-        probes = probing.with_result({"probes": probes}, child, result, "Mixed", NOW)
-    assert sorted(probing.tried({"probes": probes})) == [("MI300X", "1x8"), ("MI300X", "2x8")]
+        probes = probe_runs.with_result({"probes": probes}, child, result, "Mixed", NOW)
+    assert sorted(probe_runs.tried({"probes": probes})) == [("MI300X", "1x8"), ("MI300X", "2x8")]
 
 
 def test_a_job_after_a_trial_waits_for_the_next_and_keeps_what_was_measured_and_paid() -> None:
     held = {"placement": {"pool": "mi300x", "pricePerHour": "36.00"}, "jobName": "j-1", "attempt": 1}
     one = job(**held)
-    result = probing.Result("mi300x", "tokens", 2553.0)
+    result = probe_runs.Result("mi300x", "tokens", 2553.0)
     end = NOW + timedelta(minutes=10)
-    probes = probing.with_result(one.status, trial(), result, "Mixed", end)
+    probes = probe_runs.with_result(one.status, trial(), result, "Mixed", end)
     status = end_attempt(one, trial(), endings.probe_over(result.sentence, probes), write_time(end))
     GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
     assert (status["state"], status["display"]["reason"], "jobName" in status) == ("Queued", "Probed", False)
     assert status["cost"] == {"accrued": "6.00", "earlier": "6.00"}
-    (measurement,) = probing.measurements(status)
+    (measurement,) = probe_runs.measurements(status)
     assert (measurement.device, measurement.shape, measurement.per_second) == ("MI300X", "2x8", 2553.0)
 
-    failed = probing.Result("h100", failed="pod x failed with exit code 1")
-    both = {**status, "probes": probing.with_result(status, trial(pool="h100"), failed, "Mixed", end)}
-    assert len(probing.measurements(both)) == 1
-    assert list(probing.failed(both)) == [("h100", "pod x failed with exit code 1")]
+    failed = probe_runs.Result("h100", failed="pod x failed with exit code 1")
+    both = {**status, "probes": probe_runs.with_result(status, trial(pool="h100"), failed, "Mixed", end)}
+    assert len(probe_runs.measurements(both)) == 1
+    assert list(probe_runs.failed(both)) == [("h100", "pod x failed with exit code 1")]
 
 
 @pytest.mark.parametrize(
     "probes", [None, 3, [None], [{"pool": 3, "failed": []}], [{"perSecond": "x"}], [{"shape": "9e9x1"}]]
 )
 def test_trials_that_somebody_forged_are_none(probes: Any) -> None:
-    assert probing.measurements({"probes": probes}) == ()
-    assert list(probing.failed({"probes": probes})) == []
-    assert list(probing.tried({"probes": probes})) == []
-    assert list(probing.unstarted({"probes": probes})) == []
+    assert probe_runs.measurements({"probes": probes}) == ()
+    assert list(probe_runs.failed({"probes": probes})) == []
+    assert list(probe_runs.tried({"probes": probes})) == []
+    assert list(probe_runs.unstarted({"probes": probes})) == []
 
 
 RUNS = PodState("j-1-0", "c", "n", "Running", running=True, leaving=False, started="2026-01-01T12:00:00Z")
@@ -223,7 +224,7 @@ def test_a_trial_that_runs_is_told_apart_from_the_job_itself() -> None:
     seen = observe(trial(), [RUNS], ran=True)
     assert (seen.state, seen.reason) == (State.RUNNING, Reason.PROBING)
     assert seen.message.endswith("; this is a probe of 50 steps, the job itself follows")
-    status = report.placed(job(), trial(), seen, None, "2026-01-01T12:00:00Z")
+    status = job_status.placed(job(), trial(), seen, None, "2026-01-01T12:00:00Z")
     assert status["display"]["accelerator"] == "2x8 MI300X (probe)"
     assert status["display"]["reason"] == "Probing"
     real = observe(trial(probe=None), [RUNS], ran=True)

@@ -10,17 +10,18 @@ import orjson
 import pytest
 import yaml
 
-from gpujob.api.gpujob_status import GPUJobStatus
-from gpujob.cluster.progress_pace import ProgressPace
+from gpujob.api.kinds.gpujob_status import GPUJobStatus
+from gpujob.cluster.queue.progress_throttle import ProgressPace
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.attempts import end_attempt
 from gpujob.lifecycle.timings import Timings
-from gpujob.status import cost, news, progress, report, telemetry
-from gpujob.status.observe import Observation
-from gpujob.status.progress import Measured
-from gpujob.status.records import read_child, read_job
-from gpujob.status.telemetry import Telemetry
-from gpujob.vocabulary import Label, Reason, State
+from gpujob.status.attempts import cost, progress
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.job import job_status, status_patch, telemetry
+from gpujob.status.job.telemetry import Telemetry
+from gpujob.status.observe.child import Observation
+from gpujob.status.records.objects import read_child, read_job
+from gpujob.values.vocabulary import Label, Reason, State
 
 STARTED, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z"
 EVERY = Timings().progress
@@ -45,7 +46,7 @@ def status_of(
 ) -> dict[str, Any]:
     job = read_job({"metadata": {"name": "j", "uid": "u", "generation": 1}, "spec": {}, "status": held})
     child = read_child({"metadata": {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}, "spec": {}})
-    status = report.placed(job, child, seen, None, now, told)
+    status = job_status.placed(job, child, seen, None, now, told)
     GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
     return status
 
@@ -179,7 +180,7 @@ def test_a_status_says_how_old_its_figures_are() -> None:
     running = status_of(held, RUNNING)
     assert running["updated"] == NOW
     later = status_of(running, RUNNING, now="2026-01-01T00:45:00Z")
-    assert news.patch(running, {**running, "updated": later["updated"]}) is None
+    assert status_patch.patch(running, {**running, "updated": later["updated"]}) is None
     ended = Observation(State.SUCCEEDED, Reason.SUCCEEDED, "ended well", STARTED, "2026-01-01T01:00:00Z")
     assert status_of(running, ended, now="2026-01-01T01:00:09Z")["updated"] == "2026-01-01T01:00:00Z"
     assert "updated" not in status_of({}, Observation(State.PLACED, Reason.PLACED, "it is there"))
@@ -206,8 +207,8 @@ def test_a_checkpoint_after_each_step_is_told_once_a_minute(seconds: int, worth:
 def test_that_a_reporter_answers_rides_on_another_write_and_that_it_is_blocked_is_worth_one() -> None:
     held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING)
     answers = status_of(held, RUNNING, READ)
-    assert news.patch(held, answers) is None
-    assert news.patch(held, answers, moved=True) is not None
+    assert status_patch.patch(held, answers) is None
+    assert status_patch.patch(held, answers, moved=True) is not None
     assert not telemetry.differs(held, answers)
     stopped = status_of(held, RUNNING, Telemetry(None, (STOPPED,)))
     assert telemetry.differs(held, stopped)
@@ -227,7 +228,7 @@ def test_a_port_that_answers_now_so_and_now_so_is_told_of_at_the_pace_of_progres
         now = 15.0 * reading
         told = Telemetry(None, (GARBAGE,)) if reading // 4 % 2 else READ
         status = status_of(held, RUNNING, told)
-        assert news.patch(held, status) is None
+        assert status_patch.patch(held, status) is None
         if telemetry.differs(held, status) and pace.wait("u", soon=telemetry.is_news(held, status)) == 0:
             held, writes = status, writes + 1
     assert 1 < writes <= now / EVERY + 1
@@ -250,14 +251,14 @@ def test_what_was_read_of_one_attempt_is_unknown_of_the_next() -> None:
     suspended = end_attempt(job, child, endings.suspension(child), NOW)
     assert reading_of(suspended) == ("Unknown", "NotRead")
     gave_up = endings.nodes_did_not_come(job, child, 9.0, AT)
-    for other in (report.unreadable(job, Reason.INVALID_SPEC, "no", NOW), end_attempt(job, child, gave_up, NOW)):
+    for other in (job_status.unreadable(job, Reason.INVALID_SPEC, "no", NOW), end_attempt(job, child, gave_up, NOW)):
         assert reading_of(other) == ("Unknown", "NotRead")
     assert reading_of(status_of(held, RUNNING)) == ("False", "TelemetryBlocked")
     assert reading_of(status_of({**held, "jobName": "j-0"}, RUNNING)) == ("Unknown", "NotRead")
     again = status_of({**suspended, "jobName": "j-1"}, RUNNING, Telemetry(None, (STOPPED,)))
     assert telemetry.is_news(suspended, again)
-    assert report.lost(job, NOW)["conditions"] != suspended["conditions"]
-    assert reading_of(report.lost(job, NOW)) == ("False", "TelemetryBlocked")
+    assert job_status.lost(job, NOW)["conditions"] != suspended["conditions"]
+    assert reading_of(job_status.lost(job, NOW)) == ("False", "TelemetryBlocked")
 
 
 def reading_of(status: dict[str, Any]) -> tuple[str, str]:

@@ -10,19 +10,20 @@ import orjson
 import pytest
 from builders import ANY_IMAGES, H100, MI300X, decision, demand, fleet, gpupool, node
 
-from gpujob.api.gpujob_status import GPUJobStatus
-from gpujob.api.gpupool import GPUPoolStatus
+from gpujob.api.kinds.gpujob_status import GPUJobStatus
+from gpujob.api.kinds.gpupool import GPUPoolStatus
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.attempts import end_attempt
-from gpujob.placement.decide import decide
-from gpujob.placement.decision import Decision
-from gpujob.status import events, news, pools, report
-from gpujob.status.conditions import Claim, merged
-from gpujob.status.observe import Observation
-from gpujob.status.preflight import Check
-from gpujob.status.records import ChildRecord, JobRecord, read_child, read_job
-from gpujob.status.transitions import transition
-from gpujob.vocabulary import ConditionType, Label, Reason, State
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.status import pools
+from gpujob.status.job import events, job_status, status_patch
+from gpujob.status.job.conditions import Claim, merged
+from gpujob.status.job.log_line import transition
+from gpujob.status.observe.child import Observation
+from gpujob.status.records.objects import ChildRecord, JobRecord, read_child, read_job
+from gpujob.status.records.preflight import Check
+from gpujob.values.vocabulary import ConditionType, Label, Reason, State
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 PLACED = decision(node("a", MI300X, price="2.10"), node("b", MI300X, price="2.10"), nodes=2, gpusPerNode=8)
@@ -63,7 +64,7 @@ def valid(status: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_job_that_is_not_placed(found: Decision, state: str, reason: str, verdict: tuple[str, str]) -> None:
-    status = valid(report.refused(job(), found, NOW))
+    status = valid(job_status.refused(job(), found, NOW))
     assert (status["state"], status["display"]) == (state, {"reason": reason})
     assert claims(status) == {
         "Placed": verdict,
@@ -77,7 +78,7 @@ def test_a_job_that_is_not_placed(found: Decision, state: str, reason: str, verd
 
 
 def test_a_placed_job_says_where_and_for_how_much() -> None:
-    status = valid(report.placed(job(), child(), seen(State.PLACED, Reason.PLACED), PLACED, NOW))
+    status = valid(job_status.placed(job(), child(), seen(State.PLACED, Reason.PLACED), PLACED, NOW))
     assert status["placement"] == {
         "pool": "mi300x-ondemand",
         "vendor": "AMD",
@@ -106,15 +107,15 @@ def test_a_placed_job_says_where_and_for_how_much() -> None:
     ],
 )
 def test_conditions_of_a_job_with_a_child(state: State, reason: Reason, wanted: dict[str, tuple[str, str]]) -> None:
-    status = valid(report.placed(job(), child(), seen(state, reason, started=NOW), PLACED, NOW))
+    status = valid(job_status.placed(job(), child(), seen(state, reason, started=NOW), PLACED, NOW))
     assert wanted.items() <= claims(status).items()
     assert status["startTime"] == NOW
 
 
 def test_a_suspended_child_earns_no_second_event_and_its_own_line_in_the_log() -> None:
-    running = valid(report.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW))
+    running = valid(job_status.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW))
     stopped = replace(seen(State.PLACED, Reason.CHILD_SUSPENDED), message="somebody suspended it")
-    status = valid(report.placed(job(**running), child(), stopped, None, LATER))
+    status = valid(job_status.placed(job(**running), child(), stopped, None, LATER))
     assert claims(status)["Running"] == ("False", "ChildSuspended")
     assert (status["state"], status["startTime"], status["placement"]) == ("Placed", NOW, running["placement"])
     assert events.event_of(job(**running), status, "here", LATER) is None
@@ -124,30 +125,30 @@ def test_a_suspended_child_earns_no_second_event_and_its_own_line_in_the_log() -
 
 
 def test_a_plan_says_where_the_job_would_go() -> None:
-    status = valid(report.planned(job(), PLACED, NOW))
+    status = valid(job_status.planned(job(), PLACED, NOW))
     assert (status["state"], status["placement"]["pool"]) == ("Suspended", "mi300x-ondemand")
     assert claims(status)["Suspended"] == ("True", "PlanOnly")
-    assert "placement" not in valid(report.planned(job(), BUSY, NOW))
+    assert "placement" not in valid(job_status.planned(job(), BUSY, NOW))
 
 
 def test_a_lost_child_is_the_end_and_what_was_known_stays() -> None:
-    before = report.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
-    status = valid(report.lost(job(**before), LATER))
+    before = job_status.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
+    status = valid(job_status.lost(job(**before), LATER))
     assert (status["state"], status["startTime"], status["completionTime"]) == ("Failed", NOW, LATER)
     assert status["placement"] == before["placement"]
     assert claims(status)["Failed"] == ("True", "ChildLost")
 
 
 def test_what_a_lost_job_has_cost_counts_until_its_loss() -> None:
-    held = report.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
+    held = job_status.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
     price = Decimal(held["placement"]["pricePerHour"])
-    hour = report.lost(job(**held), NOW.replace("T00", "T01"))
+    hour = job_status.lost(job(**held), NOW.replace("T00", "T01"))
     assert Decimal(hour["cost"]["accrued"]) == price
 
 
 def test_a_deleted_job_that_a_finalizer_holds_says_that_nothing_of_it_runs() -> None:
-    before = report.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
-    status = valid(report.deleted(job(**before), LATER))
+    before = job_status.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
+    status = valid(job_status.deleted(job(**before), LATER))
     assert (status["state"], status["completionTime"], status["display"]["reason"]) == ("Failed", LATER, "BeingDeleted")
     (failed,) = (c for c in status["conditions"] if c["type"] == "Failed")
     assert failed["message"] == (
@@ -155,21 +156,23 @@ def test_a_deleted_job_that_a_finalizer_holds_says_that_nothing_of_it_runs() -> 
         "finalizers of its metadata are taken off by those who put them there"
     )
     assert events.event_of(replace(job(**before), leaving=True), status, "here", LATER) is None
-    queued = valid(report.deleted(job(**report.refused(job(), BUSY, NOW)), LATER))
+    queued = valid(job_status.deleted(job(**job_status.refused(job(), BUSY, NOW)), LATER))
     assert "nothing of it was left running" in str(queued["conditions"])
 
 
 def test_a_manifest_that_cannot_be_read() -> None:
-    status = valid(report.unreadable(job(attempt=3), Reason.INVALID_SPEC, "spec.nodes: must be a whole number", NOW))
+    status = valid(
+        job_status.unreadable(job(attempt=3), Reason.INVALID_SPEC, "spec.nodes: must be a whole number", NOW)
+    )
     assert (status["state"], status["attempt"]) == ("Misconfigured", 3)
     assert claims(status)["Placed"] == ("False", "InvalidSpec")
 
 
 def test_times_change_with_the_status_of_a_condition_only() -> None:
-    held = report.refused(job(), BUSY, NOW)
-    again = report.refused(job(**held), BROKEN, LATER)
+    held = job_status.refused(job(), BUSY, NOW)
+    again = job_status.refused(job(**held), BROKEN, LATER)
     assert {c["lastTransitionTime"] for c in again["conditions"]} == {NOW}
-    placed = report.placed(job(**held), child(), seen(State.PLACED, Reason.PLACED), PLACED, LATER)
+    placed = job_status.placed(job(**held), child(), seen(State.PLACED, Reason.PLACED), PLACED, LATER)
     assert {c["type"]: c["lastTransitionTime"] for c in placed["conditions"]}["Placed"] == LATER
 
 
@@ -181,13 +184,13 @@ def test_conditions_of_others_stay() -> None:
 
 
 def test_a_patch_turns_the_held_status_into_the_wanted_one() -> None:
-    held = report.refused(job(), BUSY, NOW)
-    wanted = report.placed(job(**held), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, LATER)
-    patch = news.patch(held, wanted)
+    held = job_status.refused(job(), BUSY, NOW)
+    wanted = job_status.placed(job(**held), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, LATER)
+    patch = status_patch.patch(held, wanted)
     assert patch is not None
     assert merge(held, patch) == wanted
-    assert news.patch(wanted, wanted) is None
-    back = news.patch(wanted, held)
+    assert status_patch.patch(wanted, wanted) is None
+    back = status_patch.patch(wanted, held)
     assert back is not None
     assert merge(wanted, back) == held
 
@@ -208,16 +211,16 @@ def merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 def test_numbers_that_move_are_not_news_and_reasons_are() -> None:
     first = decision(node("n", H100, allocatable={"nvidia.com/gpu": "7"}), gpusPerNode=8)
     moved = decision(node("n", H100, allocatable={"nvidia.com/gpu": "6"}), gpusPerNode=8)
-    held = report.refused(job(), first, NOW)
-    assert news.patch(held, report.refused(job(**held), moved, LATER)) is None
-    assert news.patch(held, report.refused(job(**held), BUSY, LATER)) is not None
-    assert news.patch(held, report.refused(job(2, **held), first, LATER)) is not None
+    held = job_status.refused(job(), first, NOW)
+    assert status_patch.patch(held, job_status.refused(job(**held), moved, LATER)) is None
+    assert status_patch.patch(held, job_status.refused(job(**held), BUSY, LATER)) is not None
+    assert status_patch.patch(held, job_status.refused(job(2, **held), first, LATER)) is not None
 
 
 def test_a_hint_says_after_a_crash_what_the_decision_said_before() -> None:
-    text = orjson.dumps(report.hint(PLACED)).decode()
-    known = report.placed(job(), child(), seen(State.PLACED, Reason.PLACED), PLACED, NOW)
-    rebuilt = report.placed(
+    text = orjson.dumps(job_status.hint(PLACED)).decode()
+    known = job_status.placed(job(), child(), seen(State.PLACED, Reason.PLACED), PLACED, NOW)
+    rebuilt = job_status.placed(
         job(), child(**{"gpujob.dev/placement": text}), seen(State.PLACED, Reason.PLACED), None, NOW
     )
     assert rebuilt == known
@@ -234,14 +237,14 @@ def test_a_hint_says_after_a_crash_what_the_decision_said_before() -> None:
 )
 def test_devices_in_one_column(spec: dict[str, int], text: str) -> None:
     found = decision(node("a", MI300X), node("b", MI300X), **spec)
-    status = report.placed(job(), child(), seen(State.PLACED, Reason.PLACED), found, NOW)
+    status = job_status.placed(job(), child(), seen(State.PLACED, Reason.PLACED), found, NOW)
     assert status["display"]["accelerator"] == text
 
 
 def test_at_most_five_candidates_of_as_many_pools() -> None:
     objects = [node(f"n{number}", H100, labels={"topology.kubernetes.io/region": f"r{number}"}) for number in range(8)]
     found = decide(demand(), fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES)
-    status = report.refused(job(), found, NOW, State.QUEUED)
+    status = job_status.refused(job(), found, NOW, State.QUEUED)
     assert len({candidate["pool"] for candidate in status["candidates"]}) == 5
 
 
@@ -316,15 +319,15 @@ def test_a_job_that_is_suspended_while_it_runs_was_stopped_and_its_preflight_is_
     checked = Check(True, True, Reason.PREFLIGHT_PASSED, "2 GPUs work")
     running = replace(seen(State.RUNNING, Reason.RUNNING, started=NOW), checked=checked)
     child_ = replace(child(), preflight=True)
-    held = report.placed(job(), child_, running, PLACED, NOW)
+    held = job_status.placed(job(), child_, running, PLACED, NOW)
     assert claims(held)["PreflightPassed"] == ("True", "PreflightPassed")
     stopping = valid(end_attempt(job(**held), child_, endings.suspension(child_), LATER))
-    planned = valid(report.planned(job(**stopping), PLACED, LATER))
+    planned = valid(job_status.planned(job(**stopping), PLACED, LATER))
     for status in (stopping, planned):
         said = {c["type"]: c["message"] for c in status["conditions"]}
         assert said["Suspended"] == "spec.suspend is true: attempt 1 was stopped and nothing new is created"
         assert claims(status)["PreflightPassed"] == ("Unknown", "PreflightPending")
-    never = report.planned(job(), PLACED, NOW)
+    never = job_status.planned(job(), PLACED, NOW)
     assert {c["type"]: c["message"] for c in never["conditions"]}["Suspended"] == (
         "spec.suspend is true: nothing is created"
     )
@@ -333,5 +336,5 @@ def test_a_job_that_is_suspended_while_it_runs_was_stopped_and_its_preflight_is_
 
 def test_that_an_image_cannot_run_the_preflight_outlives_a_suspension() -> None:
     held = end_attempt(job(), child(), endings.no_interpreter("no Python"), NOW)
-    status = report.planned(job(**held), PLACED, LATER)
+    status = job_status.planned(job(**held), PLACED, LATER)
     assert claims(status)["PreflightPassed"] == ("Unknown", "NoInterpreter")

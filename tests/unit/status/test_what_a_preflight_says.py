@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.status import conditions, report
-from gpujob.status.observe import Observation, observe
-from gpujob.status.preflight import Check, read_check, verdict_of
-from gpujob.status.preflight_words import SENTENCES, all_well
-from gpujob.status.records import JobRecord, read_child, read_pod_record
-from gpujob.vocabulary import ConditionType, Label, Reason, State
+from gpujob.status.job import conditions, job_status
+from gpujob.status.observe.child import Observation, observe
+from gpujob.status.records.objects import JobRecord, read_child, read_pod_record
+from gpujob.status.records.preflight import Check, read_check, verdict_of
+from gpujob.status.records.preflight_messages import SENTENCES, all_well
+from gpujob.values.vocabulary import ConditionType, Label, Reason, State
 
 GI = 1 << 30
 KFD = {"path": "/dev/kfd", "group": 109, "mode": "0660", "uid": 1000, "groups": [44, 1000]}
@@ -242,7 +242,7 @@ def claims(
 ) -> dict[str, tuple[str, str]]:
     job = JobRecord("ns", "j", "u", 1, "", "7", False, {"preflight": mode}, {"jobName": held} if held else {})
     seen = Observation(state, Reason.STARTING, "x", checked=check)
-    status = report.placed(job, child(preflight), seen, None, "2026-01-01T00:00:00Z")
+    status = job_status.placed(job, child(preflight), seen, None, "2026-01-01T00:00:00Z")
     return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"] if c["type"] == "PreflightPassed"}
 
 
@@ -262,9 +262,9 @@ def test_that_it_passed_is_told_with_what_it_lets_happen() -> None:
 def test_only_the_status_of_this_generation_says_that_the_next_attempt_is_without() -> None:
     told = conditions.merged([], conditions.of_recheck("no shell"), 3, "2026-01-01T00:00:00Z")
     job = JobRecord("ns", "j", "u", 3, "", "7", False, {}, {"conditions": told})
-    assert report.runs_unchecked(job)
-    assert not report.runs_unchecked(JobRecord("ns", "j", "u", 4, "", "8", False, {}, {"conditions": told}))
-    assert not report.runs_unchecked(JobRecord("ns", "j", "u", 3, "", "8", False, {}, {}))
+    assert job_status.runs_unchecked(job)
+    assert not job_status.runs_unchecked(JobRecord("ns", "j", "u", 4, "", "8", False, {}, {"conditions": told}))
+    assert not job_status.runs_unchecked(JobRecord("ns", "j", "u", 3, "", "8", False, {}, {}))
 
 
 junk = st.recursive(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpujob.status.transitions import transition
+from gpujob.status.job.log_line import transition
 
 
 def status(state: str, reason: str, message: str = "", kind: str = "Placed", **members: Any) -> dict[str, Any]:

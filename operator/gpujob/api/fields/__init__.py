@@ -1,0 +1,1 @@
+"""Types that fields share: amounts, patterns, version ranges and the base model."""

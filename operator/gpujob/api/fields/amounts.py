@@ -1,0 +1,244 @@
+"""Memory, CPU, parameters and money as fields: kept as their author wrote them, bounded, refused with the remedy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic_core import CoreSchema, core_schema
+
+from gpujob.api.fields import patterns
+from gpujob.values import quantity
+from gpujob.values.errors import BadQuantity
+
+MEMORY_REMEDY: Final = "write a number with a unit, for example 80G or 64Gi"
+CPU_REMEDY: Final = "write cores (8) or millicores (500m)"
+PARAMETERS_REMEDY: Final = "write millions, billions or trillions, for example 350M, 8B or 1.1T"
+MONEY_REMEDY: Final = 'write US dollars as a decimal in quotes, for example "2.10"'
+
+MOST_MEMORY: Final = 1024 * quantity.TI
+MOST_CORES: Final = 10_000
+MOST_TRILLIONS: Final = 100
+"""Above these a unit was mistaken; what is said of a decision stays readable."""
+
+NO_MEMORY: Final = f"is not a memory size of at least 1M; {MEMORY_REMEDY}"
+TOO_MUCH_MEMORY: Final = (
+    f"is more memory than any machine has; write at most 1Pi: {MEMORY_REMEDY.removeprefix('write ')}"
+)
+NO_CPU: Final = f"is not a CPU quantity; {CPU_REMEDY}"
+TOO_MANY_CORES: Final = (
+    f"is more CPU than any machine has; write at most {MOST_CORES} cores: 8, or 500m for half a core"
+)
+NO_PARAMETERS: Final = f"is not a number of parameters; {PARAMETERS_REMEDY}"
+TOO_MANY_PARAMETERS: Final = (
+    f"is more than any model has; write at most {MOST_TRILLIONS}T, for example 350M, 8B or 1.1T"
+)
+
+SHORT_POWER: Final = r"{0}.matches('^[+-]?[0-9.]+([eE][+-]?[0-9]{{1,2}}|[A-Za-z]{{0,2}})$')"
+"""CEL: whether a text is no number with a power of ten that the API server would take seconds to write out (1e5000000)."""
+
+QUANTITY_LENGTH: Final = 24
+"""The most characters of a quantity or an amount."""
+
+_WITH_B: Final = re.compile(r"[0-9.]+[KMGTP]i?B", re.ASCII)
+_PARAMETERS: Final = re.compile(r"([1-9][0-9]{0,3}([.][0-9]{1,3})?|0[.][0-9]{0,2}[1-9])[MBT]")
+_DOLLARS: Final = re.compile(r"[0-9]{1,6}([.][0-9]{1,6})?")
+_DECIMAL: Final = re.compile(r"[0-9]{1,8}([.][0-9]{1,6})?")
+
+
+def _memory(value: Any) -> str:
+    """A memory quantity as text; refuses what is no quantity, what is below 1M (a forgotten unit) and what no machine has.
+
+    80GB and 80GiB are read as 80G and 80Gi.
+    """
+    meant = value[:-1] if isinstance(value, str) and _WITH_B.fullmatch(value) else value
+    try:
+        amount = quantity.parse_bytes(meant) if _is_written_out(value) else 0
+    except BadQuantity:
+        amount = 0
+    if amount < quantity.MEGA:
+        raise ValueError(f"{_shown(value)} {NO_MEMORY}")
+    if amount > MOST_MEMORY:
+        raise ValueError(f"{_shown(value)} {TOO_MUCH_MEMORY}")
+    return str(meant)
+
+
+def _millicores(value: Any) -> str:
+    """A CPU quantity as text."""
+    try:
+        amount = quantity.parse_millicores(value) if _is_written_out(value) else 0
+    except BadQuantity:
+        amount = 0
+    if amount < 1:
+        raise ValueError(f"{_shown(value)} {NO_CPU}")
+    if amount > MOST_CORES * 1000:
+        raise ValueError(f"{_shown(value)} {TOO_MANY_CORES}")
+    return str(value)
+
+
+def _money(value: Any) -> str:
+    """An amount of US dollars as text."""
+    try:
+        readable = _is_written_out(value) and _DOLLARS.fullmatch(str(value)) and quantity.parse_dollars(value) >= 0
+    except BadQuantity:
+        readable = False
+    if not readable:
+        raise ValueError(f"{_shown(value)} is not a price in US dollars between 0 and 100000; {MONEY_REMEDY}")
+    return str(value)
+
+
+def _parameters(value: Any) -> str:
+    """A number of parameters as text."""
+    if not isinstance(value, str) or not _PARAMETERS.fullmatch(value):
+        raise ValueError(f"{_shown(value)} {NO_PARAMETERS}")
+    if quantity.parse_parameters(value) > MOST_TRILLIONS * 10**12:
+        raise ValueError(f"{_shown(value)} {TOO_MANY_PARAMETERS}")
+    return value
+
+
+def _is_written_out(value: Any) -> bool:
+    """Whether the API server takes it for an int-or-string: text without spaces around it, or a 64-bit whole number."""
+    if isinstance(value, float):
+        # YAML reads an unquoted 2.10 as a fraction, and the API server refuses it before any rule can say why.
+        raise ValueError(f'{value} is a bare fraction; put it in quotes: "{value}"')
+    if isinstance(value, str):
+        return value == value.strip() and len(value) <= QUANTITY_LENGTH
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)[:64]
+
+
+def is_quantity(text: str) -> str:
+    """CEL: whether a text is a quantity that is soon read."""
+    return f"({SHORT_POWER.format(text)} && isQuantity({text}))"
+
+
+def without_b(text: str) -> str:
+    """CEL: a memory size without the B of its unit."""
+    return f"({text}.matches('^[0-9.]+[KMGTP]i?B$') ? {text}.substring(0, size({text}) - 1) : {text})"
+
+
+_MEMORY: Final = without_b("string(self)")
+_QUANTITY: Final = is_quantity("string(self)")
+_OF_MEMORY: Final = is_quantity(_MEMORY)
+
+
+def _int_or_string(description: str, *rules: tuple[str, str]) -> WithJsonSchema:
+    """A number or a text; each rule with its sentence."""
+    return WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "maxLength": QUANTITY_LENGTH,
+            "x-kubernetes-validations": [patterns.refusal(rule, "string(self)", sentence) for rule, sentence in rules],
+            "description": description,
+        }
+    )
+
+
+Memory = Annotated[
+    str,
+    BeforeValidator(_memory),
+    _int_or_string(
+        "A memory size with a unit.",
+        (f"{_OF_MEMORY} && !quantity({_MEMORY}).isLessThan(quantity('1M'))", NO_MEMORY),
+        (f"!{_OF_MEMORY} || !quantity({_MEMORY}).isGreaterThan(quantity('1Pi'))", TOO_MUCH_MEMORY),
+    ),
+]
+"""A memory size as its author wrote it; from 1M to 1Pi."""
+
+Millicores = Annotated[
+    str,
+    BeforeValidator(_millicores),
+    _int_or_string(
+        "CPU cores, or millicores with the suffix m.",
+        (f"{_QUANTITY} && quantity(string(self)).isGreaterThan(quantity('0'))", NO_CPU),
+        (
+            f"!{_QUANTITY} || !quantity(string(self)).isGreaterThan(quantity('{MOST_CORES}'))",
+            TOO_MANY_CORES,
+        ),
+    ),
+]
+"""CPU as its author wrote it."""
+
+Parameters = Annotated[
+    str,
+    BeforeValidator(_parameters),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": QUANTITY_LENGTH,
+            "x-kubernetes-validations": [
+                patterns.refusal(f"self.matches('^({_PARAMETERS.pattern})$')", "self", NO_PARAMETERS),
+                # Beside what is no number at all, which the first rule tells.
+                patterns.refusal(
+                    "!self.matches('^[0-9]{1,4}([.][0-9]{1,3})?T$') || "
+                    f"double(self.substring(0, size(self) - 1)) <= {MOST_TRILLIONS}.0",
+                    "self",
+                    TOO_MANY_PARAMETERS,
+                ),
+            ],
+            "description": "A number of parameters.",
+        }
+    ),
+]
+"""A number of parameters as its author wrote it: 8B."""
+
+Money = Annotated[
+    str,
+    BeforeValidator(_money),
+    _int_or_string(
+        "An amount in US dollars.",
+        (
+            "type(self) == int ? self >= 0 && self <= 100000 : "
+            "string(self).matches('^[0-9]{1,6}([.][0-9]{1,6})?$') && double(string(self)) <= 100000.0",
+            f"is not a price in US dollars between 0 and 100000; {MONEY_REMEDY}",
+        ),
+    ),
+]
+"""An amount in US dollars as its author wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Makes a text a decimal from `least` (exclusive when `above`) to `most`, kept as its author wrote it.
+
+    At most eight digits before and six after the point, so that sums of such decimals are rationals of bounded size.
+    """
+
+    what: str
+    example: str
+    least: str
+    most: int
+    above: bool = False
+
+    @property
+    def _sentence(self) -> str:
+        low = f"above {self.least}" if self.above else f"from {self.least}"
+        return f"is not {self.what} {low} to {self.most}; write a decimal, for example {self.example}"
+
+    def _read(self, value: Any) -> str:
+        readable = _is_written_out(value) and _DECIMAL.fullmatch(str(value)) is not None
+        number, least = Decimal(str(value)) if readable else Decimal(-1), Decimal(self.least)
+        if number > self.most or not (least < number if self.above else least <= number):
+            raise ValueError(f"{_shown(value)} {self._sentence}")
+        return str(value)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        least, compare = float(self.least), ">" if self.above else ">="
+        rule = (
+            f"string(self).matches('^{_DECIMAL.pattern}$') && "
+            f"double(string(self)) {compare} {least} && double(string(self)) <= {float(self.most)}"
+        )
+        return _int_or_string(f"{self.what.capitalize()}.", (rule, self._sentence)).json_schema or {}
+
+
+Dollars = Annotated[str, Within("an amount of US dollars", "28000", least="0", most=10_000_000)]
+"""A purchase or a yearly sum in US dollars as its author wrote it."""

@@ -1,0 +1,1 @@
+"""Generators of the CRDs and of the pages of fields and reasons."""

@@ -1,0 +1,1 @@
+"""The kinds of the API as pydantic models: GPUJob, GPUPool, GPURuntime, GPUJobProfile."""

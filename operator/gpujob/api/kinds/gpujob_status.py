@@ -1,0 +1,132 @@
+"""What became of a GPUJob: its status, written by the operator only."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gpujob.api.fields.base import DnsName, Shape, a_list, list_map
+from gpujob.api.kinds.conditions import Condition
+from gpujob.api.kinds.measured import Cost, Progress, SavedCheckpoint, Throughput, Trial
+
+
+class PlacementStatus(Shape):
+    """The choice that was made."""
+
+    pool: Annotated[str, Field(max_length=253)]
+    """The pool."""
+    vendor: Annotated[str, Field(max_length=16)]
+    """AMD or NVIDIA."""
+    accelerator: Annotated[str, Field(max_length=63)]
+    """The accelerator's catalog id."""
+    device: Annotated[str, Field(max_length=128)] | None = None
+    """The device where it is a part of the accelerator, for example MI300X cpx_nps4."""
+    probe: int | None = None
+    """Steps after which this run ends, since it is a trial; absent for the real run."""
+    nodes: int
+    """Number of nodes."""
+    gpus_per_node: int
+    """GPUs of each pod."""
+    node_names: Annotated[tuple[DnsName, ...], a_list(items=1024)] = ()
+    """The nodes that the pods are pinned to."""
+    provision: bool | None = None
+    """True: nodes must be added by an autoscaler first; the pods wait for any nodes of the pool."""
+    image: Annotated[str, Field(max_length=512)]
+    """The container image."""
+    runtime: Annotated[str, Field(max_length=253)]
+    """The GPURuntime behind the image, or `own`."""
+    price_per_hour: Annotated[str, Field(max_length=24)] | None = None
+    """US dollars an hour for the whole job; absent when no price is known."""
+    price_source: Annotated[str, Field(max_length=256)] | None = None
+    """Where the price comes from, with its date."""
+    message: Annotated[str, Field(max_length=256)] | None = None
+    """Why this pool, in one sentence."""
+    digest: Annotated[str, Field(max_length=64)] | None = None
+    """A digest of the decision."""
+
+
+class CandidateStatus(Shape):
+    """What became of one candidate (pool × runtime × shape)."""
+
+    pool: Annotated[str, Field(max_length=253)]
+    """The pool."""
+    runtime: Annotated[str, Field(max_length=253)]
+    """The GPURuntime, or `own`."""
+    shape: Annotated[str, Field(max_length=16)]
+    """Nodes x GPUs per node."""
+    outcome: Annotated[str, Field(max_length=16)]
+    """Chosen, Fits, Busy, Misconfigured or Rejected."""
+    reason: Annotated[str, Field(max_length=64)] | None = None
+    """The first reason, one word."""
+    message: Annotated[str, Field(max_length=512)] | None = None
+    """The first reason with its numbers."""
+
+
+class ExcludedPool(Shape):
+    """A pool that is left out for a while, since it let the job down."""
+
+    name: DnsName
+    """The pool."""
+    until: Annotated[str, Field(max_length=32)]
+    """When it is tried again."""
+    reason: Annotated[str, Field(max_length=64)] | None = None
+    """NodesDidNotCome (nodes that are there are taken all the same) or Unschedulable."""
+    message: Annotated[str, Field(max_length=512)] | None = None
+    """What the scheduler said, where it is Unschedulable."""
+
+
+class Display(Shape):
+    """Texts for `kubectl get`, which cannot compute."""
+
+    accelerator: Annotated[str, Field(max_length=80)] | None = None
+    """For example 2x8 MI300X, or MI300X (probe) while a trial runs."""
+    progress: Annotated[str, Field(max_length=32)] | None = None
+    """For example 42 %, or step 1200 where the program does not say how long it is."""
+    throughput: Annotated[str, Field(max_length=32)] | None = None
+    """For example 2553 tok/s."""
+    cost: Annotated[str, Field(max_length=32)] | None = None
+    """For example $1.23."""
+    reason: Annotated[str, Field(max_length=64)] | None = None
+    """The reason of the condition that explains the state."""
+
+
+class GPUJobStatus(Shape):
+    """What became of the job; written by the operator only."""
+
+    state: Annotated[str, Field(max_length=16)] | None = None
+    """Queued, Placed, Starting, Running, Suspended, Succeeded, Failed, Misconfigured or Impossible."""
+    conditions: Annotated[tuple[Condition, ...], list_map("type", items=16)] = ()
+    """Placed, PreflightPassed, Running, Complete, Failed, Suspended: each with a reason and one sentence."""
+    placement: PlacementStatus | None = None
+    """The choice that was made."""
+    candidates: Annotated[tuple[CandidateStatus, ...], a_list(items=8)] = ()
+    """The choice and the next best candidates; all of them: kubectl gpujob plan."""
+    observed_generation: int | None = None
+    """The generation of the spec that this status is about."""
+    start_time: Annotated[str, Field(max_length=32)] | None = None
+    """When all pods first ran."""
+    completion_time: Annotated[str, Field(max_length=32)] | None = None
+    """When the job ended."""
+    job_name: Annotated[str, Field(max_length=63)] | None = None
+    """The child Job of the current attempt."""
+    job_uid: Annotated[str, Field(max_length=64)] | None = Field(default=None, alias="jobUID")
+    """Its uid: another Job of that name is not taken for it."""
+    attempt: int | None = None
+    """The number of the current attempt, from 1."""
+    excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
+    """Pools whose nodes did not come or did not take the job's pods, and when they are tried again."""
+    progress: Progress | None = None
+    """How far the job is, written on every 5 percent or every 5 minutes; see updated."""
+    throughput: Throughput | None = None
+    """How fast the job is, first written after a minute where it runs for longer than 5 more."""
+    cost: Cost | None = None
+    """What the job has cost."""
+    checkpoint: SavedCheckpoint | None = None
+    """The last checkpoint that the program reported as safe."""
+    probes: Annotated[tuple[Trial, ...], list_map("pool", "shape", items=16)] = ()
+    """What the job's trials measured."""
+    updated: Annotated[str, Field(max_length=32)] | None = None
+    """When progress, throughput and cost were written; kubectl gpujob top tells them as they are now."""
+    display: Display | None = None
+    """Texts for kubectl get."""

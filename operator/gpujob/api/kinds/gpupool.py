@@ -1,0 +1,249 @@
+"""GPUPool: interchangeable devices. Discovered ones show the fleet; an admin's claims nodes and says what labels can't."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpujob.api.fields import patterns
+from gpujob.api.fields.amounts import Dollars, Memory, Millicores, Money, Within
+from gpujob.api.fields.base import Gid, ObjectMeta, ObjectName, Shape, Word, a_list, a_set, list_map
+from gpujob.api.kinds.conditions import Condition
+from gpujob.api.kinds.pods import EnvironmentVariable
+from gpujob.values.vocabulary import API_VERSION
+
+LabelValue = Annotated[str, Field(max_length=63), patterns.LABEL_VALUE]
+DeviceCount = Annotated[str, Field(min_length=1, max_length=5), patterns.DEVICE_COUNT]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317), patterns.LABEL_KEY]
+
+
+class LabelRequirement(Shape):
+    """One expression of a label selector."""
+
+    key: LabelKey
+    """The label's key."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How the label is compared."""
+    values: Annotated[tuple[LabelValue, ...], a_set(items=64)] = ()
+    """The values for In and NotIn."""
+
+
+class NodeSelector(Shape):
+    """Which nodes the pool claims: all given labels and expressions must hold."""
+
+    match_labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=32)
+    """Labels with their values."""
+    match_expressions: Annotated[tuple[LabelRequirement, ...], a_list(items=32)] = ()
+    """Expressions over labels."""
+
+
+Years = Annotated[str, Within("a number of years", "4", least="0.1", most=100)]
+Watts = Annotated[str, Within("a power in watts", "10200", least="0", most=10_000_000)]
+PricePerKWh = Annotated[str, Within("a price of a kWh in US dollars", "0.12", least="0", most=1000)]
+Effectiveness = Annotated[str, Within("a power usage effectiveness", "1.3", least="1", most=10)]
+Share = Annotated[str, Within("a share of hours", "0.7", least="0", most=1, above=True)]
+
+
+class Ownership(Shape):
+    """What owned nodes cost: ((gpuPurchase × GPUs + hostPurchase) / (years × 8760) + watts / 1000 × pue × pricePerKWh +
+    yearlyOperations / 8760) / GPUs / utilization, with the GPUs of one node, gives US dollars an hour for each GPU."""
+
+    gpu_purchase: Dollars
+    """US dollars that one GPU cost, for example "15000", as Kubernetes counts whole ones (an MI250X card is two)."""
+    host_purchase: Dollars | None = None
+    """US dollars that a node cost besides its GPUs, for example "60000"; 0 when absent."""
+    years: Years
+    """Years over which the purchase is written off, for example "4"."""
+    watts: Watts | None = None
+    """Power that a node draws, GPUs included, for example "10200"; 0 when absent."""
+    price_per_k_wh: PricePerKWh | None = Field(default=None, alias="pricePerKWh")
+    """US dollars for a kWh, for example "0.12"; 0 when absent."""
+    pue: Effectiveness | None = None
+    """Power usage effectiveness of the building: all its power divided by that of its machines, for example "1.3"; 1 when
+    absent."""
+    utilization: Share | None = None
+    """The share of hours in which the GPUs are used, for example "0.7": idle hours are paid by the others; 1 when absent."""
+    yearly_operations: Dollars | None = None
+    """US dollars a year for a node, for example "9000": staff, space, network, support; 0 when absent."""
+
+
+class Price(Shape):
+    """What the devices cost: exactly one member."""
+
+    per_gpu_hour: Money | None = Field(default=None, alias="perGPUHour")
+    """US dollars an hour for each GPU, in quotes, for example "2.10"."""
+    per_node_hour: Money | None = None
+    """US dollars an hour for a whole node, in quotes, for example "16.80"; divided by its devices."""
+    ownership: Ownership | None = None
+    """What owned nodes cost, from purchase, power and operations."""
+
+
+class Toleration(Shape):
+    """A taint that this pool's pods tolerate, besides those of device, spot and SKU keys."""
+
+    key: LabelKey
+    """The taint's key."""
+    operator: Literal["Exists", "Equal"] = "Exists"
+    """Whether any value is tolerated or only `value`."""
+    value: LabelValue | None = None
+    """The taint's value, for Equal."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """The taint's effect; all when absent."""
+
+
+class NewTaint(Shape):
+    """A taint that new nodes come with."""
+
+    key: LabelKey
+    """The taint's key."""
+    value: LabelValue | None = None
+    """The taint's value."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    """The taint's effect."""
+
+
+class NamespaceSelector(Shape):
+    """Whose jobs may use the pool: namespaces that have all these labels."""
+
+    match_labels: dict[str, LabelValue] = Field(min_length=1, max_length=16)
+    """Labels with their values."""
+
+
+class FabricSpec(Shape):
+    """The fast network between the nodes. Pods of jobs of several nodes get all of it, those of one node nothing."""
+
+    resources: dict[str, DeviceCount] = Field(default_factory=dict, max_length=8)
+    """Devices for each pod, by resource, for example rdma/hca: "1"; a node without free ones is busy."""
+    capabilities: Annotated[tuple[Literal["IPC_LOCK"], ...], a_set(items=1)] = ()
+    """Capabilities of the containers: IPC_LOCK, with which RDMA locks memory."""
+    annotations: dict[str, Annotated[str, Field(max_length=4096)]] = Field(default_factory=dict, max_length=16)
+    """Annotations of the pods, for example of secondary networks; the job's own do not replace them."""
+    host_network: bool | None = None
+    """Whether pods use the host's network; false when absent."""
+    topology_key: LabelKey | None = None
+    """A node label whose value all nodes of a job must share, for example the name of a rack or a leaf switch."""
+
+
+class ProvisionSpec(Shape):
+    """Nodes that an autoscaler adds when a pod waits for them; a new node is like those that are there. Where none can be,
+    spec.accelerator and gpusPerNode say what is added."""
+
+    max_nodes: Annotated[int, Field(ge=1, le=10000)]
+    """The most nodes that the pool can have, those that are there included."""
+    gpus_per_node: Annotated[int, Field(ge=1, le=64)] | None = None
+    """GPUs of a new node; as many as the largest node has when absent, so needed where the pool can be without nodes."""
+    driver_version: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """The driver of new nodes, while no node is there to say it."""
+    cpu_architecture: Literal["amd64", "arm64"] | None = None
+    """The CPU architecture of new nodes, while no node is there to say it; amd64 when absent."""
+    cpu: Millicores | None = None
+    """CPU cores of a new node, for example 96."""
+    memory: Memory | None = None
+    """Main memory of a new node, for example 1800Gi."""
+    taints: Annotated[tuple[NewTaint, ...], a_list(items=16)] = ()
+    """Taints of new nodes."""
+
+
+class GPUPoolSpec(Shape):
+    """Which nodes, and what is said about their devices; what is unset comes from labels and the catalog."""
+
+    node_selector: NodeSelector
+    """The nodes that the pool claims; an older pool that claims the same node wins."""
+    accelerator: Word | None = None
+    """The accelerator's catalog id, for example MI300X; overrides labels."""
+    resource_name: Annotated[str, Field(max_length=253), patterns.RESOURCE_NAME] | None = None
+    """The device plugin's resource, for example amd.com/gpu; needed where the nodes offer several."""
+    price: Price | None = None
+    """What the devices cost; before annotations and the catalog."""
+    capacity_type: Literal["OnDemand", "Reserved", "Spot"] | None = None
+    """How the nodes are paid for; the nodes' labels when absent, else OnDemand."""
+    memory_per_gpu: Memory | None = Field(default=None, alias="memoryPerGPU")
+    """Usable memory of each device that Kubernetes counts, for example 192Gi, in place of what labels and catalog say."""
+    supplemental_groups: Annotated[tuple[Gid, ...], a_set(items=16)] = ()
+    """Group ids that own /dev/kfd and /dev/dri/renderD* on these hosts, for AMD."""
+    runtime_class_name: ObjectName | None = None
+    """The RuntimeClass of these nodes, for NVIDIA; `nvidia` where that object exists when absent."""
+    tolerations: Annotated[tuple[Toleration, ...], a_list(items=16)] = ()
+    """Further taints that the pods tolerate."""
+    env: Annotated[tuple[EnvironmentVariable, ...], list_map("name", items=64)] = ()
+    """Environment variables for jobs on this pool, for example fabric settings; the job's own win."""
+    device_mode: Literal["DevicePlugin", "DRA", "HostDevices"] | None = None
+    """How pods get the devices. DevicePlugin: by a resource's name. DRA: by ResourceClaims, or by the name that the
+    DeviceClass has. HostDevices: by the host's device files, privileged, all GPUs of a node, one such pod a node, where the
+    namespace's Pod Security level allows it. As the nodes offer them when absent."""
+    gpus_per_node: Annotated[int, Field(ge=1, le=64)] | None = None
+    """GPUs of each node, for HostDevices where no label says it."""
+    fabric: FabricSpec | None = None
+    """The fast network between the nodes, for jobs of several."""
+    namespace_selector: NamespaceSelector | None = None
+    """Whose jobs may use the pool; all when absent."""
+    provision: ProvisionSpec | None = None
+    """Nodes that an autoscaler can add; jobs are placed on them after those that fit existing nodes at equal cost."""
+
+
+class GPUCount(Shape):
+    """Devices of the pool."""
+
+    total: int
+    """All devices that the nodes offer."""
+    free: int
+    """Devices that no pod holds, on nodes that are ready."""
+
+
+class PoolDisplay(Shape):
+    """Texts for `kubectl get`, which cannot compute."""
+
+    price: Annotated[str, Field(max_length=24)] | None = None
+    """US dollars an hour for each GPU, in cents, for example 2.10."""
+
+
+class GPUPoolStatus(Shape):
+    """What the pool is made of; written by the operator, at most every 30 seconds."""
+
+    nodes: int | None = None
+    """Number of nodes."""
+    gpus: GPUCount | None = None
+    """Devices."""
+    vendor: Annotated[str, Field(max_length=16)] | None = None
+    """AMD or NVIDIA."""
+    accelerator: Annotated[str, Field(max_length=63)] | None = None
+    """The accelerator's catalog id."""
+    resource_name: Annotated[str, Field(max_length=253)] | None = None
+    """The device plugin's resource."""
+    device_kind: Annotated[str, Field(max_length=16)] | None = None
+    """What the devices are: Whole, Partition, Shared or Integrated."""
+    profile: Annotated[str, Field(max_length=64)] | None = None
+    """Into what the devices are cut, for example 1g.5gb or cpx_nps4."""
+    memory: Annotated[str, Field(max_length=24)] | None = None
+    """Usable memory of a device."""
+    driver: Annotated[str, Field(max_length=64)] | None = None
+    """The oldest driver of the nodes."""
+    cpu_architecture: Annotated[str, Field(max_length=16)] | None = None
+    """The hosts' CPU architecture."""
+    instance_type: Annotated[str, Field(max_length=63)] | None = None
+    """The nodes' instance type."""
+    capacity_type: Annotated[str, Field(max_length=16)] | None = None
+    """OnDemand, Reserved or Spot."""
+    price_per_gpu_hour: Annotated[str, Field(max_length=24)] | None = Field(default=None, alias="pricePerGPUHour")
+    """US dollars an hour for each GPU; absent when unknown."""
+    price_source: Annotated[str, Field(max_length=256)] | None = None
+    """Where the price comes from, with its date."""
+    problem: Annotated[str, Field(max_length=64)] | None = None
+    """Why no job gets these devices, one word, for example AcceleratorUnknown; the conditions say more."""
+    display: PoolDisplay | None = None
+    """Texts for `kubectl get`."""
+    conditions: Annotated[tuple[Condition, ...], list_map("type", items=8)] = ()
+    """What is doubtful and why."""
+
+
+class GPUPool(Shape):
+    """Interchangeable GPUs of one kind: discovered by the operator or claimed by an admin."""
+
+    api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
+    kind: Literal["GPUPool"] = "GPUPool"
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)  # an instance here would build its validator at import
+    spec: GPUPoolSpec
+    """Which nodes, and what is said about them."""
+    status: GPUPoolStatus | None = None
+    """What the pool is made of."""

@@ -1,0 +1,76 @@
+"""GPURuntime: a container image and what it can do. The catalog's rows have this very schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpujob.api.fields import patterns
+from gpujob.api.fields.amounts import Memory
+from gpujob.api.fields.base import ObjectMeta, Reference, Shape, Word, a_set
+from gpujob.values.vocabulary import API_VERSION
+
+Version = Annotated[str, Field(min_length=1, max_length=64), patterns.VERSION]
+
+
+class RuntimeFramework(Shape):
+    """The framework inside the image."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)]
+    """For example pytorch."""
+    version: Version
+    """Its version; ranges compare the release numbers."""
+
+
+class DriverWindow(Shape):
+    """Versions of the hosts' amdgpu module."""
+
+    min: Version | None = None
+    """The oldest; pools known to have an older one are refused."""
+    max: Version | None = None
+    """The newest that was tried; a newer one is a doubt."""
+
+
+class GPURuntimeSpec(Shape):
+    """The image and its facts."""
+
+    image: Reference
+    """The container image, with a digest where one is known."""
+    backend: Literal["CUDA", "ROCm"]
+    """The software stack that it is built for."""
+    backend_version: Version
+    """The version of CUDA or ROCm; compared as whole numbers (7.14 is newer than 7.2)."""
+    framework: RuntimeFramework
+    """The framework inside."""
+    python: Version | None = None
+    """The Python version inside."""
+    architectures: Annotated[
+        tuple[Annotated[str, Field(max_length=16), patterns.ARCHITECTURE], ...],
+        a_set(items=64),
+    ]
+    """GPU architectures compiled in: gfx942 or gfx11-generic, or compute capabilities such as 9.0, 9.0a and 12.0+PTX."""
+    min_driver: Version | None = None
+    """The oldest NVIDIA driver, or amdgpu module, that it runs on."""
+    driver_window: DriverWindow | None = None
+    """The amdgpu modules that a ROCm image runs on, as amd.com/gpu.driver-version says them (6.16.13); CUDA: minDriver."""
+    cpu_architectures: Annotated[tuple[Literal["amd64", "arm64"], ...], a_set(items=4)] = ("amd64",)
+    """CPU architectures that the image exists for; amd64 when empty."""
+    features: Annotated[tuple[Word, ...], a_set(items=64)] = ()
+    """Features of the image, words of the catalog such as FlashAttention."""
+    runs_as_non_root: Literal["True", "False", "Unknown"] = "Unknown"
+    """Whether it works as a user other than root; False refuses jobs that do not ask for root."""
+    size: Memory | None = None
+    """The unpacked size, for example 18G, for the disk check."""
+    preference: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    """The higher wins among the runtimes that a pool can run; then the newest framework, then the newest backend."""
+
+
+class GPURuntime(Shape):
+    """A container image and what it can do; an admin's object replaces a catalog row of the same name."""
+
+    api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
+    kind: Literal["GPURuntime"] = "GPURuntime"
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)  # an instance here would build its validator at import
+    spec: GPURuntimeSpec
+    """The image and its facts."""

@@ -1,0 +1,84 @@
+"""What a GPUJob's status says of its run: how far it is, how fast, for how much. Numbers with parts are decimal strings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gpujob.api.fields.base import DnsName, Shape
+
+Time = Annotated[str, Field(max_length=32)]
+"""A time as RFC 3339 in UTC."""
+
+Amount = Annotated[str, Field(max_length=24)]
+"""A decimal number as text: the API's own numbers are whole."""
+
+
+class Progress(Shape):
+    """How far the job is, as its program reports it."""
+
+    step: int | None = None
+    """Optimizer steps so far."""
+    percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    """How much is done; absent where the program does not say how long it is."""
+    estimated_end: Time | None = None
+    """When it will have ended at this speed."""
+    updated: Time | None = None
+    """When this was read."""
+
+
+class Throughput(Shape):
+    """How fast the whole job is, over all its processes; absent members were not reported."""
+
+    steps_per_second: Amount | None = None
+    """Optimizer steps a second."""
+    samples_per_second: Amount | None = None
+    """Samples a second."""
+    tokens_per_second: Amount | None = None
+    """Tokens a second."""
+
+
+class Cost(Shape):
+    """What the job's devices have cost: seconds times the price of its placement."""
+
+    accrued: Amount
+    """US dollars so far, over all attempts."""
+    earlier: Amount | None = None
+    """US dollars of attempts before the current one; absent when there were none."""
+
+
+class SavedCheckpoint(Shape):
+    """The last checkpoint that the program reported as safe."""
+
+    step: int
+    """Its optimizer step."""
+    time: Time | None = None
+    """When it was reported."""
+
+
+class Trial(Shape):
+    """A trial of a job that probes."""
+
+    pool: DnsName
+    """The pool."""
+    device: Annotated[str, Field(max_length=128)]
+    """Its device."""
+    accelerator: Annotated[str, Field(max_length=63)]
+    """The device's catalog id."""
+    shape: Annotated[str, Field(max_length=16)]
+    """Nodes x GPUs per node."""
+    precision: Annotated[str, Field(max_length=16)]
+    """The number format of the work."""
+    unit: Annotated[str, Field(max_length=16)] | None = None
+    """What was counted: tokens, samples or steps."""
+    per_second: Amount | None = None
+    """Units a second of the whole job; absent when the trial failed or told of no step."""
+    failed: Annotated[str, Field(max_length=256)] | None = None
+    """Why it failed."""
+    unmeasured: Annotated[str, Field(max_length=256)] | None = None
+    """Why nothing was measured although nothing failed."""
+    started: bool | None = None
+    """False: its pods did not start in time, so that a place where they did is preferred."""
+    time: Time
+    """When it ended."""

@@ -1,0 +1,1 @@
+"""Rules that join several fields, one module a kind; the CRDs carry them as CEL."""

@@ -1,0 +1,200 @@
+"""The rules of GPUJob."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pydantic import BaseModel
+
+from gpujob.api.fields.amounts import is_quantity, without_b
+from gpujob.api.fields.version_ranges import is_satisfiable
+from gpujob.api.kinds.gpujob import (
+    AllowDenyAccelerators,
+    AllowDenyPools,
+    Code,
+    CodeClaim,
+    Framework,
+    GPUJob,
+    GPUJobSpec,
+    Images,
+    Resources,
+    Telemetry,
+)
+from gpujob.api.kinds.model import Model, ModelOverrides
+from gpujob.api.validation import pods
+from gpujob.api.validation.rule import Rule, one_of, relative_path
+from gpujob.values.quantity import parse_bytes
+
+_MEMORY, _SHARED = (without_b(f"string(self.{name})") for name in ("memory", "sharedMemory"))
+_NUMBER: Final = "[0-9]+([.][0-9]+)*"
+_PART: Final = f" *((==|!=) *{_NUMBER}([.][*])?|(>=|<=|>|<) *{_NUMBER}|~= *[0-9]+([.][0-9]+)+) *"
+_RANGE: Final = re.compile(f"^{_PART}(,{_PART})*$")
+_RANGE_CEL: Final = "'" + _RANGE.pattern + "'"
+
+
+def _range(field: str, example: str) -> Rule:
+    return Rule(
+        Framework, field, f"framework.{field} is not a version range; write for example {example}",
+        f"!has(self.{field}) || self.{field}.matches({_RANGE_CEL})",
+        lambda value: getattr(value, field) is None or bool(_RANGE.fullmatch(getattr(value, field))),
+    )  # fmt: skip
+
+
+def _admits(field: str) -> Rule:
+    """The API server has no versions to try; the operator and the command line say it."""
+    return Rule(
+        Framework, field, f"no version is in framework.{field}: its parts exclude one another; take one out", "",
+        lambda value: getattr(value, field) is None or is_satisfiable(getattr(value, field)),
+    )  # fmt: skip
+
+
+def _disjoint(model: type[BaseModel]) -> Rule:
+    return Rule(
+        model, "deny", "the same name is allowed and denied; take it off one list",
+        "!has(self.allow) || !has(self.deny) || self.deny.all(d, !(d in self.allow))",
+        lambda value: not set(value.allow) & set(value.deny),
+    )  # fmt: skip
+
+
+def _shared_fits(value: Resources) -> bool:
+    return (
+        value.shared_memory is None
+        or value.memory is None
+        or parse_bytes(value.shared_memory) <= parse_bytes(value.memory)
+    )
+
+
+def _known_mounts(value: GPUJobSpec) -> bool:
+    names = {volume.name for volume in value.volumes}
+    return all(mount.name in names for mount in value.volume_mounts)
+
+
+def _measures_its_trials(value: GPUJobSpec) -> bool:
+    tries = value.placement is not None and (value.placement.probe or value.placement.exploration) is not None
+    return not tries or value.preflight != "Disabled" or value.telemetry is not None
+
+
+_OWN: Final[tuple[Rule, ...]] = (
+    one_of(Code, "code"),
+    Rule(
+        GPUJobSpec, "command", "command begins with an empty word; write the program, or remove command to run the image's own",
+        "!has(self.command) || size(self.command) == 0 || self.command[0] != ''",
+        lambda value: not value.command or value.command[0] != "",
+    ),
+    Rule(
+        Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",
+        "!has(self.sharedMemory) || !has(self.memory) || "
+        f"!{is_quantity(_SHARED)} || !{is_quantity(_MEMORY)} || !quantity({_SHARED}).isGreaterThan(quantity({_MEMORY}))",
+        _shared_fits,
+    ),
+    Rule(
+        Images, "", "images needs cuda, rocm or both; remove it to use the catalog's images",
+        "has(self.cuda) || has(self.rocm)", lambda value: value.cuda is not None or value.rocm is not None,
+    ),
+    relative_path(CodeClaim, "sub_path", "subPath"),
+    Rule(
+        Telemetry, "port", "29500 is the port of the rendezvous; use another one",
+        "!has(self.port) || self.port != 29500", lambda value: value.port != 29500,
+    ),
+    _disjoint(AllowDenyAccelerators),
+    _disjoint(AllowDenyPools),
+    _range("version", ">=2.10,<2.15"),
+    _range("python", ">=3.11 or ==3.12.*"),
+    _admits("version"),
+    _admits("python"),
+    Rule(
+        GPUJobSpec, "workingDir", "workingDir must be an absolute path",
+        "!has(self.workingDir) || self.workingDir.startsWith('/')",
+        lambda value: value.working_dir is None or value.working_dir.startswith("/"),
+    ),
+    Rule(
+        GPUJobSpec, "volumeMounts", "a volumeMount names a volume that is not in volumes; add it or correct the name",
+        "!has(self.volumeMounts) || "
+        "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))", _known_mounts,
+    ),
+    Rule(
+        GPUJobSpec, "shapes", "shapes say nodes and gpusPerNode themselves; remove spec.nodes and spec.gpusPerNode, or shapes",
+        "!has(self.shapes) || size(self.shapes) == 0 || (!has(self.nodes) && !has(self.gpusPerNode))",
+        lambda value: not value.shapes or (value.nodes is None and value.gpus_per_node is None),
+    ),
+    Rule(
+        GPUJobSpec, "gpuMemory", "gpuMemory and model both say what each GPU needs; remove one of them",
+        "!has(self.gpuMemory) || !has(self.model)",
+        lambda value: value.gpu_memory is None or value.model is None,
+    ),
+    Rule(
+        GPUJobSpec, "placement", "placement.exploration compares with the runs of a profile; name one in spec.profile",
+        "!has(self.placement) || !has(self.placement.exploration) || has(self.profile)",
+        lambda value: value.placement is None or value.placement.exploration is None or value.profile is not None,
+    ),
+    Rule(
+        GPUJobSpec, "preflight", "placement.probe and placement.exploration need what a run measures, and nothing is measured with "
+        "preflight: Disabled alone; add telemetry: {}, or set another preflight",
+        "!has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry) || !has(self.placement) || "
+        "(!has(self.placement.probe) && !has(self.placement.exploration))", _measures_its_trials,
+    ),
+    Rule(
+        Model, "", "model needs exactly one of name, parameters",
+        "has(self.name) != has(self.parameters)",
+        lambda value: (value.name is None) != (value.parameters is None),
+    ),
+    Rule(
+        ModelOverrides, "activeExperts", "activeExperts is more than experts; lower it, or raise experts",
+        "!has(self.experts) || !has(self.activeExperts) || self.activeExperts <= self.experts",
+        lambda value: value.active_experts is None or value.experts is None or value.active_experts <= value.experts,
+    ),
+    Rule(
+        ModelOverrides, "kvHeads", "kvHeads is more than heads; lower it, or raise heads",
+        "!has(self.heads) || !has(self.kvHeads) || self.kvHeads <= self.heads",
+        lambda value: value.kv_heads is None or value.heads is None or value.kv_heads <= value.heads,
+    ),
+    Rule(
+        Model, "lora", "model.lora acts with method LoRA or QLoRA only; set the method, or remove it",
+        "!has(self.lora) || (has(self.method) && self.method in ['LoRA', 'QLoRA'])",
+        lambda value: value.lora is None or value.method in ("LoRA", "QLoRA"),
+    ),
+    Rule(
+        Model, "inference", "model.inference acts with method Inference only; set the method, or remove it",
+        "!has(self.inference) || (has(self.method) && self.method == 'Inference')",
+        lambda value: value.inference is None or value.method == "Inference",
+    ),
+    Rule(
+        Model, "sharding", "model.sharding TensorParallel is for method Inference; training shards with FSDP or ZeRO3",
+        "!has(self.sharding) || self.sharding != 'TensorParallel' || (has(self.method) && self.method == 'Inference')",
+        lambda value: value.sharding != "TensorParallel" or value.method == "Inference",
+    ),
+    Rule(
+        Model,
+        "method",
+        "optimizer, gradientCheckpointing and gradientAccumulation do nothing under Inference; "
+        "remove them, or set another method",
+        "!has(self.method) || self.method != 'Inference' || "
+        "(!has(self.optimizer) && !has(self.gradientCheckpointing) && !has(self.gradientAccumulation))",
+        lambda value: value.method != "Inference"
+        or (value.optimizer is None and value.gradient_checkpointing is None and value.gradient_accumulation is None),
+    ),
+)  # fmt: skip
+
+RULES: Final = (*pods.RULES, *_OWN)
+"""All rules that a GPUJob must keep."""
+
+
+def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:
+    """For GPUJob: every spec field but suspend stays as it is while a child Job exists (root rules see the status)."""
+    if model is not GPUJob:
+        return
+    for name, info in GPUJobSpec.model_fields.items():
+        field = info.alias or name
+        if field == "suspend":
+            continue
+        same = f"has(self.spec.{field}) == has(oldSelf.spec.{field})"
+        same += f" && (!has(self.spec.{field}) || self.spec.{field} == oldSelf.spec.{field})"
+        yield {
+            "rule": f"!has(oldSelf.status) || !has(oldSelf.status.jobName) || ({same})",
+            "fieldPath": f".spec.{field}",
+            "message": f"spec.{field} cannot change while the child Job exists; create a new GPUJob, or set suspend first",
+            "messageExpression": f"'spec.{field} cannot change while the child Job ' + oldSelf.status.jobName"
+            " + ' exists; create a new GPUJob, or set suspend first'",
+        }

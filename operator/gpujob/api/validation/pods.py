@@ -1,0 +1,121 @@
+"""The rules of what a manifest says of pods: volumes, variables, metadata, security."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gpujob.api.fields import patterns
+from gpujob.api.kinds.pods import (
+    ClaimResources,
+    ClaimSpec,
+    EnvironmentFrom,
+    EnvironmentSource,
+    EnvironmentVariable,
+    KeyToPath,
+    PodMetadata,
+    ProjectedSource,
+    ResourceFieldReference,
+    SecurityContext,
+    Volume,
+    VolumeMount,
+)
+from gpujob.api.validation.rule import Rule, keys, one_of, own_keys, relative_path
+from gpujob.values.vocabulary import REPORT_OPTIMIZER
+
+
+def _reserved(value: EnvironmentVariable) -> bool:
+    return value.name == REPORT_OPTIMIZER or not value.name.startswith(("GPUJOB_", "PET_"))
+
+
+DEVICE_LISTS: Final = ("NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES")
+"""Variables by which a container runtime hands out devices: with them a pod could take those of other pods."""
+
+
+def _left_to_the_plugin(value: EnvironmentVariable) -> bool:
+    return value.name.upper() not in DEVICE_LISTS
+
+
+def _no_device_list(value: EnvironmentFrom) -> bool:
+    prefix = (value.prefix or "").upper()
+    return not prefix or not any(name.startswith(prefix) for name in DEVICE_LISTS)
+
+
+def _not_all(value: EnvironmentVariable) -> bool:
+    return value.name.upper() != "ROCR_VISIBLE_DEVICES" or value.value not in ("all", "All", "ALL")
+
+
+_OURS: Final = re.compile("^(/opt|/run)?/gpujob(/|$)")
+
+
+def _free_path(value: VolumeMount) -> bool:
+    path = value.mount_path
+    # What is not written plainly could name /gpujob all the same: //gpujob, /./gpujob.
+    plain = path.startswith("/") and path != "/" and not any(part in path for part in (":", "..", "//", "/./"))
+    return plain and not _OURS.match(path)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    one_of(Volume, "a volume"),
+    one_of(EnvironmentSource, "valueFrom"),
+    one_of(EnvironmentFrom, "envFrom", optional=("prefix",)),
+    one_of(ProjectedSource, "a projected source"),
+    Rule(
+        EnvironmentVariable, "", "write value or valueFrom, not both", "!(has(self.value) && has(self.valueFrom))",
+        lambda value: value.value is None or value.value_from is None,
+    ),
+    Rule(
+        EnvironmentVariable, "name", "GPUJOB_* and PET_* are set by the operator; use another name",
+        f"self.name == '{REPORT_OPTIMIZER}' || !self.name.startsWith('GPUJOB_') && !self.name.startsWith('PET_')", _reserved,
+    ),
+    Rule(
+        EnvironmentVariable, "name", "NVIDIA_VISIBLE_DEVICES and AMD_VISIBLE_DEVICES are set by the device plugin, which gives the "
+        "job its GPUs; remove the variable (CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES choose among them)",
+        "!(self.name.upperAscii() in ['" + "', '".join(DEVICE_LISTS) + "'])", _left_to_the_plugin,
+    ),
+    Rule(
+        EnvironmentFrom, "prefix", "with this prefix a key could be NVIDIA_VISIBLE_DEVICES or AMD_VISIBLE_DEVICES, which are set by "
+        "the device plugin; use another prefix",
+        "!has(self.prefix) || self.prefix == '' || "
+        + " && ".join(f"!'{name}'.startsWith(self.prefix.upperAscii())" for name in DEVICE_LISTS), _no_device_list,
+    ),
+    Rule(
+        EnvironmentVariable, "value", "ROCR_VISIBLE_DEVICES takes numbers, all is none of them: "
+        "the device plugin gives the job its GPUs; remove the variable",
+        "self.name.upperAscii() != 'ROCR_VISIBLE_DEVICES' || !has(self.value) || !(self.value in ['all', 'All', 'ALL'])",
+        _not_all,
+    ),
+    Rule(
+        ResourceFieldReference, "divisor", "a divisor of cpu is 1 or 1m, one of sizes is no 1m",
+        "!has(self.divisor) || self.divisor == '1' || (self.divisor == '1m') == self.resource.endsWith('.cpu')",
+        lambda value: value.divisor in (None, "1") or (value.divisor == "1m") == value.resource.endswith(".cpu"),
+    ),
+    Rule(
+        ClaimResources, "requests", "requests holds storage and its size alone",
+        "has(self.requests) && self.requests.size() == 1 && 'storage' in self.requests",
+        lambda value: set(value.requests) == {"storage"},
+    ),
+    Rule(
+        ClaimSpec, "accessModes", "accessModes is empty, and no claim is made without one; write for example [ReadWriteOnce]",
+        "has(self.accessModes) && size(self.accessModes) > 0", lambda value: bool(value.access_modes),
+    ),
+    own_keys(PodMetadata, "labels"),
+    own_keys(PodMetadata, "annotations"),
+    keys(PodMetadata, "labels", patterns.LABEL_KEY),
+    keys(PodMetadata, "annotations", patterns.ANNOTATION_KEY),
+    Rule(
+        VolumeMount, "mountPath", "mountPath must be absolute, without .. or a colon, written plainly (no //, no /./), "
+        "and not below /gpujob, /opt/gpujob or /run/gpujob, which are the operator's",
+        "self.mountPath.startsWith('/') && self.mountPath != '/' && !self.mountPath.contains(':') && "
+        "!self.mountPath.contains('..') && !self.mountPath.contains('//') && !self.mountPath.contains('/./') && "
+        f"!self.mountPath.matches('{_OURS.pattern}')", _free_path,
+    ),
+    relative_path(VolumeMount, "sub_path", "subPath"),
+    # Volumes x projected sources x keys: 2.7 times the API server's budget.
+    relative_path(KeyToPath, "path", "path", in_cel=False),
+    Rule(
+        SecurityContext, "runAsNonRoot", "runAsNonRoot is true and runAsUser is 0; remove one of them",
+        "!has(self.runAsNonRoot) || !has(self.runAsUser) || !self.runAsNonRoot || self.runAsUser != 0",
+        lambda value: not (value.run_as_non_root and value.run_as_user == 0),
+    ),
+)  # fmt: skip

@@ -1,0 +1,74 @@
+"""The rules of GPUPool."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.api.fields import patterns
+from gpujob.api.kinds.gpupool import (
+    FabricSpec,
+    GPUPoolSpec,
+    LabelRequirement,
+    NamespaceSelector,
+    NodeSelector,
+    Price,
+    Toleration,
+)
+from gpujob.api.validation import pods
+from gpujob.api.validation.rule import Rule, keys, one_of, own_keys
+
+
+def _tolerates(value: Toleration) -> bool:
+    return value.value is None or value.operator == "Equal"
+
+
+def _values_fit(value: LabelRequirement) -> bool:
+    return bool(value.values) == (value.operator in ("In", "NotIn"))
+
+
+_OWN: Final[tuple[Rule, ...]] = (
+    one_of(Price, "price"),
+    own_keys(FabricSpec, "annotations"),
+    keys(FabricSpec, "annotations", patterns.ANNOTATION_KEY),
+    keys(FabricSpec, "resources", patterns.RESOURCE_NAME),
+    keys(NamespaceSelector, "matchLabels", patterns.LABEL_KEY),
+    Rule(
+        FabricSpec, "resources", "fabric.resources are devices of the network; GPUs come with the pool",
+        "!has(self.resources) || self.resources.all(k, !k.startsWith('nvidia.com/gpu') && !k.startsWith('nvidia.com/mig-') "
+        "&& !k.startsWith('amd.com/gpu'))",
+        lambda value: not any(key.startswith(("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu")) for key in value.resources),
+    ),
+    keys(NodeSelector, "matchLabels", patterns.LABEL_KEY),
+    Rule(
+        GPUPoolSpec, "deviceMode", "deviceMode HostDevices needs spec.accelerator: no device plugin says what the nodes have",
+        "!has(self.deviceMode) || self.deviceMode != 'HostDevices' || has(self.accelerator)",
+        lambda value: value.device_mode != "HostDevices" or value.accelerator is not None,
+    ),
+    Rule(
+        GPUPoolSpec, "resourceName", "resourceName does nothing under deviceMode HostDevices; remove it",
+        "!has(self.resourceName) || !has(self.deviceMode) || self.deviceMode != 'HostDevices'",
+        lambda value: value.resource_name is None or value.device_mode != "HostDevices",
+    ),
+    Rule(
+        GPUPoolSpec, "gpusPerNode", "gpusPerNode acts with deviceMode HostDevices only; remove it, or set the mode",
+        "!has(self.gpusPerNode) || (has(self.deviceMode) && self.deviceMode == 'HostDevices')",
+        lambda value: value.gpus_per_node is None or value.device_mode == "HostDevices",
+    ),
+    Rule(
+        NodeSelector, "", "nodeSelector needs matchLabels or matchExpressions; an empty one would claim every node",
+        "(has(self.matchLabels) && size(self.matchLabels) > 0) || "
+        "(has(self.matchExpressions) && size(self.matchExpressions) > 0)",
+        lambda value: bool(value.match_labels or value.match_expressions),
+    ),
+    Rule(
+        LabelRequirement, "values", "In and NotIn need values, Exists and DoesNotExist take none",
+        "(has(self.values) && size(self.values) > 0) == (self.operator in ['In', 'NotIn'])", _values_fit,
+    ),
+    Rule(
+        Toleration, "operator", "a toleration with a value needs operator: Equal; without a value any is tolerated",
+        "!has(self.value) || (has(self.operator) && self.operator == 'Equal')", _tolerates,
+    ),
+)  # fmt: skip
+
+RULES: Final = (*pods.RULES, *_OWN)
+"""All rules that a GPUPool must keep."""

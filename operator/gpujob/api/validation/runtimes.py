@@ -1,0 +1,36 @@
+"""The rules of GPURuntime."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.api.kinds.gpuruntime import GPURuntimeSpec
+from gpujob.api.validation.rule import Rule
+
+
+def _right_architectures(value: GPURuntimeSpec) -> bool:
+    gfx = [architecture.startswith("gfx") for architecture in value.architectures]
+    return bool(gfx) and (all(gfx) if value.backend == "ROCm" else not any(gfx))
+
+
+def _right_build(value: GPURuntimeSpec) -> bool:
+    other = "+cu" if value.backend == "ROCm" else "+rocm"
+    return other not in value.framework.version
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        GPURuntimeSpec, "architectures", "architectures must be gfx names for ROCm, compute capabilities for CUDA, at least one",
+        "size(self.architectures) > 0 && self.architectures.all(a, a.startsWith('gfx') == (self.backend == 'ROCm'))",
+        _right_architectures,
+    ),
+    Rule(
+        GPURuntimeSpec, "framework", "framework.version is a build for the other backend (+cu on ROCm, +rocm on CUDA)",
+        "!self.framework.version.contains(self.backend == 'ROCm' ? '+cu' : '+rocm')", _right_build,
+    ),
+    Rule(
+        GPURuntimeSpec, "driverWindow", "driverWindow is of the amdgpu module, for ROCm only; write minDriver",
+        "!has(self.driverWindow) || self.backend == 'ROCm'",
+        lambda value: value.driver_window is None or value.backend == "ROCm",
+    ),
+)  # fmt: skip

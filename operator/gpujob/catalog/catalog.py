@@ -1,0 +1,168 @@
+"""The catalog's rows and the catalog: values with their source, and the lookups that fleet and placement ask.
+
+Memory is bytes, money micro-dollars, TFLOPS dense, and everything is for one KUBERNETES DEVICE (a GCD of an MI250X).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpujob.catalog.devices import identity, pricelist
+from gpujob.catalog.devices.benchmark_run import Throughput
+from gpujob.catalog.devices.efficiency import Efficiency, Key
+from gpujob.catalog.devices.throughput import Speed, Speeds, Work
+from gpujob.catalog.entities import Accelerator, Architecture, Feature, InstanceType, Price
+from gpujob.catalog.images.runtime import Runtime, in_order
+from gpujob.catalog.images.stacks import Stack, stack_of
+from gpujob.catalog.models import naming
+from gpujob.catalog.models.shapes import ModelShape
+from gpujob.values.vocabulary import CapacityType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalog:
+    """All rows, and the lookups; built once, shared by everyone, never changed."""
+
+    accelerators: tuple[Accelerator, ...] = ()
+    features: Mapping[str, Feature] = field(default_factory=dict)
+    instance_types: Mapping[str, InstanceType] = field(default_factory=dict)
+    prices: tuple[Price, ...] = ()
+    runtimes: tuple[Runtime, ...] = ()
+    """In the order of `in_order`."""
+    throughputs: tuple[Throughput, ...] = ()
+    efficiencies: Mapping[Key, Efficiency] = field(default_factory=dict)
+    """What accelerators achieve of their rooflines, as the throughputs tell."""
+    data_sheets: tuple[Accelerator, ...] = ()
+    """Rows whose TFLOPS and bandwidth hold where those of a file that replaces the accelerators say none."""
+    models: Mapping[str, ModelShape] = field(default_factory=dict)
+    stacks: tuple[Stack, ...] = ()
+    architectures: Mapping[str, Architecture] = field(default_factory=dict)
+    refused: tuple[tuple[str, str], ...] = ()
+    """Rows that contradict themselves: name and sentence."""
+
+    _machines: Mapping[str, InstanceType] = field(init=False, repr=False)
+    _identities: identity.Identities = field(init=False, repr=False)
+    _price_list: pricelist.PriceList = field(init=False, repr=False)
+    _speeds: Speeds = field(init=False, repr=False)
+    _models: Mapping[str, ModelShape] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        known = (replace(row, stack=stack_of(self.stacks, row.backend, row.backend_release)) for row in self.runtimes)
+        object.__setattr__(self, "runtimes", in_order(known))
+        object.__setattr__(self, "_machines", {name.lower(): row for name, row in self.instance_types.items()})
+        object.__setattr__(self, "_identities", identity.Identities(self.accelerators))
+        object.__setattr__(self, "_price_list", pricelist.PriceList(self.prices))
+        object.__setattr__(self, "_speeds", Speeds(self.efficiencies, (*self.data_sheets, *self.accelerators)))
+        object.__setattr__(self, "_models", {naming.key(name): shape for name, shape in self.models.items()})
+
+    def accelerator(self, word: str) -> Accelerator | None:
+        """The accelerator of this id."""
+        return self._identities.ids.get(word)
+
+    def named(self, word: str) -> tuple[str, ...]:
+        """The ids that a person's word for an accelerator means: H100 each of its boards; none for an unknown word."""
+        return self._identities.named(word)
+
+    def by_device_id(
+        self, device_id: str, driver_memory_gib: float | None = None, cu_count: int | None = None
+    ) -> Accelerator | None:
+        """The model behind an AMD PCI device id.
+
+        Some ids are shared by several models: what is known of memory (the vram label, GiB) and compute units tells
+        them apart. None for an unknown id, and when models that differ in memory or architecture remain.
+        """
+        return self._identities.by_device_id(device_id, driver_memory_gib, cu_count)
+
+    def by_product(self, product: str, driver_memory_gib: float | None = None) -> Accelerator | None:
+        """The model behind a product label or name; spaces, hyphens and underscores are the same.
+
+        The suffixes of shared and sliced devices (-SHARED, -MIG-1g.5gb) are dropped: the card is named.
+        """
+        return self._identities.by_product(product, driver_memory_gib)
+
+    def by_gke(self, value: str) -> Accelerator | None:
+        """The model behind a value of cloud.google.com/gke-accelerator."""
+        return self._identities.by_gke(value)
+
+    def by_cloud_name(self, name: str, memory_mib: int | None = None) -> Accelerator | None:
+        """The model behind a cloud's name for a device (a100, MI300X, H100_NVLINK_80GB) and the cloud's own MiB of it."""
+        return self._identities.by_cloud_name(name, memory_mib)
+
+    def may_be(self, cloud_name: str) -> frozenset[str]:
+        """The ids of all models that a cloud's name for a device may mean."""
+        return self._identities.may_be(cloud_name)
+
+    def by_instance_type(self, name: str) -> Accelerator | None:
+        """The model that a cloud's instance type has: by its row, else by a name that is made of the model's."""
+        row = self.machine(name)
+        return self.accelerator(row.accelerator) if row else self._identities.by_machine_name(name)
+
+    def machine(self, instance_type: str) -> InstanceType | None:
+        """The row of an instance type. Azure's are in the letter case that somebody wrote when the nodes were made."""
+        return self.instance_types.get(instance_type) or self._machines.get(instance_type.lower())
+
+    def nearest_accelerator(self, word: str) -> str | None:
+        """The id that a word most likely means: that of a label or cloud's name (NVIDIA-H100-80GB-HBM3, 74a1), else the
+        nearest."""
+        named = self.by_product(word) or self.by_cloud_name(word) or self.by_device_id(word)
+        return named.id if named else identity.nearest(word, self._identities.ids)
+
+    def nearest_feature(self, word: str) -> str | None:
+        """The feature that a mistyped word most likely means."""
+        return next(iter(self.nearest_features(word)), None)
+
+    def nearest_features(self, word: str) -> tuple[str, ...]:
+        """What a mistyped word most likely means: every feature that it begins (FP8 is two), else the nearest one."""
+        begun = identity.begun(word, self.features)
+        near = identity.nearest(word, self.features)
+        return begun if len(begun) > 1 else (near,) if near else ()
+
+    @property
+    def frameworks(self) -> frozenset[str]:
+        """The frameworks that images have."""
+        return frozenset(runtime.framework for runtime in self.runtimes if not runtime.unreadable)
+
+    def nearest_framework(self, word: str) -> str | None:
+        """The framework that a mistyped word most likely means, be it written PyTorch or torch."""
+        return identity.nearest(word, self.frameworks)
+
+    def model(self, name: str) -> ModelShape | None:
+        """The shape of a model; case, an owner ("meta-llama/"), hyphens for dots and endings such as -instruct do not matter."""
+        found = (self._models.get(naming.key(meant)) for meant in naming.meant(name))
+        return next(filter(None, found), None)
+
+    def stored(self, name: str) -> str:
+        """The number format in which the weights of a model of this name are stored (`WeightFormat`); empty: 16 bits."""
+        known = self.model(name)
+        return "" if known is None else naming.stored(name, known.published)
+
+    def nearest_models(self, name: str) -> tuple[str, ...]:
+        """Up to three models that a mistyped name may mean, the likeliest first."""
+        return naming.nearest(name, self.models)
+
+    def with_runtimes(self, extra: Iterable[Runtime]) -> Catalog:
+        """This catalog and an admin's runtimes; one of the same name replaces the row, be it readable or not."""
+        theirs = tuple(extra)
+        names = {row.name for row in theirs}
+        return replace(self, runtimes=(*(row for row in self.runtimes if row.name not in names), *theirs))
+
+    def price_of(self, cloud: str | None, instance_type: str, region: str, capacity_type: CapacityType) -> Price | None:
+        """The list price of an instance type: of this region, else of the region of that cloud whose name is nearest.
+
+        A price that holds everywhere comes with the region asked for; another region shows in `Price.region`.
+        """
+        machine = self.machine(instance_type)
+        return self._price_list.listed(cloud, machine.name if machine else instance_type, region, capacity_type)
+
+    def price_of_model(self, cloud: str, accelerator_id: str, region: str, capacity_type: CapacityType) -> Price | None:
+        """The list price of a model at a cloud that sells it by the GPU, whatever the machine."""
+        return self._price_list.of_model(cloud, accelerator_id, region, capacity_type)
+
+    def indicative_price(self, accelerator_id: str, capacity_type: CapacityType) -> Price | None:
+        """The median of the clouds' list prices of a model, for devices whose own price nobody knows."""
+        return self._price_list.median(accelerator_id, capacity_type)
+
+    def speed(self, accelerator_id: str, work: Work) -> Speed | None:
+        """How fast a model is on this work, compared with the catalog's reference; None where nothing is known."""
+        return self._speeds.of(accelerator_id, work)

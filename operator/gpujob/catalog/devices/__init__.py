@@ -1,0 +1,1 @@
+"""Accelerators: identity by name or id, architecture, price, roofline and measured throughput."""

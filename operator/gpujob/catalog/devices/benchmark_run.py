@@ -1,0 +1,28 @@
+"""A measured run of a benchmark: work units a second of one Kubernetes device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpujob.values.vocabulary import Evidence, RunFormat, WorkKind
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What one Kubernetes device of a model did on a benchmark, with so many devices, by an engine, in a number format."""
+
+    benchmark: str
+    work: WorkKind
+    format: RunFormat
+    evidence: Evidence
+    accelerator: str
+    per_gpu: float
+    unit: str
+    engine: str = ""
+    devices: int = 1
+    source: str = ""
+    checked_on: str = ""

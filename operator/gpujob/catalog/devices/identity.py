@@ -1,0 +1,250 @@
+"""Which accelerator a label means: indexes over the rows, and how rows that share an id are told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from gpujob.values.quantity import GI, KI
+
+if TYPE_CHECKING:
+    from gpujob.catalog.entities import Accelerator
+
+LEAST_SHARE: Final = 0.85
+"""A driver, and a cloud's own figures, report at least this share of the nominal memory (L4: 22888 MiB of 24 GiB)."""
+MOST_SHARE: Final = 1.005
+"""The rounding of labels to whole GiB, and of 141 GB to 144384 MiB, may exceed it a little."""
+
+NAMED_WITHIN: Final = 0.05
+"""How far a size in a person's word may be from a card's nominal one: 192GB is not 188, 80GB not 94."""
+
+_TRADE_WORDS: Final = frozenset(
+    (
+        "nvidia",
+        "amd",
+        "tesla",
+        "instinct",
+        "radeon",
+        "gpu",
+        "nvlink",
+        "pcie",
+        "sxm",
+        "sxm2",
+        "sxm3",
+        "sxm4",
+        "sxm5",
+        "sxm6",
+        "oam",
+        "vf",
+    )
+)
+"""Words around a model's name that clouds write or leave out as they like."""
+_GIGABYTES: Final = re.compile(r"([0-9]{1,3})gb?")
+_MACHINE: Final = re.compile(
+    r"gpu[-_].+|[bv]m\.gpu\.[a-z].+|standard_nd[0-9]+[a-z]+_.+_v[0-9]+|gx[0-9]d?-[0-9]+x[0-9]+x[0-9]+.+"
+    r"|[a-z0-9]+-[0-9]+gb(?:-[a-z]+)*\.[0-9]+x",
+    re.IGNORECASE,
+)
+"""Names of machines that are made of a model's name and have whole devices: gpu-h100-sxm, gpu_8x_h100_sxm5,
+gpu-mi300x8-1536gb; Oracle's BM.GPU.MI355X-v1.8, Azure's Standard_ND128isr_GB300_v6, IBM's gx3d-160x1792x8mi300x,
+Crusoe's h100-80gb-sxm-ib.8x."""
+_VARIANT: Final = re.compile(r"sxm|pcie|nvl|[0-9]{1,3}gb")
+"""Last words of ids that tell a model's boards and sizes apart."""
+_BRANDS: Final = frozenset({"nvidia", "amd", "tesla", "instinct", "geforce", "gpu"})
+_BOARD: Final = re.compile(r"sxm[2-6]")
+_VARIANTS: Final = ("pcie", "nvl")
+"""Words that tell a model's other boards from the one that its bare name means."""
+_INSTINCT: Final = re.compile(r"mi[0-9]{3}[apx]?")
+"""Names of AMD's models, of which no cloud sells parts: they tell in whatever name they are."""
+_TIMES: Final = (
+    *(re.compile(form) for form in (r"^[0-9]+x", r"(?<=x)[0-9]+$", r"x[0-9]+$")),
+    re.compile(r"^(?:[0-9]+x)+[0-9]+"),
+)
+_SHARED: Final = re.compile(r"-SHARED$|-MIG-.*$", re.IGNORECASE)
+_SEPARATORS: Final = re.compile(r"[\s_-]+")
+
+
+class Identities:
+    """The rows by every name that labels use."""
+
+    __slots__ = ("_cloud_names", "_device_ids", "_gke", "_products", "_words", "ids")
+
+    def __init__(self, accelerators: Sequence[Accelerator]) -> None:
+        self.ids = {row.id: row for row in accelerators}
+        self._device_ids = _index((key, row) for row in accelerators for key in row.device_ids)
+        self._products = _index((_plain(key), row) for row in accelerators for key in row.products)
+        self._gke = _index((key, row) for row in accelerators for key in row.gke)
+        self._cloud_names = _index((key, row) for row in accelerators for key in row.cloud_names)
+        exact = {_plain(row.id): (row,) for row in accelerators}
+        self._words = {**_index((_base(row.id)[0], row) for row in accelerators), **exact}
+
+    def named(self, word: str) -> tuple[str, ...]:
+        """The ids that a person's word for an accelerator means, in the order of their names; none for an unknown word.
+
+        An id in any case and with any separators is itself. A model's bare name is each of its boards and sizes (H100, A100,
+        MI300), with a size those of that size (A100 80GB); brands and the digit of SXM5 change nothing. What labellers write
+        means what it identifies.
+        """
+        if word in self.ids:
+            return (word,)
+        found = self._spelled(_plain(word).split("-"))
+        if not found:
+            rows = self._products.get(_plain(word), ())
+            found = [row for row in rows if row.support != "unsupported"] or list(rows)
+        return tuple(sorted({row.id for row in found}))
+
+    def _spelled(self, words: Sequence[str]) -> list[Accelerator]:
+        """The rows that words name: an id, else a family, else those without brands and sizes."""
+        rows = [row for row in self.ids.values() if _joined(row.id) == "".join(words)]
+        rows = rows or [row for row in self.ids.values() if _joined("".join(words)) in _families(row.id)]
+        plain = [_BOARD.sub("sxm", each) for each in words if each not in _BRANDS]
+        sizes = [int(match[1]) for each in plain if (match := _GIGABYTES.fullmatch(each))]
+        plain = [each for each in plain if not _GIGABYTES.fullmatch(each)]
+        if rows or not plain or plain == list(words):
+            return rows
+        return [row for row in self._spelled(plain) if all(_is_sold_with(row, size) for size in sizes)]
+
+    def by_device_id(self, device_id: str, memory_gib: float | None, units: int | None) -> Accelerator | None:
+        """The row of an AMD PCI device id."""
+        rows = self._device_ids.get(device_id.lower().removeprefix("0x"), ())
+        return _only(rows, memory_gib, units)
+
+    def by_product(self, product: str, memory_gib: float | None) -> Accelerator | None:
+        """The row of a product label or name; one that no row has, by its words: A100-PCIE-80GB, MI325."""
+        name = _SHARED.sub("", product)
+        rows = self._products.get(_plain(product)) or self._products.get(_plain(name))
+        return _only(rows, memory_gib) if rows else self._by_words(name, memory_gib)
+
+    def by_gke(self, value: str) -> Accelerator | None:
+        """The row of a GKE accelerator."""
+        return _only(self._gke.get(value, ()))
+
+    def by_cloud_name(self, name: str, memory_mib: int | None) -> Accelerator | None:
+        """The row of a cloud's name for a device, with the cloud's own memory figure."""
+        base, gigabytes = _base(name)
+        rows = self._cloud_names.get(_plain(name)) or self._cloud_names.get(base) or self._by_id(base)
+        return _only(rows, memory_mib / KI if memory_mib else gigabytes)
+
+    def may_be(self, name: str) -> frozenset[str]:
+        """The ids of all rows that a cloud's name may mean, whatever the memory: h100 is SXM, PCIe or NVL."""
+        base, _ = _base(name)
+        variants = (row for row in self.ids.values() if base and _plain(row.id).startswith(f"{base}-"))
+        return frozenset(row.id for row in (*self._cloud_names.get(base, ()), *self._by_id(base), *variants))
+
+    def by_machine_name(self, name: str) -> Accelerator | None:
+        """The row of the one model that a machine's name is made of; None where it names none, or several."""
+        tokens = re.split(r"[-.]", _plain(name))
+        words = {form.sub("", token) for token in tokens for form in _TIMES} | set(tokens)
+        if not _MACHINE.fullmatch(name):
+            words = {word for word in words if _INSTINCT.fullmatch(word)}
+        sizes = [int(match[1]) * KI for token in tokens if (match := _GIGABYTES.fullmatch(token))]
+        for size in (None, *sizes):
+            named = (self.by_cloud_name(word, size) for word in words - _TRADE_WORDS)
+            found = {row.id: row for row in named if row is not None}
+            if found:
+                return self._board(next(iter(found.values())), tokens) if len(found) == 1 else None
+        return None
+
+    def _board(self, row: Accelerator, tokens: Sequence[str]) -> Accelerator:
+        """The board of a model that a machine's name tells: H100-PCIe of h100 and pcie."""
+        model = row.id.partition("-")[0]
+        others = (self._words.get(f"{model}-{word}".lower(), ()) for word in _VARIANTS if word in tokens)
+        return next((found[0] for found in others if len(found) == 1), row)
+
+    def _by_words(self, name: str, memory_gib: float | None) -> Accelerator | None:
+        """The one row whose name is made of the same words, be it without the X of AMD's models, and of this memory."""
+        base, gigabytes = _base(name)
+        if base.startswith("mi") and base not in self._words:
+            rows = [row for row in self.ids.values() if _plain(row.id)[:-1] == base]
+        else:
+            rows = list(self._words.get(base, ()))
+        left = [row for row in rows if _may_have(row, memory_gib or gigabytes)]
+        return left[0] if len(left) == 1 else None
+
+    def _by_id(self, base: str) -> tuple[Accelerator, ...]:
+        """The row of that id, else those of its variants: A100-40GB and A100-80GB of a100."""
+        return self._words.get(base, ())
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` most likely means: one it begins, one it is part of, else one of similar letters."""
+    # Imported on use: only mistakes need it.
+    from difflib import get_close_matches
+
+    plain = {_plain(name).replace("-", ""): name for name in known}
+    wanted = _plain(word).replace("-", "")
+    if not wanted:
+        return None
+    begins = [name for key, name in plain.items() if key.startswith(wanted)]
+    similar = get_close_matches(wanted, plain, n=1, cutoff=0.6)
+    contains = [name for key, name in plain.items() if len(wanted) > 2 and wanted in key]
+    return next(iter([*begins, *(plain[key] for key in similar), *contains]), None)
+
+
+def begun(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The known words that `word` begins, in the order of their names; none for a word of fewer than three letters."""
+    wanted = _plain(word).replace("-", "")
+    return tuple(sorted(n for n in known if len(wanted) > 2 and _plain(n).replace("-", "").startswith(wanted)))
+
+
+def _joined(name: str) -> str:
+    return _plain(name).replace("-", "")
+
+
+def _families(identity: str) -> Iterator[str]:
+    """The bare names of the model whose board or size an id is: h100 of H100-SXM, mi300 of MI300X."""
+    words = _plain(identity).split("-")
+    while len(words) > 1 and _VARIANT.fullmatch(words[-1]):
+        words.pop()
+        yield "".join(words)
+    if len(words) == 1 and _INSTINCT.fullmatch(words[0]) and words[0][-1] in "apx":
+        yield words[0][:-1]
+
+
+def _index(pairs: Iterable[tuple[str, Accelerator]]) -> dict[str, tuple[Accelerator, ...]]:
+    index: dict[str, tuple[Accelerator, ...]] = {}
+    for key, row in pairs:
+        index[key] = (*index.get(key, ()), row)
+    return index
+
+
+def _plain(product: str) -> str:
+    """A name without what labellers change: "NVIDIA A100-PCIE-40GB" and NVIDIA-A100-PCIE-40GB are the same."""
+    return _SEPARATORS.sub("-", product.replace("(", "").replace(")", "").strip()).lower()
+
+
+def _base(name: str) -> tuple[str, float | None]:
+    """A model's name without trade words and memory, and this memory in GB: A100_NVLINK_80GB is a100 with 80."""
+    words = [word for word in _plain(name).split("-") if word not in _TRADE_WORDS]
+    sizes = [int(match[1]) for word in words if (match := _GIGABYTES.fullmatch(word))]
+    return "-".join(word for word in words if not _GIGABYTES.fullmatch(word)), float(sizes[0]) if sizes else None
+
+
+def _only(rows: Sequence[Accelerator], memory_gib: float | None = None, units: int | None = None) -> Accelerator | None:
+    """The one row that nothing known contradicts; None when rows remain whose difference matters.
+
+    A single row is taken as it is, whatever the memory: partitions and fractions report less than a whole device.
+    """
+    if len(rows) < 2:
+        return rows[0] if rows else None
+    left = [row for row in rows if not units or row.compute_units in (None, units)]
+    left = [row for row in left if _may_have(row, memory_gib)]
+    if not left:
+        return None
+    alike = len({(row.architecture, row.nominal_bytes) for row in left}) == 1
+    refused_anyway = all(row.support == "unsupported" for row in left)
+    # Rows that differ in speed alone: the slowest, so that nobody is promised too much.
+    return min(left, key=lambda row: row.bf16_tflops or 0.0) if alike or refused_anyway else None
+
+
+def _is_sold_with(row: Accelerator, gigabytes: int) -> bool:
+    """Whether people call a card by that many GB: the nominal size, rounded as vendors do."""
+    return row.nominal_bytes is None or abs(row.nominal_bytes / GI - gigabytes) <= NAMED_WITHIN * gigabytes
+
+
+def _may_have(row: Accelerator, memory_gib: float | None) -> bool:
+    if not memory_gib or row.nominal_bytes is None:
+        return True
+    nominal = row.nominal_bytes / GI
+    return LEAST_SHARE * nominal <= memory_gib <= MOST_SHARE * nominal

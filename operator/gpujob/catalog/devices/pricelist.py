@@ -1,0 +1,85 @@
+"""List prices: of an instance type in a region, and what a model costs in general."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from gpujob.values.vocabulary import CapacityType
+
+if TYPE_CHECKING:
+    from gpujob.catalog.entities import Price
+
+ANYWHERE: Final = "any"
+"""The region of a price that holds in all of a cloud's regions."""
+
+
+class PriceList:
+    """The price rows by instance type, and by model where a cloud sells GPUs."""
+
+    __slots__ = ("_by_instance_type", "_by_model", "_rows")
+
+    def __init__(self, rows: Sequence[Price]) -> None:
+        self._rows = rows
+        self._by_instance_type: dict[tuple[str, CapacityType], list[Price]] = {}
+        self._by_model: dict[tuple[str, str, CapacityType], list[Price]] = {}
+        for row in rows:
+            if row.instance_type is not None:
+                self._by_instance_type.setdefault((row.instance_type, row.capacity_type), []).append(row)
+            else:
+                self._by_model.setdefault((row.cloud, row.accelerator, row.capacity_type), []).append(row)
+
+    def listed(self, cloud: str | None, instance_type: str, region: str, capacity: CapacityType) -> Price | None:
+        """The row of this region, else of the nearest name in the same cloud."""
+        rows = self._by_instance_type.get((instance_type, capacity), ())
+        return _nearest([row for row in rows if cloud is None or row.cloud == cloud], region)
+
+    def of_model(self, cloud: str, accelerator: str, region: str, capacity: CapacityType) -> Price | None:
+        """The row of a cloud that sells this model by the GPU, whatever the machine; of this region, else the nearest."""
+        rows = self._by_model.get((cloud, accelerator, capacity), [])
+        return _nearest(rows, region)
+
+    def median(self, accelerator: str, capacity: CapacityType) -> Price | None:
+        """What a model costs at the cloud in the middle, each cloud standing for the median of its own rows.
+
+        Without that step the clouds with the longest price tables, which are the dearest, would decide the figure of
+        NVIDIA's models but not of AMD's, which they hardly offer.
+        """
+        rows = [row for row in self._rows if row.accelerator == accelerator and row.capacity_type == capacity]
+        if not rows:
+            return None
+        clouds = sorted({row.cloud for row in rows})
+        each = [_middle([row.per_gpu_hour for row in rows if row.cloud == cloud]) for cloud in clouds]
+        first, last = min(row.checked_on for row in rows), max(row.checked_on for row in rows)
+        whose = f"median of {len(clouds)} clouds' list prices" if len(clouds) > 1 else f"list price of {clouds[0]}"
+        return replace(
+            rows[0],
+            cloud="",
+            instance_type=None,
+            region="",
+            per_gpu_hour=_middle(each),
+            source=f"indicative: {whose} {first if first == last else f'{first} to {last}'}",
+            checked_on=last,
+        )
+
+
+def _nearest(rows: Sequence[Price], region: str) -> Price | None:
+    """The row of this region, else of the region whose name is nearest; one of all regions as if it were of this."""
+    if not rows:
+        return None
+    best = min(rows, key=lambda row: (row.region != region, -_shared_start(row.region, region), row.region))
+    return replace(best, region=region) if best.region == ANYWHERE and region else best
+
+
+def _middle(amounts: Sequence[int]) -> int:
+    """The median; of an even number of amounts, the mean of the middle two."""
+    ordered = sorted(amounts)
+    upper, lower = len(ordered) // 2, (len(ordered) - 1) // 2
+    return (ordered[lower] + ordered[upper]) // 2
+
+
+def _shared_start(one: str, other: str) -> int:
+    """How many leading characters two region names share: eastus and eastus2 are nearer than westeurope."""
+    pairs = zip(one, other, strict=False)
+    return next((index for index, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))

@@ -1,0 +1,113 @@
+"""The roofline of an accelerator: how fast its data sheet lets it be on a kind of work in a number format.
+
+An Amdahl-like form of the roofline model (Williams, Waterman, Patterson 2009): a part of the time of a step is bound by
+dense products, the rest by memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from gpujob.values.vocabulary import Precision, RunFormat, WorkKind
+
+if TYPE_CHECKING:
+    from gpujob.catalog.entities import Accelerator
+
+REFERENCE: Final = "H100-SXM"
+"""The accelerator of speed 1: the one that ran beside the most others."""
+
+REFERENCE_ARCHITECTURE: Final = "9.0"
+REFERENCE_TFLOPS: Final = 989.0
+REFERENCE_GB_S: Final = 3350.0
+REFERENCE_NARROW: Final = 1979 / 989
+"""Its dense 16-bit TFLOPS and bandwidth, and how many times the former it has in 8 bits. They only set the scale, so no catalog
+has to have it."""
+
+COMPUTE_SHARE: Final[Mapping[WorkKind, float]] = {
+    WorkKind.TRAINING: 0.45,
+    WorkKind.FINE_TUNING: 0.45,
+    WorkKind.INFERENCE: 0.4,
+}
+"""The part of the reference's time in 16 bits that dense products bound. Of the tenths of 0.35 to 0.75 these leave the
+smallest errors for accelerators that are left out (python -m bench.speeds)."""
+
+READ_AT_INFERENCE: Final[Mapping[RunFormat, float]] = {RunFormat.FP8: 0.5, RunFormat.INT8: 0.5, RunFormat.FP4: 0.25}
+"""What a format reads of memory at inference, where weights and KV cache are what is read. Training reads activations and
+states, which stay as wide."""
+
+WITHOUT_TF32: Final[Mapping[str, float]] = {
+    "6.0": 0.5, "7.0": 0.125, "7.5": 0.125, "gfx908": 0.25, "gfx90a": 0.25, "gfx950": 0.0625,
+    "gfx1100": 0.5, "gfx1101": 0.5, "gfx1102": 0.5, "gfx1200": 0.25, "gfx1201": 0.25,
+}  # fmt: skip
+"""32-bit rates as a part of the 16-bit ones by architecture, of the vendors' data sheets; half with TF32."""
+
+_SLOWEST_FP32: Final = 0.125
+
+FORMATS: Final[Mapping[Precision, RunFormat]] = {
+    Precision.BF16: RunFormat.BF16,
+    Precision.FP16: RunFormat.FP16,
+    Precision.FP32: RunFormat.FP32,
+    Precision.FP8: RunFormat.FP8,
+}
+
+
+def peak(accelerator: Accelerator, run: RunFormat | None) -> float | None:
+    """Dense TFLOPS in a number format; None where no figure is known. No format is mixed precision: the wider of the two
+    16-bit formats that the device has.
+
+    FP8 is twice the 16-bit rate on every part that has it and runs in 16 bits elsewhere, FP4 twice that of FP8. BF16 without
+    BF16 units is emulated in FP32, at an eighth of the FP16 rate (T4: 8.1 of 65, V100: 15.7 of 125 TFLOPS).
+    """
+    wide = accelerator.bf16_tflops or accelerator.fp16_tflops
+    if wide is None:
+        return None
+    match run:
+        case RunFormat.FP16:
+            return accelerator.fp16_tflops or wide
+        case RunFormat.BF16:
+            return wide if "BF16" in accelerator.features else wide / 8
+        case RunFormat.FP32:
+            tf32 = "TF32" in accelerator.features
+            return wide * (0.5 if tf32 else WITHOUT_TF32.get(accelerator.architecture, _SLOWEST_FP32))
+        case RunFormat.INT8:
+            return 2 * wide
+        case RunFormat.FP8 if accelerator.features & {"FP8OCP", "FP8FNUZ"}:
+            return accelerator.fp8_tflops or 2 * wide
+        case RunFormat.FP4 if "MXFP" in accelerator.features:
+            return 2 * (accelerator.fp8_tflops or 2 * wide)
+    return wide
+
+
+def is_narrow(accelerator: Accelerator, run: RunFormat | None) -> bool:
+    """Whether a device computes a format in fewer than 16 bits."""
+    wide = accelerator.bf16_tflops or accelerator.fp16_tflops
+    return run in READ_AT_INFERENCE and peak(accelerator, run) != wide
+
+
+def reference_is_narrow(run: RunFormat | None) -> bool:
+    """Whether the reference computes a format in fewer than 16 bits; it has no FP4."""
+    return run in (RunFormat.FP8, RunFormat.INT8)
+
+
+def reference_roofline(kind: WorkKind, run: RunFormat | None) -> float:
+    """`roofline` of the reference itself."""
+    times = REFERENCE_NARROW if reference_is_narrow(run) else 0.5 if run is RunFormat.FP32 else 1.0
+    share = COMPUTE_SHARE[kind]
+    read = READ_AT_INFERENCE[run] if run and kind is WorkKind.INFERENCE and reference_is_narrow(run) else 1.0
+    return 1 / (share / times + (1 - share) * read)
+
+
+def roofline(accelerator: Accelerator, kind: WorkKind, run: RunFormat | None) -> float | None:
+    """How fast a device can be, 1 for the reference in 16 bits; None when a figure of it is not known."""
+    tflops, bandwidth = peak(accelerator, run), accelerator.bandwidth_gb_s
+    if not tflops or not bandwidth:
+        return None
+    share = COMPUTE_SHARE[kind]
+    read = READ_AT_INFERENCE[run] if run and kind is WorkKind.INFERENCE and is_narrow(accelerator, run) else 1.0
+    return 1 / (share * REFERENCE_TFLOPS / tflops + (1 - share) * read * REFERENCE_GB_S / bandwidth)
+
+
+def has_roofline(accelerator: Accelerator) -> bool:
+    """Whether the figures of a roofline are known."""
+    return roofline(accelerator, WorkKind.TRAINING, None) is not None

@@ -1,0 +1,238 @@
+"""Catalogs from files: the shipped one (data/*.yaml by way of data/catalog.json), and one given by `--catalog`.
+
+A row that is wrong is refused alone and listed in `Catalog.refused`; the others stay. Only a file that cannot be read
+at all raises BadInput.
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, ClassVar, Final
+
+import orjson
+import yaml
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.devices import efficiency, identity
+from gpujob.catalog.devices.benchmark_run import Throughput
+from gpujob.catalog.devices.roofline import has_roofline
+from gpujob.catalog.entities import Accelerator, Architecture, InstanceType, Price
+from gpujob.catalog.files import rows, runtime_rows
+from gpujob.catalog.files.fields import Sources
+from gpujob.catalog.images.stacks import Stack
+from gpujob.values.errors import BadInput, CatalogInvalid
+
+SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "stacks", "prices", "throughputs", "models")
+SUPPORTING: Final = ("sources", "architectures", "shared")
+"""Sections that the rows of others refer to; `shared` holds YAML anchors."""
+GENERATED: Final = "catalog.json"
+EFFICIENCIES: Final = "efficiencies"
+"""The document of the generated file that is made of the throughputs."""
+"""What `catalog.shipped` makes of the shipped files, and what is read of them."""
+SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "stacks", "prices", "throughputs", "models")
+
+_SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_KEPT_TAGS: Final = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
+
+
+def _text_resolvers(loader: Any) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """What a plain YAML scalar can be besides text: null and the merge key."""
+    known: dict[str, list[tuple[str, re.Pattern[str]]]] = loader.yaml_implicit_resolvers
+    return {first: [pair for pair in pairs if pair[0] in _KEPT_TAGS] for first, pairs in known.items()}
+
+
+class _TextLoader(_SafeLoader):  # type: ignore[misc]
+    """YAML whose numbers stay text: 2.10 is a version, no float, and the fields say what is a number."""
+
+    yaml_implicit_resolvers: ClassVar = _text_resolvers(_SafeLoader)
+
+
+@cache
+def load_catalog() -> Catalog:
+    """The shipped catalog, read once."""
+    found = dict(_shipped())
+    known = found.pop(EFFICIENCIES, [])
+    return replace(read_shipped(found), efficiencies=efficiency.loaded(known))
+
+
+def read_shipped(documents: Mapping[str, Any]) -> Catalog:
+    """The catalog of the shipped documents, without the efficiencies that are made of them."""
+    draft = _Draft()
+    for document in documents.values():
+        draft.take(document, runtime_rows.shipped)
+    return draft.catalog(Catalog())
+
+
+def read_catalog(text: str) -> Catalog:
+    """The shipped catalog with what a file says instead; raises BadInput when it cannot be read at all.
+
+    The file has sections (accelerators, features, instanceTypes, runtimes, stacks, prices, throughputs), each of which replaces the
+    shipped one; or GPURuntime objects, several documents or a List; or a plain list of runtime rows. The latter two replace the
+    shipped runtimes.
+    """
+    documents = [document for document in read_documents(text) if document is not None]
+    if not documents:
+        raise BadInput(f"the catalog is empty; write one of the sections {', '.join(SECTIONS)}, or GPURuntime objects")
+    draft = _Draft()
+    for document in documents:
+        draft.take(_as_sections(document), runtime_rows.given)
+    shipped = load_catalog()
+    found = replace(draft.catalog(shipped), data_sheets=shipped.accelerators)
+    if not draft.measures:
+        return found
+    known = tuple({row.id: row for row in (*shipped.accelerators, *found.accelerators) if has_roofline(row)}.values())
+    refused = (
+        (
+            row.benchmark,
+            f"throughputs of {row.benchmark}: nobody knows TFLOPS and bandwidth of {row.accelerator}, of which an "
+            "efficiency is a part; add them to its row in accelerators",
+        )
+        for row in found.throughputs
+        if row.accelerator not in {each.id for each in known}
+    )
+    measured = efficiency.efficiencies(found.throughputs, known)
+    return replace(found, efficiencies=measured, refused=(*found.refused, *refused))
+
+
+class _Draft:
+    """A catalog in the making: the rows of each section that some file had, by what makes them unique."""
+
+    def __init__(self) -> None:
+        self._sections: dict[str, dict[Any, Any]] = {}
+        self._architectures: Mapping[str, Architecture] | None = None
+        self._refused: list[tuple[str, str]] = []
+
+    @property
+    def measures(self) -> bool:
+        """Whether some file has throughputs of its own."""
+        return "throughputs" in self._sections
+
+    def take(self, document: Mapping[str, Any], read_runtime: runtime_rows.Reader) -> None:
+        """Adds the sections of one document."""
+        unknown = [str(name) for name in document if name not in (*SECTIONS, *SUPPORTING)]
+        if unknown:
+            meant = identity.nearest(unknown[0], SECTIONS)
+            hint = f"did you mean {meant}?" if meant else f"the sections are {', '.join(SECTIONS)}"
+            raise BadInput(f"the catalog has no section {unknown[0]}; {hint}")
+        sources = Sources(document.get("sources"))
+        readers: dict[str, Callable[[Any], Iterable[Any]]] = {
+            "accelerators": lambda raw: [rows.accelerator(raw, self._architectures or {}, sources)],
+            "features": lambda raw: [rows.feature(raw, sources)],
+            "instanceTypes": lambda raw: rows.instance_types(raw, sources),
+            "prices": lambda raw: rows.list_prices(raw, self._machines(), sources),
+            "runtimes": lambda raw: [read_runtime(raw, sources)],
+            "models": lambda raw: rows.models(raw, sources),
+            "stacks": lambda raw: [rows.stack(raw, sources)],
+            "throughputs": lambda raw: rows.throughputs(raw, sources),
+        }
+        if "accelerators" in document:
+            self._architectures = rows.architectures(document.get("architectures") or _shipped_architectures())
+        for section, read in readers.items():
+            if section in document:
+                self._extend(section, document[section] or [], read)
+
+    def catalog(self, base: Catalog) -> Catalog:
+        """The catalog: `base` where no section replaced it."""
+        found = {section: tuple(known.values()) for section, known in self._sections.items()}
+        return Catalog(
+            accelerators=found.get("accelerators", base.accelerators),
+            features=self._sections.get("features", base.features),
+            instance_types=self._sections.get("instanceTypes", base.instance_types),
+            prices=found.get("prices", base.prices),
+            runtimes=found.get("runtimes", base.runtimes),
+            models=self._sections.get("models", base.models),
+            throughputs=found.get("throughputs", base.throughputs),
+            efficiencies=base.efficiencies,
+            stacks=found.get("stacks", base.stacks),
+            architectures=base.architectures if self._architectures is None else self._architectures,
+            refused=(*base.refused, *self._refused),
+        )
+
+    def _machines(self) -> Mapping[str, InstanceType]:
+        """The instance types that prices refer to."""
+        own = self._sections.get("instanceTypes")
+        return load_catalog().instance_types if own is None else own
+
+    def _extend(self, section: str, raws: Any, read: Callable[[Any], Iterable[Any]]) -> None:
+        """Adds a section's rows; a wrong row goes to the refused ones, alone."""
+        if not isinstance(raws, list):
+            raise BadInput(f"section {section} of the catalog is no list of rows")
+        known = self._sections.setdefault(section, {})
+        for number, raw in enumerate(raws, start=1):
+            try:
+                for row in read(raw):
+                    if _key(row) in known:
+                        raise CatalogInvalid(f"{_key(row)} is given twice in {section}; the first row is used")
+                    known[_key(row)] = row
+            except CatalogInvalid as error:
+                self._refused.append((_name_of(raw) or f"{section} row {number}", str(error)))
+
+
+def _key(row: Any) -> Any:
+    """What makes a row unique in its section."""
+    if isinstance(row, Price):
+        return (row.cloud, row.instance_type, row.accelerator, row.region, row.capacity_type)
+    if isinstance(row, Throughput):
+        return (row.work, row.benchmark, row.devices, row.engine, row.format, row.accelerator)
+    if isinstance(row, Stack):
+        return (row.backend, row.release)
+    return row.id if isinstance(row, Accelerator) else row.name
+
+
+def _name_of(raw: Any) -> str:
+    """What a person calls a row that is refused."""
+    if not isinstance(raw, dict):
+        return ""
+    metadata = raw.get("metadata")
+    return str(raw.get("name") or raw.get("id") or (metadata.get("name") if isinstance(metadata, dict) else "") or "")
+
+
+def _shipped() -> Mapping[str, Any]:
+    """The documents of the shipped catalog by file."""
+    # importlib.resources would cost as much as half of all the reading.
+    try:
+        data = pkgutil.get_data("gpujob.catalog", f"data/{GENERATED}")
+    except OSError:
+        data = None
+    if data is None:
+        raise BadInput(f"the catalog's own file data/{GENERATED} is missing; install gpujob-operator again")
+    found: Mapping[str, Any] = orjson.loads(data)
+    return found
+
+
+def _shipped_architectures() -> Any:
+    """What devices of an architecture have in common, for a file that has accelerators but not this."""
+    return _shipped()["accelerators"]["architectures"]
+
+
+def read_documents(text: str) -> list[Any]:
+    """The documents of a YAML or JSON text, every number as text; raises BadInput."""
+    try:
+        if re.match(r"\s*[\[{]", text):
+            try:
+                return [json.loads(text, parse_int=str, parse_float=str)]
+            except json.JSONDecodeError:
+                pass  # YAML in flow style begins alike.
+        return list(yaml.load_all(text, Loader=_TextLoader))
+    except (yaml.YAMLError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)
+        place = f" at line {where.line + 1}" if where else ""
+        raise BadInput(f"the catalog is neither YAML nor JSON{place}: {getattr(error, 'problem', error)}") from error
+
+
+def _as_sections(document: Any) -> Mapping[str, Any]:
+    """A document of any accepted form as sections."""
+    if isinstance(document, list):
+        return {"runtimes": document}
+    if not isinstance(document, dict):
+        raise BadInput("the catalog is no table of sections, no list of runtimes and no GPURuntime object")
+    if "kind" not in document:
+        return document
+    if str(document["kind"]).endswith("List") and "items" in document:
+        return {"runtimes": document["items"]}
+    return {"runtimes": [document]}

@@ -1,0 +1,1 @@
+"""Container images with a framework: versions, architectures, consistency of their facts."""

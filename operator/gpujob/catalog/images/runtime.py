@@ -1,0 +1,58 @@
+"""A container image and what it can do, of a row or of an admin's GPURuntime, and the order in which images are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from gpujob.catalog.images.stacks import Stack
+from gpujob.catalog.images.versions import Release, plain
+from gpujob.values.vocabulary import Backend
+
+if TYPE_CHECKING:
+    pass
+
+NonRoot = Literal["True", "False", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A container image and what it can do."""
+
+    name: str
+    image: str
+    backend: Backend
+    backend_version: str
+    framework: str
+    framework_version: str
+    framework_release: Release
+    backend_release: Release
+    python: str | None = None
+    architectures: tuple[str, ...] = ()
+    min_driver: str | None = None
+    driver_window: tuple[str | None, str | None] = (None, None)
+    """The oldest amdgpu module, which is needed, and the newest that was tried."""
+    cpu_architectures: tuple[str, ...] = ("amd64",)
+    features: frozenset[str] = frozenset()
+    runs_as_non_root: NonRoot = "Unknown"
+    size_bytes: int | None = None
+    preference: int = 0
+    source: str = ""
+    checked_on: str = ""
+    unreadable: str = ""
+    """What is wrong with the GPURuntime: then nothing is known of the image, and it is never used."""
+    stack: Stack | None = field(default=None, compare=False)
+    """What the catalog knows of its release of CUDA or ROCm; set by the catalog."""
+
+
+def in_order(runtimes: Iterable[Runtime]) -> tuple[Runtime, ...]:
+    """Runtimes by preference, newest framework, newest backend, name."""
+    by_name = sorted(runtimes, key=lambda row: row.name)
+    return tuple(
+        sorted(
+            by_name,
+            key=lambda row: (row.preference, plain(row.framework_release), plain(row.backend_release)),
+            reverse=True,
+        )
+    )

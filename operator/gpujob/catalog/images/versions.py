@@ -1,0 +1,73 @@
+"""Version numbers as tuples of whole numbers, and the questions asked of them.
+
+Only the release part counts: vendors ship pre-release builds as their stable ones (2.14.0a0+4fdf77b940 is NVIDIA's
+2.14.0), and numbers are not decimal fractions (ROCm 7.14 is newer than 7.2, and 10.0 newer than both).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from gpujob.values.errors import BadInput
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+Release = tuple[int, ...]
+"""The release part of a version: (2, 14, 0)."""
+
+_RELEASE: Final = re.compile(r"\s*v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?![0-9])", re.ASCII)
+
+
+# Every pool is asked about every image, and both have few versions: half the time of a decision.
+@lru_cache(maxsize=4096)
+def release(text: str | None) -> Release:
+    """The release part of a version: (2, 14, 0) of "2.14.0a0+4fdf"; empty, so unknown, where there is none."""
+    match = _RELEASE.match(text or "")
+    return tuple(int(part) for part in match[1].split(".")) if match else ()
+
+
+def plain(numbers: Release) -> Release:
+    """A release without the zeros at its end, for comparing: 2.14 and 2.14.0 are the same."""
+    end = len(numbers)
+    while end and numbers[end - 1] == 0:
+        end -= 1
+    return numbers[:end]
+
+
+def satisfies(version: str, specifier: str) -> bool:
+    """Whether a version's release part lies in a PEP 440 range such as ">=2.10,<2.15"; raises BadInput for no range.
+
+    A version without a release part lies in no range but the empty one.
+    """
+    wanted = _ranges(specifier)
+    numbers = ".".join(str(part) for part in release(version))
+    return wanted.contains(numbers) if numbers else not len(wanted)
+
+
+@lru_cache(maxsize=4096)
+def at_least(have: str, need: str) -> bool | None:
+    """Whether a version is at least `need`; None where it says too little: "580" may be older than "580.65.06" or not.
+
+    An unreadable `have` says nothing. Parts that `need` leaves out count as 0.
+    """
+    ours, theirs = release(have), release(need)
+    if not ours:
+        return None
+    unequal = next(((one, other) for one, other in zip(ours, theirs, strict=False) if one != other), None)
+    if unequal is not None:
+        return unequal[0] > unequal[1]
+    return None if any(theirs[len(ours) :]) else True
+
+
+@lru_cache(maxsize=256)
+def _ranges(specifier: str) -> SpecifierSet:
+    # Imported on first use: most jobs ask for no version, and the command line pays for every import.
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return SpecifierSet(specifier)
+    except InvalidSpecifier as error:
+        raise BadInput(f"{specifier!r} is not a version range; write one such as >=2.10,<2.15") from error

@@ -1,0 +1,1 @@
+"""Cluster files: jobs, projections of objects, reservations."""

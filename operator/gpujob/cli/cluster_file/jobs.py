@@ -1,0 +1,119 @@
+"""The jobs of a captured cluster: what their children hold before pods are there, and what waits for its turn."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gpujob.cli.cluster_file.gpujobs import waits
+from gpujob.cli.cluster_file.projection import REDACTED, an_object, container, device_files, filled, present
+from gpujob.cli.cluster_file.reservations import is_child
+from gpujob.values.untrusted import Table, table, tables
+from gpujob.values.vocabulary import Annotation, ConditionType, Label
+
+DECIDES: Final = (
+    "framework",
+    "requires",
+    "nodes",
+    "gpusPerNode",
+    "gpuMemory",
+    "model",
+    "resources",
+    "profile",
+    "placement",
+    "priorityClassName",
+    "securityContext",
+)
+"""Members of a GPUJob's spec that a decision depends on and that name nothing of the user's but profile and pools."""
+
+
+def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
+    """A child Job as what its pods take and where; None for Jobs of others and for those that have ended."""
+    from gpujob.status.records.objects import read_child
+
+    record = read_child(raw)
+    if not is_child(raw) or not record.promises():
+        return None
+    metadata, spec = table(raw, "metadata"), table(raw, "spec")
+    pod = table(table(spec, "template"), "spec")
+    claims = present(table(metadata, "annotations"), Annotation.CLAIMS)
+    owner = {"kind": "GPUJob", "controller": True, "uid": record.owner_uid}
+    kept = filled(
+        priorityClassName=record.priority_class,
+        affinity=_pins(record.nodes),
+        # Whose claims they are is told by the annotation.
+        resourceClaims=[{"name": REDACTED}] if claims and tables(pod, "resourceClaims") else None,
+        initContainers=[container(each) for each in tables(pod, "initContainers")],
+        containers=[container(each) for each in tables(pod, "containers")],
+        volumes=device_files(pod),
+    )
+    return an_object(
+        raw,
+        filled(
+            namespace=metadata.get("namespace"),
+            labels=present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT),
+            annotations=filled(**claims, **_pool_hint(str(record.hint.placement.get("pool") or ""), record.pods)),
+            ownerReferences=[owner],
+        ),
+        spec={"completions": record.pods, "template": {"spec": kept}},
+    )
+
+
+def _pins(nodes: tuple[str, ...]) -> dict[str, Any]:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"nodeAffinity": required} if nodes else {}
+
+
+def _pool_hint(pool: str, pods: int) -> dict[str, str]:
+    """The annotation that names the pool, and nothing else that it must hold to be read."""
+    import json
+
+    if not pool:
+        return {}
+    blank = {"vendor": "", "accelerator": "", "gpusPerNode": 0, "image": "", "runtime": ""}
+    return {Annotation.PLACEMENT: json.dumps({"pool": pool, "nodes": pods, **blank})}
+
+
+def waiting_job(raw: Table, selected: set[str]) -> dict[str, Any] | None:
+    """A GPUJob that waits, as what it asks for and since when; None for all others, whose pods and children tell enough."""
+    if not waits(raw):
+        return None
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    conditions = [
+        present(each, "type", "status", "reason", "lastTransitionTime")
+        for each in tables(status, "conditions")
+        if each.get("type") in (ConditionType.PLACED, ConditionType.SUSPENDED)
+    ]
+    own = {
+        backend: {"image": REDACTED, **present(table(table(spec, "images"), backend), "runtime")}
+        for backend in table(spec, "images")
+    }
+    return an_object(
+        raw,
+        present(metadata, "namespace", "creationTimestamp"),
+        spec=filled(
+            **present(spec, *DECIDES), shapes=_shapes(spec), images=own, volumes=_claims(spec), code=_code(spec)
+        ),
+        status=filled(state=status.get("state"), conditions=conditions),
+    )
+
+
+def _shapes(spec: Table) -> list[dict[str, Any]]:
+    """The whole-gang alternatives without the arguments and variables that each brings."""
+    return [present(shape, "accelerator", "nodes", "gpusPerNode") for shape in tables(spec, "shapes")]
+
+
+def _claims(spec: Table) -> list[dict[str, Any]]:
+    """The volumes that a decision depends on: claims, and images that a node must be able to mount."""
+    volumes = tables(spec, "volumes")
+    claims = [present(each, "name", "persistentVolumeClaim") for each in volumes if "persistentVolumeClaim" in each]
+    images = [{"name": each.get("name"), "image": {"reference": REDACTED}} for each in volumes if "image" in each]
+    return claims + images
+
+
+def _code(spec: Table) -> dict[str, Any] | None:
+    code = table(spec, "code")
+    if "image" in code:
+        return {"image": {"reference": REDACTED}}
+    claim = table(code, "persistentVolumeClaim").get("claimName")
+    return {"persistentVolumeClaim": {"claimName": claim}} if claim else None

@@ -1,0 +1,58 @@
+"""How objects are made less: their head, members by name, and amounts; all else stays behind."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gpujob.fleet.kubernetes.objects import DEVICE_FILES
+from gpujob.values.untrusted import Table, table, tables
+
+AMOUNTS: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+REDACTED: Final = "redacted"
+"""What stands for a text that must be there and is nobody's business."""
+
+
+def an_object(raw: Table, metadata: dict[str, Any], **parts: dict[str, Any]) -> dict[str, Any]:
+    """An object of the same kind and name, with these of its members."""
+    head = {"apiVersion": raw.get("apiVersion", "v1"), "kind": raw["kind"]}
+    return head | {"metadata": {"name": name_of(raw), **metadata}} | filled(**parts)
+
+
+def name_of(raw: Table) -> str | None:
+    """The object's name, None where it has none."""
+    name = table(raw, "metadata").get("name")
+    return name if isinstance(name, str) and name else None
+
+
+def container(raw: Table) -> dict[str, Any]:
+    """A container as what it asks for."""
+    resources = table(raw, "resources")
+    wanted = filled(requests=amounts(table(resources, "requests")), limits=amounts(table(resources, "limits")))
+    return filled(name=raw.get("name"), restartPolicy=raw.get("restartPolicy"), resources=wanted)
+
+
+def device_files(spec: Table) -> list[dict[str, Any]]:
+    """The volumes of a pod that are device files of the host."""
+    paths = ((each.get("name"), str(table(each, "hostPath").get("path", ""))) for each in tables(spec, "volumes"))
+    return [{"name": name, "hostPath": {"path": path}} for name, path in paths if path.startswith(DEVICE_FILES)]
+
+
+def domain(key: object) -> str:
+    """The domain of a label's or annotation's key, empty where it has none."""
+    prefix, slash, _ = str(key).partition("/")
+    return prefix if slash else ""
+
+
+def amounts(found: Table) -> dict[str, Any]:
+    """CPU, memory, disk, pods and devices, be they of GPUs or of a fabric."""
+    return {key: value for key, value in found.items() if key in AMOUNTS or "/" in str(key)}
+
+
+def present(holder: Table, *keys: str) -> dict[str, Any]:
+    """The members of these names that are there."""
+    return {key: holder[key] for key in keys if key in holder}
+
+
+def filled(**members: Any) -> dict[str, Any]:
+    """The members that say something."""
+    return {key: value for key, value in members.items() if value not in (None, "", False, [], {})}

@@ -1,0 +1,67 @@
+"""What the operator promised to the children of a cluster's GPUJobs: read of the same child Jobs as the operator reads.
+
+Pods that are not bound yet hold their devices by it; without it a plan would give them away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from gpujob.values.untrusted import table
+from gpujob.values.vocabulary import Label
+
+if TYPE_CHECKING:
+    from gpujob.fleet.assembly.usage import Promise
+    from gpujob.status.records.objects import JobRecord
+
+
+def promises_in(documents: Iterable[Any]) -> tuple[Promise, ...]:
+    """The promises of the child Jobs among a cluster's objects, each once: of what is described twice the last counts."""
+    from gpujob.fleet.sources.cluster_file import objects_in
+
+    known = list(objects_in(documents, []))
+    found = children_in(known)
+    if not found:
+        return ()
+    # Records of jobs take longer to import than all else that a look at the pools needs.
+    from gpujob.status.attempts import ownership
+    from gpujob.status.records.objects import read_child
+
+    jobs = _jobs(known)
+    told: list[Promise] = []
+    for child in map(read_child, found):
+        job = jobs.get(child.owner_uid)
+        told += ownership.promises(child, job) if job else child.promises()
+    return tuple({promise.key: promise for promise in told}.values())
+
+
+def children_in(objects: Iterable[Any]) -> list[Any]:
+    """The child Jobs among objects; where GPUJobs are described with their uids, only what is a child of one of them.
+
+    In a captured cluster those are left out whose children tell enough; whoever captured it has looked whose they are.
+    """
+    known = list(objects)
+    found = [each for each in known if is_child(each)]
+    jobs = _jobs(known) if found else {}
+    if not jobs:
+        return found
+    from gpujob.status.attempts import ownership
+    from gpujob.status.records.objects import read_child
+
+    records = ((each, read_child(each)) for each in found)
+    return [each for each, child in records if (job := jobs.get(child.owner_uid)) and ownership.is_child(child, job)]
+
+
+def _jobs(known: Iterable[Any]) -> dict[str, JobRecord]:
+    """The GPUJobs that are described with their uids, by these."""
+    from gpujob.status.records.objects import read_job
+
+    records = [read_job(each) for each in known if each.get("kind") == "GPUJob"]
+    return {record.uid: record for record in records if record.uid}
+
+
+def is_child(raw: Any) -> bool:
+    """Whether an object is a Job that the operator made for a GPUJob."""
+    group = str(raw.get("apiVersion") or "").partition("/")[0]
+    return raw.get("kind") == "Job" and group == "batch" and Label.JOB_UID in table(table(raw, "metadata"), "labels")

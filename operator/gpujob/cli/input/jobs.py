@@ -1,0 +1,89 @@
+"""The GPUJobs of a manifest: a file or stdin, one document or several, Lists too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.values.errors import BadManifest
+from gpujob.values.untrusted import one_line, table
+from gpujob.values.vocabulary import GROUP
+
+if TYPE_CHECKING:
+    from gpujob.api.kinds.gpujob import GPUJob
+
+CLUSTER_KINDS: Final = frozenset(
+    {"Node", "Pod", "GPUPool", "GPURuntime", "RuntimeClass", "ResourceSlice", "ResourceQuota", "GPUJobProfile"}
+)
+"""What belongs in a cluster description; in a manifest it would be passed over in silence."""
+
+
+def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
+    """The GPUJobs of a manifest, in its order; raises BadManifest. Objects that come with a job are passed over.
+
+    `namespace` is that of jobs that name none; a job that names another is refused, as kubectl does.
+    """
+    from gpujob.fleet.sources.cluster_file import objects_in
+    from gpujob.fleet.sources.kubectl_yaml import read_documents
+
+    strange: list[str] = []
+    objects = list(objects_in(read_documents(text), strange))
+    if strange:
+        raise BadManifest(f"{strange[0].removesuffix(' and is left out')}; write apiVersion, kind: GPUJob and spec")
+    found = [item for item in objects if _is_job(item)]
+    jobs = [_one_of(found, number, namespace) for number in range(len(found))]
+    if not jobs:
+        kinds = sorted({one_line(str(item.get("kind"))[:60]) for item in objects})
+        there = f"only {', '.join(kinds)}" if kinds else "nothing"
+        raise BadManifest(f"it holds no GPUJob ({there}); write apiVersion: {GROUP}/v1alpha1 and kind: GPUJob")
+    return jobs
+
+
+def given_twice(jobs: Iterable[GPUJob]) -> list[str]:
+    """A sentence for each name that jobs of one manifest share: each is planned, a cluster would keep the last."""
+    seen, told = set[tuple[str | None, str]](), []
+    for job in jobs:
+        key = job.metadata.namespace, job.metadata.name
+        if key in seen:
+            told.append(f"GPUJob {key[0]}/{key[1]} is there twice; in a cluster the later one replaces the first")
+        seen.add(key)
+    return told
+
+
+def _is_job(item: Mapping[str, Any]) -> bool:
+    """Whether an object is a GPUJob; raises for what its author most likely meant as one, or put in the wrong file."""
+    kind, version = item.get("kind"), str(item.get("apiVersion", ""))
+    if kind == "GPUJob":
+        return True
+    if not isinstance(kind, str):
+        raise BadManifest("kind is missing; write kind: GPUJob")
+    if kind in CLUSTER_KINDS:
+        raise BadManifest(f"kind {kind} describes the cluster; give it with --cluster FILE")
+    if version.partition("/")[0] == GROUP or SequenceMatcher(None, kind.lower(), "gpujob").ratio() > 0.8:
+        raise BadManifest(f"kind {one_line(kind[:60])} is not known; did you mean GPUJob?")
+    return False
+
+
+def _one_of(found: Sequence[Mapping[str, Any]], number: int, namespace: str | None) -> GPUJob:
+    """One of the jobs of a manifest; of several, what is wrong says which."""
+    try:
+        return _job(found[number], namespace)
+    except BadManifest as error:
+        if len(found) == 1:
+            raise
+        name = table(found[number], "metadata").get("name")
+        called = f" ({one_line(name[:63])})" if isinstance(name, str) and name else ""
+        which = f"GPUJob {number + 1} of {len(found)}{called}"
+        raise BadManifest("\n".join(f"{which}: {line}" for line in str(error).splitlines())) from error
+
+
+def _job(item: Mapping[str, Any], namespace: str | None) -> GPUJob:
+    from gpujob.api.manifest import read_gpujob
+
+    job = read_gpujob(item)
+    own = job.metadata.namespace
+    if namespace and own and own != namespace:
+        raise BadManifest(f"metadata.namespace: is {own}, but -n says {namespace}; leave one of them out")
+    metadata = job.metadata.model_copy(update={"namespace": own or namespace or "default"})
+    return job.model_copy(update={"metadata": metadata})

@@ -1,0 +1,145 @@
+"""What a command line says: a verb and its options. argparse, since it costs a tenth of the start that typer does.
+
+Only the parser of the verb that is asked for is made. Every mistake is a BadInput of one sentence with the remedy.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final, NoReturn
+
+from gpujob.values.errors import BadInput
+
+HELP: Final = frozenset({"-h", "--help"})
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its spellings (the long one first), what it means, and the words or the value that it takes."""
+
+    flags: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    default: str | None = None
+    required: bool = False
+    repeated: bool = False
+    """Whether it is a word by its place that can be said several times."""
+
+    @property
+    def name(self) -> str:
+        """The argument of the verb's function that gets the value."""
+        return self.flags[0].lstrip("-").replace("-", "_")
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is said or not, without a value."""
+        return self.metavar is None and not self.choices
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether it is a word by its place, without a flag."""
+        return not self.flags[0].startswith("-")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb: the function that does it, whose docstring is its help and whose answer is the exit code."""
+
+    act: Callable[..., int]
+    options: tuple[Option, ...]
+
+    @property
+    def summary(self) -> str:
+        """The first line of its help."""
+        return (self.act.__doc__ or "").partition("\n")[0]
+
+
+def overview(verbs: Mapping[str, Verb], program: str, about: str) -> str:
+    """The help of the whole program."""
+    widest = max(map(len, verbs))
+    listed = "\n".join(f"  {name:{widest}}  {verb.summary}" for name, verb in verbs.items())
+    return (
+        f"usage: {program} VERB [options]\n\n{about}\n\nverbs:\n{listed}\n\n"
+        f"options:\n  -h, --help  Show this, or with a verb its options.\n  --version   Show the version."
+    )
+
+
+def verb_of(verbs: Mapping[str, Verb], word: str, program: str) -> Verb:
+    """The verb of a word; raises BadInput with the nearest one."""
+    if word in verbs:
+        return verbs[word]
+    what = f"no such option: {word}" if word.startswith("-") else f"no such command '{word}'"
+    raise BadInput(what + _remedy(word, (*verbs, *HELP, "--version"), f"{program} --help"))
+
+
+def values_of(verb: Verb, arguments: Sequence[str], program: str) -> dict[str, Any]:
+    """The value of each option by its name; raises BadInput."""
+    parser = parser_of(verb, program)
+    found, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        flags = tuple(flag for option in verb.options for flag in option.flags if flag.startswith("--"))
+        word = unknown[0].partition("=")[0]
+        what = f"no such option: {word}" if word.startswith("-") else f"unexpected argument '{word}'"
+        raise BadInput(what + (_as_a_file(verb, found, word) or _remedy(word, flags, f"{program} --help")))
+    values = vars(found)
+    for option in verb.options:
+        _check(option, values[option.name], f"see {program} --help")
+    return values
+
+
+def _as_a_file(verb: Verb, found: argparse.Namespace, word: str) -> str:
+    """The remedy for a file that is named without the -f before it; empty where it is none, or -f was said."""
+    named = next((option for option in verb.options if "-f" in option.flags), None)
+    is_file = not word.startswith("-") and word.endswith((".yaml", ".yml", ".json"))
+    return f"; did you mean -f {word}?" if named and is_file and getattr(found, named.name) is None else ""
+
+
+def _check(option: Option, value: Any, remedy: str) -> None:
+    if option.required and value is None:
+        said = " ".join(filter(None, (option.flags[-1], option.metavar)))
+        raise BadInput(f"option {said} is missing; {remedy}")
+    if option.choices and value not in option.choices:
+        raise BadInput(f"{'/'.join(option.flags)}: {value!r} is not one of {', '.join(option.choices)}; {remedy}")
+
+
+def parser_of(verb: Verb, program: str) -> argparse.ArgumentParser:
+    """The parser of one verb."""
+    parser = _Parser(
+        prog=program,
+        description=verb.act.__doc__,
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for option in verb.options:
+        if option.is_switch:
+            parser.add_argument(*option.flags, action="store_true", help=option.help)
+        elif option.is_positional:
+            parser.add_argument(
+                option.flags[0], metavar=option.metavar, nargs="*" if option.repeated else "?", help=option.help
+            )
+        else:
+            parser.add_argument(
+                *option.flags,
+                metavar=option.metavar or "{" + ",".join(option.choices) + "}",
+                default=option.default,
+                help=option.help + (f" Default: {option.default}." if option.default else ""),
+            )
+    parser.add_argument("-h", "--help", action="store_true", help="Show this.")
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose mistakes are ours to tell."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+
+
+def _remedy(word: str, known: tuple[str, ...], see: str) -> str:
+    near = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f"; see {see}"

@@ -1,0 +1,128 @@
+"""Where the inputs come from: files, stdin, the shipped catalog, or a live cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.cli.printing import say
+from gpujob.values.errors import BadClusterFile, BadInput
+
+if TYPE_CHECKING:
+    from gpujob.api.kinds.gpujob import GPUJob
+    from gpujob.catalog.catalog import Catalog
+    from gpujob.cli.input.request import Request
+    from gpujob.fleet.sources.cluster_file import ClusterObjects
+
+STDIN: Final = "-"
+TOLD: Final = 5
+"""Notes about unreadable objects that are shown; the rest is counted."""
+
+
+def read_text(path: str, option: str) -> str:
+    """The text of a file or of stdin; raises BadInput naming the option."""
+    try:
+        data = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{option} {path}: is no text in UTF-8 (byte {error.start})") from error
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise BadInput(f"{option} {path}: {why}; name a file that can be read") from error
+
+
+def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
+    """The GPUJobs of the file that `-f` names."""
+    from gpujob.cli.input.jobs import given_twice, read_jobs
+
+    try:
+        jobs = read_jobs(read_text(path, "-f"), namespace)
+    except BadInput as error:
+        raise type(error)(_at("-f", path, error)) from error
+    tell(given_twice(jobs), f"-f {path}")
+    return jobs
+
+
+def read_catalog(path: str | None) -> Catalog:
+    """The shipped catalog, or the one that `--catalog` names; its refused rows are told."""
+    from gpujob.catalog.files import load
+
+    if path is None:
+        return load.load_catalog()
+    try:
+        catalog = load.read_catalog(read_text(path, "--catalog"))
+    except BadInput as error:
+        raise type(error)(_at("--catalog", path, error)) from error
+    tell([f"{name}: {sentence}" for name, sentence in catalog.refused], "catalog row left out")
+    return catalog
+
+
+def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
+    """The cluster's objects as they came; `whole`: published GPUPools are no substitute for nodes and pods."""
+    from gpujob.fleet.sources.kubectl_yaml import read_documents
+
+    if request.cluster is None:
+        from gpujob.cli.input.live import LiveCluster
+
+        return LiveCluster(request.kubeconfig, request.context).objects(whole=whole)
+    if request.kubeconfig or request.context:
+        raise BadInput("--cluster reads a file, --kubeconfig and --context a live cluster; leave one out")
+    told: list[str] = []
+    try:
+        documents = read_documents(read_text(request.cluster, "--cluster"), told)
+    except BadClusterFile as error:
+        raise BadClusterFile(_at("--cluster", request.cluster, error)) from error
+    tell(told, "not read")
+    return documents
+
+
+def objects_of(documents: list[Any], request: Request) -> ClusterObjects:
+    """What `read_raw` gave, as the planner reads it; what could not be read is told on stderr."""
+    from gpujob.cli.cluster_file.reservations import promises_in
+    from gpujob.fleet.sources.cluster_file import read_cluster
+
+    try:
+        objects = replace(read_cluster(documents), promises=promises_in(documents))
+    except BadClusterFile as error:
+        raise BadClusterFile(_at("--cluster", request.cluster or "", error)) from error
+    tell(objects.unread, "not read")
+    if objects.published_only:
+        when = objects.published_at or "an unknown time"
+        say(f"nodes cannot be read; published GPUPools are used: free as of {when}")
+    return objects
+
+
+def read_live_job(name: str, documents: list[Any], request: Request) -> Mapping[str, Any]:
+    """A GPUJob as the API server holds it: of a live cluster, or of a description that holds it."""
+    if request.cluster is None:
+        from gpujob.cli.input.live import LiveCluster
+
+        return LiveCluster(request.kubeconfig, request.context).gpujob(name, request.namespace)
+    from gpujob.cli.cluster_file.gpujobs import in_documents
+
+    return in_documents(documents, name, request.namespace)
+
+
+def tell_of_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> None:
+    """Says which namespaces of jobs a live cluster lacks; nothing where none could be read."""
+    wanted = dict.fromkeys(job.metadata.namespace or "default" for job in jobs)
+    for name in wanted if known else ():
+        if name not in known:
+            say(f"there is no namespace {name} yet: `kubectl create namespace {name}`, or name another with -n")
+
+
+def tell(sentences: tuple[str, ...] | list[str], what: str) -> None:
+    """The first of some notes on stderr, and how many more there are."""
+    for sentence in sentences[:TOLD]:
+        say(f"{what}: {sentence}")
+    if len(sentences) > TOLD:
+        say(f"{what}: {len(sentences) - TOLD} more")
+
+
+def _at(option: str, path: str, error: BadInput) -> str:
+    """Each problem of an error, with the file that it is about."""
+    lines = str(error).splitlines()
+    return "\n".join(line if line.startswith(f"{option} ") else f"{option} {path}: {line}" for line in lines)

@@ -1,0 +1,1 @@
+"""Tables, pages and JSON of the command line."""

@@ -1,0 +1,1 @@
+"""Plans jobs against a fleet, one or several at once."""

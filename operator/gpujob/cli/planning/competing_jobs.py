@@ -1,0 +1,53 @@
+"""The cluster's own jobs that wait and go first: what is held for them is not free for the jobs that are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from gpujob.cli.cluster_file.gpujobs import waits
+from gpujob.cli.planning.planner import Profiles, informed
+from gpujob.fleet.kubernetes.priority_classes import priority_of
+from gpujob.lifecycle.timings import Timings
+from gpujob.schedule.queue import Waiting
+from gpujob.status.attempts.waits import hold_left
+from gpujob.values.errors import BadInput
+from gpujob.values.untrusted import table
+
+if TYPE_CHECKING:
+    from gpujob.fleet.pools.fleet import Fleet
+
+
+def rivals_in(
+    documents: Iterable[Any], asked: Sequence[Waiting], fleet: Fleet, profiles: Profiles, now: datetime
+) -> list[Waiting]:
+    """The other GPUJobs of a cluster's documents that wait, with a higher priority than one of those that are asked about."""
+    from gpujob.fleet.sources.cluster_file import objects_in
+
+    lowest = min((priority_of(each.demand.priority_class, fleet.priorities) for each in asked), default=0)
+    known = {(each.namespace, each.name) for each in asked}
+    waiting = (each for each in objects_in(documents, []) if each.get("kind") == "GPUJob" and waits(each))
+    found = (_waiting(each, profiles, now) for each in waiting)
+    return [
+        each
+        for each in found
+        if each
+        and (each.namespace, each.name) not in known
+        and priority_of(each.demand.priority_class, fleet.priorities) > lowest
+    ]
+
+
+def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Waiting | None:
+    """A job as the operator's queue has it; None where it cannot be read, which the operator tells in its status."""
+    from gpujob.api.manifest import read_gpujob
+
+    try:
+        job = read_gpujob(raw)
+    except BadInput:
+        return None
+    metadata, status = table(raw, "metadata"), table(raw, "status")
+    created, namespace = str(metadata.get("creationTimestamp") or ""), job.metadata.namespace or "default"
+    left = hold_left(created, status, now, Timings().hold)
+    uid = f"{namespace}/{job.metadata.name}"
+    return Waiting(uid, created, informed(job, profiles), False, namespace, job.metadata.name, holds=left > 0)

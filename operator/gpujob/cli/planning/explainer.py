@@ -1,0 +1,120 @@
+"""Why a job is where it is: what its status says, the decision made again now, and what would change it.
+
+The job's own pods, those to come as well, are left out of the cluster for that, since they hold the very devices that
+the decision is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.cli.planning.competing_jobs import rivals_in
+from gpujob.cli.planning.planner import Plan, document, informed, profiles_of
+from gpujob.lifecycle.timings import Timings
+from gpujob.placement.report.why_not import best_losers, why_not
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.status.attempts import waits
+from gpujob.values.untrusted import table, tables
+from gpujob.values.vocabulary import ConditionType, State
+
+if TYPE_CHECKING:
+    from gpujob.catalog.catalog import Catalog
+    from gpujob.fleet.sources.cluster_file import ClusterObjects
+
+OTHERS: Final = 3
+"""Pools beside the chosen one that are explained unasked; a plan has fewer."""
+
+
+TOLD_BY_PODS: Final = (State.PLACED, State.STARTING, State.FAILED)
+"""States of a placed job in which one asks what became of it, rather than why it is there."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A job, what its status says, and the decision made now."""
+
+    plan: Plan
+    state: str
+    """The state in the status; empty for a job that has none."""
+    said: str
+    """What the status says of the placement; empty where it says nothing."""
+    since: str = ""
+    """What the status says of the pods that wait or have failed; empty where there are none."""
+    named: bool = False
+    """Whether it is a job of the cluster, not one of a file."""
+    asked: bool = False
+    """Whether the pools that are explained were asked for."""
+
+    @property
+    def unseen(self) -> bool:
+        """Whether no operator has looked at the job yet."""
+        return self.named and not self.state
+
+
+def explain_job(
+    raw: Mapping[str, Any],
+    objects: ClusterObjects,
+    catalog: Catalog,
+    asked: Sequence[str] = (),
+    documents: Iterable[Any] = (),
+    now: datetime | None = None,
+    *,
+    named: bool = False,
+) -> Explanation:
+    """The explanation of a GPUJob as the API server holds it; `asked`: the pools of --why-not, else the next best.
+
+    `documents` hold the cluster's other jobs: those of higher priority that wait go first.
+    """
+    from gpujob.api.manifest import read_gpujob
+    from gpujob.fleet.sources.cluster_file import fleet_of
+
+    job = read_gpujob(raw)
+    uid = table(raw, "metadata").get("uid")
+    pods = tuple(pod for pod in objects.pods if not uid or pod.job_uid != uid)
+    promises = tuple(promise for promise in objects.promises if not uid or promise.job_uid != uid)
+    fleet, known = fleet_of(replace(objects, pods=pods, promises=promises), catalog)
+    profiles = profiles_of(objects)
+    own = Waiting("", "", informed(job, profiles), False, job.metadata.namespace or "default", job.metadata.name)
+    if now is not None:
+        own = replace(
+            own, demand=own.demand.but(arriving=tuple(waits.arriving(objects.nodes, now, Timings().provision)))
+        )
+    before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
+    decision = next(each for each in place_all([own, *before], fleet, known) if each.job.uid == own.uid).decision
+    others = (
+        tuple(why_not(decision, pool, fleet, known) for pool in asked)
+        if asked
+        else best_losers(decision, OTHERS, fleet, known)
+    )
+    status = table(raw, "status")
+    return Explanation(
+        plan=Plan(job, decision, others, fleet.pools),
+        state=str(status.get("state") or ""),
+        said=_message(status, ConditionType.PLACED),
+        since=_message(status, ConditionType.RUNNING) if status.get("state") in TOLD_BY_PODS else "",
+        named=named,
+        asked=bool(asked),
+    )
+
+
+def _message(status: Mapping[str, Any], condition: ConditionType) -> str:
+    found = (each for each in tables(status, "conditions") if each.get("type") == condition)
+    return str(next(found, {}).get("message") or "")
+
+
+def documents(explanations: Iterable[Explanation], *, every: bool) -> list[dict[str, Any]]:
+    """The explanations as JSON: the plan's members and what an explanation adds."""
+    return [_document(each, every) for each in explanations]
+
+
+def _document(explanation: Explanation, every: bool) -> dict[str, Any]:
+    return {
+        "job": explanation.plan.name,
+        "state": explanation.state or None,
+        "said": explanation.said or None,
+        "since": explanation.since or None,
+        **document(explanation.plan, every=every),
+    }

@@ -1,0 +1,144 @@
+"""Decisions for the jobs of a manifest, in its order: each job sees what those before it, and of higher priority, took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.placement.report import decision_json
+from gpujob.placement.report.summary import best_per_pool
+from gpujob.placement.report.why_not import best_losers
+from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.placement.request.profile_measurements import Profile, learned_of, profile_of
+from gpujob.schedule.queue import Answer, Waiting, place_all
+from gpujob.values.untrusted import table
+from gpujob.values.vocabulary import Verdict
+
+if TYPE_CHECKING:
+    from gpujob.api.kinds.gpujob import GPUJob
+    from gpujob.catalog.catalog import Catalog
+    from gpujob.fleet.pools.arriving import Arriving
+    from gpujob.fleet.pools.fleet import Fleet
+    from gpujob.fleet.pools.pool import Pool
+    from gpujob.fleet.sources.cluster_file import ClusterObjects
+    from gpujob.placement.report.why_not import WhyNot
+    from gpujob.placement.scoring.candidate import Decision
+    from gpujob.values.finding import Finding
+
+EXIT_CODES: Final = {Verdict.PLACED: 0, Verdict.WAITING: 3, Verdict.IMPOSSIBLE: 4, Verdict.MISCONFIGURED: 5}
+OTHERS: Final = 2
+"""Pools beside the chosen one of which a plan says what would make them win."""
+
+_MILDEST_FIRST: Final = (0, 3, 4, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job with its decision, and why not the pools that come next."""
+
+    job: GPUJob
+    decision: Decision
+    others: tuple[WhyNot, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    """The pools that it was decided on."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.metadata.name
+
+
+Profiles = Mapping[tuple[str, str], Profile]
+"""What the jobs of each profile measured, by its namespace and name."""
+
+
+def profiles_of(objects: ClusterObjects) -> Profiles:
+    """The GPUJobProfiles of a cluster."""
+    found = (item for item in objects.others if item.get("kind") == "GPUJobProfile")
+    return {_key(table(item, "metadata")): profile_of(item) for item in found}
+
+
+def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
+    return str(metadata.get("namespace") or "default"), str(metadata.get("name"))
+
+
+def informed(job: GPUJob, profiles: Profiles) -> Demand:
+    """What a job asks for, with what earlier runs of its profile measured."""
+    demand, profile = demand_of(job), job.spec.profile or ""
+    held = profiles.get((job.metadata.namespace or "default", profile), Profile())
+    learned = learned_of(profile, held.measurements, demand.work.precision.value)
+    return demand if not held.unread and learned is None else replace(demand, learned=learned, unread=held.unread)
+
+
+def plan_jobs(
+    jobs: Iterable[GPUJob],
+    fleet: Fleet,
+    catalog: Catalog,
+    profiles: Profiles,
+    arriving: tuple[Arriving, ...] = (),
+    rivals: Callable[[Sequence[Waiting]], Iterable[Waiting]] = lambda asked: (),
+) -> list[Plan]:
+    """A plan for each job, in their order; they are placed by priority, and suspended ones take nothing.
+
+    `arriving` are new nodes whose devices are waited for, `rivals` the cluster's own jobs that go before these.
+    """
+    numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
+    asked = [
+        Waiting(
+            uid,
+            "",
+            informed(job, profiles).but(arriving=arriving),
+            bool(job.spec.suspend),
+            job.metadata.namespace or "default",
+            job.metadata.name,
+        )
+        for uid, job in numbered.items()
+    ]
+    waiting = [*asked, *rivals(asked)]
+    answers = {placing.job.uid: placing.answer for placing in place_all(waiting, fleet, catalog)}
+    return [_plan(job, answers[uid]) for uid, job in numbered.items()]
+
+
+def _plan(job: GPUJob, answer: Answer) -> Plan:
+    """The plan of a job that got this; where it is placed, with what would make the next best pools win."""
+    decision = answer.decision
+    others = best_losers(decision, OTHERS, answer.fleet, answer.catalog) if decision.choice else ()
+    return Plan(job, decision, others, answer.fleet.pools)
+
+
+def document(plan: Plan, *, every: bool) -> dict[str, Any]:
+    """The plan as the JSON of `plan -o json`; `every`: with --all."""
+    return {**decision_json.plan(plan.decision, every=every), "whyNot": [_why_not(each) for each in plan.others]}
+
+
+def _why_not(answer: WhyNot) -> dict[str, Any]:
+    changes = [decision_json.change_document(change) for change in answer.fix.changes] if answer.fix else []
+    return {
+        "pool": answer.pool.name,
+        "outcome": answer.outcome.value,
+        "reasons": [{"reason": each.reason.value, "message": each.message} for each in answer.reasons],
+        "change": answer.change,
+        "fix": changes[0] if len(changes) == 1 else None,
+        "together": changes if len(changes) > 1 else None,
+    }
+
+
+def why_not_sentences(plan: Plan, *, whole: bool = False) -> list[tuple[str, str]]:
+    """Pools and sentences of what follows the table: why not each other pool.
+
+    Not `whole`: without the reasons that stand in the table.
+    """
+    best = {} if whole else {each.pool.name: each.reasons[:1] for each in best_per_pool(plan.decision)}
+    return [(each.pool.name, _sentence(each, best.get(each.pool.name, ()))) for each in plan.others]
+
+
+def _sentence(answer: WhyNot, told: Sequence[Finding]) -> str:
+    known = {each.message for each in told}
+    reasons = "; ".join(each.message for each in answer.reasons if each.message not in known)
+    return f"{reasons}; {answer.change}" if reasons else answer.change
+
+
+def exit_code(plans: Iterable[Plan]) -> int:
+    """The worst of the plans' codes."""
+    return max((EXIT_CODES[plan.decision.verdict] for plan in plans), key=_MILDEST_FIRST.index, default=0)

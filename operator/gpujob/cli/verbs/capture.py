@@ -1,0 +1,290 @@
+"""A cluster as a file: only what the planner reads, so that it plans alike and can be shown to strangers.
+
+Left out: environment values, images, commands of jobs, annotations and labels of others, managedFields, addresses, pods that
+hold nothing. Kept are names (a plan names pools and nodes), device labels, and the labels that GPUPools select by.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from gpujob.cli.cluster_file.jobs import child, waiting_job
+from gpujob.cli.cluster_file.projection import (
+    REDACTED,
+    amounts,
+    an_object,
+    container,
+    device_files,
+    domain,
+    filled,
+    name_of,
+    present,
+)
+from gpujob.cli.cluster_file.reservations import children_in
+from gpujob.cli.printing import as_yaml, say
+from gpujob.fleet.devices.group import TELLING
+from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, KINDS
+from gpujob.fleet.health.conditions import read_conditions
+from gpujob.fleet.health.signals import LABELS
+from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS
+from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
+from gpujob.fleet.kubernetes.persistent_volumes import ZONES, read_tie
+from gpujob.fleet.kubernetes.provider_id import provider_of
+from gpujob.fleet.kubernetes.runtime_classes import read_handlers
+from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
+from gpujob.values.errors import BadClusterFile, BadInput
+from gpujob.values.untrusted import Table, table, tables
+from gpujob.values.vocabulary import GROUP, Label
+
+HEADER: Final = """\
+# A cluster captured by `kubectl gpujob capture`: what the planner reads, nothing else. Replay it without a cluster:
+#   kubectl gpujob plan -f JOB --cluster THIS-FILE
+"""
+
+LABEL_DOMAINS: Final = ("amd.com", GROUP, "karpenter.sh", "kubernetes.io", "nvidia.com")
+"""Node labels of these domains and their subdomains may be read by a later planner, besides those that this one reads."""
+
+_NODE_POOLS: Final = frozenset(key for key, _ in NODE_POOL_LABELS)
+
+_OF_HEALTH: Final = frozenset(signal.key for signals in LABELS.values() for signal in signals)
+
+_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
+    """The objects of a cluster that the planner reads, with nothing but what it reads; ordered by kind and name."""
+    from gpujob.fleet.sources.cluster_file import objects_in
+
+    skipped: list[str] = []
+    objects = [item for item in objects_in(documents, skipped) if item.get("kind") in _KEPT and name_of(item)]
+    if not any(item["kind"] == "Node" for item in objects):
+        raise BadClusterFile("there is no node to capture; use an account that may list nodes and pods")
+    ours = {id(child) for child in children_in(objects)}
+    objects = [item for item in objects if item["kind"] != "Job" or id(item) in ours]
+    selected = {key for item in objects for key in _selected_labels(item)}
+    kept: dict[tuple[int, str, str], dict[str, Any]] = {}
+    for item in objects:
+        slim = _KEPT[item["kind"]](item, selected)
+        if slim:
+            metadata = slim["metadata"]
+            kept[list(_KEPT).index(item["kind"]), metadata.get("namespace", ""), metadata["name"]] = slim
+    return [kept[key] for key in sorted(kept)]
+
+
+def write(documents: list[dict[str, Any]], path: str) -> None:
+    """Writes captured objects to a file, JSON by its name or else YAML, or to stdout; says what it wrote."""
+    if path.endswith(".json"):
+        import orjson
+
+        document = {"apiVersion": "v1", "kind": "List", "items": documents}
+        text = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    else:
+        text = HEADER + as_yaml(*documents)
+    if path == "-":
+        print(text, end="")
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise BadInput(f"-o {path}: {why}; name a file that can be written") from error
+    nodes, pods = (sum(document["kind"] == kind for document in documents) for kind in ("Node", "Pod"))
+    say(f"wrote {path}: {nodes} nodes, {pods} pods and what GPUPools, GPURuntimes and RuntimeClasses there are")
+
+
+def _profile(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """What jobs of a profile measured; which jobs those were is nobody's business."""
+    runs = ("perSecond", "seconds", "dollars", "time")
+    known = ("device", "accelerator", "shape", "precision", "unit", "perSecond", "count")
+    measurements = [
+        {**present(each, *known), "runs": [present(run, *runs) for run in tables(each, "runs")]}
+        for each in tables(table(raw, "status"), "measurements")
+    ]
+    namespace = table(raw, "metadata").get("namespace")
+    return an_object(raw, filled(namespace=namespace), status=filled(measurements=measurements))
+
+
+def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    labels = {key: value for key, value in table(metadata, "labels").items() if key in selected or _ours(key)}
+    annotations = {k: v for k, v in table(metadata, "annotations").items() if domain(k) == GROUP}
+    provider = provider_of(str(spec.get("providerID") or ""))
+    told = {condition.type for condition in read_conditions(status)} | {"Ready"}
+    conditions = [condition for condition in tables(status, "conditions") if condition.get("type") in told]
+    taints = [present(taint, "key", "value", "effect") for taint in tables(spec, "taints")]
+    return an_object(
+        raw,
+        filled(deletionTimestamp=metadata.get("deletionTimestamp"), labels=labels, annotations=annotations),
+        spec=filled(
+            providerID=f"{provider}://" if provider else None, unschedulable=spec.get("unschedulable"), taints=taints
+        ),
+        status=filled(
+            capacity=amounts(table(status, "capacity")),
+            allocatable=amounts(table(status, "allocatable")),
+            conditions=[present(condition, "type", "status", "reason") for condition in conditions],
+            nodeInfo=present(table(status, "nodeInfo"), "containerRuntimeVersion", "kubeletVersion"),
+            runtimeHandlers=[{"name": name} for name in sorted(read_handlers(status, []) or ())],
+        ),
+    )
+
+
+def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
+    """A pod as what it takes from its node, or will take; None where it takes nothing."""
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    labels = present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT)
+    # A pod of a GPUJob that has no node yet takes nothing of one, but quotas count it.
+    if not (spec.get("nodeName") or labels.get(Label.JOB_UID)) or status.get("phase") in TERMINAL_PHASES:
+        return None
+    claim = table(status, EXTENDED_STATUS)
+    agent = [{"kind": "DaemonSet"} for owner in tables(metadata, "ownerReferences") if owner.get("kind") == "DaemonSet"]
+    files = device_files(spec)
+    return an_object(
+        raw,
+        filled(
+            namespace=metadata.get("namespace"),
+            uid=_uid(metadata.get("uid")),
+            labels=labels,
+            ownerReferences=agent if files else None,
+        ),
+        spec=filled(
+            nodeName=spec.get("nodeName"),
+            volumes=files,
+            initContainers=[container(each) for each in tables(spec, "initContainers")],
+            containers=[container(each) for each in tables(spec, "containers")],
+            overhead=amounts(table(spec, "overhead")),
+        ),
+        status=filled(
+            phase=status.get("phase"), extendedResourceClaimStatus=present(claim, "resourceClaimName") or None
+        ),
+    )
+
+
+def _uid(value: Any) -> str | None:
+    """A pod's uid, by which claims name it; None for what is none."""
+    return value if isinstance(value, str) and _UID.fullmatch(value) else None
+
+
+def _namespace(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """A namespace with the labels that decide about its jobs, and the ids that the platform gives to its pods."""
+    metadata = table(raw, "metadata")
+    labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
+    kept = {key: labels[key] for key in labels if key == ENFORCE or key in selected}
+    return an_object(raw, filled(labels=kept, annotations=present(annotations, *IDS)))
+
+
+def _gpupool(raw: Table, selected: set[str]) -> dict[str, Any] | None:
+    """An admin's GPUPool; what the operator published follows from the nodes."""
+    metadata = table(raw, "metadata")
+    if table(metadata, "labels").get(Label.DISCOVERED) == "true":
+        return None
+    spec = dict(table(raw, "spec"))
+    if "env" in spec:
+        spec["env"] = [{"name": entry.get("name"), "value": REDACTED} for entry in tables(spec, "env")]
+    return an_object(raw, present(metadata, "creationTimestamp"), spec=spec)
+
+
+def _gpuruntime(raw: Table, selected: set[str]) -> dict[str, Any]:
+    return an_object(raw, {}, spec=dict(table(raw, "spec")))
+
+
+def _runtime_class(raw: Table, selected: set[str]) -> dict[str, Any]:
+    return {**an_object(raw, {}), "handler": raw.get("handler"), **present(raw, "overhead", "scheduling")}
+
+
+def _priority_class(raw: Table, selected: set[str]) -> dict[str, Any]:
+    return {**an_object(raw, {}), **present(raw, "value", "globalDefault")}
+
+
+def _volume_claim(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """A claim as what it is bound to and how it can be mounted; not what it asked for."""
+    metadata = table(raw, "metadata")
+    return an_object(
+        raw,
+        filled(namespace=metadata.get("namespace"), deletionTimestamp=metadata.get("deletionTimestamp")),
+        spec=present(table(raw, "spec"), "accessModes", "volumeName")
+        # Whether it has a StorageClass decides, which one does not.
+        | ({"storageClassName": REDACTED} if table(raw, "spec").get("storageClassName") else {}),
+        status=present(table(raw, "status"), "phase"),
+    )
+
+
+def _volume(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """A PersistentVolume as the nodes that it allows; where its bytes are is nobody's business."""
+    labels = present(table(table(raw, "metadata"), "labels"), *ZONES)
+    return an_object(raw, filled(labels=labels), spec=present(table(raw, "spec"), "nodeAffinity"))
+
+
+def _quota(raw: Table, selected: set[str]) -> dict[str, Any]:
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    return an_object(
+        raw,
+        filled(namespace=metadata.get("namespace")),
+        spec=present(spec, "hard", "scopes", "scopeSelector"),
+        status=present(status, "hard", "used"),
+    )
+
+
+def _limit_range(raw: Table, selected: set[str]) -> dict[str, Any]:
+    metadata = table(raw, "metadata")
+    return an_object(raw, filled(namespace=metadata.get("namespace")), spec=present(table(raw, "spec"), "limits"))
+
+
+def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """What a DRA driver offers, what a claim holds (not what it asked for), what a class covers; not how devices are
+    configured, which may be anything."""
+    metadata, status = table(raw, "metadata"), table(raw, "status")
+    extended = present(table(metadata, "annotations"), EXTENDED_CLAIM)
+    kept = filled(namespace=metadata.get("namespace"), annotations=extended)
+    if raw["kind"] == "ResourceClaim":
+        results = table(table(status, "allocation"), "devices").get("results")
+        owners = [present(owner, "kind", "uid") for owner in tables(metadata, "ownerReferences")] if extended else []
+        held = filled(allocation={"devices": {"results": results}} if results else None)
+        return an_object(raw, kept | filled(ownerReferences=owners), status=held | present(status, "reservedFor"))
+    return an_object(raw, kept, spec={key: value for key, value in table(raw, "spec").items() if key != "config"})
+
+
+_KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] = {
+    "RuntimeClass": _runtime_class,
+    "GPURuntime": _gpuruntime,
+    "PriorityClass": _priority_class,
+    "GPUPool": _gpupool,
+    "Namespace": _namespace,
+    "Node": _node,
+    "Pod": _pod,
+    "ResourceQuota": _quota,
+    "LimitRange": _limit_range,
+    "PersistentVolumeClaim": _volume_claim,
+    "PersistentVolume": _volume,
+    "GPUJobProfile": _profile,
+    "GPUJob": waiting_job,
+    "Job": child,
+    **dict.fromkeys(KINDS, _of_dra),
+}
+"""How each kind is redacted, in the order in which they are written; other kinds are left out."""
+
+
+def _selected_labels(item: Table) -> Iterable[str]:
+    """Label keys that a GPUPool or a PersistentVolume selects nodes by."""
+    if item["kind"] == "GPUPool":
+        yield from _selected_by_pool(item)
+    elif item["kind"] == "PersistentVolume":
+        yield from (expression.key for term in read_tie(item).terms for expression in term)
+
+
+def _selected_by_pool(pool: Table) -> Iterable[str]:
+    selector = table(table(pool, "spec"), "nodeSelector")
+    yield from table(selector, "matchLabels")
+    yield from table(table(table(pool, "spec"), "namespaceSelector"), "matchLabels")
+    yield str(table(table(pool, "spec"), "fabric").get("topologyKey"))
+    yield from (str(rule.get("key")) for rule in tables(selector, "matchExpressions"))
+
+
+def _ours(key: object) -> bool:
+    """Whether a node's label is one that the planner reads, or a later one may."""
+    text, of_key = str(key), domain(key)
+    if text.startswith(TELLING) or text in _NODE_POOLS or text in _OF_HEALTH:
+        return True
+    return any(of_key == known or of_key.endswith("." + known) for known in LABEL_DOMAINS)

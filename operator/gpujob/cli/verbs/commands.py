@@ -1,0 +1,266 @@
+"""The verbs and their options. Each gathers its inputs, asks the planner, and prints; nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.cli.input.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
+from gpujob.cli.input.request import TABLES, Request
+
+if TYPE_CHECKING:
+    from gpujob.cli.planning.planner import Plan
+    from gpujob.schedule.queue import Waiting
+
+ABOUT: Final = "Where would this GPU job run, why there, and for how much? Decides as the operator does."
+
+MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs; - reads stdin.", metavar="JOB", required=True)
+SOME_MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs instead of NAME.", metavar="JOB")
+JOB_NAME: Final = Option(("name",), "A GPUJob of the cluster.", metavar="NAME")
+WHY_NOT: Final = Option(("--why-not",), "Explain this pool instead of the next best ones.", metavar="POOL")
+CLUSTER: Final = Option(("--cluster",), "Kubernetes objects instead of a live cluster; - reads stdin.", metavar="FILE")
+CATALOG: Final = Option(("--catalog",), "A catalog in place of the shipped one.", metavar="FILE")
+KUBECONFIG: Final = Option(("--kubeconfig",), "The kubeconfig, without --cluster.", metavar="FILE")
+CONTEXT: Final = Option(("--context",), "The kubeconfig's context, without --cluster.", metavar="NAME")
+NAMESPACE: Final = Option(("--namespace", "-n"), "The namespace of jobs that name none.", metavar="NAME")
+SHOWN: Final = Option(
+    ("--output", "-o"), "How the answer is shown.", choices=(*TABLES, "json", "yaml"), default=TABLES[0]
+)
+OBJECTS: Final = Option(("--output", "-o"), "How objects are shown.", choices=("yaml", "json"), default="yaml")
+ALL: Final = Option(("--all",), "With -o json or yaml: all candidates, not the best of each pool alone.")
+PAGE: Final = Option(("--html",), "Write the plan as a page with a picture of prices and speeds, too.", metavar="FILE")
+NO_COLOR: Final = Option(("--no-color",), "No colours; the variable NO_COLOR does the same.")
+WRITTEN: Final = Option(
+    ("--output", "-o"), "Where to write; .json writes JSON, - is stdout.", metavar="FILE", default="-"
+)
+JOBS_OF: Final = Option(
+    ("--namespace", "-n"), "The jobs of this namespace; the context's own when absent.", metavar="NAME"
+)
+EVERYWHERE: Final = Option(("--all-namespaces", "-A"), "The jobs of all namespaces.")
+EVERY: Final = Option(("--every",), "Seconds between two looks.", metavar="SECONDS", default="2")
+ONCE: Final = Option(("--once",), "Look once.")
+SECTIONS: Final = Option(
+    ("sections",),
+    "accelerators, runtimes, stacks, prices, features, throughputs, models or speeds; all when absent.",
+    metavar="SECTION",
+    repeated=True,
+)
+REDACTED: Final = Option(("--cluster",), "Redact this description instead of a live cluster.", metavar="FILE")
+
+
+def run_verb(arguments: list[str], program: str) -> int:
+    """Runs one command; gives its exit code. Raises BadInput for a command line that cannot be read."""
+    if not arguments or arguments[0] in HELP:
+        print(overview(VERBS, program, ABOUT))
+        return 0
+    word, *rest = arguments
+    verb, name = verb_of(VERBS, word, program), f"{program} {word}"
+    if HELP.intersection(rest):
+        print(parser_of(verb, name).format_help(), end="")
+        return 0
+    values = values_of(verb, rest, name)
+    said: dict[str, Any] = {option.name: values[option.name] for option in verb.options}
+    if "sections" in said:
+        said["sections"] = tuple(said["sections"])
+    return verb.act(Request(**said))
+
+
+def plan(request: Request) -> int:
+    """Decide where jobs would run, without touching anything.
+
+    Exit code: 0 Placed, 3 Waiting, 4 Impossible, 5 Misconfigured, 2 bad input; of several jobs the worst.
+    """
+    plans, _ = _plans(request)
+    from gpujob.cli.planning import planner
+
+    if request.html is not None:
+        from gpujob.cli.output import page
+
+        page.write(plans, request.html)
+    if request.in_tables:
+        from gpujob.cli.output.tables import print_plans
+
+        print_plans(plans, wide=request.wide, color=request.color)
+    else:
+        _print_each([planner.document(made, every=request.all) for made in plans], request)
+    return planner.exit_code(plans)
+
+
+def render(request: Request) -> int:
+    """Show the Kubernetes objects that the operator would create for jobs.
+
+    For a job that is not placed there are none: the plan's sentence goes to stderr, with the plan's exit code.
+    """
+    from gpujob.cli.output.children import children_of
+    from gpujob.cli.planning import planner
+
+    plans, runtime_classes = _plans(request)
+    objects = children_of(plans, runtime_classes)
+    if objects and request.output == "json":
+        _print({"apiVersion": "v1", "kind": "List", "items": objects}, request)
+    elif objects:
+        from gpujob.cli.printing import print_yaml
+
+        print_yaml(*objects)
+    return planner.exit_code(plans)
+
+
+def explain(request: Request) -> int:
+    """Say why a job is on its pool, why it is on no other one, and what would change that.
+
+    The decision is made again with the cluster as it is now, without the job's own pods. Exit codes as for plan.
+    """
+    from gpujob.cli.input import sources
+    from gpujob.cli.planning import explainer, planner
+    from gpujob.values.errors import BadInput
+
+    if (request.name is None) == (request.filename is None):
+        raise BadInput("explain needs the NAME of a job in the cluster, or -f JOB with a manifest; give one of the two")
+    _one_reader_of_stdin(request)
+    documents = sources.read_raw(request)
+    if request.name is not None:
+        jobs: list[Mapping[str, Any]] = [sources.read_live_job(request.name, documents, request)]
+    else:
+        jobs = [job.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                for job in sources.read_manifest(str(request.filename), request.namespace)]  # fmt: skip
+    objects, known = sources.objects_of(documents, request), sources.read_catalog(request.catalog)
+    asked = [request.why_not] if request.why_not else []
+    now = datetime.now(UTC)
+    answers = [
+        explainer.explain_job(job, objects, known, asked, documents, now, named=request.name is not None)
+        for job in jobs
+    ]
+    if request.in_tables:
+        from gpujob.cli.output.tables import print_explanations
+
+        print_explanations(answers, wide=request.wide, color=request.color)
+    else:
+        _print_each(explainer.documents(answers, every=request.all), request)
+    return planner.exit_code(answer.plan for answer in answers)
+
+
+def pools(request: Request) -> int:
+    """Show the GPU pools: what is free, what it costs, and what is wrong or doubtful."""
+    from gpujob.cli.input import sources
+    from gpujob.fleet.sources.cluster_file import fleet_of
+
+    objects = sources.objects_of(sources.read_raw(request), request)
+    fleet, _ = fleet_of(objects, sources.read_catalog(request.catalog))
+    if not fleet.pools:
+        sources.tell([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
+    if request.in_tables:
+        from gpujob.cli.output.tables import print_pools
+
+        print_pools(fleet, wide=request.wide, color=request.color)
+    else:
+        from gpujob.cli.output.pools_json import documents
+
+        _print(documents(fleet), request)
+    return 0
+
+
+def catalog(request: Request) -> int:
+    """Show what the catalog knows of accelerators, runtimes (images), prices, features and speeds: each row with source and date.
+
+    The tables show the sources with -o wide.
+    """
+    from gpujob.cli.input import sources
+    from gpujob.cli.verbs import catalog as known
+
+    rows = sources.read_catalog(request.catalog)
+    if request.in_tables:
+        from gpujob.cli.output.tables import print_sections
+
+        found = known.sections(list(request.sections))
+        print_sections({name: each.table(rows, wide=request.wide) for name, each in found.items()}, color=request.color)
+    else:
+        _print(known.documents(rows, list(request.sections)), request)
+    return 0
+
+
+def capture(request: Request) -> int:
+    """Write the cluster to a file that plans as the cluster does, redacted: only what the planner reads."""
+    from gpujob.cli.input import sources
+    from gpujob.cli.verbs.capture import redacted, write
+
+    write(redacted(sources.read_raw(request, whole=True)), request.output)
+    return 0
+
+
+def top(request: Request) -> int:
+    """Show running jobs as they go: how far, how fast, until when, and for how much.
+
+    On a terminal until Ctrl-C, else once. Live speeds need the right to get pods/proxy; else the statuses' are shown.
+    """
+    from gpujob.cli.input.live import LiveCluster, namespace_of
+    from gpujob.cli.verbs import top as running
+
+    cluster = LiveCluster(request.kubeconfig, request.context)
+    own = request.namespace or namespace_of(request.kubeconfig, request.context)
+    found = running.Top(cluster, None if request.all_namespaces else own)
+    running.watch(found, running.seconds(request.every), once=request.once, color=request.color)
+    return 0
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, ALL, PAGE, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "render": Verb(render, (MANIFEST, CLUSTER, CATALOG, OBJECTS, NAMESPACE, KUBECONFIG, CONTEXT)),
+    "explain": Verb(
+        explain,
+        (JOB_NAME, SOME_MANIFEST, WHY_NOT, CLUSTER, CATALOG, SHOWN, ALL, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR),
+    ),
+    "pools": Verb(pools, (CLUSTER, CATALOG, SHOWN, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
+    "capture": Verb(capture, (WRITTEN, REDACTED, KUBECONFIG, CONTEXT)),
+}
+
+
+def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
+    """The plans of a manifest's jobs, and the RuntimeClasses of the cluster."""
+    from gpujob.cli.input import sources
+    from gpujob.cli.planning import planner
+    from gpujob.cli.planning.competing_jobs import rivals_in
+    from gpujob.fleet.sources.cluster_file import fleet_of
+    from gpujob.lifecycle.timings import Timings
+    from gpujob.status.attempts import waits
+
+    _one_reader_of_stdin(request)
+    jobs = sources.read_manifest(str(request.filename), request.namespace)
+    documents, now = sources.read_raw(request), datetime.now(UTC)
+    objects = sources.objects_of(documents, request)
+    fleet, known = fleet_of(objects, sources.read_catalog(request.catalog))
+    if request.cluster is None:
+        sources.tell_of_namespaces(jobs, fleet.namespaces)
+    profiles, arriving = (
+        planner.profiles_of(objects),
+        tuple(waits.arriving(objects.nodes, now, Timings().provision)),
+    )
+
+    def rivals(asked: Sequence[Waiting]) -> Sequence[Waiting]:
+        return rivals_in(documents, asked, fleet, profiles, now)
+
+    return planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals), fleet.runtime_classes
+
+
+def _one_reader_of_stdin(request: Request) -> None:
+    from gpujob.cli.input.sources import STDIN
+    from gpujob.values.errors import BadInput
+
+    if request.filename == request.cluster == STDIN:
+        raise BadInput("-f and --cluster cannot both read stdin; name a file for one of them")
+
+
+def _print_each(documents: list[dict[str, Any]], request: Request) -> None:
+    """The document of one job, or a list of several."""
+    _print(documents[0] if len(documents) == 1 else documents, request)
+
+
+def _print(document: object, request: Request) -> None:
+    from gpujob.cli import printing
+
+    if request.output == "json":
+        printing.print_json(document)
+    else:
+        printing.print_yaml(document)

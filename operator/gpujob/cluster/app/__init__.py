@@ -1,0 +1,1 @@
+"""The program: settings, kopf's shell, the HTTP server, and the snapshot behind /metrics."""

@@ -1,0 +1,119 @@
+"""One operator process put together: client, mirror, leader, reconcile, pools, endpoints; started and stopped by `shell`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.app.http_server import Endpoints
+from gpujob.cluster.app.metrics_snapshot import snapshot
+from gpujob.cluster.app.settings import Settings
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.reflector import Timings, WatchHealth, mirror_all
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.client.client import ApiClient
+from gpujob.cluster.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster
+from gpujob.cluster.client.server_clock import ServerClock
+from gpujob.cluster.controller.controller import Reconciler
+from gpujob.cluster.controller.pools import PoolPublisher
+from gpujob.cluster.election.election import Leadership, LeaseTimings
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.metrics.collector import FleetCollector
+from gpujob.cluster.telemetry.scraper import Scraper
+from gpujob.cluster.writer.writes import Writer
+from gpujob.lifecycle.timings import Timings as JobTimings
+from gpujob.render.runner_files import load_runner
+
+log = structlog.get_logger(__name__)
+
+LEASE = "gpujob-operator"
+
+
+def find_connection() -> Connection:
+    """The connection of the pod's service account, else of the file named by KUBECONFIG, else of ~/.kube/config."""
+    if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+        return connection_in_cluster()
+    return connection_from_kubeconfig(Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser())
+
+
+class Operator:
+    """Everything that one process runs."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        lease: LeaseTimings | None = None,
+        watching: Timings | None = None,
+        timings: JobTimings | None = None,
+    ) -> None:
+        self.name = settings.pod_name
+        runner = load_runner()
+        kinds = mirrored(runner.name)
+        self._settings, self._kinds, self._watching = settings, kinds, watching
+        self._client = ApiClient(connection, write_rate=settings.write_rate, write_burst=2 * settings.write_rate)
+        self.mirror = Mirror(kinds)
+        self.health = WatchHealth(kind.key for kind in kinds)
+        # A name alone is not unique: a restarted container must not take its own stale Lease for a held one.
+        identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
+        self.leadership = Leadership(self._client, settings.namespace, LEASE, identity, timings=lease)
+        self._client.may_write = self.leadership.is_leader
+        clock = ServerClock()
+        self._client.on_date = clock.note
+        book = Book(self.mirror, load_catalog())
+        writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name, clock.now)
+        self.reconciler = Reconciler(
+            book,
+            writer,
+            self.leadership.is_leader,
+            runner,
+            replace(
+                timings or JobTimings(),
+                provision=settings.provision_seconds,
+                unbound=settings.unbound_seconds,
+                hold=settings.hold_seconds,
+            ),
+            wall=clock.now,
+        )
+        self.scraper = Scraper(
+            self.reconciler.desk, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
+        )
+        self._publisher = PoolPublisher(book, writer, self.leadership.is_leader, wall=clock.now)
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        registry.register(FleetCollector(lambda: snapshot(self, book, self._client)))
+        self._endpoints = Endpoints(self.health, lambda: self.mirror.complete, registry)
+
+    async def run(self) -> None:
+        """Runs until cancelled; raises when a part dies, since half an operator is worse than none."""
+        settings = self._settings
+        async with self._client:
+            await self._endpoints.start(settings.listen, settings.health_port, settings.metrics_port)
+            leadership = asyncio.create_task(self.leadership.run(), name="leadership")
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    mirroring = mirror_all(self._client, self._kinds, self.mirror, self.health, timings=self._watching)
+                    tasks.create_task(mirroring, name="mirror")
+                    tasks.create_task(self.reconciler.run(), name="reconcile")
+                    tasks.create_task(self._publisher.run(), name="pools")
+                    tasks.create_task(self.scraper.run(), name="scraper")
+                    tasks.create_task(self.reconciler.delivery.run(self.leadership.is_leader), name="runner")
+                    tasks.create_task(_as_long_as(leadership), name="watch leadership")
+                    log.info("operator started", identity=settings.pod_name, kinds=len(self._kinds))
+            finally:
+                # Last of all: while the Lease is held nobody else acts, and what writes has ended by now.
+                leadership.cancel()
+                await asyncio.gather(leadership, return_exceptions=True)
+                await self._endpoints.close()
+
+
+async def _as_long_as(task: asyncio.Task[None]) -> None:
+    """Ends with the error of a task that must not end."""
+    await asyncio.shield(task)

@@ -1,0 +1,145 @@
+"""What the metrics room shows, gathered from the running operator at each scrape."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gpujob.cluster.client.client import ApiClient
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.metrics.collector import JobView, PoolView, Snapshot
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.fleet.pools.pool import Pool
+from gpujob.status.attempts import cost
+from gpujob.status.attempts.waits import read_time
+from gpujob.status.job.telemetry import SILENT, Telemetry
+from gpujob.status.records.objects import JobRecord
+from gpujob.values.untrusted import table, tables, whole_number
+from gpujob.values.vocabulary import ConditionType, State
+
+if TYPE_CHECKING:
+    from gpujob.cluster.cache.object_cache import Mirror
+    from gpujob.cluster.cache.reflector import WatchHealth
+    from gpujob.cluster.controller.controller import Reconciler
+    from gpujob.cluster.election.election import Leadership
+    from gpujob.cluster.telemetry.scraper import Scraper
+
+FRESH: Final = timedelta(seconds=60)
+"""How long what a reporter said is told as what is: four readings."""
+
+
+class Running(Protocol):
+    """The parts of the running operator that metrics are read from."""
+
+    reconciler: Reconciler
+    leadership: Leadership
+    mirror: Mirror
+    health: WatchHealth
+    scraper: Scraper
+
+
+def snapshot(operator: Running, book: Book, client: ApiClient) -> Snapshot:
+    """Everything that /metrics says, from one moment."""
+    now = time.monotonic()
+    desk = operator.reconciler.desk
+    tally = desk.tally
+    # Only who acts tells of jobs and pools: several operators would tell everything several times, and sums be wrong.
+    leader = operator.leadership.is_leader()
+    jobs = list(book.jobs.values()) if leader else []
+    pools = book.fleet().pools if leader and operator.mirror.complete else ()
+    return Snapshot(
+        leader=leader,
+        jobs=Counter(_standing(job) for job in jobs),
+        preflight_failed=Counter(finding for job in jobs if (finding := _finding(job))),
+        ran=_jobs(desk, jobs),
+        pools=[_pool(pool) for pool in pools],
+        watch_age={kind: operator.health.age(kind, now) for kind in operator.health.last_byte},
+        # A counter that begins with its first event loses it: what has not happened is 0 for every kind that is watched.
+        relists=dict.fromkeys(operator.health.last_byte, 0) | dict(operator.health.relists),
+        malformed=dict.fromkeys(operator.health.last_byte, 0)
+        | dict(operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals),
+        requests=client.requests,
+        decisions=tally.decisions,
+        queue_wait=tally.queue_wait,
+        placing=tally.placing,
+        scrapes=operator.scraper.results,
+        rounds=tally.rounds,
+        decide_seconds=tally.decide_seconds,
+        retries=sum(tally.failures.values()),
+    )
+
+
+def _standing(job: JobRecord) -> tuple[str, str, str]:
+    """State, vendor and pool of a job."""
+    placement = table(job.status, "placement")
+    state = str(job.status.get("state") or "New")
+    return state, str(placement.get("vendor", "")), str(placement.get("pool", ""))
+
+
+def _ran(job: JobRecord) -> bool:
+    """Whether an attempt of the job has begun, be it one that was suspended since."""
+    return bool(job.status.get("startTime") or table(job.status, "cost").get("accrued"))
+
+
+def _finding(job: JobRecord) -> tuple[str, str] | None:
+    """Pool and reason of a preflight that failed."""
+    for condition in tables(job.status, "conditions"):
+        if condition.get("type") == ConditionType.PREFLIGHT_PASSED and condition.get("status") == "False":
+            return str(table(job.status, "placement").get("pool", "")), str(condition.get("reason", ""))
+    return None
+
+
+def _pool(pool: Pool) -> PoolView:
+    price = pool.price.per_gpu_hour if pool.price else None
+    held = sum(node.healthy - max(0, node.free) for node in pool.nodes)
+    return PoolView(pool.name, pool.vendor.value, pool.accelerator_id, pool.total, pool.free, held, price)
+
+
+def _jobs(desk: Desk, jobs: Iterable[JobRecord]) -> list[JobView]:
+    """The jobs that have run. Dollars never become fewer, which would count as a counter that began anew: the time at which a
+    job ended lies before the look at which it still ran."""
+    views = {job.uid: _job(job, desk.telemetry.get(job.uid, SILENT), desk.wall()) for job in jobs if _ran(job)}
+    for uid, view in views.items():
+        told = desk.dollars_told.get(uid, 0)
+        if view.dollars is not None and view.dollars < told:
+            views[uid] = replace(view, dollars=told)
+    desk.dollars_told = {uid: view.dollars for uid, view in views.items() if view.dollars is not None}
+    return list(views.values())
+
+
+def _job(job: JobRecord, telemetry: Telemetry, now: datetime) -> JobView:
+    """What a status says of a job, and what was measured since it was written."""
+    status, placement = job.status, table(job.status, "placement")
+    state, vendor, pool = _standing(job)
+    shape = (whole_number(placement.get(key)) or 1 for key in ("nodes", "gpusPerNode"))
+    end = read_time(status.get("completionTime")) or now
+    running = state == State.RUNNING
+    # What somebody suspended holds its devices as what runs does.
+    live = state in (State.PLACED, State.STARTING, State.RUNNING)
+    spent = cost.cost(status, placement, str(status.get("startTime")), end) if live else {}
+    dollars = cost.dollars((spent or table(status, "cost")).get("accrued"))
+    measured, percent = telemetry.measured, whole_number(table(status, "progress").get("percent"))
+    # What was not read lately says nothing of now: a job that cannot be reached would look as if it stalled.
+    fresh = measured if measured and running and now - measured.at <= FRESH else None
+    progress = measured.fraction if measured else None if percent is None else percent / 100
+    return JobView(
+        namespace=job.namespace,
+        name=job.name,
+        pool=pool,
+        vendor=vendor,
+        accelerator=str(placement.get("accelerator", "")),
+        profile=str(job.spec.get("profile") or ""),
+        state=state,
+        gpus=math.prod(shape),
+        dollars=dollars,
+        progress=progress,
+        last_step_at=fresh.last_step_at if fresh else None,
+        on_device=fresh.on_device if fresh else None,
+        counters=measured.counters if measured else {},
+        rates=fresh.rates if fresh else {},
+    )

@@ -1,0 +1,77 @@
+"""What the operator is told by its environment; read once at start."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Final
+
+from gpujob.lifecycle.timings import Timings
+from gpujob.values.errors import BadInput
+
+_DEFAULT: Final = Timings()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings with their defaults; each comes from the variable GPUJOB_<NAME>."""
+
+    namespace: str = "gpujob-system"
+    """Where the Lease is."""
+    pod_name: str = ""
+    """The identity of this process in the Lease and in events."""
+    metrics_port: int = 9464
+    health_port: int = 8080
+    listen: str = "0.0.0.0"
+    log_level: str = "INFO"
+    log_format: str = "json"
+    write_rate: float = 200.0
+    """Writes a second that this process allows itself."""
+    provision_seconds: float = _DEFAULT.provision
+    """Seconds that a job waits for nodes that an autoscaler must add, before another pool is tried."""
+    hold_seconds: float = _DEFAULT.hold
+    """Seconds that devices are held for a waiting job against those of lower priority; 0 holds none."""
+    unbound_seconds: float = _DEFAULT.unbound
+    """Seconds that pods hold the GPUs of nodes to which the scheduler does not bind them."""
+    scrape_seconds: float = 15.0
+    """Seconds between two readings of a running job's reporter."""
+
+
+VARIABLES: Final = tuple(f"GPUJOB_{field.name.upper()}" for field in fields(Settings))
+"""The variables of the settings."""
+
+
+def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings of an environment; BadInput names the variable that cannot be read."""
+    env = os.environ if environment is None else environment
+    return Settings(
+        namespace=env.get("GPUJOB_NAMESPACE") or "gpujob-system",
+        pod_name=env.get("GPUJOB_POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
+        metrics_port=_port(env, "GPUJOB_METRICS_PORT", 9464),
+        health_port=_port(env, "GPUJOB_HEALTH_PORT", 8080),
+        listen=env.get("GPUJOB_LISTEN") or "0.0.0.0",
+        log_level=_one_of(env, "GPUJOB_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR")),
+        log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
+        write_rate=float(_port(env, "GPUJOB_WRITE_RATE", 200)),
+        provision_seconds=float(_port(env, "GPUJOB_PROVISION_SECONDS", int(_DEFAULT.provision))),
+        hold_seconds=float(_port(env, "GPUJOB_HOLD_SECONDS", int(_DEFAULT.hold))),
+        unbound_seconds=float(_port(env, "GPUJOB_UNBOUND_SECONDS", int(_DEFAULT.unbound))),
+        scrape_seconds=float(max(1, _port(env, "GPUJOB_SCRAPE_SECONDS", 15))),
+    )
+
+
+def _port(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name) or str(default)
+    if not text.isascii() or not text.isdigit() or not 0 <= int(text) <= 65535:
+        raise BadInput(f"{name}: {text!r} is not a whole number from 0 to 65535")
+    return int(text)
+
+
+def _one_of(env: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    text = env.get(name) or words[0]
+    found = next((word for word in words if word.lower() == text.lower()), None)
+    if found is None:
+        raise BadInput(f"{name}: {text!r} is none of {', '.join(words)}")
+    return found

@@ -1,0 +1,304 @@
+"""Keeps a mirror equal to the API server: list, watch, and list again whenever something may have been missed.
+
+It exists because a watch that went silent looks like a quiet cluster. Each kind has its own task; each notices by
+itself that its stream is dead (no byte for 65 s, though the server sends a bookmark about every minute), replaces it,
+and lists afresh when the server has forgotten where it was. Before a list of a kind that a server may lack it asks which
+version there is. `WatchHealth` is what metrics and the liveness probe read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+import orjson
+import structlog
+
+from gpujob.cluster.cache.object_cache import Kind, Mirror
+from gpujob.cluster.cache.object_key import MalformedObject
+from gpujob.cluster.client.api_errors import (
+    ApiError,
+    BrokenStream,
+    Forbidden,
+    Gone,
+    JsonObject,
+    NotFound,
+    Silent,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+    error_from_status,
+)
+from gpujob.cluster.client.client import SILENT_AFTER, ApiClient
+from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock
+from gpujob.cluster.client.transport import CONNECT_TIMEOUT
+from gpujob.values.untrusted import tables
+
+DEAD_AFTER = 180.0
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds and sizes of the list-and-watch; a silent watch is replaced within `silence` plus one connect."""
+
+    silence: float = SILENT_AFTER
+    watch_least: int = 270
+    watch_most: int = 330
+    backoff_least: float = 0.5
+    backoff_most: float = 15.0
+    hasty_end: float = 1.0  # a watch that ends sooner, without an event, counts as a failure
+    page: int = 500
+    absent: float = 120.0  # until it is asked again whether the server has a kind by now
+
+    @property
+    def replaced_within(self) -> float:
+        """The longest that a dead stream stays in place: its silence, and the time to connect anew."""
+        return self.silence + CONNECT_TIMEOUT
+
+
+class WatchHealth:
+    """When each kind was last heard of, and what went wrong so far, by kind. Ages are seconds of `clock`."""
+
+    def __init__(self, kinds: Iterable[str], clock: Clock = time.monotonic) -> None:
+        self.clock = clock
+        # A stream that never begins is as dead as one that ended: its age counts from here.
+        started = clock()
+        self.last_byte: dict[str, float] = dict.fromkeys(kinds, started)
+        self.relists: Counter[str] = Counter()
+        self.watches: Counter[str] = Counter()
+        self.silences: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.malformed: Counter[str] = Counter()
+
+    def heard(self, kind: str) -> None:
+        """Notes that bytes came for a kind."""
+        self.last_byte[kind] = self.clock()
+
+    def age(self, kind: str, now: float) -> float:
+        """Seconds since the last byte for a kind."""
+        return now - self.last_byte[kind]
+
+    def silent_for(self, now: float) -> float:
+        """Seconds since the last byte of the kind that has been silent longest."""
+        return max((now - at for at in self.last_byte.values()), default=0.0)
+
+    def alive(self, now: float, limit: float = DEAD_AFTER) -> bool:
+        """The liveness answer: whether every kind was heard of within `limit` seconds."""
+        return self.silent_for(now) <= limit
+
+
+class _UnknownLoss(Exception):
+    """A line could not be read, so what it said is lost."""
+
+
+async def keep_mirrored(
+    client: ApiClient,
+    kind: Kind,
+    mirror: Mirror,
+    health: WatchHealth,
+    *,
+    timings: Timings | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    chance: Callable[[], float] = random.random,
+) -> None:
+    """Keeps one kind of the mirror up to date for ever; raises only what nobody foresaw."""
+    await _Follower(client, kind, mirror, health, timings or Timings(), sleep, chance).run()
+
+
+async def mirror_all(
+    client: ApiClient,
+    kinds: Iterable[Kind],
+    mirror: Mirror,
+    health: WatchHealth,
+    *,
+    timings: Timings | None = None,
+) -> None:
+    """Keeps all kinds up to date; when one task dies all end and this raises: better no process than half of one."""
+    async with asyncio.TaskGroup() as tasks:
+        for kind in kinds:
+            tasks.create_task(keep_mirrored(client, kind, mirror, health, timings=timings), name=f"watch {kind.key}")
+
+
+class _Follower:
+    """One kind's list and watch, and the version up to which they have come (None: to be listed)."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        kind: Kind,
+        mirror: Mirror,
+        health: WatchHealth,
+        timings: Timings,
+        sleep: Callable[[float], Awaitable[None]],
+        chance: Callable[[], float],
+    ) -> None:
+        self.client, self.kind, self.mirror, self.health = client, kind, mirror, health
+        self.timings, self.sleep, self.chance = timings, sleep, chance
+        self.path = kind.resource.path()
+        self.version: str | None = None
+        self.failures = 0
+
+    async def run(self) -> None:
+        while True:
+            try:
+                if self.version is None:
+                    if not await self.is_served():
+                        await self.sleep(self.timings.absent)
+                        continue
+                    self.version = await self.list_all()
+                await self.follow(self.version)
+            except (ApiError, _UnknownLoss) as error:
+                await self.recover(error)
+
+    def heard(self) -> None:
+        self.health.heard(self.kind.key)
+
+    # Listing
+
+    async def is_served(self) -> bool:
+        """Whether the server has the kind; finds the version to follow. What it lacks has no objects."""
+        kind = self.kind
+        if not kind.versions:
+            return True
+        try:
+            group = await self.client.get(f"/apis/{kind.resource.group}")
+        except NotFound:
+            group = {}
+        self.heard()
+        served = {str(entry.get("version")) for entry in tables(group, "versions")}
+        for version in kind.versions:
+            if version in served and await self.is_in(version):
+                self.path = replace(kind.resource, version=version).path()
+                return True
+        self.mirror.nothing(kind.key)
+        return False
+
+    async def is_in(self, version: str) -> bool:
+        """Whether a version of the group has the kind: a kind may be younger than its group."""
+        resource = self.kind.resource
+        try:
+            found = await self.client.get(f"/apis/{resource.group}/{version}")
+        except NotFound:
+            return False
+        self.heard()
+        return any(entry.get("name") == resource.plural for entry in tables(found, "resources"))
+
+    async def list_all(self) -> str:
+        """Replaces the kind by a fresh list; gives its version."""
+        listing = self.mirror.listing(self.kind.key)
+        version = ""
+        # No resourceVersion: the newest state, not what some cache remembers.
+        kind = self.kind
+        pages = self.client.list_paged(self.path, kind.params, self.timings.page, trim=kind.trim)
+        async with aclosing(pages):
+            async for page in pages:
+                self.heard()
+                listing.add(_items(page))
+                version = (page.get("metadata") or {}).get("resourceVersion") or version
+        if not version:
+            raise BrokenStream(0, "NoVersion", f"the list of {self.path} has no resourceVersion")
+        listing.commit(version)
+        self.health.relists[self.kind.key] += 1
+        return version
+
+    # Watching
+
+    async def follow(self, version: str) -> None:
+        """Applies events from `version` on until the server ends the watch, as it does every few minutes."""
+        timings, key = self.timings, self.kind.key
+        spread = timings.watch_most - timings.watch_least
+        params = {
+            **self.kind.params,
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(timings.watch_least + round(spread * self.chance())),
+        }
+        began, events = self.health.clock(), 0
+        self.health.watches[key] += 1
+        stream = self.client.watch(self.path, params, silence=timings.silence, on_bytes=self.heard)
+        async with aclosing(stream) as lines:
+            async for line in lines:
+                self.take(line)
+                self.failures = 0
+                events += 1
+        if not events and self.health.clock() - began < timings.hasty_end:
+            raise Unreachable(0, "EndedAtOnce", f"the watch of {self.path} ended as soon as it began")
+        self.failures = 0
+
+    def take(self, line: bytes) -> None:
+        """Applies one line; the version only moves past what was applied."""
+        try:
+            event = orjson.loads(self.kind.trim(line))
+            event_type, obj = event["type"], event["object"]
+            if event_type == "ERROR":
+                raise error_from_status(obj)
+            version = obj["metadata"]["resourceVersion"]
+            if event_type == "BOOKMARK":
+                self.mirror.bookmark(self.kind.key, version)
+            else:
+                self.mirror.apply(self.kind.key, event_type, obj)
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, MalformedObject) as error:
+            self.health.malformed[self.kind.key] += 1
+            raise _UnknownLoss(f"{type(error).__name__} in {line[:200]!r}") from error
+        self.version = version
+
+    # Recovering
+
+    async def recover(self, error: ApiError | _UnknownLoss) -> None:
+        """Decides whether the version is still good, and waits before the next try where haste would do harm."""
+        if not _version_survives(error):
+            self.version = None
+        if isinstance(error, Silent):
+            self.health.silences[self.kind.key] += 1
+        else:
+            self.health.failures[self.kind.key] += 1
+        delay = self.delay(error)
+        # A silence has lasted a minute already; counting it would make a quiet kind wait longer each time.
+        self.failures += not isinstance(error, Silent)
+        # A healthy but quiet kind may be silent too: a restarted API server leaves out its first bookmarks.
+        tell = log.info if isinstance(error, Silent) else log.warning
+        tell(
+            "watch interrupted",
+            kind=self.kind.key,
+            error=str(error),
+            relist=self.version is None,
+            delay=round(delay, 2),
+        )
+        if delay > 0:
+            await self.sleep(delay)
+
+    def delay(self, error: ApiError | _UnknownLoss) -> float:
+        """Seconds before the next try: none after a silence, a first 410 or bad line; else growing and spread."""
+        if isinstance(error, Silent) or (isinstance(error, Gone | _UnknownLoss) and self.failures == 0):
+            return 0.0
+        timings = self.timings
+        backoff = min(timings.backoff_most, timings.backoff_least * 2.0 ** min(self.failures, 16))
+        backoff = max(timings.backoff_least, backoff * (0.5 + 0.5 * self.chance()))
+        told = error.retry_after if isinstance(error, ApiError) else None
+        return max(backoff, min(told or 0.0, LONGEST_RETRY_DELAY))
+
+
+def _version_survives(error: ApiError | _UnknownLoss) -> bool:
+    # An answer that names no passing cause may well be about the version (too old, or of another history): list.
+    if isinstance(error, Unreachable | TooManyRequests | Unauthorized | Forbidden):
+        return True
+    if isinstance(error, _UnknownLoss | Gone | BrokenStream):
+        return False
+    return error.status == 503
+
+
+def _items(page: JsonObject) -> Iterable[JsonObject]:
+    """A page's objects with the apiVersion and kind that lists leave out, so that both ways give equal objects."""
+    api_version, kind = page.get("apiVersion"), str(page.get("kind") or "").removesuffix("List")
+    for item in page.get("items") or ():
+        if isinstance(item, dict):
+            item.setdefault("apiVersion", api_version)
+            item.setdefault("kind", kind)
+        yield item

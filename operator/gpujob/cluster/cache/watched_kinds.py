@@ -1,0 +1,161 @@
+"""What is mirrored: one list and watch for each kind, with what is kept of each object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpujob.api.manifest import read_gpupool, read_gpuruntime
+from gpujob.catalog.images.from_spec import runtime_of
+from gpujob.catalog.images.runtime import Runtime
+from gpujob.catalog.images.unreadable import held_runtimes
+from gpujob.cluster.cache.object_cache import Kind
+from gpujob.cluster.client.paths import Resource
+from gpujob.fleet.dra.device_taints import read_rule
+from gpujob.fleet.dra.resource_slices import read_claim, read_class, read_slice
+from gpujob.fleet.gpupools.selection import AdminPool, admin_pool
+from gpujob.fleet.gpupools.unreadable import held_pool
+from gpujob.fleet.kubernetes.namespaces import read_namespace
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.fleet.kubernetes.persistent_volumes import read_tie, read_volume_claim
+from gpujob.fleet.kubernetes.priority_classes import read_priority
+from gpujob.fleet.kubernetes.runtime_classes import read_runtime_class
+from gpujob.fleet.policy.limit_range import read_limit_range
+from gpujob.fleet.policy.resource_quota import read_quota
+from gpujob.placement.request.profile_measurements import profile_of
+from gpujob.render.runner import digest_of
+from gpujob.status.records.objects import read_child, read_job, read_pod_record, read_service
+from gpujob.values.errors import BadInput
+from gpujob.values.vocabulary import GROUP, VERSION, Label
+
+NODES: Final = Resource("", "v1", "nodes", namespaced=False)
+PODS: Final = Resource("", "v1", "pods")
+JOBS: Final = Resource("batch", "v1", "jobs")
+SERVICES: Final = Resource("", "v1", "services")
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
+LIMIT_RANGES: Final = Resource("", "v1", "limitranges")
+QUOTAS: Final = Resource("", "v1", "resourcequotas")
+EVENTS: Final = Resource("events.k8s.io", "v1", "events")
+RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False)
+VOLUMES: Final = Resource("", "v1", "persistentvolumes", namespaced=False)
+VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims")
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
+SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
+CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
+DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
+TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", namespaced=False)
+GPUJOBS: Final = Resource(GROUP, VERSION, "gpujobs")
+GPUPOOLS: Final = Resource(GROUP, VERSION, "gpupools", namespaced=False)
+PROFILES: Final = Resource(GROUP, VERSION, "gpujobprofiles")
+GPURUNTIMES: Final = Resource(GROUP, VERSION, "gpuruntimes", namespaced=False)
+
+
+DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+"""Versions of resource.k8s.io that are read, the newest first: Kubernetes 1.34, 1.33, 1.32. Before, there is none."""
+
+TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
+"""Versions of DeviceTaintRule that are read: Kubernetes 1.37, 1.36, 1.33."""
+
+
+def claim_templates(body: Mapping[str, Any]) -> Resource:
+    """The resource of a ResourceClaimTemplate, in the version that it is written in."""
+    return Resource("resource.k8s.io", str(body["apiVersion"]).rpartition("/")[2], "resourceclaimtemplates")
+
+
+class PoolRecord:
+    """A GPUPool: the admin's claim, or (discovered) the operator's own publication with its status as it is."""
+
+    __slots__ = ("admin", "generation", "name", "spec", "status", "uid", "version")
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        metadata = raw["metadata"]
+        self.name: str = metadata["name"]
+        self.uid: str = metadata.get("uid", "")
+        self.version: str = metadata.get("resourceVersion", "")
+        self.generation: int = metadata.get("generation", 1)
+        self.spec: Mapping[str, Any] = raw.get("spec") or {}
+        self.status: Mapping[str, Any] = raw.get("status") or {}
+        discovered = (metadata.get("labels") or {}).get(Label.DISCOVERED) == "true"
+        self.admin: AdminPool | None = None if discovered else _admin_pool(raw)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PoolRecord) and (self.uid, self.version) == (other.uid, other.version)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _admin_pool(raw: Mapping[str, Any]) -> AdminPool:
+    """An admin's GPUPool; what is left of it where a schema older or newer than ours let through what we cannot read."""
+    try:
+        return admin_pool(read_gpupool(raw))
+    except BadInput as error:
+        return held_pool(raw, str(error))
+
+
+def read_runtimes(raw: Mapping[str, Any]) -> tuple[Runtime, ...]:
+    """An admin's GPURuntime as rows of the catalog: one, or what is left of an object that cannot be read."""
+    try:
+        runtime = read_gpuruntime(raw)
+        return (runtime_of(runtime.metadata.name, runtime.spec, source="GPURuntime", checked_on=""),)
+    except BadInput as error:
+        return held_runtimes(raw, str(error))
+
+
+class RunnerMap:
+    """A ConfigMap of the runner's name in some namespace: whether it holds the runner, which anybody may have changed."""
+
+    __slots__ = ("digest", "ready", "uid")
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        metadata, data = raw["metadata"], raw.get("data") or {}
+        self.uid: str = metadata.get("uid", "")
+        self.digest = digest_of(data) if not raw.get("binaryData") else ""
+        self.ready = raw.get("immutable") is True and "deletionTimestamp" not in metadata
+
+    def __eq__(self, other: object) -> bool:
+        mine = (self.uid, self.digest, self.ready)
+        return isinstance(other, RunnerMap) and mine == (other.uid, other.digest, other.ready)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_IMAGES: Final = re.compile(rb'"images":\[(?:\{"names":\[[^]]*+\],"sizeBytes":[0-9]++\},?)*+\]')
+"""A Node's status.images as the API server writes it. Nothing else matches, since quotes inside a text are escaped."""
+
+
+def without_images(body: bytes) -> bytes:
+    """JSON of nodes without the names of the images on them: three quarters of it, and most of the time to decode it."""
+    return _IMAGES.sub(b'"images":[]', body)
+
+
+def mirrored(runner: str) -> tuple[Kind, ...]:
+    """The kinds that the operator follows, jobs restricted by the server to our children, ConfigMaps to the runner's name."""
+    return (
+        Kind("nodes", NODES, {}, _any(read_node), trim=without_images),
+        Kind("pods", PODS, {}, _any(read_pod_record)),
+        Kind("jobs", JOBS, {"labelSelector": Label.JOB_UID}, _any(read_child)),
+        Kind("services", SERVICES, {"labelSelector": Label.JOB_UID}, _any(read_service)),
+        Kind("gpujobs", GPUJOBS, {}, _any(read_job)),
+        Kind("gpupools", GPUPOOLS, {}, _any(PoolRecord)),
+        Kind("gpuruntimes", GPURUNTIMES, {}, _any(read_runtimes)),
+        Kind("gpujobprofiles", PROFILES, {}, _any(profile_of)),
+        Kind("runtimeclasses", RUNTIME_CLASSES, {}, _any(read_runtime_class)),
+        Kind("configmaps", CONFIG_MAPS, {"fieldSelector": f"metadata.name={runner}"}, _any(RunnerMap)),
+        Kind("resourcequotas", QUOTAS, {}, _any(read_quota)),
+        Kind("limitranges", LIMIT_RANGES, {}, _any(read_limit_range)),
+        Kind("persistentvolumeclaims", VOLUME_CLAIMS, {}, _any(read_volume_claim)),
+        Kind("persistentvolumes", VOLUMES, {}, _any(read_tie)),
+        Kind("priorityclasses", PRIORITY_CLASSES, {}, _any(read_priority)),
+        Kind("namespaces", NAMESPACES, {}, _any(read_namespace)),
+        Kind("resourceslices", SLICES, {}, _any(read_slice), DRA_VERSIONS),
+        Kind("resourceclaims", CLAIMS, {}, _any(read_claim), DRA_VERSIONS),
+        Kind("deviceclasses", DEVICE_CLASSES, {}, _any(read_class), DRA_VERSIONS),
+        Kind("devicetaintrules", TAINT_RULES, {}, _any(read_rule), TAINT_RULE_VERSIONS),
+    )
+
+
+def _any(reader: Any) -> Any:
+    """The reader as the mirror's `slim`: what is kept is ours to choose."""
+    return reader

@@ -1,0 +1,1 @@
+"""The HTTP client of the API server: transport, rate limit, errors, credentials, kubeconfig."""

@@ -1,0 +1,121 @@
+"""A thin typed client of one Kubernetes API server: reads, watches and writes by their verbs.
+
+It exists because the operator needs four things that larger clients hide: the bytes of a watch as they come (their age
+is the liveness answer), paged lists, one shared budget for writes, and an honest answer when the outcome of a write is
+unknown. Called by `watch`, `leader`, and by every step that creates or patches. It decides nothing. Below it, in this
+order: `resources` (paths), `connection` and `credentials`, `pace`, `transport` (retries), `lines`, `api_errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+
+import aiohttp
+import orjson
+
+from gpujob.cluster.client.api_errors import JsonObject, Silent, Unreachable
+from gpujob.cluster.client.line_reader import LineSplitter
+from gpujob.cluster.client.rate_limit import ORDINARY, Patience
+from gpujob.cluster.client.transport import Call, Transport, Trim, untouched
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+SILENT_AFTER = 65.0
+
+
+class ApiClient(Transport):
+    """The verbs of one API server; use it as `async with`."""
+
+    async def get(self, path: str, *, patience: Patience = ORDINARY) -> JsonObject:
+        """The object at a path."""
+        return await self.send(Call("get", "GET", path, patience))
+
+    async def list_paged(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        limit: int = 500,
+        *,
+        patience: Patience = ORDINARY,
+        trim: Trim = untouched,
+    ) -> AsyncGenerator[JsonObject, None]:
+        """The pages of one consistent list; raises Gone when it outlives its continue token: start again then.
+
+        `trim` takes out of an answer what its reader does not want, before it is decoded.
+        """
+        query = {**(params or {}), "limit": str(limit)}
+        while True:
+            page = await self.send(Call("list", "GET", path, patience, query, trim=trim))
+            yield page
+            token = (page.get("metadata") or {}).get("continue")
+            if not token:
+                return
+            query["continue"] = token
+
+    async def watch(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        silence: float = SILENT_AFTER,
+        on_bytes: Callable[[], None] = lambda: None,
+    ) -> AsyncGenerator[bytes, None]:
+        """The lines of a watch until the server ends it; raises Silent after `silence` seconds without a byte.
+
+        Close it (`contextlib.aclosing`) when leaving early. Lines are not decoded: what one bad line means is the
+        caller's to say. `on_bytes` is called for the answer's head and for each chunk, complete line or not.
+        """
+        call = Call("watch", "GET", path, ORDINARY, {**(params or {}), "watch": "true"})
+        lines = LineSplitter()
+        response = await self.open_stream(call, silence)
+        try:
+            on_bytes()
+            async for chunk in response.content.iter_any():
+                on_bytes()
+                for line in lines.feed(chunk):
+                    yield line
+            if rest := lines.rest():
+                yield rest
+        except TimeoutError as error:
+            raise Silent(0, "Silent", f"no byte for {silence:g} s from {path}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unreachable(0, type(error).__name__, f"watch of {path}: {error}") from error
+        finally:
+            response.close()
+
+    async def create(
+        self, path: str, body: JsonObject, *, params: Mapping[str, str] | None = None, patience: Patience = ORDINARY
+    ) -> JsonObject:
+        """The object as created; AlreadyExists when the name is taken, OutcomeUnknown when no answer came."""
+        return await self.send(Call("create", "POST", path, patience, params, orjson.dumps(body)))
+
+    async def patch(
+        self,
+        path: str,
+        body: JsonObject | list[JsonObject],
+        content_type: str = MERGE_PATCH,
+        *,
+        params: Mapping[str, str] | None = None,
+        patience: Patience = ORDINARY,
+    ) -> JsonObject:
+        """The object as patched; put metadata.resourceVersion in the body to make it a precondition."""
+        return await self.send(Call("patch", "PATCH", path, patience, params, orjson.dumps(body), content_type))
+
+    async def delete(
+        self, path: str, *, uid: str, propagation: str = "Background", patience: Patience = ORDINARY
+    ) -> JsonObject:
+        """The answer: a Status when the object is gone, the object itself when it only began to go.
+
+        Without a propagation policy the API server orphans a Job's pods; without the uid a later object of the same
+        name would be deleted. Conflict when the uid is another.
+        """
+        if not uid:
+            raise ValueError(f"a delete needs the uid of what it deletes: {path}")
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+            "preconditions": {"uid": uid},
+        }
+        return await self.send(Call("delete", "DELETE", path, patience, None, orjson.dumps(options)))

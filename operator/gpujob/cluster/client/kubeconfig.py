@@ -1,0 +1,174 @@
+"""How to reach one API server: of the pod that this runs in, or of a kubeconfig; and its TLS."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from gpujob.cluster.client.api_errors import JsonObject
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class UnusableConnection(ValueError):
+    """The kubeconfig or the pod's environment gives no connection that this client can make; says which field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach one API server; data fields hold PEM text, and no secret shows in its repr."""
+
+    server: str
+    ca_file: str | None = None
+    ca_data: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    token_file: str | None = None
+    client_cert_file: str | None = None
+    client_cert_data: str | None = field(default=None, repr=False)
+    client_key_file: str | None = None
+    client_key_data: str | None = field(default=None, repr=False)
+    server_name: str | None = None
+    insecure: bool = False
+
+
+def connection_in_cluster(
+    environ: Mapping[str, str] | None = None, service_account: Path = SERVICE_ACCOUNT
+) -> Connection:
+    """The connection of a pod by its service account; UnusableConnection outside a pod."""
+    environ = os.environ if environ is None else environ
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    token_file = service_account / "token"
+    if not host or not token_file.exists():
+        raise UnusableConnection(
+            f"not in a pod: KUBERNETES_SERVICE_HOST or {token_file} is missing; give a kubeconfig instead"
+        )
+    address = f"[{host}]" if ":" in host else host
+    return Connection(f"https://{address}:{port}", ca_file=str(service_account / "ca.crt"), token_file=str(token_file))
+
+
+def connection_from_kubeconfig(path: str | Path, context: str | None = None) -> Connection:
+    """The connection that a kubeconfig names (its current context unless given); relative files are beside it."""
+    file = Path(path)
+    try:
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise UnusableConnection(f"cannot read kubeconfig {file}: {error}") from error
+    if not isinstance(config, dict):
+        raise UnusableConnection(f"kubeconfig {file} is not a mapping")
+    chosen = context or config.get("current-context")
+    if not chosen:
+        raise UnusableConnection(f"kubeconfig {file} has no current-context; set it or name a context")
+    pair = _entry(config, "contexts", "context", chosen, file)
+    cluster = _entry(config, "clusters", "cluster", pair.get("cluster"), file)
+    user = _entry(config, "users", "user", pair.get("user"), file) if pair.get("user") else {}
+    _refuse_unsupported(cluster, user, file)
+    return _connection(cluster, user, file)
+
+
+def _entry(config: JsonObject, section: str, field_name: str, name: object, file: Path) -> JsonObject:
+    for entry in config.get(section) or ():
+        if isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get(field_name), dict):
+            found: JsonObject = entry[field_name]
+            return found
+    raise UnusableConnection(f"kubeconfig {file}: {section} has no entry named {name!r}")
+
+
+_UNSUPPORTED_USER_FIELDS: Mapping[str, str] = {
+    "exec": "exec plugins are not run here; use a token, for example of `kubectl create token`",
+    "auth-provider": "auth providers left Kubernetes in 1.26; use a token or a client certificate",
+    "username": "basic authentication left Kubernetes in 1.19; use a token or a client certificate",
+    "as": "impersonation is not supported; use a token of the account itself",
+}
+
+
+def _refuse_unsupported(cluster: JsonObject, user: JsonObject, file: Path) -> None:
+    for field_name, remedy in _UNSUPPORTED_USER_FIELDS.items():
+        if user.get(field_name):
+            raise UnusableConnection(f"kubeconfig {file}: users[].user.{field_name}: {remedy}")
+    if cluster.get("proxy-url"):
+        raise UnusableConnection(
+            f"kubeconfig {file}: clusters[].cluster.proxy-url: proxies are not supported; give the server's own address"
+        )
+    if not cluster.get("server"):
+        raise UnusableConnection(f"kubeconfig {file}: clusters[].cluster.server is missing")
+
+
+def _connection(cluster: JsonObject, user: JsonObject, file: Path) -> Connection:
+    def beside(value: object) -> str | None:
+        return str(file.parent / str(value)) if value else None
+
+    def decoded(section: JsonObject, field_name: str) -> str | None:
+        if not section.get(field_name):
+            return None
+        try:
+            return b64decode(section[field_name], validate=True).decode()
+        except ValueError as error:
+            raise UnusableConnection(f"kubeconfig {file}: {field_name} is not base64 of PEM text") from error
+
+    return Connection(
+        server=str(cluster["server"]),
+        ca_file=beside(cluster.get("certificate-authority")),
+        ca_data=decoded(cluster, "certificate-authority-data"),
+        token=user.get("token"),
+        token_file=beside(user.get("tokenFile")),
+        client_cert_file=beside(user.get("client-certificate")),
+        client_cert_data=decoded(user, "client-certificate-data"),
+        client_key_file=beside(user.get("client-key")),
+        client_key_data=decoded(user, "client-key-data"),
+        server_name=cluster.get("tls-server-name"),
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+    )
+
+
+def tls_context(connection: Connection) -> ssl.SSLContext | bool:
+    if not connection.server.startswith("https:"):
+        return True
+    try:
+        cafile = None if connection.ca_data else connection.ca_file
+        context = ssl.create_default_context(cafile=cafile, cadata=connection.ca_data)
+        if connection.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        _load_client_certificate(context, connection)
+    except (OSError, ValueError) as error:
+        raise UnusableConnection(f"certificates for {connection.server} cannot be loaded: {error}") from error
+    return context
+
+
+def _load_client_certificate(context: ssl.SSLContext, connection: Connection) -> None:
+    if connection.client_cert_data is None and connection.client_cert_file is None:
+        return
+    with ExitStack() as stack:
+
+        def as_file(data: str | None, name: str | None) -> str | None:
+            return name if data is None else stack.enter_context(_file_in_memory(data))
+
+        certificate = as_file(connection.client_cert_data, connection.client_cert_file)
+        key = as_file(connection.client_key_data, connection.client_key_file)
+        context.load_cert_chain(str(certificate), key)
+
+
+@contextmanager
+def _file_in_memory(text: str) -> Iterator[str]:
+    """The path of a file that holds a text until the block ends: the ssl module reads certificates and keys from files only.
+
+    On Linux the file is in memory, since the pod's file systems are read-only; elsewhere it is in a private folder.
+    """
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("pem"), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+        return
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        yield file.name

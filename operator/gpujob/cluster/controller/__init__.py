@@ -1,0 +1,1 @@
+"""The reconcile loop: one job's round, the scheduling round, pools, profiles, runner ConfigMaps."""

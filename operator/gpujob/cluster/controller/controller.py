@@ -1,0 +1,113 @@
+"""The level-based loop: gather, decide, render, create, observe, report; readable as these numbered steps.
+
+A round reads the mirror and starts at most one task for each job; a task makes the writes of one step and ends. The next
+round looks at the job again, so a crash between any two writes loses and doubles nothing: children have fixed names, the
+child carries what the status will say, and the status is the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from gpujob.cluster.controller.actions import Steps
+from gpujob.cluster.controller.job_reconciler import Looking
+from gpujob.cluster.controller.profiles import Learning
+from gpujob.cluster.controller.runner_configmaps import Delivery
+from gpujob.cluster.controller.scheduling import Deciding
+from gpujob.cluster.controller.status_refresh import Retelling
+from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.queue.work_queue import DEFAULT_TIMINGS, Desk
+from gpujob.cluster.writer.writes import Writer
+from gpujob.lifecycle.timings import Timings
+from gpujob.render.runner import Runner
+
+
+class Reconciler:
+    """Runs rounds for ever; only the leader acts, the others keep their index warm."""
+
+    def __init__(
+        self,
+        book: Book,
+        writer: Writer,
+        is_leader: Callable[[], bool],
+        runner: Runner,
+        timings: Timings = DEFAULT_TIMINGS,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.desk = Desk(book, clock, wall, timings)
+        self._is_leader = is_leader
+        self.delivery = Delivery(self.desk, writer, runner)
+        learning = Learning(self.desk, writer)
+        self._steps = Steps(self.desk, writer, self.delivery, learning)
+        self._looking = Looking(self.desk, self._steps)
+        self._retelling = Retelling(self.desk, self._steps)
+        self._deciding = Deciding(self.desk, self._steps, learning, self._retelling)
+        self._led = False
+
+    async def run(self) -> None:
+        """Rounds for ever, each woken by a change or by the time that a job asked for."""
+        mirror = self.desk.book.mirror
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(self._seconds_to_next()):
+                        await mirror.changed.wait()
+                    await asyncio.sleep(self.desk.timings.gather)
+                except TimeoutError:
+                    pass
+                changes = mirror.take_changes()
+                self.desk.dirty |= self.desk.book.take(changes)
+                if "nodes" in changes:
+                    self.desk.dirty |= self.desk.awaiting
+                if mirror.complete and self._leads():
+                    await self.round()
+        finally:
+            await self._steps.end_tasks()
+
+    async def round(self) -> None:
+        """One look at everything that changed: the steps in order."""
+        self.desk.tally.rounds += 1
+        # 1. Gather: the jobs that changed or asked to be looked at again.
+        for uid in self._gather():
+            job = self.desk.book.jobs.get(uid)
+            if job is None:
+                self.desk.forget(uid)
+            elif uid not in self.desk.tasks:
+                # 2. Observe and report those with a child, queue those without.
+                with self.desk.alone(job):
+                    self._looking.look(job)
+        # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
+        if self._deciding.must_decide():
+            await self._deciding.decide()
+        # 4. Those that wait on are told their numbers again, when it is their turn.
+        self._retelling.tell()
+
+    def _leads(self) -> bool:
+        leads = self._is_leader()
+        if leads and not self._led:
+            self.desk.dirty |= set(self.desk.book.jobs)
+            self.desk.decided_at = ()
+        self._led = leads
+        return leads
+
+    def _gather(self) -> list[str]:
+        now = self.desk.clock()
+        due = {uid for uid, at in self.desk.due.items() if at <= now}
+        for uid in due:
+            del self.desk.due[uid]
+            if self.desk.book.child(uid) is None:
+                self.desk.decided_at = ()
+        dirty, self.desk.dirty = self.desk.dirty | due, set()
+        return sorted(dirty)
+
+    def _seconds_to_next(self) -> float | None:
+        if not self._led:
+            return 1.0
+        waits = [at - self.desk.clock() for at in self.desk.due.values()]
+        others = self._deciding.seconds_to_next(), self._retelling.seconds_to_next()
+        waits += [seconds for seconds in others if seconds is not None]
+        return max(0.0, min(waits)) if waits else None

@@ -1,0 +1,68 @@
+"""The ConfigMaps that earlier versions of the operator put into namespaces: gone once no child needs them.
+
+An upgrade gives the runner another content and so another name. Children of the earlier version go on with theirs, which
+only their own names tell: no right of the operator lets it look for ConfigMaps. So whatever a child mounts is noted, and removed
+when no child that has not ended mounts it any more. The chart's role grants that for the names that it had before.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import structlog
+
+from gpujob.cluster.cache.watched_kinds import RunnerMap
+from gpujob.cluster.client.api_errors import ApiError, Forbidden
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.writer.writes import NotLeader, Writer
+from gpujob.render.runner import name_of
+from gpujob.status.records.objects import ChildRecord
+from gpujob.values.vocabulary import Label
+
+log = structlog.get_logger(__name__)
+
+Place = tuple[str, str]
+"""Namespace and name."""
+
+
+class EarlierRunners:
+    """Removes them, each with one read and one write."""
+
+    def __init__(self, desk: Desk, writer: Writer, name: str) -> None:
+        """`name` is that of this version's ConfigMap."""
+        self._desk, self._writer, self._name = desk, writer, name
+        self._noted: set[Place] = set()
+        self._settled: set[Place] = set()
+
+    async def sweep(self) -> None:
+        """One look at all children, also those that ended."""
+        children = cast("list[ChildRecord]", list(self._desk.book.mirror.objects("jobs").values()))
+        self._noted |= {(child.namespace, child.runner) for child in children if child.runner not in ("", self._name)}
+        needed = {(child.namespace, child.runner) for child in children if not child.ended}
+        # What is mounted anew by a child that came meanwhile (an earlier version led again) is looked at once more.
+        self._settled -= needed
+        for place in sorted(self._noted - needed - self._settled):
+            try:
+                await self._remove(*place)
+            except NotLeader:
+                return
+            except Forbidden:
+                log.warning(
+                    "an earlier runner stays: the role does not name it",
+                    namespace=place[0],
+                    name=place[1],
+                    remedy=f"kubectl delete configmap {place[1]} --namespace {place[0]}",
+                )
+            except ApiError as error:
+                log.warning("earlier runner not removed", namespace=place[0], name=place[1], error=str(error))
+                continue
+            self._settled.add(place)
+
+    async def _remove(self, namespace: str, name: str) -> None:
+        """Removes it if it is what its name says: another ConfigMap that somebody called so is left alone."""
+        raw = await self._writer.find_runner(namespace, name)
+        if raw is None:
+            return
+        held, labels = RunnerMap(raw), raw["metadata"].get("labels") or {}
+        if Label.RUNNER in labels and name == name_of(held.digest):
+            await self._writer.delete_earlier_runner(namespace, name, held.uid)

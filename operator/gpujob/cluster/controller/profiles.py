@@ -1,0 +1,137 @@
+"""What jobs of a profile measured comes into decisions, and what a job measured goes into its profile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+from weakref import WeakValueDictionary
+
+import structlog
+
+from gpujob.cluster.client.api_errors import ApiError, Forbidden, Invalid
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.writer.writes import Writer
+from gpujob.lifecycle.attempts import is_final
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.profile_measurements import Profile, learned_of
+from gpujob.status.attempts import cost, probe_runs, waits
+from gpujob.status.job import job_status
+from gpujob.status.job.telemetry import SILENT
+from gpujob.status.profile import LEAST_SECONDS, Ran, after_run, as_told
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.untrusted import table
+
+log = structlog.get_logger(__name__)
+
+
+class Learning:
+    """Reads and writes GPUJobProfiles; what cannot be written is told and never keeps a job from its end."""
+
+    def __init__(self, desk: Desk, writer: Writer) -> None:
+        self._desk, self._writer = desk, writer
+        self._under_way: defaultdict[tuple[str, str], Counter[tuple[str, str]]] | None = None
+        self._placing: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {}
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def informed(self, job: JobRecord, demand: Demand) -> Demand:
+        """The demand with what earlier runs and the job's own trials measured, and the pools on which trials failed."""
+        tries = demand.probe_steps is not None or demand.exploration is not None
+        if tries and job_status.runs_unchecked(job):
+            why = "nothing is tried: its image runs no Python, so nothing is measured"
+            demand = demand.but(probe_steps=None, exploration=None, unprobed=why)
+        if demand.exploration is not None:
+            demand = demand.but(under_way=tuple(sorted(self._under_way_of(job).items())))
+        status = {"probes": probe_runs.kept(job)}
+        own, profile = probe_runs.measurements(status), _profile(job)
+        if not own and not profile and not status["probes"]:
+            return demand
+        held = self._held(job.namespace, profile)
+        known = {measurement.key for measurement in held.measurements}
+        measurements = (*held.measurements, *(each for each in own if each.key not in known))
+        learned = learned_of(profile, measurements, demand.work.precision.value)
+        failed, probed = tuple(sorted(probe_runs.failed(status))), tuple(sorted(probe_runs.tried(status)))
+        return replace(
+            demand, learned=learned, probes_failed=failed, probed=probed, unread=held.unread,
+            unstarted=tuple(sorted(probe_runs.unstarted(status))),
+        )  # fmt: skip
+
+    async def remember(self, job: JobRecord, child: ChildRecord) -> None:
+        """Writes what a run measured into its profile, where it has one and measured enough.
+
+        Raises ApiError where another try soon may do; afterwards the job ends without.
+        """
+        ran, profile = self._ran(job, child), _profile(job)
+        if ran is None or not profile:
+            return
+        # What one job adds is read again before the next one adds to it.
+        async with self._locks.setdefault((job.namespace, profile), asyncio.Lock()):
+            body = after_run(job.namespace, profile, self._held(job.namespace, profile), ran)
+            if body is None:
+                return
+            try:
+                await self._writer.apply_profile(body)
+            except ApiError as error:
+                for_good = isinstance(error, Forbidden | Invalid)
+                if not for_good and self._desk.remember(job.uid).delay < self._desk.timings.profile_patience:
+                    raise
+                log.warning("profile not written", job=f"{job.namespace}/{job.name}", profile=profile, error=str(error))
+
+    def _ran(self, job: JobRecord, child: ChildRecord) -> Ran | None:
+        measured, demand = self._desk.telemetry.get(job.uid, SILENT).measured, self._desk.wish(job).demand
+        placement = child.hint.placement or job.status.get("placement") or {}
+        rates, seconds = (measured.overall, measured.seconds) if measured else ({}, 0.0)
+        if seconds < LEAST_SECONDS:
+            # This process began to read a moment ago, or when nothing answered any more: the status says it.
+            rates, seconds = as_told(job.status)
+        if demand is None or not rates:
+            return None
+        ended = waits.read_time(child.ended_at) or self._desk.wall()
+        spent = cost.cost(job.status, placement, str(job.status.get("startTime") or ""), ended)
+        whole_run = probe_runs.steps_of(child) is None
+        return Ran(
+            job=f"{job.uid}.{child.attempt}",
+            device=probe_runs.device_of(placement),
+            accelerator=str(placement.get("accelerator", "")),
+            shape=probe_runs.shape_of(placement),
+            precision=demand.work.precision.value,
+            rates=rates,
+            seconds=int(seconds),
+            # What a trial cost says nothing of what a run costs.
+            dollars=cost.dollars(spent.get("accrued")) if whole_run else None,
+            ended=ended,
+        )
+
+    def decides(self) -> None:
+        """A decision about the queue begins: what is under way is counted anew."""
+        self._under_way = None
+
+    def placing(self, job: JobRecord, place: tuple[str, str]) -> None:
+        """A job of a profile is placed; until its status says so, this does."""
+        self._placing[job.uid] = (job.namespace, _profile(job)), place
+
+    def _under_way_of(self, job: JobRecord) -> Counter[tuple[str, str]]:
+        if self._under_way is None:
+            self._placing = {uid: each for uid, each in self._placing.items() if uid in self._desk.tasks}
+            self._under_way = defaultdict(Counter)
+            for whose, place in (*self._placing.values(), *self._running()):
+                self._under_way[whose][place] += 1
+        return self._under_way[job.namespace, _profile(job)]
+
+    def _running(self) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+        """The profile and the place of each job that runs, or is about to, and is no trial."""
+        for uid, job in self._desk.book.jobs.items():
+            begun = job.spec.get("profile") and job.status.get("jobName") and not is_final(job)
+            if begun and uid not in self._placing and not probe_runs.is_trial(job.status):
+                told = table(job.status, "placement")
+                yield (job.namespace, _profile(job)), (probe_runs.device_of(told), probe_runs.shape_of(told))
+
+    def _held(self, namespace: str, profile: str) -> Profile:
+        record = self._desk.book.mirror.get("gpujobprofiles", namespace, profile) if profile else None
+        return cast("Profile", record) if record is not None else Profile()
+
+
+def _profile(job: JobRecord) -> str:
+    return str(job.spec.get("profile") or "")

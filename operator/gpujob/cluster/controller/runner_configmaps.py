@@ -1,0 +1,90 @@
+"""The runner's ConfigMap in each namespace: there before a child needs it, compared each time, gone when none does.
+
+Pods run what it holds as the job's own user, so its content is never taken on trust: whoever may write ConfigMaps in a
+namespace could have put another one under its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import cast
+
+import structlog
+
+from gpujob.cluster.cache.watched_kinds import RunnerMap
+from gpujob.cluster.client.api_errors import ApiError
+from gpujob.cluster.controller.earlier_runners import EarlierRunners
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.writer.writes import ChildRefused, NameConflict, NotLeader, Writer, foreign_runner
+from gpujob.render.runner import Runner, digest_of
+
+log = structlog.get_logger(__name__)
+
+
+class Delivery:
+    """Keeps the ConfigMap where children need it; one write for a namespace's first job, none for the next ones."""
+
+    def __init__(self, desk: Desk, writer: Writer, runner: Runner, clock: Callable[[], float] = time.monotonic) -> None:
+        self._desk, self._writer, self.runner, self._clock = desk, writer, runner, clock
+        self._digest = digest_of(runner.data)
+        self._earlier = EarlierRunners(desk, writer, runner.name)
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._unused_since: dict[str, float] = {}
+
+    async def ensure(self, namespace: str) -> None:
+        """Returns when the namespace has the runner; raises NameConflict where something else has its name."""
+        async with self._locks[namespace]:
+            self._unused_since.pop(namespace, None)
+            held = self._held(namespace)
+            if held is None:
+                held = RunnerMap(await self._writer.apply_runner(self.runner.config_map(namespace)))
+            if held.digest != self._digest or not held.ready:
+                raise NameConflict(foreign_runner(namespace, self.runner.name))
+
+    async def run(self, is_leader: Callable[[], bool]) -> None:
+        """Removes what no child needs and makes again what somebody removed, for ever."""
+        while True:
+            await asyncio.sleep(self._desk.timings.runner_every)
+            if is_leader() and self._desk.book.mirror.complete:
+                await self.sweep()
+                await self._earlier.sweep()
+
+    async def sweep(self) -> None:
+        """One look at all namespaces."""
+        needed = {child.namespace for child in self._desk.book.children() if child.runner == self.runner.name}
+        there = {namespace for namespace, _ in self._desk.book.mirror.objects("configmaps")}
+        for namespace in sorted(needed - there):
+            await self._guarded(namespace, self.ensure)
+        for namespace in sorted(there):
+            if namespace in needed:
+                self._unused_since.pop(namespace, None)
+            elif (
+                self._clock() - self._unused_since.setdefault(namespace, self._clock())
+                >= self._desk.timings.runner_unused
+            ):
+                await self._guarded(namespace, self._remove)
+
+    async def _remove(self, namespace: str) -> None:
+        async with self._locks[namespace]:
+            held = self._held(namespace)
+            # A placement under way may have seen it a moment ago; what is not ours is left alone.
+            if held is None or held.digest != self._digest or self._under_way(namespace):
+                return
+            await self._writer.delete_runner(namespace, self.runner.name, held.uid)
+            self._unused_since.pop(namespace, None)
+
+    def _held(self, namespace: str) -> RunnerMap | None:
+        return cast("RunnerMap | None", self._desk.book.mirror.get("configmaps", namespace, self.runner.name))
+
+    def _under_way(self, namespace: str) -> bool:
+        jobs = (self._desk.book.jobs.get(uid) for uid in self._desk.tasks)
+        return any(job is None or job.namespace == namespace for job in jobs)
+
+    async def _guarded(self, namespace: str, act: Callable[[str], object]) -> None:
+        try:
+            await act(namespace)  # type: ignore[misc]
+        except (ApiError, NotLeader, NameConflict, ChildRefused) as error:
+            log.warning("runner not delivered or removed", namespace=namespace, error=str(error))

@@ -1,0 +1,232 @@
+"""The decision about all jobs that wait, on one snapshot of the fleet: placed ones are promised their devices.
+
+Words cost more than decisions, and anybody may write a job that costs many. So jobs that get a place start first, the
+others are told why after them, for a bounded time in each round, and everything else of the operator runs in between. Deciding
+and telling each take at most a third of the time, and a decision waits for no words but those that are being looked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gpujob.cluster.controller.actions import Steps
+from gpujob.cluster.controller.profiles import Learning
+from gpujob.cluster.controller.status_refresh import Retelling
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.fleet.assembly.usage import promises_of
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.lifecycle.attempts import next_attempt
+from gpujob.placement.engine.exploration import place_of
+from gpujob.placement.report import summary
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.schedule.queue import Placing, Waiting, place_all
+from gpujob.schedule.round_robin import in_turns
+from gpujob.status.attempts import waits
+from gpujob.status.job import job_status
+from gpujob.status.records.objects import JobRecord
+from gpujob.values.vocabulary import State, Verdict
+
+
+class Deciding:
+    """Decides the queue when what a decision depends on has changed, and not more often than it can afford."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        steps: Steps,
+        learning: Learning,
+        retelling: Retelling,
+    ) -> None:
+        self._desk, self._steps, self._learning, self._retelling = desk, steps, learning, retelling
+        self._timings = desk.timings
+        self._arriving: tuple[Arriving, ...] = ()
+        self._next_decision = 0.0
+        self._next_telling = 0.0
+        self._untold = False
+        """Whether somebody is still to be told of the last decision."""
+        self._gave_way = 0.0
+        self._decided_on: tuple[object, ...] = ()
+        self._told_in: dict[str, float] = {}
+        """When a job of each namespace that has untold ones was told last."""
+
+    def seconds_to_next(self) -> float | None:
+        """Seconds until the queue may be decided again; None while there is no need."""
+        if not self._desk.queue or not (self._stale() or self._untold):
+            return None
+        at = self._next_decision if self._stale() else max(self._next_decision, self._next_telling)
+        return at - self._desk.clock()
+
+    def must_decide(self) -> bool:
+        """Whether somebody waits and something has changed, or is still to be told."""
+        seconds = self.seconds_to_next()
+        return seconds is not None and seconds <= 0
+
+    async def decide(self) -> None:
+        """Decides for the whole queue; each placed job is rendered, created and reported by a step of its own."""
+        began = self._gave_way = self._desk.clock()
+        self._decided_on = self._desk.decided_at = self._inputs()
+        self._learning.decides()
+        fleet = self._desk.book.fleet(p for promises in self._desk.promised.values() for p in promises)
+        without_place = []
+        for job, placing in self._decisions(fleet):
+            if placing.choice is None or _is_plan(job):
+                without_place.append((job, placing))
+            else:
+                with self._desk.alone(job):
+                    decision = placing.decision
+                    self._promise(job, decision)
+                    self._steps.start(job, self._steps.place(job, decision, fleet))
+                    self._count(decision)
+            await self._give_way()
+        decided = self._desk.clock()
+        if decided >= self._next_telling:
+            self._untold = await self._tell(without_place)
+            self._next_telling = self._desk.clock() + 2 * (self._desk.clock() - decided)
+        else:
+            self._untold = bool(without_place)
+        self._desk.tally.decide_seconds += self._desk.clock() - began
+        # A long queue is looked at less often, so that deciding never takes more than a third of the time.
+        self._next_decision = decided + 2 * (decided - began)
+
+    def _stale(self) -> bool:
+        return self._desk.decided_at != self._inputs()
+
+    def _inputs(self) -> tuple[object, ...]:
+        """What a decision about the queue depends on."""
+        asks = frozenset(
+            (uid, self._desk.book.jobs[uid].generation) for uid in self._desk.queue if uid in self._desk.book.jobs
+        )
+        return (self._desk.book.fleet_version(), asks, frozenset(self._desk.promised))
+
+    def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Placing]]:
+        now = self._desk.wall()
+        newcomers = (arriving for _, arriving in self._desk.book.newcomers(now, self._timings.provision))
+        self._arriving = tuple(waits.still_arriving(newcomers, now))
+        self._desk.passed_over = self._desk.queue & self._desk.tasks.keys()
+        # One with a write under way is decided next time; until then nobody gets what is its turn to get.
+        present = self._desk.queue - (self._desk.passed_over & self._desk.promised.keys())
+        jobs = [self._desk.book.jobs[uid] for uid in present if uid in self._desk.book.jobs]
+        waiting = [self._waiting(job, demand) for job in jobs if (demand := self._desk.wish(job).demand) is not None]
+        for placing in place_all(waiting, fleet, self._desk.book.catalog, self._not_decided):
+            if placing.job.uid not in self._desk.passed_over:
+                yield self._desk.book.jobs[placing.job.uid], placing
+
+    def _waiting(self, job: JobRecord, demand: Demand) -> Waiting:
+        """A job of the queue; devices are held for it only so long, since nobody knows whether pods on them ever end."""
+        demand = self._timely(job, demand)
+        left = waits.hold_left(job.created, job.status, self._desk.wall(), self._timings.hold)
+        if left > 0:
+            self._desk.look_again(job.uid, left)
+        return Waiting(job.uid, job.created, demand, _is_plan(job), job.namespace, job.name, holds=left > 0)
+
+    def _timely(self, job: JobRecord, demand: Demand) -> Demand:
+        """What a job asks for now; it is looked at again when time alone changes that."""
+        now = self._desk.wall()
+        demand = replace(demand, arriving=self._arriving) if self._arriving else demand
+        seconds = waits.next_change(demand, job.created, job.status, now)
+        if seconds is not None:
+            self._desk.due[job.uid] = self._desk.clock() + seconds
+        return self._learning.informed(job, waits.timely(demand, job.created, job.status, now))
+
+    def _not_decided(self, waiting: Waiting, error: Exception) -> None:
+        job = self._desk.book.jobs[waiting.uid]
+        self._desk.queue.discard(job.uid)
+        self._desk.retry_later(job, error, job.generation)
+
+    async def _give_way(self) -> None:
+        """Lets everything else run when this has gone on for long."""
+        if self._desk.clock() - self._gave_way >= self._timings.loop_slice:
+            await asyncio.sleep(0)
+            self._gave_way = self._desk.clock()
+
+    async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> bool:
+        """Tells jobs why they have no place, or where a suspended one would go; namespaces take turns. Whether some are left."""
+        until = self._desk.clock() + self._timings.explain_slice
+        untold = [
+            ((job, placing), job.namespace, self._desk.remember(job.uid).told_at)
+            for job, placing in without_place
+            if not self._may_wait(job, placing)
+        ]
+        spaces = {namespace for _, namespace, _ in untold}
+        self._told_in = {namespace: at for namespace, at in self._told_in.items() if namespace in spaces}
+        for number, (job, placing) in enumerate(in_turns(untold, self._told_in)):
+            # One that came meanwhile is not to wait for everybody's words.
+            if self._desk.clock() >= until or (number and self._desk.book.mirror.changed.is_set()):
+                return True
+            with self._desk.alone(job):
+                self._say(job, placing)
+            await self._give_way()
+        return False
+
+    def _words_of(self, job: JobRecord, placing: Placing) -> object:
+        """What a job's words depend on."""
+        return (self._decided_on, placing.job.demand, job.version)
+
+    def _may_wait(self, job: JobRecord, placing: Placing) -> bool:
+        """Whether a job that is where it was needs no words now: none are new, or it hears later what changed."""
+        memory, now, verdict = self._desk.remember(job.uid), self._desk.clock(), placing.verdict
+        state = State.SUSPENDED if _is_plan(job) else job_status.STATE_OF[verdict]
+        if verdict is Verdict.IMPOSSIBLE and state is State.IMPOSSIBLE and job.status.get("state") == State.QUEUED:
+            return self._is_unripe(job)
+        if verdict is not Verdict.IMPOSSIBLE:
+            memory.impossible_since = None
+        if memory.told_of == self._words_of(job, placing):
+            return True
+        again = memory.told_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
+        same = job.status.get("state") == state and job.status.get("observedGeneration") == job.generation
+        if same and now < again:
+            self._desk.look_again(job.uid, again - now)
+            return True
+        return False
+
+    def _is_unripe(self, job: JobRecord) -> bool:
+        """Whether a job that fitted before has not been impossible for long enough to be told so."""
+        memory, now = self._desk.remember(job.uid), self._desk.clock()
+        memory.impossible_since = memory.impossible_since or now
+        ripe = memory.impossible_since + self._timings.impossible
+        if ripe > now:
+            self._desk.due[job.uid] = ripe
+        return ripe > now
+
+    def _say(self, job: JobRecord, placing: Placing) -> None:
+        """Tells one job, and remembers of what and how long its words took to find."""
+        memory, began = self._desk.remember(job.uid), self._desk.clock()
+        if _is_plan(job):
+            self._retelling.report(job, job_status.planned(job, placing.decision, self._desk.now()))
+        else:
+            self._retelling.report(job, job_status.refused(job, placing.decision, self._desk.now()))
+            self._count(placing.decision)
+        memory.told_at, memory.told_of = self._desk.clock(), self._words_of(job, placing)
+        memory.words_took = memory.told_at - began
+        self._told_in[job.namespace] = memory.told_at
+
+    def _count(self, decision: Decision) -> None:
+        """Counts a decision that is told; those that a waiting job hears of later, or never, have no words yet."""
+        self._desk.tally.decisions[decision.verdict.value, summary.reason(decision).value] += 1
+
+    def _promise(self, job: JobRecord, decision: Decision) -> None:
+        choice = decision.choice
+        if choice is not None:
+            pool, gpus = choice.candidate.pool, choice.candidate.gang.gpus_per_node
+            self._learning.placing(job, place_of(choice.candidate))
+            attempt = next_attempt(job)
+            self._desk.promised[job.uid] = promises_of(
+                job.uid,
+                attempt,
+                job.namespace,
+                choice.nodes,
+                pool.name,
+                pool.resource,
+                gpus,
+                choice.needs,
+                pool.fabric.resources if pool.fabric and len(choice.nodes) > 1 else (),
+                decision.demand.priority_class,
+            )
+
+
+def _is_plan(job: JobRecord) -> bool:
+    return job.spec.get("suspend") is True

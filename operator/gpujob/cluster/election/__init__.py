@@ -1,0 +1,1 @@
+"""The Lease: leader election and the fence before writes."""

@@ -1,0 +1,1 @@
+"""Indexes over the cache: jobs, children and pods by owner, nodes without devices."""

@@ -1,0 +1,314 @@
+"""Which children and pods belong to which GPUJob, and what of the cluster changed: the mirror's objects by job."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import cast
+
+import structlog
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.images.runtime import Runtime
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_key import Key
+from gpujob.cluster.cache.watched_kinds import PoolRecord
+from gpujob.cluster.index.nodes_without_devices import Newcomers
+from gpujob.cluster.index.owner_index import Filing
+from gpujob.fleet.assembly.quotas_promised import quotas_promised
+from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.devices.from_slices import with_slices
+from gpujob.fleet.devices.group import DeviceGroup, groups_of
+from gpujob.fleet.devices.last_known import Recollection, recalled
+from gpujob.fleet.dra.device_taints import TaintRule
+from gpujob.fleet.dra.inventory import Inventory
+from gpujob.fleet.dra.resource_slices import Claim, DeviceClass, Slice
+from gpujob.fleet.gpupools.selection import AdminPool
+from gpujob.fleet.kubernetes.namespaces import Namespace
+from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.kubernetes.persistent_volumes import Tie, VolumeClaim, Volumes
+from gpujob.fleet.kubernetes.priority_classes import Priorities, PriorityClass
+from gpujob.fleet.kubernetes.runtime_classes import RuntimeClass
+from gpujob.fleet.policy.limit_range import Bounds, LimitRanges, limits_of
+from gpujob.fleet.policy.resource_quota import Quota, Quotas, quotas_of
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.sources.incremental import FleetIndex
+from gpujob.lifecycle.children import current_child
+from gpujob.status.attempts.ownership import is_child, promises
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
+
+log = structlog.get_logger(__name__)
+
+FLEET_KINDS = (
+    "nodes",
+    "pods",
+    "jobs",
+    "gpupools",
+    "gpuruntimes",
+    "runtimeclasses",
+    "resourcequotas",
+    "limitranges",
+    "gpujobprofiles",
+    "namespaces",
+    "resourceslices",
+    "resourceclaims",
+    "deviceclasses",
+    "devicetaintrules",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "priorityclasses",
+)
+"""Kinds whose change can change a decision."""
+
+
+class Book:
+    """An index over the mirror, kept by its changes; `take` them before reading."""
+
+    def __init__(self, mirror: Mirror, shipped: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
+        self.mirror, self._clock = mirror, clock
+        self.jobs: dict[str, JobRecord] = {}
+        self._uids: dict[Key, str] = {}
+        self._children, self._pods, self._services = Filing[ChildRecord](), Filing[PodState](), Filing[ServiceRecord]()
+        self._unpromised: set[Key] = set()
+        """Child Jobs whose promises are to be told to the index anew."""
+        self._inventory = Inventory()
+        self._index = FleetIndex(shipped, self._inventory.of_pod)
+        self._newcomers = Newcomers()
+        self._unread: set[str] = set()
+        self._under_way: set[str] = set()
+        self._recollections: dict[str, Recollection] = {}
+        self._expiring: dict[str, float] = {}
+        self._forgotten = 0
+        self._volumes = self._all_volumes()
+        self._shipped = shipped
+        self.catalog = shipped
+
+    def take(self, changes: Mapping[str, Iterable[Key]]) -> set[str]:
+        """Brings the index up to date; the uids of the jobs that are concerned."""
+        self._follow()
+        touched: set[str] = set()
+        for key in changes.get("gpujobs", ()):
+            self._take_job(key, touched)
+        for key in changes.get("jobs", ()):
+            child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
+            self._children.put(key, child.owner_uid if child else "", child, touched)
+            self._unpromised.add(key)
+        for key in changes.get("pods", ()):
+            pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
+            state = pod.state if pod else None
+            self._pods.put(key, pod.use.job_uid if pod and state else "", state, touched)
+        for key in changes.get("services", ()):
+            service = cast("ServiceRecord | None", self.mirror.objects("services").get(key))
+            self._services.put(key, service.owner_uid if service else "", service, touched)
+        return touched
+
+    def child(self, uid: str) -> ChildRecord | None:
+        """The child Job of a GPUJob: the recorded one, else that of its newest attempt."""
+        job = self.jobs.get(uid)
+        return current_child(job, self.children_of(uid)) if job is not None else None
+
+    def children_of(self, uid: str) -> list[ChildRecord]:
+        """The Jobs of all attempts of a GPUJob that are there."""
+        return [child for child in self._children.of(uid).values() if self._is_ours(child)]
+
+    def pods_of(self, job: JobRecord) -> list[PodState]:
+        """The pods of all attempts of a GPUJob in its namespace, in the order of their names."""
+        pods = self._pods.of(job.uid)
+        return [pods[key] for key in sorted(pods) if key[0] == job.namespace]
+
+    def nodes_ready(self, pods: Iterable[PodState]) -> dict[str, bool]:
+        """Whether the nodes of pods are ready, by name; a node that is gone is left out."""
+        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        found = ((pod.node, nodes.get(("", pod.node))) for pod in pods if pod.node)
+        return {name: node.ready for name, node in found if node is not None}
+
+    def children(self) -> Iterator[ChildRecord]:
+        """The child Jobs that have not ended."""
+        return (child for child in self._children.all() if not child.ended and self._is_ours(child))
+
+    def _is_ours(self, child: ChildRecord) -> bool:
+        """Whether a Job that says so is the child of a GPUJob that is there."""
+        job = self.jobs.get(child.owner_uid)
+        return job is not None and is_child(child, job)
+
+    def lacks_service(self, child: ChildRecord) -> bool:
+        """Whether a gang's pods have no names to find each other by."""
+        return child.pods > 1 and self.service(child) is None
+
+    def service(self, child: ChildRecord) -> ServiceRecord | None:
+        """The Service of a child Job's pods."""
+        return self._services.of(child.owner_uid).get((child.namespace, child.name))
+
+    def pods(self, child: ChildRecord) -> list[PodState]:
+        """The pods of a child Job, in the order of their names; those of an attempt that is being deleted are not."""
+        pods = self._pods.of(child.owner_uid)
+        return [pods[key] for key in sorted(pods) if key[0] == child.namespace and pods[key].child_uid == child.uid]
+
+    def newcomers(self, now: datetime, seconds: float) -> Iterator[tuple[Node, Arriving]]:
+        """New nodes that offer no devices yet, be it by a resource's name or to ResourceClaims."""
+        self._follow()
+        for node, arriving in self._newcomers.nodes(now, seconds):
+            if not any(group.healthy for group in self._read_groups(node)):
+                yield node, arriving
+
+    def fleet(self, promised: Iterable[Promise] = ()) -> Fleet:
+        """The fleet now, after what is promised to children and to placements under way."""
+        self._follow()
+        self._promise(promised)
+        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        for name in sorted(self._unread):
+            node = nodes.get(("", name))
+            if node is not None:
+                self._index.put_node(node, self._recalled(name, self._read_groups(node)))
+        self._unread.clear()
+        classes = cast("Mapping[Key, RuntimeClass]", self.mirror.objects("runtimeclasses"))
+        fleet = self._index.fleet({name: held for (_, name), held in classes.items()})
+        namespaces = cast("Mapping[Key, Namespace]", self.mirror.objects("namespaces"))
+        priorities = cast("Mapping[Key, PriorityClass]", self.mirror.objects("priorityclasses"))
+        known = {name: held for (_, name), held in priorities.items()}
+        return replace(
+            fleet,
+            quotas=self._quotas(known),
+            limits=self._limits(),
+            namespaces={name: held for (_, name), held in namespaces.items()},
+            volumes=self._volumes,
+            priorities=known,
+        )
+
+    def _follow(self) -> None:
+        """Brings the index of the fleet up to what the mirror holds."""
+        moved = self.mirror.take_moved()
+        if "gpuruntimes" in moved:
+            runtimes = cast("Mapping[Key, tuple[Runtime, ...]]", self.mirror.objects("gpuruntimes"))
+            self.catalog = self._shipped.with_runtimes(row for rows in runtimes.values() for row in rows)
+            # What labels mean is in the catalog, so that all nodes are read again.
+            self._index, self._under_way = FleetIndex(self.catalog, self._inventory.of_pod), set()
+            again = {kind: set(self.mirror.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
+            moved = {**moved, **again}
+        if "nodes" in moved:
+            self._volumes = self._all_volumes()
+        for key in moved.get("nodes", ()):
+            self._unread.add(key[1])
+            self._newcomers.put(key[1], cast("Node | None", self.mirror.objects("nodes").get(key)))
+            if key not in self.mirror.objects("nodes"):
+                self._index.drop_node(key[1])
+                self._recollections.pop(key[1], None)
+                self._expiring.pop(key[1], None)
+        for key in moved.get("pods", ()):
+            pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
+            self._index.put_pod(key, pod.use if pod else None)
+            self._inventory.put_pod(key, pod.use if pod else None)
+        self._unpromised |= set(moved.get("jobs", ()))
+        self._follow_claims(moved)
+        if "gpupools" in moved:
+            self._index.put_admin_pools(self.admin_pools())
+
+    def _follow_claims(self, moved: Mapping[str, Iterable[Key]]) -> None:
+        """Brings the inventory of DRA up to what the mirror holds; nodes that it concerns are read again."""
+        for key in moved.get("resourceslices", ()):
+            found = cast("Slice | None", self.mirror.objects("resourceslices").get(key))
+            if found is not None and found.unread:
+                log.warning("ResourceSlice is not read whole", name=key[1], error=found.unread)
+            self._inventory.put_slice(key, found)
+        for key in moved.get("resourceclaims", ()):
+            self._inventory.put_claim(key, cast("Claim | None", self.mirror.objects("resourceclaims").get(key)))
+        for key in moved.get("deviceclasses", ()):
+            self._inventory.put_class(key, cast("DeviceClass | None", self.mirror.objects("deviceclasses").get(key)))
+        for key in moved.get("devicetaintrules", ()):
+            self._inventory.put_rule(key, cast("TaintRule | None", self.mirror.objects("devicetaintrules").get(key)))
+        self._unread |= self._inventory.take_touched()
+        self._index.put_claimed(self._inventory.take_recounted())
+
+    def _all_volumes(self) -> Volumes:
+        """The claims, held against the nodes as they are now."""
+        claims = cast("Mapping[Key, VolumeClaim]", self.mirror.objects("persistentvolumeclaims"))
+        ties = cast("Mapping[Key, Tie]", self.mirror.objects("persistentvolumes"))
+        return Volumes(claims, ties, cast("Mapping[Key, Node]", self.mirror.objects("nodes")), complete=True)
+
+    def _promise(self, promised: Iterable[Promise]) -> None:
+        """Tells the index what children promise, and which placements are under way."""
+        for key in self._unpromised:
+            child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
+            # A placement under way whose child is here already is one promise, not two: the child's counts.
+            ours = child is not None and self._is_ours(child)
+            told = promises(child, self.jobs[child.owner_uid]) if child and ours else ()
+            self._index.put_promises((1, *key), told)
+        self._unpromised.clear()
+        by_job: dict[str, list[Promise]] = defaultdict(list)
+        for promise in promised:
+            by_job[promise.job_uid].append(promise)
+        for uid in self._under_way | by_job.keys():
+            self._index.put_promises((0, uid, ""), by_job.get(uid, ()))
+        self._under_way = set(by_job)
+
+    def _quotas(self, priorities: Priorities) -> Quotas:
+        """What namespaces may still take, after pods that are promised and that no quota has counted yet."""
+        held = cast("Mapping[Key, Quota]", self.mirror.objects("resourcequotas"))
+        quotas = quotas_of((namespace, quota) for (namespace, _), quota in held.items())
+        if not quotas:
+            return quotas
+        promises = list(self._index.promised.all())
+        pods = (pod for uid in {promise.job_uid for promise in promises} for pod in self._index.promised.pods_of(uid))
+        return quotas_promised(quotas, promises, pods, priorities)
+
+    def _limits(self) -> LimitRanges:
+        """What LimitRanges of each namespace say."""
+        held = cast("Mapping[Key, Bounds]", self.mirror.objects("limitranges"))
+        return limits_of((namespace, bounds) for (namespace, _), bounds in held.items())
+
+    def _read_groups(self, node: Node) -> tuple[DeviceGroup, ...]:
+        try:
+            return with_slices(node, groups_of(node, self.catalog), self._inventory, self.catalog)
+        except Exception as error:  # whatever one node says of itself, the others are placed on
+            log.exception("node left out", node=node.name, error=repr(error))
+            return ()
+
+    def _recalled(self, name: str, groups: tuple[DeviceGroup, ...]) -> tuple[DeviceGroup, ...]:
+        """The groups of a node, with what its labels said until a moment ago where a labeller restarts."""
+        groups, recollection = recalled(groups, self._recollections.get(name), self._clock())
+        self._expiring.pop(name, None)
+        if recollection is not None:
+            self._recollections[name] = recollection
+            if recollection.until is not None:
+                self._expiring[name] = recollection.until
+        return groups
+
+    def _forget(self) -> None:
+        """Lets go of what was recalled for long enough."""
+        now = self._clock()
+        for name in [name for name, until in self._expiring.items() if now >= until]:
+            del self._expiring[name]
+            self._recollections.pop(name, None)
+            self._unread.add(name)
+            self._forgotten += 1
+
+    def admin_pools(self) -> list[AdminPool]:
+        """The admins' GPUPools."""
+        return [record.admin for record in self.pool_records().values() if record.admin is not None]
+
+    def pool_records(self) -> Mapping[str, PoolRecord]:
+        """All GPUPool objects by name."""
+        records = cast("Mapping[Key, PoolRecord]", self.mirror.objects("gpupools"))
+        return {name: record for (_, name), record in records.items()}
+
+    def fleet_version(self) -> tuple[int, ...]:
+        """Numbers that change when a decision may."""
+        self._forget()
+        return (*(self.mirror.version(kind) for kind in FLEET_KINDS), self._forgotten)
+
+    def _take_job(self, key: Key, touched: set[str]) -> None:
+        job = cast("JobRecord | None", self.mirror.objects("gpujobs").get(key))
+        before = self._uids.pop(key, "")
+        if before and (job is None or job.uid != before):
+            self.jobs.pop(before, None)
+            touched.add(before)
+            self._unpromised |= self._children.of(before).keys()
+        if job is not None:
+            self._unpromised |= self._children.of(job.uid).keys()
+            self.jobs[job.uid] = job
+            self._uids[key] = job.uid
+            touched.add(job.uid)

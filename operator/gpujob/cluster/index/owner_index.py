@@ -1,0 +1,39 @@
+"""Records of children and pods by the GPUJob that they say they belong to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Generic, TypeVar
+
+from gpujob.cluster.cache.object_key import Key
+
+R = TypeVar("R")
+
+
+class Filing(Generic[R]):
+    """What one kind's objects say of whose they are; anybody may have written that."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[str, dict[Key, R]] = defaultdict(dict)
+        self._owner: dict[Key, str] = {}
+
+    def put(self, key: Key, uid: str, record: R | None, touched: set[str]) -> None:
+        """Puts a record to its job and takes it from the one it was filed under before; both are touched."""
+        before = self._owner.pop(key, "")
+        if before and before != uid:
+            self._shelves[before].pop(key, None)
+            touched.add(before)
+            if not self._shelves[before]:
+                del self._shelves[before]
+        if uid and record is not None:
+            self._shelves[uid][key] = record
+            self._owner[key] = uid
+            touched.add(uid)
+
+    def of(self, uid: str) -> dict[Key, R]:
+        """The records of one job."""
+        return self._shelves.get(uid) or {}
+
+    def all(self) -> list[R]:
+        """Every record."""
+        return [record for shelf in self._shelves.values() for record in shelf.values()]

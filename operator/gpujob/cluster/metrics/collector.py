@@ -1,0 +1,194 @@
+"""One collector: every series is read from a snapshot at the scrape, so none outlives what it tells of.
+
+Series are few by design: jobs by state, vendor and pool, devices by pool, a handful for each job that has run; never one
+for each pod, node or device. docs/metrics.md lists them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gpujob.cluster.metrics.durations import Durations
+from gpujob.values.vocabulary import State
+
+COUNTED: Final = ("steps", "samples", "tokens")
+"""What jobs count."""
+
+MICRO: Final = 1e6
+"""Micro-dollars in a dollar."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """One pool as metrics show it; the price in micro-dollars an hour for each GPU."""
+
+    name: str
+    vendor: str
+    accelerator: str
+    total: int
+    free: int
+    held: int
+    """Devices that pods hold; those of nodes that cannot be used are neither free nor held."""
+    price: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job that has run, as metrics show it; counters since its first attempt, None where nothing is known."""
+
+    namespace: str
+    name: str
+    pool: str
+    vendor: str
+    accelerator: str
+    profile: str
+    state: str
+    gpus: int
+    dollars: int | None
+    """Micro-dollars."""
+    progress: float | None
+    """0 to 1."""
+    last_step_at: float | None = None
+    """Unix time in seconds."""
+    on_device: bool | None = None
+    """Whether it trains on its GPUs; False: on the CPU."""
+    counters: Mapping[str, float] = field(default_factory=dict)
+    """steps, samples, tokens."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """The same for a second, as lately measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the operator knows at one moment."""
+
+    leader: bool = False
+    jobs: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    """By state, vendor and pool."""
+    preflight_failed: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Jobs whose preflight failed, by pool and reason."""
+    ran: Sequence[JobView] = ()
+    pools: Sequence[PoolView] = ()
+    watch_age: Mapping[str, float] = field(default_factory=dict)
+    relists: Mapping[str, int] = field(default_factory=dict)
+    malformed: Mapping[str, int] = field(default_factory=dict)
+    requests: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
+    decisions: Mapping[tuple[str, str], int] = field(default_factory=Counter)
+    """By verdict and reason."""
+    queue_wait: Durations = field(default_factory=Durations)
+    """From a job's creation until its child exists."""
+    placing: Durations = field(default_factory=Durations)
+    """From a decision until its child exists and the status says so: the operator's own time."""
+    scrapes: Mapping[str, int] = field(default_factory=Counter)
+    """Readings of jobs' reporters, by what came of them."""
+    rounds: int = 0
+    decide_seconds: float = 0.0
+    retries: int = 0
+
+
+class FleetCollector(Collector):
+    """Turns a snapshot into metric families."""
+
+    def __init__(self, look: Callable[[], Snapshot]) -> None:
+        self._look = look
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing beforehand: a snapshot may not exist yet when the collector is registered."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """All families of one snapshot."""
+        seen = self._look()
+        yield _gauge("gpujob_operator_leader", "Whether this process leads.", (), [((), float(seen.leader))])
+        states = ("state", "vendor", "pool")
+        yield _gauge("gpujob_jobs", "GPUJobs by state, vendor and pool.", states, list(seen.jobs.items()))
+        failed = [(words, float(number)) for words, number in seen.preflight_failed.items()]
+        yield _gauge("gpujob_jobs_preflight_failed", "GPUJobs whose preflight failed.", ("pool", "reason"), failed)
+        yield from _pools(seen.pools)
+        yield from _jobs(seen.ran)
+        yield _gauge(
+            "gpujob_watch_age_seconds", "Seconds since the last byte of a watch.", ("kind",), _by_word(seen.watch_age)
+        )
+        yield _counter("gpujob_watch_relists", "Lists after the first one.", ("kind",), _by_word(seen.relists))
+        yield _counter("gpujob_objects_unread", "Objects and lines kept out.", ("kind",), _by_word(seen.malformed))
+        requests = [((verb, resource, str(code)), float(n)) for (verb, resource, code), n in seen.requests.items()]
+        yield _counter("gpujob_api_requests", "Requests to the API server.", ("verb", "resource", "code"), requests)
+        decisions = [(words, float(number)) for words, number in seen.decisions.items()]
+        yield _counter("gpujob_decisions", "Decisions by verdict and reason.", ("verdict", "reason"), decisions)
+        yield _histogram("gpujob_queue_wait_seconds", "From a job's creation until its child exists.", seen.queue_wait)
+        yield _histogram("gpujob_placement_seconds", "From a decision until the status tells it.", seen.placing)
+        yield _counter("gpujob_reporter_reads", "Readings of jobs' reporters.", ("result",), _by_word(seen.scrapes))
+        yield _counter("gpujob_rounds", "Rounds of the loop.", (), [((), float(seen.rounds))])
+        yield _counter("gpujob_decide_seconds", "Seconds spent deciding.", (), [((), seen.decide_seconds)])
+        yield _counter("gpujob_retries", "Steps of jobs that had to be tried again.", (), [((), float(seen.retries))])
+
+
+def _pools(pools: Sequence[PoolView]) -> Iterator[Metric]:
+    labels = ("pool", "vendor", "accelerator")
+    totals = [((p.name, p.vendor, p.accelerator), float(p.total)) for p in pools]
+    free = [((p.name, p.vendor, p.accelerator), float(p.free)) for p in pools]
+    held = [((p.name, p.vendor, p.accelerator), float(p.held)) for p in pools]
+    prices = [((p.name, p.vendor, p.accelerator), p.price / MICRO) for p in pools if p.price is not None]
+    yield _gauge("gpujob_pool_gpus", "Devices of a pool.", labels, totals)
+    yield _gauge("gpujob_pool_gpus_free", "Devices of a pool that a job could take now.", labels, free)
+    yield _gauge("gpujob_pool_gpus_held", "Devices of a pool that pods hold.", labels, held)
+    yield _gauge("gpujob_pool_price_dollars_per_gpu_hour", "Price of a device; absent when unknown.", labels, prices)
+
+
+def _jobs(jobs: Sequence[JobView]) -> Iterator[Metric]:
+    """What each job that has run did and cost; its other facts are labels of one series, to be joined."""
+    labels = ("namespace", "job")
+    facts = [((j.namespace, j.name, j.pool, j.vendor, j.accelerator, j.profile, j.state), 1.0) for j in jobs]
+    more = ("pool", "vendor", "accelerator", "profile", "state")
+    yield _gauge("gpujob_job_info", "Where a job runs or ran; always 1.", (*labels, *more), facts)
+    running = [((j.namespace, j.name), float(j.gpus)) for j in jobs if j.state == State.RUNNING]
+    yield _gauge("gpujob_job_gpus", "Devices of a job that runs.", labels, running)
+    dollars = [((j.namespace, j.name), j.dollars / MICRO) for j in jobs if j.dollars is not None]
+    yield _counter(
+        "gpujob_job_cost_dollars", "What a job's devices have cost; absent without a price.", labels, dollars
+    )
+    progress = [((j.namespace, j.name), j.progress) for j in jobs if j.progress is not None]
+    yield _gauge("gpujob_job_progress_ratio", "How much of a job is done, 0 to 1, where it says so.", labels, progress)
+    stepped = [((j.namespace, j.name), j.last_step_at) for j in jobs if j.last_step_at is not None]
+    yield _gauge("gpujob_job_last_step_timestamp_seconds", "Unix time of a running job's last step.", labels, stepped)
+    device = [((j.namespace, j.name), float(j.on_device)) for j in jobs if j.on_device is not None]
+    yield _gauge("gpujob_job_on_device", "1 if a running job trains on its GPUs, 0 if on the CPU.", labels, device)
+    for what in COUNTED:
+        counted = [((j.namespace, j.name), j.counters[what]) for j in jobs if what in j.counters]
+        yield _counter(f"gpujob_job_{what}", f"{what.capitalize()} of a job over all its processes.", labels, counted)
+        rates = [((j.namespace, j.name), j.rates[what]) for j in jobs if what in j.rates]
+        text = f"{what.capitalize()} a second of a job, as lately measured."
+        yield _gauge(f"gpujob_job_{what}_per_second", text, labels, rates)
+
+
+Samples = Sequence[tuple[tuple[str, ...], float]]
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, number in samples:
+        family.add_metric(values, number)
+    return family
+
+
+def _counter(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, number in samples:
+        family.add_metric(values, number)
+    return family
+
+
+def _histogram(name: str, text: str, durations: Durations) -> Metric:
+    family = HistogramMetricFamily(name, text)
+    family.add_metric((), durations.buckets(), durations.total)
+    return family
+
+
+def _by_word(numbers: Mapping[str, float]) -> Samples:
+    return [((word,), float(number)) for word, number in numbers.items()]

@@ -1,0 +1,1 @@
+"""The work queue with its backoff, per-job state, and the throttle of progress writes."""

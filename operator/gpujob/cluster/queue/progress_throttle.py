@@ -1,0 +1,38 @@
+"""When the progress, speed and cost of running jobs are written: seldom for each, and bounded for the whole cluster."""
+
+from __future__ import annotations
+
+from gpujob.cluster.client.rate_limit import Clock
+
+
+class ProgressPace:
+    """Gives each job that has something to say a turn; turns are 1 / rate seconds apart.
+
+    Jobs take turns, so that many of them are written less often, never more writes a second.
+    """
+
+    def __init__(self, clock: Clock, every: float, rate: float) -> None:
+        self._clock, self._every, self._rate = clock, every, rate
+        self._written: dict[str, float] = {}
+        self._turns: dict[str, float] = {}
+        self._next_turn = 0.0
+
+    def wait(self, uid: str, *, soon: bool) -> float:
+        """Seconds until a job may write its progress: 0 takes its turn. `soon`: it need not wait for its time."""
+        now = self._clock()
+        ripe = self._written.setdefault(uid, now) + self._every
+        if uid not in self._turns:
+            if not soon and now < ripe:
+                return ripe - now
+            self._turns[uid] = max(now, self._next_turn)
+            self._next_turn = self._turns[uid] + 1 / self._rate
+        if now < self._turns[uid]:
+            return self._turns[uid] - now
+        del self._turns[uid]
+        self._written[uid] = now
+        return 0.0
+
+    def forget(self, uid: str) -> None:
+        """A job runs no more."""
+        self._written.pop(uid, None)
+        self._turns.pop(uid, None)

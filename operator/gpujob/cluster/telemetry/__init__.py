@@ -1,0 +1,1 @@
+"""Reads the reporters of running pods."""

@@ -1,0 +1,274 @@
+"""Reads the reporter of each running job's first pod: seldom, spread over time, bounded in number, time and size.
+
+Where to read comes from the pod's own record: its address, and the port that its container declares, or that follows from
+its attempt where its node's network is its own. Nothing is followed and nothing of a reply is repeated, so that a job cannot
+use the operator to reach anything or to say anything. What another job or attempt reports is not taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import aiohttp
+import structlog
+from yarl import URL
+
+from gpujob.cluster.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
+from gpujob.cluster.metrics.window import SHORTEST, Window
+from gpujob.cluster.queue.work_queue import Desk
+from gpujob.status.attempts import probe_runs, progress
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.job import telemetry
+from gpujob.status.job.conditions import Claim
+from gpujob.status.job.telemetry import Telemetry
+from gpujob.status.records.objects import JobRecord, PodState
+from gpujob.values.names import label_value
+from gpujob.values.vocabulary import Reason, State
+
+log = structlog.get_logger(__name__)
+
+EVERY: Final = 15.0
+"""Seconds between two readings of a job."""
+
+TRIAL_EVERY: Final = 5.0
+"""Seconds between two readings of a trial, which is to end after some steps."""
+
+TIMEOUT: Final = 3.0
+"""Seconds that one reading may take in all."""
+
+AT_ONCE: Final = 32
+"""Readings under way at the same time."""
+
+PATIENCE: Final = 4
+"""Intervals of failure until it is said: a program needs a while until it imports torch, a network until it is there."""
+
+SELDOM: Final = 20
+"""Intervals between two readings of a job that was silent for so long: waiting for many would delay the others."""
+
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+OF_CLOUDS: Final = frozenset(map(ipaddress.ip_address, ("168.63.129.16", "100.100.100.200", "fd00:ec2::254")))
+"""What Azure, Alibaba and AWS tell each machine of itself, where the address is not link-local as elsewhere."""
+
+
+class Unreached(Exception):
+    """No reply came; the message says in a few words what the network said."""
+
+
+class Refused(Exception):
+    """The pod is there and nothing listens on the port."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is known of reading one job's pod."""
+
+    pod: str = ""
+    window: Window = field(default_factory=Window)
+    failing_since: float | None = None
+    next_at: float = 0.0
+    steps: float | None = None
+    stepped_at: float | None = None
+    """When a reading first saw its last step, as Unix time; None while none was seen to come."""
+
+
+class Scraper:
+    """Reads while this process leads; what it read is on the desk, and wakes a job only when that is worth a look."""
+
+    def __init__(self, desk: Desk, is_leader: Callable[[], bool], namespace: str, every: float = EVERY) -> None:
+        self.results: Counter[str] = Counter()
+        self._desk, self._is_leader, self._namespace, self._every = desk, is_leader, namespace, every
+        self._memory: dict[str, _Memory] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def run(self) -> None:
+        """Rounds for ever, each reading the jobs whose time has come."""
+        async with reading_session() as session:
+            while True:
+                began = self._desk.clock()
+                due = self._due() if self._is_leader() and self._desk.book.mirror.complete else []
+                await asyncio.gather(*(self._read_one(session, job, pod) for job, pod in due))
+                await asyncio.sleep(max(0.2, 1.0 - (self._desk.clock() - began)))
+
+    def _due(self) -> list[tuple[JobRecord, PodState]]:
+        """The running jobs to read now, with the pod of their first process."""
+        now, due, running = self._desk.clock(), [], set()
+        for uid, job in self._desk.book.jobs.items():
+            if job.status.get("state") != State.RUNNING or (pod := self._first_pod(uid)) is None:
+                continue
+            running.add(uid)
+            memory = self._memory.get(uid)
+            if memory is None or memory.pod != pod.name:
+                # Spread over the interval, and the same for each start of the operator.
+                spread = self._every * (zlib.crc32(uid.encode()) % 997) / 997
+                memory = self._memory[uid] = _Memory(pod.name, next_at=now + spread)
+            if memory.next_at <= now:
+                memory.next_at = now + (
+                    min(self._every, TRIAL_EVERY) if probe_runs.is_trial(job.status) else self._every
+                )
+                due.append((job, pod))
+        for uid in self._memory.keys() - running:
+            del self._memory[uid]
+        return due
+
+    def _first_pod(self, uid: str) -> PodState | None:
+        child = self._desk.book.child(uid)
+        pods = self._desk.book.pods(child) if child is not None else []
+        return next((pod for pod in pods if pod.index == 0 and pod.running and pod.port and pod.address), None)
+
+    async def _read_one(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> None:
+        try:
+            async with self._slots:
+                found = await self._read(session, job, pod)
+            # A reading takes its time: meanwhile another attempt may have begun, of which it says nothing.
+            child = self._desk.book.child(job.uid)
+            if child is None or child.uid != pod.child_uid:
+                return
+            if isinstance(found, Report) and not found.is_of(job.uid, child.attempt, must_say=pod.on_host_network):
+                found = telemetry.anothers(pod.name, pod.port or 0, pod.on_host_network)
+            if isinstance(found, Report):
+                self._take(job, pod, found)
+                self.results["Read"] += 1
+            else:
+                self._fail(job, found)
+        except Exception as error:  # whatever one pod serves, the others are read
+            log.exception("report left out", job=f"{job.namespace}/{job.name}", error=repr(error))
+            self.results["Error"] += 1
+
+    async def _read(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> Report | Claim:
+        """What the reporter of a pod says, or why there is nothing to be read."""
+        port = pod.port or 0
+        try:
+            return read_report(await fetch(session, pod_address(pod.address), port))
+        except Refused:
+            return telemetry.nobody_listens(pod.name, port)
+        except Unreached as error:
+            if pod.on_host_network:
+                return telemetry.blocked_on_its_node(pod.name, port, self._namespace, str(error))
+            return telemetry.blocked(pod.name, port, label_value(job.name), self._namespace, str(error))
+        except UnreadableReport as error:
+            return telemetry.unreadable(pod.name, port, str(error), pod.on_host_network)
+
+    def _take(self, job: JobRecord, pod: PodState, report: Report) -> None:
+        memory = self._memory.setdefault(job.uid, _Memory())
+        memory.failing_since = None
+        memory.window.add(self._desk.clock(), report.counters)
+        now = self._desk.wall()
+        saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
+        overall, seconds = memory.window.overall()
+        # What was is not to come, whatever the clock of a node says.
+        measured = Measured(
+            at=now,
+            fraction=report.progress,
+            remaining=report.remaining,
+            counters=dict(memory.window.last),
+            # A job may end before it is read twice.
+            rates=memory.window.rates() or report.rates(SHORTEST),
+            overall=overall,
+            seconds=seconds,
+            checkpoint=report.checkpoint,
+            checkpoint_at=saved and min(saved, now),
+            last_step_at=_last_step(memory, report, now.timestamp()),
+            on_device=report.on_device,
+        )
+        self._note(job, Telemetry(measured, (telemetry.read(pod.name),)))
+
+    def _fail(self, job: JobRecord, claim: Claim) -> None:
+        reason = claim.reason
+        self.results[reason.value] += 1
+        memory, now = self._memory.setdefault(job.uid, _Memory()), self._desk.clock()
+        if memory.failing_since is None:
+            memory.failing_since = now
+        held = self._desk.telemetry.get(job.uid, telemetry.SILENT)
+        # A program that has reported and does not any more has ended its training, or is about to end.
+        ended = reason is Reason.NO_REPORTER and held.measured is not None
+        if now - memory.failing_since >= PATIENCE * self._every and not ended:
+            self._note(job, Telemetry(held.measured, (claim,)))
+            # That nobody listens is told at once, and often lasts until the first step; only silence takes its time.
+            memory.next_at = now + (SELDOM if reason is Reason.TELEMETRY_BLOCKED else 1) * self._every
+
+    def _note(self, job: JobRecord, seen: Telemetry) -> None:
+        """Keeps what was read; the job is looked at only if that may be worth a write."""
+        before = self._desk.telemetry.get(job.uid, telemetry.SILENT)
+        self._desk.telemetry[job.uid] = seen
+        trial = probe_runs.is_trial(job.status)
+        turned = [claim.reason for claim in before.claims] != [claim.reason for claim in seen.claims]
+        if trial or turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
+            self._desk.dirty.add(job.uid)
+            self._desk.book.mirror.changed.set()
+
+
+def _last_step(memory: _Memory, report: Report, now: float) -> float | None:
+    """When the last step was made: by our clock once one was seen to come, before that by the node's, which may be wrong."""
+    steps = report.counters.get("steps")
+    if memory.steps is not None and steps is not None and steps != memory.steps:
+        memory.stepped_at = now
+    memory.steps = memory.steps if steps is None else steps
+    told = None if report.last_step_at is None else min(report.last_step_at, now)
+    return told if memory.stepped_at is None else memory.stepped_at
+
+
+def reading_session() -> aiohttp.ClientSession:
+    """A session that keeps nothing: no connection, no cookie, no proxy of the environment."""
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=TIMEOUT),
+        connector=aiohttp.TCPConnector(limit=AT_ONCE, force_close=True, use_dns_cache=False),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # A few bytes could become many.
+        auto_decompress=False,
+        trust_env=False,
+    )
+
+
+def pod_address(text: str) -> Address:
+    """The address that a pod's status names; raises Unreached for what no pod has.
+
+    Whoever may write the status of a pod could else send the operator to itself, or to what its node tells of the cloud.
+    """
+    try:
+        host = ipaddress.ip_address(text)
+    except ValueError:
+        raise Unreached("its address is none") from None
+    # IPv6 that has an IPv4 address inside is of the reserved or the tunnels' ranges.
+    tunnel = isinstance(host, ipaddress.IPv6Address) and (host.sixtofour or host.teredo or host.scope_id)
+    here = host.is_loopback or host.is_unspecified or host.is_link_local
+    if here or host.is_multicast or host.is_reserved or tunnel or host in OF_CLOUDS:
+        raise Unreached(f"no pod has the address {host}")
+    return host
+
+
+async def fetch(session: aiohttp.ClientSession, host: Address, port: int) -> bytes:
+    """The body that a reporter serves, of at most MOST_BYTES and one byte; raises Refused or Unreached."""
+    try:
+        url = URL.build(scheme="http", host=str(host), port=port, path="/metrics")
+        async with session.get(url, allow_redirects=False, headers={"Accept-Encoding": "identity"}) as answer:
+            if answer.status != 200:
+                raise Unreached(f"HTTP status {answer.status}")
+            return await _at_most(answer.content, MOST_BYTES + 1)
+    except aiohttp.ClientConnectorError as error:
+        if error.os_error.errno == errno.ECONNREFUSED:
+            raise Refused from error
+        raise Unreached(errno.errorcode.get(error.os_error.errno or 0, "no connection")) from error
+    except TimeoutError:
+        raise Unreached(f"no reply within {TIMEOUT:g} seconds") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreached(type(error).__name__) from error
+
+
+async def _at_most(stream: aiohttp.StreamReader, limit: int) -> bytes:
+    parts, size = [], 0
+    async for part in stream.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size >= limit:
+            break
+    return b"".join(parts)[:limit]

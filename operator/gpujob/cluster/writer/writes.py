@@ -1,0 +1,287 @@
+"""The writes of the operator: each is made by the leader only, once, and enters the mirror with its answer.
+
+A child is created by POST under a name that is its job's alone; a name that is taken is ours or is left alone. Nothing
+is ever patched but a status.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.watched_kinds import (
+    CONFIG_MAPS,
+    EVENTS,
+    GPUJOBS,
+    GPUPOOLS,
+    JOBS,
+    PODS,
+    PROFILES,
+    SERVICES,
+    PoolRecord,
+)
+from gpujob.cluster.client.api_errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+)
+from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
+from gpujob.cluster.client.paths import Resource
+from gpujob.fleet.pools.pool import Pool
+from gpujob.status.attempts.ownership import is_child
+from gpujob.status.job.events import event_of
+from gpujob.status.job.log_line import transition
+from gpujob.status.pools import EVENT_NAMESPACE, contradiction
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState, owner_uid, read_child, read_pod_record
+from gpujob.values.untrusted import table, tables
+from gpujob.values.vocabulary import FIELD_MANAGER, Label
+
+log = structlog.get_logger(__name__)
+
+
+class NotLeader(Exception):
+    """This process may not write any more: another one is leader or soon will be."""
+
+
+class NameConflict(Exception):
+    """An object of the child's name exists and is not the job's; nothing was written."""
+
+
+class ChildRefused(Exception):
+    """The API server refuses a child: a quota, an admission policy, or what the job asks its pods to be."""
+
+
+def foreign_runner(namespace: str, name: str) -> str:
+    """What is said where the runner's name is taken."""
+    return (
+        f"a ConfigMap {name} exists in namespace {namespace} whose content is not this operator's; nothing of it is run: "
+        "delete it, the operator makes its own"
+    )
+
+
+def _is_made_for(held: Any, body: Mapping[str, Any], job: JobRecord) -> bool:
+    """Whether what has the name of a child is the job's: of what is no Job, it must also be as it would be made now.
+
+    A Job may have been decided on before a crash, when the fleet was another.
+    """
+    if body["kind"] == "Job":
+        return is_child(read_child(held), job)
+    return owner_uid(table(held, "metadata")) == job.uid and _holds(held.get("spec"), body["spec"])
+
+
+def _holds(held: Any, wanted: Any) -> bool:
+    """Whether all that was written is there; the API server adds defaults."""
+    if isinstance(wanted, Mapping):
+        return isinstance(held, dict) and all(_holds(held.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(held, list) and len(held) == len(wanted) and all(map(_holds, held, wanted))
+    return bool(held == wanted)
+
+
+class Writer:
+    """Writes to one API server for the leader, and says what happened."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        mirror: Mirror,
+        is_leader: Callable[[], bool],
+        instance: str,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client, self._mirror, self._is_leader, self._instance = client, mirror, is_leader, instance
+        self._wall = wall
+
+    async def ensure_child(self, resource: Resource, body: Mapping[str, Any], job: JobRecord) -> tuple[Any, bool]:
+        """The child as it is in the cluster, and whether it was created now; NameConflict if the name is another's.
+
+        ChildRefused when the API server will not have it, however often it is asked.
+        """
+        namespace, name = job.namespace, body["metadata"]["name"]
+        self._check()
+        try:
+            created = await self._client.create(resource.path(namespace), dict(body))
+        except (Forbidden, Invalid, NotFound) as error:
+            raise ChildRefused(error.message) from error
+        except (AlreadyExists, OutcomeUnknown) as unsure:
+            # Whether it was there before or came with the answer that got lost: what is there now is what counts.
+            try:
+                held = await self._client.get(resource.path(namespace, name))
+            except NotFound:
+                # Nothing is refused: the POST got lost, or what had the name is gone by now.
+                raise unsure from None
+            if not _is_made_for(held, body, job):
+                raise NameConflict(
+                    f"a {body['kind']} {name} exists and is not this job's; delete or rename it"
+                ) from None
+            self._note(resource, held)
+            return held, False
+        self._note(resource, created)
+        return created, True
+
+    async def apply_runner(self, body: Mapping[str, Any]) -> Any:
+        """The runner's ConfigMap as it is in a namespace after it was applied; NameConflict if it is another's.
+
+        Server-side apply, since its authorization carries the name: a right to create would be one for every name.
+        """
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        self._check()
+        path, manager = CONFIG_MAPS.path(namespace, name), {"fieldManager": FIELD_MANAGER}
+        try:
+            applied = await self._client.patch(path, dict(body), APPLY_PATCH, params=manager)
+        except (Conflict, Invalid) as error:
+            raise NameConflict(foreign_runner(namespace, name)) from error
+        except (Forbidden, NotFound) as error:
+            raise ChildRefused(error.message) from error
+        self._note(CONFIG_MAPS, applied)
+        return applied
+
+    async def apply_profile(self, body: Mapping[str, Any]) -> None:
+        """Makes a GPUJobProfile say what its jobs measured; the one write creates it or changes it."""
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        self._check()
+        manager = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        self._note(
+            PROFILES, await self._client.patch(PROFILES.path(namespace, name), dict(body), APPLY_PATCH, params=manager)
+        )
+
+    async def find_runner(self, namespace: str, name: str) -> Any:
+        """A runner's ConfigMap as the API server has it, of whatever version; None when it is gone."""
+        self._check()
+        try:
+            return await self._client.get(CONFIG_MAPS.path(namespace, name))
+        except NotFound:
+            return None
+
+    async def delete_runner(self, namespace: str, name: str, uid: str) -> None:
+        """Deletes the runner's ConfigMap where no child needs it any more."""
+        self._check()
+        try:
+            answer = await self._client.delete(CONFIG_MAPS.path(namespace, name), uid=uid)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted("configmaps", namespace, name, uid, answer)
+
+    async def delete_earlier_runner(self, namespace: str, name: str, uid: str) -> None:
+        """Deletes the runner's ConfigMap of an earlier version, which the mirror does not follow."""
+        self._check()
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.delete(CONFIG_MAPS.path(namespace, name), uid=uid)
+
+    async def find_child(self, job: JobRecord, name: str) -> Any:
+        """The child Job as the API server itself (not the mirror) has it; None when it is gone or another's."""
+        try:
+            held = await self._client.get(JOBS.path(job.namespace, name))
+        except NotFound:
+            return None
+        return held if is_child(read_child(held), job) else None
+
+    async def find_pods(self, job: JobRecord) -> list[PodState]:
+        """The pods of all attempts of a job as the API server itself (not the mirror) has them."""
+        params = {"labelSelector": f"{Label.JOB_UID}={job.uid}"}
+        pages = self._client.list_paged(PODS.path(job.namespace), params)
+        async with contextlib.aclosing(pages):
+            found = [read_pod_record(raw).state async for page in pages for raw in tables(page, "items")]
+        return [state for state in found if state is not None]
+
+    async def delete_child(self, child: ChildRecord, *, pods_first: bool = False) -> None:
+        """Deletes a child Job with its pods; what is gone already is fine.
+
+        `pods_first`: the pods go before the Job, also where a finalizer keeps the Job.
+        """
+        self._check()
+        path, policy = JOBS.path(child.namespace, child.name), "Foreground" if pods_first else "Background"
+        try:
+            answer = await self._client.delete(path, uid=child.uid, propagation=policy)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted("jobs", child.namespace, child.name, child.uid, answer)
+
+    async def delete_service(self, child: ChildRecord, uid: str) -> None:
+        """Deletes the Service of a child Job that is to go; what is gone already is fine."""
+        self._check()
+        try:
+            answer = await self._client.delete(SERVICES.path(child.namespace, child.name), uid=uid)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted("services", child.namespace, child.name, uid, answer)
+
+    async def write_status(self, job: JobRecord, changes: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+        """Whether the status was written; False when the job is gone or newer than what was looked at."""
+        self._check()
+        body = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": changes}
+        try:
+            written = await self._client.patch(GPUJOBS.path(job.namespace, job.name, "status"), body)
+        except (NotFound, Conflict):
+            return False
+        self._mirror.note_written("gpujobs", written)
+        if (line := transition(job.status, status)) is not None:
+            log.info("status written", job=f"{job.namespace}/{job.name}", **line)
+        await self._tell(job, status)
+        return True
+
+    async def write_pool(self, record: PoolRecord, changes: Mapping[str, Any]) -> None:
+        """Patches the status of a GPUPool; Conflict when it is newer than what was looked at."""
+        self._check()
+        body = {"metadata": {"uid": record.uid, "resourceVersion": record.version}, "status": changes}
+        path = GPUPOOLS.path(None, record.name, "status")
+        self._mirror.note_written("gpupools", await self._client.patch(path, body))
+
+    async def tell_pool(self, pool: Pool, uid: str, held: Mapping[str, Any]) -> None:
+        """Tells that what is read of a pool's nodes contradicts itself, where its status did not say so yet."""
+        now = self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        event = contradiction(pool, uid, held, self._instance, now)
+        if event is not None:
+            await self._create_event(EVENT_NAMESPACE, event, pool.name)
+
+    async def create_pool(self, body: Mapping[str, Any]) -> Any:
+        """Creates a discovered GPUPool; None when the name was taken meanwhile."""
+        self._check()
+        try:
+            created = await self._client.create(GPUPOOLS.path(), dict(body))
+        except AlreadyExists:
+            return None
+        self._mirror.note_written("gpupools", created)
+        return created
+
+    async def delete_pool(self, name: str, uid: str) -> None:
+        """Deletes a discovered GPUPool whose devices are gone."""
+        self._check()
+        try:
+            answer = await self._client.delete(GPUPOOLS.path(None, name), uid=uid)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted("gpupools", None, name, uid, answer)
+
+    async def _tell(self, job: JobRecord, status: Mapping[str, Any]) -> None:
+        """The event that a written status earned; a lost event is no fault."""
+        event = event_of(job, status, self._instance, self._wall().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        if event is not None:
+            await self._create_event(job.namespace, event, f"{job.namespace}/{job.name}")
+
+    async def _create_event(self, namespace: str, event: Mapping[str, Any], about: str) -> None:
+        if not self._is_leader():
+            return
+        try:
+            await self._client.create(EVENTS.path(namespace), dict(event))
+        except AlreadyExists:
+            pass
+        except ApiError as error:
+            log.warning("event not written", about=about, error=str(error))
+
+    def _note(self, resource: Resource, obj: Any) -> None:
+        if resource.plural in self._mirror.kinds:
+            self._mirror.note_written(resource.plural, obj)
+
+    def _check(self) -> None:
+        if not self._is_leader():
+            raise NotLeader("this process is not the leader")

@@ -1,0 +1,1 @@
+"""Builds pools from nodes, pods, reservations and future nodes."""

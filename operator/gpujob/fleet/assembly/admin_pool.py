@@ -1,0 +1,193 @@
+"""Pools as an admin's GPUPool says; what it leaves open comes from the nodes that it claims, the worst of them counting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.entities import Accelerator
+from gpujob.catalog.images.versions import release
+from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, with_machine
+from gpujob.fleet.assembly.node_state import pool_nodes
+from gpujob.fleet.assembly.usage import Usage
+from gpujob.fleet.devices.group import DeviceGroup, also_counted_as
+from gpujob.fleet.dra.claim_request import DeviceRequest, of_all
+from gpujob.fleet.gpupools.selection import AdminPool
+from gpujob.fleet.gpupools.unreadable import problem_of
+from gpujob.fleet.labels.cloud import Origin
+from gpujob.fleet.labels.device_fraction import WHOLE
+from gpujob.fleet.labels.facts import DeviceFacts, declared
+from gpujob.fleet.pools import pricing
+from gpujob.fleet.pools.autoscaling import doubts_of, gpus_of_new, growth_of, node_pool_of
+from gpujob.fleet.pools.pool import Pool
+from gpujob.values.finding import Finding, Size, distinct, listed, nearest
+from gpujob.values.vocabulary import CapacityType, DeviceMode, Reason, Vendor
+
+
+def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
+    """A pool as an admin's GPUPool says; what it leaves open comes from its nodes, the worst of them counting."""
+    admin = with_machine(admin, groups, catalog)
+    facts, problem = _common_facts(admin, groups, catalog)
+    request, unasked = _request(admin, groups)
+    problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, groups)
+    origins = [group.origin for group in groups] or origins_of_new(admin)
+    capacity = admin.capacity_type or _capacity_type(origins)
+    added = gpus_of_new(admin, (group.total or group.healthy for group in groups))
+    coming = pricing.Coming(added, origins[0]) if added else None
+    price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
+    nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated)
+    growth = growth_of(admin, nodes)
+    return Pool(
+        name=admin.name,
+        discovered=False,
+        vendor=facts.vendor,
+        resource=admin.resource or (groups[0].resource if groups else facts.vendor.resource),
+        accelerator=facts.accelerator,
+        memory=admin.memory or facts.memory,
+        driver=facts.driver,
+        cpu_architecture=origins[0].cpu_architecture if origins else "amd64",
+        instance_type=origins[0].instance_type if origins else "",
+        region=origins[0].region if origins else "",
+        capacity_type=capacity,
+        price=price,
+        nodes=nodes,
+        portion=facts.portion,
+        share=facts.share,
+        problem=problem,
+        models=facts.models if problem else (),
+        doubts=facts.doubts + _beyond_card(admin, facts) + doubts + doubts_of(growth),
+        tolerated=admin.tolerated,
+        supplemental_groups=admin.supplemental_groups,
+        runtime_class=admin.runtime_class,
+        env=admin.env,
+        selector=admin.terms,
+        growth=growth,
+        request=request,
+        also_counted_as=also_counted_as(groups[0]) if groups else (),
+        host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,
+        fabric=admin.fabric,
+        namespaces=admin.namespaces,
+        node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
+    )
+
+
+def _beyond_card(admin: AdminPool, facts: DeviceFacts) -> tuple[Finding, ...]:
+    """The doubt that an admin's figure for the memory is more than the card has."""
+    known = facts.accelerator
+    most = max(known.card_bytes or 0, known.nominal_bytes or 0) if known else 0
+    if known is None or admin.memory is None or not 0 < most < admin.memory:
+        return ()
+    sentence = "spec.memoryPerGPU says {}, a whole {} has {} by the catalog; the GPUPool counts"
+    return (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(admin.memory), known.id, Size(most))),)
+
+
+def _request(admin: AdminPool, groups: list[DeviceGroup]) -> tuple[DeviceRequest | None, Finding | None]:
+    """How a ResourceClaim asks for the devices, where pods have to or the admin wants it; or why none can."""
+    wanted = admin.device_mode is DeviceMode.DRA
+    claiming = [group for group in groups if group.by_claim or (wanted and group.plugged)]
+    if claiming and admin.device_mode is DeviceMode.DEVICE_PLUGIN:
+        sentence = "spec.deviceMode is DevicePlugin and node {} offers its devices by ResourceClaims alone; remove it"
+        return None, Finding(Reason.NO_DEVICE_PLUGIN, sentence, (claiming[0].node.name,))
+    lacking = next((group for group in claiming if group.request is None), None)
+    if lacking is not None or (wanted and not groups):
+        where = f"node {lacking.node.name}" if lacking is not None else "nodes to be added"
+        sentence = (
+            "spec.deviceMode is DRA and no DeviceClass is known to cover the devices of {}; install the DRA driver"
+        )
+        return None, Finding(Reason.NO_DEVICE_CLASS, sentence, (where,))
+    request = of_all([group.request for group in claiming])
+    if claiming and request is None:
+        sentence = "no one DeviceClass covers the devices of all its nodes; narrow spec.nodeSelector"
+        return None, Finding(Reason.MODELS_DIFFER, sentence)
+    return request, None
+
+
+def _uneven(admin: AdminPool, groups: list[DeviceGroup]) -> Finding | None:
+    """Whole nodes are given out, so that they must be alike."""
+    sizes = sorted({group.total or 0 for group in groups})
+    if admin.device_mode is not DeviceMode.HOST_DEVICES or len(sizes) < 2:
+        return None
+    sentence = "spec.deviceMode HostDevices gives out whole nodes, and these have {} GPUs; narrow spec.nodeSelector"
+    return Finding(Reason.MODELS_DIFFER, sentence, (listed(map(str, sizes)),))
+
+
+def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
+    """The facts that hold for every node of an admin's pool, or the problem that there are none."""
+    row = catalog.accelerator(admin.accelerator) if admin.accelerator else None
+    vendor = row.vendor if row else groups[0].facts.vendor if groups else Vendor.NVIDIA
+    fallback = DeviceFacts(vendor, row, row.usable_bytes if row else None)
+    if admin.accelerator and row is None:
+        near = nearest(catalog.nearest_accelerator(admin.accelerator))
+        sentence = "spec.accelerator {} is in no catalog row{}"
+        return fallback, Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, near))
+    if not groups and admin.provision:
+        return facts_of_new(admin, row, vendor, catalog)
+    if not groups:
+        return fallback, Finding(
+            Reason.NO_POOL,
+            "GPUPool {} has no GPU node of its own; look at spec.nodeSelector",
+            (admin.name,),
+        )
+    if len({group.resource for group in groups}) > 1:
+        found = ", ".join(sorted({group.resource for group in groups}))
+        mixed = mixture(group.facts for group in groups)
+        worst = replace(_unsized(groups[0].facts), models=mixed) if mixed else groups[0].facts
+        return worst, Finding(Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,))
+    all_facts = [_overridden(group, row) for group in groups]
+    # A node whose plugin is down offers nothing; the others say what the pool is.
+    facts = [f for f in all_facts if not f.lacks_plugin] or all_facts
+    problem = next((f.problem for f in facts if f.problem and not f.lacks_plugin), None)
+    mixed = mixture(facts)
+    if problem is None and len({f.text for f in facts}) > 1:
+        names = ", ".join(sorted({f.text for f in facts}))
+        problem = Finding(Reason.MODELS_DIFFER, "its nodes hold {}; narrow spec.nodeSelector", (names,))
+    if problem is None and len({group.origin.cpu_architecture for group in groups}) > 1:
+        problem = Finding(Reason.MODELS_DIFFER, "its nodes differ in kubernetes.io/arch; narrow spec.nodeSelector", ())
+    if problem is None and all(f.problem for f in facts):
+        problem = facts[0].problem
+    memories = [f.memory for f in facts if f.memory is not None]
+    drivers = [f.driver for f in facts if f.driver]
+    doubts = distinct(doubt for f in facts for doubt in f.doubts)
+    if drivers and len(drivers) < len(facts):
+        doubts += (Finding(Reason.DRIVER_UNKNOWN, "no label says the driver of some of its nodes"),)
+    worst = replace(
+        facts[0],
+        memory=min(memories, default=None) if len(memories) == len(facts) else None,
+        driver=min(drivers, key=release, default=None),
+        problem=None,
+        doubts=doubts,
+    )
+    # Of a mixture no figure holds for all; once it is mended each part has its own.
+    return (replace(_unsized(worst), models=mixed) if mixed else worst), problem
+
+
+def mixture(facts: Iterable[DeviceFacts]) -> tuple[str, ...]:
+    """The ids of the models that nodes hold, where they are several or one node mixes them; else nothing."""
+    found = {name for each in facts for name in (each.models or (each.name,))}
+    return tuple(sorted(found)) if len(found) > 1 else ()
+
+
+def _unsized(facts: DeviceFacts) -> DeviceFacts:
+    return replace(facts, accelerator=None, memory=None, portion=WHOLE, share=None)
+
+
+def _capacity_type(origins: Iterable[Origin]) -> CapacityType:
+    """How nodes are paid for; Spot as soon as one of them can be taken away."""
+    types = {origin.capacity_type for origin in origins}
+    if CapacityType.SPOT in types:
+        return CapacityType.SPOT
+    return CapacityType.RESERVED if types == {CapacityType.RESERVED} else CapacityType.ON_DEMAND
+
+
+def _overridden(group: DeviceGroup, accelerator: Accelerator | None) -> DeviceFacts:
+    """A group's facts with the admin's accelerator in place of what labels say, which is told where they differ."""
+    facts = group.facts
+    found = declared(facts, group.resource, accelerator)
+    if accelerator is None or found.accelerator is not accelerator or facts.name in ("unknown", accelerator.id):
+        return found
+    if facts.problem is not None and not (facts.unnamed or facts.declarable):
+        return found
+    sentence = "spec.accelerator is {}, labels of node {} say {}; the GPUPool counts, and of memory the smaller figure"
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, group.node.name, facts.name))
+    return replace(found, doubts=(*found.doubts, doubt))

@@ -1,0 +1,92 @@
+"""What nodes that an autoscaler can add to an admin's pool will be like, while no node is there to say it.
+
+The pool's selector names labels that each of them will have, and these are read as those of a node that is there: a
+selector for MIG slices, for shared devices or for a machine with a part of a device adds no whole ones, and neither does
+a resource with the name of a part. The admin's word for the model counts before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.entities import Accelerator
+from gpujob.fleet.gpupools.selection import AdminPool
+from gpujob.fleet.kubernetes.objects import Labels, Node, vendor_of
+from gpujob.fleet.labels.cloud import Origin, origin_of_labels
+from gpujob.fleet.labels.conflicts import Witness, clash, of_cloud
+from gpujob.fleet.labels.facts import DeviceFacts, declared, devices_of_machine
+from gpujob.fleet.pools.autoscaling import unknown_of_new
+from gpujob.fleet.vendors import amd, nvidia
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Reason, Vendor
+
+
+def with_machine(admin: AdminPool, there: Sequence[object], catalog: Catalog) -> AdminPool:
+    """The pool with the number of GPUs that the selected machine has, where no node is there and the admin says none."""
+    if there or admin.provision is None or admin.provision.gpus_per_node:
+        return admin
+    demanded = _demanded(admin)
+    gpus = devices_of_machine(demanded, origin_of_labels(demanded).instance_type, catalog)
+    return replace(admin, provision=replace(admin.provision, gpus_per_node=gpus)) if gpus else admin
+
+
+def facts_of_new(
+    admin: AdminPool, row: Accelerator | None, vendor: Vendor, catalog: Catalog
+) -> tuple[DeviceFacts, Finding | None]:
+    """The facts of nodes to be added, or the problem that nobody says what they are; `row` is the admin's word."""
+    demanded = _demanded(admin)
+    origin = origin_of_labels(demanded)
+    selected = next((each.accelerator for each in of_cloud(demanded, origin.instance_type, catalog)), None)
+    model = row or selected
+    resource = admin.resource or (model.vendor if model else vendor).resource
+    if vendor_of(resource) is None:
+        known = DeviceFacts(
+            model.vendor if model else vendor, model, driver=admin.provision.driver if admin.provision else None
+        )
+        return known, Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
+    read = _read(admin, demanded, resource, origin, catalog)
+    found = declared(read, resource, row)
+    driver = (admin.provision and admin.provision.driver) or found.driver
+    found = replace(found, driver=driver, doubts=(*found.doubts, *_selected_others(demanded, origin, row, catalog)))
+    problem = None if found.unnamed else found.problem
+    return replace(found, problem=None), problem or unknown_of_new(admin, known=found.accelerator is not None)
+
+
+def origins_of_new(admin: AdminPool) -> list[Origin]:
+    """Where nodes to be added come from, by what the pool's selector demands of their labels; none where none can be."""
+    if admin.provision is None:
+        return []
+    origin = origin_of_labels(_demanded(admin))
+    return [replace(origin, cpu_architecture=admin.provision.cpu_architecture or origin.cpu_architecture)]
+
+
+def _read(admin: AdminPool, demanded: Labels, resource: str, origin: Origin, catalog: Catalog) -> DeviceFacts:
+    """What a node with these labels and as many devices would say of them."""
+    reader = nvidia if vendor_of(resource) is Vendor.NVIDIA else amd
+    gpus = (admin.provision and admin.provision.gpus_per_node) or 0
+    told = Node("", "", demanded, devices={resource: gpus}, capacity={resource: gpus})
+    facts: DeviceFacts = reader.read(told, resource, origin.instance_type, catalog)
+    return facts
+
+
+def _demanded(admin: AdminPool) -> Labels:
+    """Labels that every node of the pool will have, by its selector."""
+    return {key: values[0] for key, operator, values in admin.terms if operator == "In" and len(values) == 1}
+
+
+def _selected_others(
+    demanded: Labels, origin: Origin, row: Accelerator | None, catalog: Catalog
+) -> tuple[Finding, ...]:
+    """The doubts that spec.nodeSelector asks a cloud for other devices than spec.accelerator names."""
+    if row is None:
+        return ()
+    own = Witness("spec.accelerator", row)
+    found = [each for each in of_cloud(demanded, origin.instance_type, catalog) if clash(own, each)]
+    sentence = (
+        "spec.accelerator is {}, spec.nodeSelector asks for nodes whose {} says {}; the GPUPool's accelerator counts"
+    )
+    return tuple(
+        Finding(Reason.LABELS_CONTRADICT, sentence, (row.id, each.source, each.accelerator.id)) for each in found
+    )

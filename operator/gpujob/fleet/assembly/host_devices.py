@@ -1,0 +1,45 @@
+"""Devices that an admin's pool hands out by the host's device files: no device plugin has to offer them.
+
+What they are says the GPUPool (spec.accelerator, spec.gpusPerNode), and labels where there are some. Where a plugin offers
+them too, pods ask for all of them, so that nobody else gets any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.devices.group import DeviceGroup
+from gpujob.fleet.gpupools.selection import AdminPool
+from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Node
+from gpujob.fleet.labels.cloud import origin_of
+from gpujob.fleet.labels.facts import devices_of_machine
+from gpujob.fleet.vendors import amd, nvidia
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Reason, Vendor
+
+
+def hosted_groups(
+    node: Node, groups: tuple[DeviceGroup, ...], admin: AdminPool, catalog: Catalog
+) -> tuple[DeviceGroup, ...]:
+    """A node's groups with the devices that the pool says it has, where no resource offers them."""
+    row = catalog.accelerator(admin.accelerator or "")
+    if row is None or any(group.facts.vendor is row.vendor and not group.lacks_plugin for group in groups):
+        return groups
+    others = tuple(group for group in groups if group.facts.vendor is not row.vendor)
+    return (*others, _group(node, row.vendor, admin, catalog))
+
+
+def _group(node: Node, vendor: Vendor, admin: AdminPool, catalog: Catalog) -> DeviceGroup:
+    origin, reader = origin_of(node), nvidia if vendor is Vendor.NVIDIA else amd
+    facts = reader.read(node, vendor.resource, origin.instance_type, catalog)
+    count = (
+        admin.gpus_per_node
+        or reader.count(node.labels)
+        or devices_of_machine(node.labels, origin.instance_type, catalog)
+    )
+    if not count:
+        sentence = "nobody says how many GPUs node {} has; set spec.gpusPerNode in GPUPool {}"
+        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (node.name, admin.name))
+        facts = replace(facts, problem=problem, unnamed=False)
+    return DeviceGroup(node, origin, HOST_DEVICES, facts, count, count or 0)

@@ -1,0 +1,75 @@
+"""The nodes of a pool: what of each is free, and why no pod can start there now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpujob.fleet.assembly.usage import Usage
+from gpujob.fleet.devices.group import DeviceGroup
+from gpujob.fleet.gpupools.fabric import Fabric
+from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Resources
+from gpujob.fleet.labels import maintenance
+from gpujob.fleet.labels.maintenance import Tolerated
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Reason
+
+
+def pool_nodes(
+    groups: Iterable[DeviceGroup], usage: Usage, fabric: Fabric | None = None, tolerated: Tolerated = ()
+) -> tuple[PoolNode, ...]:
+    nodes = (_pool_node(group, usage, fabric, tolerated) for group in groups)
+    return tuple(sorted(nodes, key=lambda node: node.name))
+
+
+def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None, tolerated: Tolerated) -> PoolNode:
+    node = group.node
+    return PoolNode(
+        name=node.name,
+        total=group.total,
+        healthy=group.healthy,
+        free=_free(group, usage),
+        allocatable=node.allocatable,
+        share_base=node.allocatable.minus(usage.plain.get(node.name, Resources())),
+        left=node.allocatable.minus(usage.resources.get(node.name, Resources())),
+        taints=tuple(taint for taint in node.taints if not maintenance.is_passing(taint, tolerated)),
+        unready=_unready(group, tolerated),
+        suspected=maintenance.suspected(node, group.facts.vendor),
+        beside=group.beside,
+        links=fabric.room(node, usage.devices) if fabric else None,
+        domain=fabric.domain(node) if fabric else "",
+        image_mounts=node.image_mounts,
+        handlers=node.handlers,
+        labels=node.labels,
+        silicon=group.silicon,
+    )
+
+
+def _free(group: DeviceGroup, usage: Usage) -> int:
+    """Devices that no pod holds, be it under this resource or under another one of the same cards."""
+    node = group.node.name
+    free = group.healthy - group.held - usage.devices.get((node, group.resource), 0)
+    if group.lent:
+        # A claim that outlives its pod, or whose pod was not seen yet.
+        free -= sum(count for uid, count in group.lent if uid not in usage.uids.get(node, ()))
+    if group.resource == HOST_DEVICES:
+        return max(0, free)
+    if group.silicon is None:
+        return free
+    taken = {resource: usage.devices.get((node, resource), 0) for resource, _ in group.silicon.shares}
+    return min(free, group.silicon.left(group.resource, taken))
+
+
+def _unready(group: DeviceGroup, tolerated: Tolerated) -> Finding | None:
+    """Why no pod can start on the node now, None when one can."""
+    node = group.node
+    away = maintenance.away(node, group.facts.vendor, tolerated)
+    if away:
+        return away
+    if group.healthy == 0 and group.taint:
+        sentence = "the devices of node {} have the device taint {} (ResourceSlice or DeviceTaintRule)"
+        return Finding(Reason.DEVICE_TAINTED, sentence, (node.name, group.taint))
+    if group.healthy == 0:
+        of = f" of {group.total}" if group.total else ""
+        return Finding(Reason.NO_ALLOCATABLE, "node {} shows 0{} devices as allocatable", (node.name, of))
+    return None

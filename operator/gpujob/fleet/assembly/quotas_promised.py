@@ -1,0 +1,26 @@
+"""What quotas leave after pods that are promised and that no quota has counted yet, since they are not there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Pod
+from gpujob.fleet.kubernetes.priority_classes import Priorities, class_of
+from gpujob.fleet.policy.quota_scopes import PodTraits
+from gpujob.fleet.policy.resource_quota import Quotas, counted_as, quotas_after, taken_by
+
+
+def quotas_promised(quotas: Quotas, promises: Iterable[Promise], pods: Iterable[Pod], priorities: Priorities) -> Quotas:
+    """The quotas after each promise that none of the jobs' `pods`, bound or not, has made a quota count already."""
+    # Labels are anybody's: a pod that another namespace's quota counts keeps no promise.
+    there = Counter((pod.namespace, pod.job_uid, pod.attempt) for pod in pods)
+    for promise in promises:
+        if there[promise.namespace, promise.job_uid, promise.attempt] > 0:
+            there[promise.namespace, promise.job_uid, promise.attempt] -= 1
+        else:
+            needs = taken_by((counted_as(promise.resource),), promise.gpus, promise.needs, 1)
+            traits = PodTraits(class_of(promise.priority_class, priorities), promise.resource == HOST_DEVICES)
+            quotas = quotas_after(quotas, promise.namespace, needs, traits)
+    return quotas

@@ -1,0 +1,101 @@
+"""The promises of the index by node and by job, and the pods of jobs that keep them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from operator import attrgetter
+
+from gpujob.fleet.assembly.usage import Promise, Usage
+from gpujob.fleet.kubernetes.objects import Pod
+
+Key = tuple[str, str]
+PromiseKey = tuple[str, int, str, int]
+
+
+class Promised:
+    """What sources promise, each promise once, and which jobs' pods wait for any node of a pool."""
+
+    def __init__(self, claimed: Mapping[str, int]) -> None:
+        self._claimed = claimed
+        self._told: dict[Hashable, dict[PromiseKey, Promise]] = {}
+        self._by: dict[PromiseKey, dict[Hashable, Promise]] = defaultdict(dict)
+        self._on: dict[str, dict[PromiseKey, Promise]] = defaultdict(dict)
+        self._anywhere: dict[str, dict[PromiseKey, Promise]] = defaultdict(dict)
+        self._pods: dict[str, dict[Key, Pod]] = defaultdict(dict)
+        self._awaited: dict[str, dict[str, list[Promise]]] = {}
+        self.moved: set[str] = set()
+        """Jobs whose waiting pods must be counted again."""
+
+    def put(self, source: Hashable, promises: Iterable[Promise]) -> set[str]:
+        """Takes all that one source promises now; the nodes that it concerns."""
+        before, after = self._told.pop(source, {}), {promise.key: promise for promise in promises}
+        if after:
+            self._told[source] = after
+        touched = set()
+        for key in [key for key in {**before, **after} if before.get(key) != after.get(key)]:
+            touched.add(key[2])
+            self._tell(key, source, after.get(key))
+        return touched - {""}
+
+    def _tell(self, key: PromiseKey, source: Hashable, promise: Promise | None) -> None:
+        tellers = self._by[key]
+        if promise is None:
+            del tellers[source]
+        else:
+            tellers[source] = promise
+        job, _, node, _ = key
+        shelf, place = (self._on, node) if node else (self._anywhere, job)
+        if tellers:
+            shelf[place][key] = tellers[max(tellers)]  # type: ignore[type-var]
+        else:
+            del shelf[place][key], self._by[key]
+            if not shelf[place]:
+                del shelf[place]
+        if not node:
+            self.moved.add(job)
+
+    def take_pod(self, key: Key, before: Pod | None, after: Pod | None) -> None:
+        """Takes a pod that changed."""
+        if before is not None and before.job_uid:
+            self._pods[before.job_uid].pop(key, None)
+            self._move(before.job_uid)
+        if after is not None and after.job_uid:
+            self._pods[after.job_uid][key] = after
+            self._move(after.job_uid)
+
+    def take_claims(self) -> None:
+        """Claims changed: the pods of every job that wait for any node are counted again."""
+        self.moved |= self._anywhere.keys()
+
+    def _move(self, job: str) -> None:
+        if job in self._anywhere:
+            self.moved.add(job)
+        if not self._pods[job]:
+            del self._pods[job]
+
+    def all(self) -> Iterator[Promise]:
+        """Every promise, each once."""
+        return (tellers[max(tellers)] for tellers in self._by.values())  # type: ignore[type-var]
+
+    def on(self, node: str) -> Collection[Promise]:
+        """The promises about one node."""
+        return self._on[node].values() if node in self._on else ()
+
+    def pods_of(self, job: str) -> Collection[Pod]:
+        """The pods of a job, in whatever state."""
+        return self._pods[job].values() if job in self._pods else ()
+
+    def awaited(self) -> dict[str, list[Promise]]:
+        """The promises to pods that wait for any node of a pool, by pool, job by job."""
+        for job in self.moved:
+            if job in self._anywhere:
+                self._awaited[job] = Usage(self.pods_of(job), self._anywhere[job].values(), self._claimed).awaited
+            else:
+                self._awaited.pop(job, None)
+        self.moved = set()
+        total: dict[str, list[Promise]] = defaultdict(list)
+        for job in sorted(self._awaited):
+            for pool, promises in self._awaited[job].items():
+                total[pool] += sorted(promises, key=attrgetter("key"))
+        return total

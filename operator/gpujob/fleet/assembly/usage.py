@@ -1,0 +1,128 @@
+"""What pods take of each node, and what was promised to pods that are not yet bound."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from gpujob.fleet.kubernetes.objects import Pod, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One pod that will come: where to, and what it takes. Counted until a bound pod of the same attempt is there."""
+
+    job_uid: str
+    node: str
+    """The node; empty for a pod that waits for any node of `pool`."""
+    resource: str
+    gpus: int
+    needs: Resources
+    attempt: int = 0
+    namespace: str = ""
+    """Where the pod will be; empty: not compared."""
+    pool: str = ""
+    index: int = 0
+    """Which pod of its gang it is, for pods that wait for any node."""
+    others: tuple[tuple[str, int], ...] = ()
+    """Devices that are no GPUs: of the pool's fabric."""
+    priority_class: str | None = None
+    """The PriorityClass that the pod names."""
+
+    @property
+    def key(self) -> tuple[str, int, str, int]:
+        """What only this promise has, however often it is told."""
+        return (self.job_uid, self.attempt, self.node, self.index)
+
+    def kept_by(self, pod: Pod, claimed: Mapping[str, int]) -> bool:
+        """Whether a bound pod is the promised one: labels are anybody's, so namespace and devices must fit as well.
+
+        `claimed` is what ResourceClaims hold for pods, by uid.
+        """
+        at_home = self.namespace in ("", pod.namespace)
+        return at_home and max(pod.devices.get(self.resource, 0), claimed.get(pod.uid, 0)) >= self.gpus
+
+
+def promises_of(
+    job_uid: str,
+    attempt: int,
+    namespace: str,
+    nodes: Sequence[str],
+    pool: str,
+    resource: str,
+    gpus: int,
+    needs: Resources,
+    others: Iterable[tuple[str, int]] = (),
+    priority_class: str | None = None,
+) -> tuple[Promise, ...]:
+    """A promise for each pod of a gang; nodes without names are any nodes of the pool."""
+    return tuple(
+        Promise(
+            job_uid,
+            node,
+            resource,
+            gpus,
+            needs,
+            attempt,
+            namespace,
+            pool,
+            0 if node else index,
+            tuple(others),
+            priority_class,
+        )
+        for index, node in enumerate(nodes)
+    )
+
+
+class Usage:
+    """What pods and promises take of each node; devices in ResourceClaims (by pod's uid) are counted with the devices."""
+
+    def __init__(
+        self, pods: Iterable[Pod], promises: Iterable[Promise], claimed: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        self.resources: dict[str, Resources] = defaultdict(Resources)
+        self.devices: dict[tuple[str, str], int] = defaultdict(int)
+        self.uids: dict[str, set[str]] = defaultdict(set)
+        """Pods that ask for devices by the name of a resource, by node."""
+        self.plain: dict[str, Resources] = defaultdict(Resources)
+        self.awaited: dict[str, list[Promise]] = defaultdict(list)
+        """The promises to pods that still wait for any node of a pool, by pool."""
+        arrived: dict[tuple[str, int, str], list[Pod]] = defaultdict(list)
+        anywhere: dict[tuple[str, int], list[Pod]] = defaultdict(list)
+        for pod in pods:
+            if pod.node and not pod.terminal:
+                self._take(pod.node, pod.devices, pod.needs, pod.others, by_claim=pod.uid in claimed)
+                if pod.devices:
+                    self.uids[pod.node].add(pod.uid)
+                if pod.job_uid:
+                    arrived[pod.job_uid, pod.attempt, pod.node].append(pod)
+                    anywhere[pod.job_uid, pod.attempt].append(pod)
+        for promise in promises:
+            if not promise.node:
+                came = sum(
+                    promise.kept_by(pod, claimed) for pod in anywhere.get((promise.job_uid, promise.attempt), ())
+                )
+                if promise.index >= came:
+                    self.awaited[promise.pool].append(promise)
+                continue
+            pods_there = arrived.get((promise.job_uid, promise.attempt, promise.node), ())
+            if not any(promise.kept_by(pod, claimed) for pod in pods_there):
+                devices = {promise.resource: promise.gpus}
+                self._take(promise.node, devices, promise.needs, dict(promise.others))
+
+    def _take(
+        self,
+        node: str,
+        devices: Mapping[str, int],
+        needs: Resources,
+        others: Mapping[str, int],
+        *,
+        by_claim: bool = False,
+    ) -> None:
+        self.resources[node] += needs
+        if not by_claim and not any(devices.values()):
+            self.plain[node] += needs
+        for resource, count in (*devices.items(), *others.items()):
+            self.devices[node, resource] += count

@@ -1,0 +1,1 @@
+"""Groups of devices on nodes, from extended resources and from resource slices."""

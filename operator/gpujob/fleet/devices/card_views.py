@@ -1,0 +1,61 @@
+"""Devices of a ResourceSlice that are views of one card without shared counters: the whole card, its slices, a vfio device.
+
+A driver that announces both leaves the choice to the scheduler, which may allocate a card in MIG mode as a whole: the claim
+then gives no usable GPU (kubernetes-sigs/dra-driver-nvidia-gpu issue 719, 2025-11). Where both consume counters of one set, the
+scheduler itself keeps them apart (`common_cards`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from gpujob.fleet.dra.resource_slices import SliceDevice
+
+OWN: Final = ("uuid", "pcieBusID", "pciBusID", "pciAddr", "resource.kubernetes.io/pciBusID")
+"""Attributes that identify a card; a slice and a vfio device have the bus id of their card too."""
+
+PARENT: Final = ("parentUUID", "parentPciAddr", "parentPCIBusID")
+"""Attributes by which a slice names its card."""
+
+PARTS: Final = frozenset({"mig", "amdgpu-partition"})
+WHOLE: Final = frozenset({"gpu", "amdgpu"})
+
+
+def without_cut_cards(devices: Sequence[SliceDevice]) -> list[SliceDevice]:
+    """A node's devices without the whole cards that are cut: slices of them are announced and no counter parts the two."""
+    parts = [device for device in devices if device.type in PARTS]
+    if not parts:
+        return list(devices)
+    return [
+        device for device in devices if device.type not in WHOLE or not any(_is_part_of(part, device) for part in parts)
+    ]
+
+
+def is_taken_otherwise(device: SliceDevice, held: Collection[SliceDevice]) -> bool:
+    """Whether a claim holds the device's card in another view, such as vfio."""
+    return any(other.key != device.key and _is_one_card(device, other) for other in held)
+
+
+def _is_part_of(part: SliceDevice, whole: SliceDevice) -> bool:
+    if _has_common_counters(part, whole):
+        return False
+    parents = _named(part, PARENT)
+    return bool((parents or _named(part, OWN)) & _named(whole, OWN))
+
+
+def _is_one_card(one: SliceDevice, other: SliceDevice) -> bool:
+    """Whether two devices are all of one card; slices of one card are not."""
+    if one.type in PARTS or other.type in PARTS or _has_common_counters(one, other):
+        return False
+    return bool(_named(one, OWN) & _named(other, OWN))
+
+
+def _has_common_counters(one: SliceDevice, other: SliceDevice) -> bool:
+    return bool({name for name, _, _ in one.counters} & {name for name, _, _ in other.counters})
+
+
+def _named(device: SliceDevice, attributes: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """What the attributes say, each value with the driver that says it."""
+    found = (device.attributes.get(attribute, "") for attribute in attributes)
+    return frozenset((device.driver, value.lower()) for value in found if value)

@@ -1,0 +1,243 @@
+"""Device groups of nodes whose devices a DRA driver offers, so that no node lists a resource for them.
+
+A ResourceSlice says in other words what the labellers say: it is put into their words and read by the same readers. A pod
+asks for such devices by the resource name that a DeviceClass gives them, else, or where the name means several kinds of
+one node, by a ResourceClaim. A device that no class covers can be asked for by nobody.
+Attributes: NVIDIA dra-driver-nvidia-gpu v0.5 (2026-08), ROCm k8s-gpu-dra-driver v0.1 and v1.0 (2025-10, 2026).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.devices.card_views import is_taken_otherwise, without_cut_cards
+from gpujob.fleet.devices.group import DeviceGroup
+from gpujob.fleet.devices.shared_counters import on_common_cards
+from gpujob.fleet.devices.slice_labels import labels_of, labels_of_others, mode_of, resource_of
+from gpujob.fleet.dra.claim_request import DeviceRequest, request_for
+from gpujob.fleet.dra.inventory import Inventory
+from gpujob.fleet.dra.resource_slices import SliceDevice
+from gpujob.fleet.kubernetes.objects import Labels, Node, vendor_of
+from gpujob.fleet.labels.cloud import origin_of
+from gpujob.fleet.labels.facts import GIB, DeviceFacts, named
+from gpujob.fleet.vendors import amd, nvidia
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
+
+DRIVERS: Final = {"gpu.nvidia.com": Vendor.NVIDIA, "gpu.amd.com": Vendor.AMD}
+USABLE_TYPES: Final = {Vendor.NVIDIA: frozenset({"gpu", "mig"}), Vendor.AMD: frozenset({"amdgpu", "amdgpu-partition"})}
+"""Types of devices for containers; those for virtual machines (vfio) are passed over."""
+
+FALLBACKS: Final = {"amdgpu": 80 * GIB, "amdgpu-partition": 20 * GIB}
+"""What AMD's driver v0.1 says of memory that it could not read, by type (source: k8s-gpu-dra-driver v0.1.0, 2025-10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """Devices of one kind that a driver offers on a node, and how pods ask for them."""
+
+    vendor: Vendor
+    devices: tuple[SliceDevice, ...]
+    resource: str
+    """The name that a DeviceClass gives them, of all kinds of the node to them alone; else empty."""
+    request: DeviceRequest | None
+
+    @property
+    def first(self) -> SliceDevice:
+        """The device that speaks for all."""
+        return self.devices[0]
+
+    @property
+    def name(self) -> str:
+        """The resource's name; where there is none, the driver with what it offers."""
+        kind = (self.first.type, self.first.attributes.get("profile") or mode_of(self.first))
+        return self.resource or f"{self.first.driver}/{re.sub(r'[^A-Za-z0-9._-]+', '.', '-'.join(filter(None, kind)))}"
+
+
+def with_slices(
+    node: Node, groups: tuple[DeviceGroup, ...], inventory: Inventory, catalog: Catalog
+) -> tuple[DeviceGroup, ...]:
+    """A node's groups with the devices that DRA drivers offer on it."""
+    by_vendor: dict[Vendor, list[DeviceGroup]] = defaultdict(list)
+    devices: dict[Vendor, list[Sequence[SliceDevice]]] = defaultdict(list)
+    for offer in _offers(without_cut_cards(inventory.devices(node.name)), inventory):
+        by_vendor[offer.vendor].append(_group(node, offer, inventory, catalog))
+        devices[offer.vendor].append(offer.devices)
+    kept = [_beside_slices(group, by_vendor) for group in groups]
+    plugged = {group.facts.vendor for group in kept if group is not None and not group.lacks_plugin}
+    new: list[DeviceGroup] = []
+    for vendor, found in by_vendor.items():
+        if vendor not in plugged:
+            new += on_common_cards(list(zip(_apart(found), devices[vendor], strict=True)), inventory)
+    return (*(group for group in kept if group is not None), *new)
+
+
+def _offers(devices: Sequence[SliceDevice], inventory: Inventory) -> list[_Offer]:
+    """The devices by kind, in a fixed order."""
+    kinds: dict[tuple[Vendor, str, str, bool, int], list[SliceDevice]] = defaultdict(list)
+    for device in devices:
+        vendor = DRIVERS.get(device.driver)
+        if vendor and device.type in USABLE_TYPES[vendor]:
+            name = _resource_name(inventory, device)
+            said = repr(sorted(labels_of(vendor, device).items()))
+            kinds[vendor, name, said, device.shared, device.part or 0].append(device)
+    often: dict[str, int] = defaultdict(int)
+    for _, name, *_ in kinds:
+        often[name] += 1
+    found = []
+    for (vendor, name, *_), same in sorted(kinds.items()):
+        request = request_for(same[0], inventory.classes, inventory.version(same[0]))
+        # Which devices of such a name a pod gets, nobody can say; a claim can.
+        found.append(_Offer(vendor, tuple(same), name if often[name] == 1 else "", request))
+    return found
+
+
+def _apart(groups: Sequence[DeviceGroup]) -> list[DeviceGroup]:
+    """Groups with names of their own, since free devices are counted by name: the model tells them apart."""
+    often: dict[str, int] = defaultdict(int)
+    for group in groups:
+        often[group.resource] += 1
+    return [
+        replace(group, resource=f"{group.resource}-{_model(group, number)}") if often[group.resource] > 1 else group
+        for number, group in enumerate(groups)
+    ]
+
+
+def _model(group: DeviceGroup, number: int) -> str:
+    accelerator = group.facts.accelerator
+    return re.sub(r"[^a-z0-9]+", "-", accelerator.id.lower()) if accelerator else f"unknown{number}"
+
+
+def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[DeviceGroup]]) -> DeviceGroup | None:
+    """What a device plugin offers on a node with slices too: the same devices, of which claims may hold some."""
+    same = offered.get(group.facts.vendor)
+    if not same:
+        return group
+    if group.lacks_plugin or not (group.healthy or group.node.capacity.get(group.resource)):
+        return None
+    held = sum(other.held + sum(count for _, count in other.lent) for other in same)
+    sentence = "node {} offers its devices by a device plugin and by DRA; those in ResourceClaims are counted as taken"
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name,))
+    # Where no labeller runs, the slices say what the devices are.
+    facts = same[0].facts if group.facts.unnamed and len(same) == 1 else group.facts
+    facts = replace(facts, doubts=(*facts.doubts, doubt))
+    return replace(group, held=held, facts=facts, request=same[0].request if len(same) == 1 else None)
+
+
+def _group(node: Node, offer: _Offer, inventory: Inventory, catalog: Catalog) -> DeviceGroup:
+    origin = origin_of(node)
+    facts = _facts(node, offer, origin.instance_type, catalog)
+    if not offer.resource and offer.request is None:
+        facts = replace(facts, problem=_without_class(offer.first, inventory), unnamed=False)
+    healthy = sum(device.healthy for device in offer.devices)
+    facts, taint = replace(facts, doubts=(*facts.doubts, *_tainted(node, offer))), _taint(offer)
+    lent = _lent(offer, inventory)
+    return DeviceGroup(
+        node, origin, offer.name, facts, len(offer.devices), healthy,
+        held=healthy - _free(offer.devices, inventory, node.name) - sum(count for _, count in lent),
+        lent=lent, request=offer.request, taint=taint,
+    )  # fmt: skip
+
+
+def _taint(offer: _Offer) -> str:
+    """The first taint that keeps pods away from some of the devices."""
+    return next((device.taint for device in offer.devices if device.taint), "")
+
+
+def _tainted(node: Node, offer: _Offer) -> tuple[Finding, ...]:
+    """That some of the devices are not free, since they are tainted."""
+    tainted = sum(bool(device.taint) for device in offer.devices)
+    if not 0 < tainted < len(offer.devices):
+        return ()
+    sentence = (
+        "{} of {} devices of node {} {} the device taint {} (ResourceSlice or DeviceTaintRule) and no pod gets them"
+    )
+    numbers = (tainted, len(offer.devices), node.name, "has" if tainted == 1 else "have", _taint(offer))
+    return (Finding(Reason.DEVICE_TAINTED, sentence, numbers),)
+
+
+def _facts(node: Node, offer: _Offer, instance_type: str, catalog: Catalog) -> DeviceFacts:
+    """What is known of the devices, read of their slices as if a labeller had written it."""
+    vendor, device = offer.vendor, offer.first
+    reader, resource = (nvidia if vendor is Vendor.NVIDIA else amd), resource_of(vendor, device)
+    labels = labels_of(vendor, device)
+
+    def read(labels: Labels) -> DeviceFacts:
+        known = {**labels_of_others(node.labels, vendor), **labels}
+        told = replace(node, labels=known, devices={resource: len(offer.devices)}, capacity={})
+        facts: DeviceFacts = reader.read(told, resource, instance_type, catalog)
+        return facts
+
+    facts = _with_sharing(read(labels), device)
+    if vendor is not Vendor.AMD or device.memory != FALLBACKS.get(device.type):
+        return facts
+    # The driver may have made it up: it counts where the catalog's figure is larger, and never alone.
+    without = read({key: value for key, value in labels.items() if not key.endswith(".vram")})
+    return facts if without.memory is not None else replace(facts, memory=None)
+
+
+def _with_sharing(facts: DeviceFacts, device: SliceDevice) -> DeviceFacts:
+    """The facts of a device that several claims may hold: a claim has what one gets that asks for nothing, if that is said."""
+    if not device.shared:
+        return facts
+    replicas = -(-device.memory // device.part) if device.memory and device.part else None
+    shared = replace(facts, portion=replace(facts.portion, kind=DeviceKind.SHARED, replicas=replicas))
+    return shared if facts.accelerator is None else named(shared, facts.accelerator)
+
+
+def _lent(offer: _Offer, inventory: Inventory) -> tuple[tuple[str, int], ...]:
+    """Devices of claims that stand for a resource's name, by pod; where pods ask by claims, all of them are held."""
+    counts: dict[str, int] = defaultdict(int)
+    for device in offer.devices if offer.resource else ():
+        claims = list(inventory.holders(device))
+        if device.healthy and claims and all(claim.extended and claim.pods for claim in claims):
+            counts[claims[0].pods[0]] += 1
+    return tuple(sorted(counts.items()))
+
+
+def _free(devices: Sequence[SliceDevice], inventory: Inventory, node: str) -> int:
+    """How many of the devices can be allocated together, beside what claims hold of them and of their cards."""
+    left: dict[tuple[str, str, str, str], int] = {}
+    for driver, pool in {device.key[:2] for device in devices}:
+        left |= {(driver, pool, *name): amount for name, amount in inventory.limits((driver, pool)).items()}
+    held = [device for device in inventory.devices(node) if inventory.holders(device)]
+    for device in held:
+        _take(device, left)
+    count = 0
+    for device in devices:
+        if device.healthy and device not in held and _fits(device, left) and not is_taken_otherwise(device, held):
+            _take(device, left)
+            count += 1
+    return count
+
+
+def _fits(device: SliceDevice, left: Mapping[tuple[str, str, str, str], int]) -> bool:
+    driver, pool, _ = device.key
+    return all(left.get((driver, pool, name, counter), 0) >= amount for name, counter, amount in device.counters)
+
+
+def _take(device: SliceDevice, left: dict[tuple[str, str, str, str], int]) -> None:
+    driver, pool, _ = device.key
+    for name, counter, amount in device.counters:
+        key = (driver, pool, name, counter)
+        left[key] = left.get(key, 0) - amount
+
+
+def _resource_name(inventory: Inventory, device: SliceDevice) -> str:
+    """The resource name by which pods ask for a device; empty where no class gives it one of its vendor's."""
+    names = (one.resource for one in inventory.classes if one.resource and one.covers(device))
+    return next((name for name in names if vendor_of(name) is DRIVERS.get(device.driver)), "")
+
+
+def _without_class(device: SliceDevice, inventory: Inventory) -> Finding:
+    sentence = "driver {} offers {} devices by DRA, and {}; create one that selects device.driver == '{}'"
+    if inventory.classes:
+        why = "no DeviceClass is known to cover them"
+    else:
+        why = "no DeviceClass is known (a description needs deviceclasses too)"
+    return Finding(Reason.NO_DEVICE_CLASS, sentence, (device.driver, device.type, why, device.driver))

@@ -1,0 +1,232 @@
+"""The device groups of a node: one for each GPU resource, so that one node may hold two vendors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.devices.shared_cards import Silicon
+from gpujob.fleet.dra.claim_request import DeviceRequest
+from gpujob.fleet.kubernetes.objects import Node, vendor_of
+from gpujob.fleet.labels import maintenance
+from gpujob.fleet.labels.cloud import Origin, origin_of_labels, told_by_taints
+from gpujob.fleet.labels.facts import DeviceFacts, devices_of_machine
+from gpujob.fleet.vendors import amd, nvidia
+from gpujob.fleet.vendors.invalid_labels import unreadable
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
+
+Told = tuple[tuple[str, str], ...]
+Amounts = tuple[tuple[str, int], ...]
+
+TELLING: Final = (
+    *("nvidia.com/", "amd.com/", "beta.amd.com/", "feature.node.kubernetes.io/amd-gpu"),
+    *("cloud.google.com/", "eks.amazonaws.com/", "k8s.amazonaws.com/", "karpenter.", "kubernetes.azure.com/"),
+    *("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+    *("kubernetes.io/arch", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type"),
+    *("gpu.nvidia.com/", "doks.digitalocean.com/gpu-", "nebius.com/gpu-", "accelerator"),
+    *("feature.node.kubernetes.io/pci-", "node.kubernetes.io/lifecycle", "oci.oraclecloud.com/oke-is-preemptible"),
+)
+"""What labels begin with that tell of devices, or of where a node comes from. Readers of devices are given no others."""
+
+RESTARTED: Final = "nvidia.com/gfd.timestamp"
+"""When GPU Feature Discovery last wrote: it tells of no device and differs from node to node."""
+
+MOST_KINDS: Final = 1024
+"""Kinds of nodes whose facts are remembered; most clusters have a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGroup:
+    """The devices behind one resource of one node.
+
+    `total` is what the node can ever offer (None: nobody says), `healthy` what it offers now (allocatable).
+    """
+
+    node: Node
+    origin: Origin
+    resource: str
+    facts: DeviceFacts
+    total: int | None
+    healthy: int
+    beside: int = 0
+    """Usable devices of the node's other resources, which have a share in its CPU and memory too; in devices like these."""
+    held: int = 0
+    """Devices that ResourceClaims hold, or that what claims hold leaves no room for."""
+    lent: tuple[tuple[str, int], ...] = ()
+    """Devices of claims that stand for a resource's name, by the pod's uid: counted with the pod while it is there."""
+    request: DeviceRequest | None = None
+    """How a ResourceClaim asks for them, where a DRA driver offers them."""
+    taint: str = ""
+    """The taint of a DRA driver's devices that keeps pods away, if some have one."""
+    silicon: Silicon | None = None
+    """Where other resources of the node offer the same cards: what a pod takes of one is gone from the others."""
+
+    @property
+    def lacks_plugin(self) -> bool:
+        """Whether labels alone show the devices: nothing offers them."""
+        return self.facts.lacks_plugin
+
+    @property
+    def plugged(self) -> bool:
+        """Whether a device plugin offers them."""
+        return self.resource in self.node.capacity or self.resource in self.node.devices
+
+    @property
+    def by_claim(self) -> bool:
+        """Whether pods can ask for the devices by a ResourceClaim alone, since no resource's name means them."""
+        return self.request is not None and vendor_of(self.resource) is None
+
+
+def also_counted_as(group: DeviceGroup) -> tuple[str, ...]:
+    """Further names under which quotas count devices that pods ask for by name: the scheduler makes claims where a DRA driver
+    offers them."""
+    return () if group.request is None or group.by_claim or group.plugged else group.request.counted_as[:1]
+
+
+def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
+    """Every GPU resource of a node with its facts; devices that labels promise and no resource offers: an empty group."""
+    told = _told(node)
+    origin = _origin(told, node.provider)
+    if node.taints:
+        origin = told_by_taints(origin, node)
+    offered = sorted({**node.capacity, **node.devices})
+    groups = [_group(node, told, origin, resource, catalog) for resource in offered if not _former(node, resource)]
+    groups = [_with_silicon(group, groups, catalog) for group in groups]
+    if len(groups) > 1:
+        groups = [replace(group, beside=_beside(group, groups)) for group in groups]
+    vendors = {group.facts.vendor for group in groups}
+    return (*groups, *_without_plugin(node, told, origin, catalog, vendors))
+
+
+def _former(node: Node, resource: str) -> bool:
+    """Whether the kubelet still lists a resource's former name at 0, since its devices are offered under another one."""
+    if node.capacity.get(resource, 0) or node.devices.get(resource, 0):
+        return False
+    others = {**node.capacity, **node.devices}
+    return any(others[other] and vendor_of(other) is vendor_of(resource) for other in others)
+
+
+def _told(node: Node) -> Told:
+    """The labels that tell of a node's devices and of where it comes from; equal on the nodes of a pool."""
+    # A list is made in half the time of a generator, and this is asked of every node.
+    return tuple([item for item in node.labels.items() if item[0].startswith(TELLING) and item[0] != RESTARTED])
+
+
+@lru_cache(maxsize=MOST_KINDS)
+def _origin(told: Told, provider: str) -> Origin:
+    return origin_of_labels(dict(told), provider)
+
+
+@lru_cache(maxsize=MOST_KINDS)
+def _facts(
+    told: Told, capacity: Amounts, devices: Amounts, resource: str, instance_type: str, catalog: Catalog
+) -> tuple[DeviceFacts, int | None]:
+    """What the labels say of a resource's devices and of their number, once for all nodes that say the same."""
+    node = Node("", "", dict(told), devices=dict(devices), capacity=dict(capacity))
+    reader = nvidia if vendor_of(resource) is Vendor.NVIDIA else amd
+    facts = reader.read(node, resource, instance_type, catalog)
+    return _with_doubts(facts, unreadable(node.labels, facts, resource)), _labelled(facts, resource, node)
+
+
+@lru_cache(maxsize=MOST_KINDS)
+def _promised(told: Told) -> frozenset[Vendor]:
+    """The vendors whose devices the labels promise, be they allocatable or not."""
+    labels = dict(told)
+    return frozenset(
+        vendor for vendor, reader in ((Vendor.NVIDIA, nvidia), (Vendor.AMD, amd)) if reader.labelled(labels)
+    )
+
+
+def _with_doubts(facts: DeviceFacts, doubts: tuple[Finding, ...]) -> DeviceFacts:
+    return replace(facts, doubts=(*facts.doubts, *doubts)) if doubts else facts
+
+
+def _group(node: Node, told: Told, origin: Origin, resource: str, catalog: Catalog) -> DeviceGroup:
+    amounts = (tuple(node.capacity.items()), tuple(node.devices.items()))
+    facts, labelled = _facts(told, *amounts, resource, origin.instance_type, catalog)
+    healthy = node.devices.get(resource, 0)
+    capacity = max(node.capacity.get(resource, 0), healthy)
+    if labelled and 0 < capacity < labelled and facts.problem is None:
+        # For example two models of which the device plugin offers one.
+        sentence = "labels count {} devices on node {}, the device plugin offers {}"
+        doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, node.name, capacity))
+        facts = replace(facts, doubts=(*facts.doubts, doubt))
+    facts = _fewer_than_machine(facts, node, origin, capacity, catalog)
+    # Of devices that nobody can read, and that the plugin does not offer now, nobody knows how many there are.
+    return DeviceGroup(node, origin, resource, facts, capacity or labelled or (None if facts.problem else 0), healthy)
+
+
+def _fewer_than_machine(facts: DeviceFacts, node: Node, origin: Origin, capacity: int, catalog: Catalog) -> DeviceFacts:
+    """The facts, with the doubt that whole devices are missing: the cloud sells the machine with more of them."""
+    machine = devices_of_machine(node.labels, origin.instance_type, catalog)
+    if not machine or not 0 < capacity < machine or facts.portion.kind is not DeviceKind.WHOLE or facts.problem:
+        return facts
+    if sum(vendor_of(resource) is facts.vendor for resource in {**node.capacity, **node.devices}) > 1:
+        return facts  # The others are offered as parts, by names of their own.
+    sentence = "node {} offers {} devices, its machine has {} by the cloud's labels or its instance type"
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (node.name, capacity, machine))
+    return replace(facts, doubts=(*facts.doubts, doubt))
+
+
+def _labelled(facts: DeviceFacts, resource: str, node: Node) -> int | None:
+    """Devices of this very resource by label, None where labels count something else: all resources, or whole cards."""
+    if facts.vendor is Vendor.AMD:
+        others = any(other != resource and vendor_of(other) is Vendor.AMD for other in node.devices)
+        return None if others else amd.count(node.labels)
+    return nvidia.count(node.labels) if resource == nvidia.PLAIN else None
+
+
+def _with_silicon(group: DeviceGroup, groups: Sequence[DeviceGroup], catalog: Catalog) -> DeviceGroup:
+    """The group with what its cards are shared with, where the vendor's resources offer more than the node has.
+
+    So it is with two device plugins at once, or while one is being replaced by another.
+    """
+    of_vendor = [other for other in groups if other.facts.vendor is group.facts.vendor and other.facts.share]
+    if len(of_vendor) < 2 or not any(other is group for other in of_vendor):
+        return group
+    reader = nvidia if group.facts.vendor is Vendor.NVIDIA else amd
+    machine = devices_of_machine(group.node.labels, group.origin.instance_type, catalog)
+    physical = machine or reader.cards(group.node.labels, group.facts.accelerator)
+    shares = tuple((other.resource, other.facts.share or (1, 1)) for other in of_vendor)
+    silicon = Silicon(physical or 0, shares)
+    offered = sum(silicon.cards(other.resource, other.total or 0) for other in of_vendor)
+    if not physical or offered <= physical:
+        return group
+    sentence = (
+        "the resources of node {} offer {} cards together and it has {}: what a pod takes of one is counted for all"
+    )
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name, offered, physical))
+    return replace(group, silicon=silicon, facts=replace(group.facts, doubts=(*group.facts.doubts, doubt)))
+
+
+def _beside(group: DeviceGroup, groups: Sequence[DeviceGroup]) -> int:
+    """The node's other usable devices, as so many of this group's: seven slices of one card weigh as much as one card."""
+    mine = group.facts.share or (1, 1)
+    count = 0
+    for other in groups:
+        if other is group or other.facts.problem or (group.silicon and group.silicon.holds(other.resource)):
+            continue
+        numerator, denominator = other.facts.share or mine
+        count += -(-(other.total or 0) * numerator * mine[1] // (denominator * mine[0]))
+    return count
+
+
+def _without_plugin(
+    node: Node, told: Told, origin: Origin, catalog: Catalog, offered: Set[Vendor]
+) -> Iterator[DeviceGroup]:
+    promised = _promised(told) - offered
+    for reader, resource in ((nvidia, nvidia.PLAIN), (amd, amd.PLAIN)):
+        if vendor_of(resource) in promised:
+            known = reader.read(node, resource, origin.instance_type, catalog)
+            sentence = "labels of node {} show {} devices but no device plugin offers {}; install or restart the plugin"
+            problem: Finding | None = Finding(Reason.NO_DEVICE_PLUGIN, sentence, (node.name, known.vendor, resource))
+            away = maintenance.away(node, known.vendor)
+            if away is not None and away.reason is Reason.NOT_READY:
+                # That nothing is offered is no fault then: the plugin comes back with the node, or is not to come.
+                problem = away if known.problem else None
+            total = reader.count(node.labels) or devices_of_machine(node.labels, origin.instance_type, catalog)
+            yield DeviceGroup(node, origin, resource, replace(known, problem=problem, unnamed=False), total, 0)

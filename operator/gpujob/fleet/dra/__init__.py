@@ -1,0 +1,1 @@
+"""Devices that DRA drivers offer: resource slices, taints, inventory, claim requests."""

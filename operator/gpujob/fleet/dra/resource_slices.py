@@ -1,0 +1,241 @@
+"""What DRA drivers publish, object by object: devices of ResourceSlices, those that ResourceClaims hold, DeviceClasses.
+
+`inventory` puts them together. Everything is hostile: what is not of the wanted type reads as absent. API:
+resource.k8s.io v1beta1, v1beta2 and v1, which differ in where a device's attributes and capacity are
+(https://kubernetes.io/docs/reference/kubernetes-api/ workload resources, ResourceSlice).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gpujob.fleet.dra.device_taints import taint_of
+from gpujob.values.errors import BadQuantity
+from gpujob.values.quantity import parse_bytes, parse_count
+from gpujob.values.untrusted import Table, table, tables
+
+KINDS: Final = ("ResourceSlice", "ResourceClaim", "DeviceClass", "DeviceTaintRule")
+EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+"""The annotation of the claim that the scheduler makes for a pod that asks for an extended resource in its limits."""
+
+MOST: Final = 10_000
+"""Devices of one slice that are read."""
+
+_TERM: Final = re.compile(
+    r"""\s*device\.(?:(driver)|attributes\[(?:"[^"]{1,128}"|'[^']{1,128}')\]\.([A-Za-z0-9_]{1,64}))"""
+    r"""\s*==\s*(?:"([^"]{0,128})"|'([^']{0,128})')\s*"""
+)
+
+Key = tuple[str, str, str]
+"""A device: driver, pool, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDevice:
+    """One device that a DRA driver offers on a node."""
+
+    key: Key
+    node: str
+    attributes: Mapping[str, str] = field(hash=False)
+    """Without the driver's domain; numbers and versions as text."""
+    memory: int | None = None
+    healthy: bool = True
+    counters: tuple[tuple[str, str, int], ...] = ()
+    """What it takes of counters that it shares with other devices of one card: set, counter, amount."""
+    taint: str = ""
+    """The taint that keeps pods away: such a device is not healthy."""
+    shared: bool = False
+    """Whether several claims may hold it at a time (consumable capacity), each with a part of its memory."""
+    part: int | None = None
+    """Bytes of its memory that a claim gets which asks for none, where it is shared."""
+
+    @property
+    def driver(self) -> str:
+        """The driver that offers it."""
+        return self.key[0]
+
+    @property
+    def type(self) -> str:
+        """What the driver calls its kind: gpu, mig, amdgpu, amdgpu-partition."""
+        return self.attributes.get("type", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A ResourceSlice: a part of what a driver offers in one of its pools."""
+
+    driver: str
+    pool: str
+    generation: int
+    of: int
+    """Slices that the pool has in this generation; where some are missing, what is free is not known."""
+    version: str
+    """The API version that it was read in, for example resource.k8s.io/v1."""
+    devices: tuple[SliceDevice, ...] = ()
+    limits: tuple[tuple[tuple[str, str], int], ...] = ()
+    """Amounts of shared counters, by set and counter."""
+    unread: str = ""
+    """What of it cannot be read, in words: nothing is placed on such devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ResourceClaim: the devices allocated to it and the pods for which it is reserved."""
+
+    devices: tuple[Key, ...] = ()
+    pods: tuple[str, ...] = ()
+    """Their uids."""
+    extended: bool = False
+    """Whether it stands for resources that its pod asks for by name, so that it is counted with the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass: what it covers and, where it has one, the resource name by which pods can ask for it."""
+
+    name: str
+    resource: str = ""
+    terms: tuple[tuple[str, str], ...] | None = None
+    """Attributes (and `driver`) with the value that each must have; None where nobody can say what it covers."""
+
+    def covers(self, device: SliceDevice) -> bool:
+        """Whether a device is known to be of this class."""
+        if not self.terms:
+            return False
+        return all((device.driver if name == "driver" else device.attributes.get(name)) == v for name, v in self.terms)
+
+
+def read_slice(raw: Table) -> Slice:
+    """The record of a ResourceSlice object; one that names no driver or pool offers nothing."""
+    spec = table(raw, "spec")
+    pool = table(spec, "pool")
+    devices = tuple(_devices(spec))
+    return Slice(
+        driver=str(spec.get("driver")),
+        pool=str(pool.get("name")),
+        generation=_count(pool.get("generation")) or 0,
+        of=_count(pool.get("resourceSliceCount")) or 1,
+        version=str(raw.get("apiVersion", ""))[:64],
+        devices=devices,
+        limits=tuple(_limits(spec)),
+        unread=_unread(spec, len(devices)),
+    )
+
+
+def read_claim(raw: Table) -> Claim:
+    """The record of a ResourceClaim object; what is allocated for an administrator's eyes is taken from nobody."""
+    metadata, status = table(raw, "metadata"), table(raw, "status")
+    results = tables(table(table(status, "allocation"), "devices"), "results")
+    held = tuple(
+        (str(result.get("driver")), str(result.get("pool")), str(result.get("device")))
+        for result in results[:MOST]
+        if result.get("adminAccess") is not True
+    )
+    extended = table(metadata, "annotations").get(EXTENDED_CLAIM) == "true"
+    owners = [*tables(status, "reservedFor"), *(tables(metadata, "ownerReferences") if extended else ())]
+    pods = dict.fromkeys(str(owner.get("uid")) for owner in owners if owner.get("uid"))
+    return Claim(held, tuple(pods) if held else (), extended and bool(held))
+
+
+def read_class(raw: Table) -> DeviceClass:
+    """The record of a DeviceClass object: covered is what plain comparisons of its selectors say."""
+    spec, terms = table(raw, "spec"), []
+    name, resource = str(table(raw, "metadata").get("name"))[:253], spec.get("extendedResourceName")
+    resource = resource[:253] if isinstance(resource, str) else ""
+    for selector in tables(spec, "selectors"):
+        for part in str(table(selector, "cel").get("expression") or "").split("&&"):
+            term = _TERM.fullmatch(part)
+            if term is None:
+                return DeviceClass(name, resource)
+            terms.append((term[1] or term[2], term[3] if term[3] is not None else term[4]))
+    return DeviceClass(name, resource, tuple(terms))
+
+
+def _devices(spec: Table) -> Iterator[SliceDevice]:
+    driver, pool = spec.get("driver"), table(spec, "pool").get("name")
+    if not isinstance(driver, str) or not isinstance(pool, str):
+        return
+    for raw in tables(spec, "devices")[:MOST]:
+        body = table(raw, "basic") or raw
+        name, node = raw.get("name"), body.get("nodeName") or spec.get("nodeName")
+        if not isinstance(name, str) or not isinstance(node, str):
+            continue
+        taint = taint_of(body)
+        yield SliceDevice(
+            (driver, pool, name), node, _attributes(body, driver), _memory(body, driver), not taint,
+            tuple(_counters(body)), taint, *_sharing(body, driver),
+        )  # fmt: skip
+
+
+def _unread(spec: Table, read: int) -> str:
+    """What is wrong with a slice whose devices are not all read. Devices of no single node are no GPUs that pods share."""
+    named = isinstance(spec.get("driver"), str) and isinstance(table(spec, "pool").get("name"), str)
+    if not named:
+        return "it names no driver or no pool"
+    listed = spec.get("devices")
+    there = len(listed) if isinstance(listed, list) else 0
+    if listed and not isinstance(listed, list):
+        return "its devices are no list"
+    missed = there - read
+    if missed <= 0 or spec.get("allNodes") or spec.get("nodeSelector"):
+        return ""
+    return f"{missed} of its {there} devices have no name or no node, or are beyond the first {MOST}"
+
+
+def _attributes(body: Table, driver: str) -> dict[str, str]:
+    """Attributes by their plain names, each value as text."""
+    found = {}
+    for key, value in table(body, "attributes").items():
+        plain = str(key).removeprefix(f"{driver}/")
+        scalars = value.values() if isinstance(value, dict) else ()
+        scalar = next((one for one in scalars if isinstance(one, (str, int))), None)
+        if scalar is not None:
+            found[plain] = str(scalar).lower() if isinstance(scalar, bool) else str(scalar)[:128]
+    return found
+
+
+def _memory(body: Table, driver: str) -> int | None:
+    capacity = table(body, "capacity")
+    value = capacity.get("memory", capacity.get(f"{driver}/memory"))
+    return _amount(value.get("value") if isinstance(value, dict) else value, parse_bytes)
+
+
+def _sharing(body: Table, driver: str) -> tuple[bool, int | None]:
+    """Whether several claims may hold a device with each a part of its memory, and the part of one that asks for none.
+
+    A device whose capacity counts its partitions gives each claim one of these, which is no sharing (AMD's AutoPartition).
+    """
+    capacity = table(body, "capacity")
+    if body.get("allowMultipleAllocations") is not True or {"partitions", f"{driver}/partitions"} & capacity.keys():
+        return False, None
+    memory = table(capacity, "memory") or table(capacity, f"{driver}/memory")
+    return True, _amount(table(memory, "requestPolicy").get("default"), parse_bytes)
+
+
+def _counters(body: Table) -> Iterator[tuple[str, str, int]]:
+    for consumed in tables(body, "consumesCounters"):
+        for name, value in table(consumed, "counters").items():
+            amount = _amount(value.get("value") if isinstance(value, dict) else value, parse_bytes)
+            if amount:
+                yield str(consumed.get("counterSet")), str(name), amount
+
+
+def _limits(spec: Table) -> Iterator[tuple[tuple[str, str], int]]:
+    for shared in tables(spec, "sharedCounters"):
+        for name, value in table(shared, "counters").items():
+            amount = _amount(value.get("value") if isinstance(value, dict) else value, parse_bytes)
+            yield (str(shared.get("name")), str(name)), amount or 0
+
+
+def _amount(value: Any, parse: Any) -> int | None:
+    try:
+        return int(parse(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+    except BadQuantity:
+        return None
+
+
+def _count(value: Any) -> int | None:
+    return _amount(value, parse_count)

@@ -1,0 +1,1 @@
+"""What an admin's GPUPool selects, costs and requires of the network."""

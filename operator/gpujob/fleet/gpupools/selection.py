@@ -1,0 +1,173 @@
+"""Which admin's GPUPool claims a node: the oldest whose selector matches; the others are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpujob.fleet.gpupools.fabric import Fabric
+from gpujob.fleet.kubernetes.objects import Labels, Node, Selector, Taint
+from gpujob.values.quantity import parse_bytes, parse_dollars, parse_millicores
+from gpujob.values.vocabulary import CapacityType, DeviceMode
+
+if TYPE_CHECKING:  # the models cost a plan without any GPUPool a sixth of its start
+    from gpujob.api.kinds.gpupool import FabricSpec, GPUPool, NodeSelector, Price, ProvisionSpec
+    from gpujob.fleet.gpupools.ownership_cost import Ownership
+
+
+@dataclass(frozen=True, slots=True)
+class AdminPrice:
+    """A price that an admin wrote: micro-dollars an hour for a GPU or for a whole node, or what owned nodes cost."""
+
+    per_gpu_hour: int | None = None
+    per_node_hour: int | None = None
+    owned: Ownership | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """Nodes that an autoscaler can add: sizes in millicores and bytes, None where the admin does not say."""
+
+    max_nodes: int
+    gpus_per_node: int | None = None
+    driver: str | None = None
+    cpu_architecture: str | None = None
+    millicores: int | None = None
+    memory: int | None = None
+    taints: tuple[Taint, ...] = ()
+
+
+@dataclass(frozen=True)
+class AdminPool:
+    """An admin's GPUPool, slim."""
+
+    name: str
+    created: str
+    selector: NodeSelector
+    accelerator: str | None = None
+    resource: str | None = None
+    price: AdminPrice | None = None
+    capacity_type: CapacityType | None = None
+    tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
+    memory: int | None = None
+    """Usable bytes of each device, whatever labels and catalog say."""
+    supplemental_groups: tuple[int, ...] = ()
+    runtime_class: str | None = None
+    env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    provision: Provision | None = None
+    device_mode: DeviceMode | None = None
+    gpus_per_node: int | None = None
+    """GPUs of each node where no device plugin counts them."""
+    fabric: Fabric | None = None
+    namespaces: tuple[tuple[str, str], ...] = ()
+    """Labels that a namespace must have for its jobs to use the pool; none: all may."""
+    unreadable: str = ""
+    """What is wrong with a GPUPool that cannot be read; it claims its nodes and nothing runs there."""
+
+    @property
+    def terms(self) -> Selector:
+        """The selector as terms that a pod's affinity can hold."""
+        labels = tuple((key, "In", (value,)) for key, value in sorted(self.selector.match_labels.items()))
+        return labels + tuple((each.key, each.operator, each.values) for each in self.selector.match_expressions)
+
+
+def admin_pool(pool: GPUPool) -> AdminPool:
+    """The slim record of an admin's GPUPool."""
+    spec = pool.spec
+    return AdminPool(
+        name=pool.metadata.name,
+        created=pool.metadata.creation_timestamp or "",
+        selector=spec.node_selector,
+        accelerator=spec.accelerator,
+        resource=spec.resource_name,
+        price=_price(spec.price) if spec.price else None,
+        capacity_type=CapacityType(spec.capacity_type) if spec.capacity_type else None,
+        tolerated=tuple((t.key, t.value or "" if t.operator == "Equal" else None, t.effect) for t in spec.tolerations),
+        memory=parse_bytes(spec.memory_per_gpu) if spec.memory_per_gpu else None,
+        supplemental_groups=spec.supplemental_groups,
+        runtime_class=spec.runtime_class_name,
+        env=tuple(entry.model_dump(by_alias=True, exclude_none=True) for entry in spec.env),
+        provision=_provision(spec.provision) if spec.provision else None,
+        device_mode=DeviceMode(spec.device_mode) if spec.device_mode else None,
+        gpus_per_node=spec.gpus_per_node,
+        fabric=_fabric(spec.fabric) if spec.fabric else None,
+        namespaces=tuple(sorted(spec.namespace_selector.match_labels.items())) if spec.namespace_selector else (),
+    )
+
+
+def _fabric(spec: FabricSpec) -> Fabric:
+    return Fabric(
+        resources=tuple(sorted((name, int(count)) for name, count in spec.resources.items())),
+        lock_memory="IPC_LOCK" in spec.capabilities,
+        annotations=tuple(sorted(spec.annotations.items())),
+        host_network=spec.host_network is True,
+        topology_key=spec.topology_key or "",
+    )
+
+
+def _provision(spec: ProvisionSpec) -> Provision:
+    return Provision(
+        max_nodes=spec.max_nodes,
+        gpus_per_node=spec.gpus_per_node,
+        driver=spec.driver_version,
+        cpu_architecture=spec.cpu_architecture,
+        millicores=parse_millicores(spec.cpu) if spec.cpu is not None else None,
+        memory=parse_bytes(spec.memory) if spec.memory is not None else None,
+        taints=tuple(Taint(each.key, each.value or "", each.effect) for each in spec.taints),
+    )
+
+
+def _price(price: Price) -> AdminPrice:
+    per_gpu, per_node = price.per_gpu_hour, price.per_node_hour
+    if price.ownership is not None:
+        from gpujob.fleet.gpupools.ownership_cost import (
+            ownership_of,  # Fractions cost a plan without such a price a millisecond.
+        )
+
+        return AdminPrice(owned=ownership_of(price.ownership))
+    return AdminPrice(
+        parse_dollars(per_gpu) if per_gpu is not None else None,
+        parse_dollars(per_node) if per_node is not None else None,
+    )
+
+
+class Claims:
+    """Gives the devices of each node to the oldest pool that selects them; remembers who went away empty."""
+
+    def __init__(self, pools: Sequence[AdminPool]) -> None:
+        self._pools = sorted(pools, key=lambda pool: (pool.created, pool.name))
+        self.overlaps: dict[str, tuple[str, str]] = {}
+        self._hosting = any(pool.device_mode is DeviceMode.HOST_DEVICES for pool in pools)
+
+    def hosting(self, node: Node) -> AdminPool | None:
+        """The pool that hands out a node's devices by the host's device files, None where the oldest one does not."""
+        if not self._hosting:
+            return None
+        oldest = next((pool for pool in self._pools if selects(pool.selector, node.labels)), None)
+        return oldest if oldest is not None and oldest.device_mode is DeviceMode.HOST_DEVICES else None
+
+    def claim(self, node: Node, resource: str) -> AdminPool | None:
+        """The pool that a node's devices of this resource belong to, None when no admin claims them."""
+        own = [pool for pool in self._pools if pool.resource in (None, resource)]
+        matching = [pool for pool in own if selects(pool.selector, node.labels)]
+        for loser in matching[1:]:
+            self.overlaps.setdefault(loser.name, (matching[0].name, node.name))
+        return matching[0] if matching else None
+
+
+def selects(selector: NodeSelector, labels: Labels) -> bool:
+    """Whether all labels and expressions of a selector hold; an empty selector selects nothing."""
+    if not selector.match_labels and not selector.match_expressions:
+        return False
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        _holds(labels.get(rule.key), rule.operator, rule.values) for rule in selector.match_expressions
+    )
+
+
+def _holds(value: str | None, operator: str, values: Sequence[str]) -> bool:
+    if operator == "In":
+        return value is not None and value in values
+    if operator == "NotIn":
+        return value is None or value not in values
+    return (value is not None) == (operator == "Exists")

@@ -1,0 +1,36 @@
+"""Conditions of a node's status that tell of trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from gpujob.fleet.health.signals import Where, signal_of
+from gpujob.values.untrusted import one_line, tables
+
+MOST_CONDITIONS: Final = 64
+"""Conditions of a node that are kept."""
+
+
+def read_conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """The conditions of a node's status that tell trouble, in the order of their types."""
+    found = []
+    for condition in tables(status, "conditions"):
+        kind, state = condition.get("type"), str(condition.get("status"))
+        signal = signal_of(Where.CONDITION, kind[:128]) if isinstance(kind, str) else None
+        if signal is not None and signal.tells(state):
+            found.append(Condition(one_line(str(kind)[:128]), one_line(state[:16]), one_line(_text(condition)[:64])))
+    return tuple(sorted(found)[:MOST_CONDITIONS])
+
+
+def _text(condition: Mapping[str, Any]) -> str:
+    reason = condition.get("reason")
+    return reason if isinstance(reason, str) else ""
+
+
+class Condition(NamedTuple):
+    """A condition of a node that tells trouble: its type, status and reason."""
+
+    type: str
+    status: str
+    reason: str

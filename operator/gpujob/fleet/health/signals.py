@@ -1,0 +1,245 @@
+"""Signals by which agents tell of a node's health: one row for each condition, label or taint, with what it means for placement.
+
+A row with `Effect.WAIT` names a state in which the agent itself keeps pods away, or acts on the node (test, drain, repair,
+reboot, replace): the node takes no pod until the state has passed. A row with `Effect.LAST` names a fault or a risk that
+leaves the node to the scheduler: it is used after all other nodes, with a warning. A condition or taint that no row names
+counts by its words (`by_words`), so that another agent's "gpu-unhealthy" means the same; of labels only rows count.
+
+Sources, as of 2026-11:
+EKS: docs.aws.amazon.com/eks/latest/userguide/node-health (node monitoring agent v1.7).
+HyperPod: docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-resiliency-node-labels.
+AKS: learn.microsoft.com/azure/aks/node-problem-detector, node-auto-drain and node-auto-repair (taint renamed in 2025).
+GKE: docs.cloud.google.com/ai-hypercomputer/docs/manage/manage-gke-clusters, kubernetes-engine/docs/concepts/handle-disruption-gpu-tpu.
+CoreWeave: docs.coreweave.com/platform/fleet-management/node-lifecycle. Nebius: nebius/soperator internal/consts (v2).
+NPD: kubernetes/node-problem-detector config/ (v1.34). Kubernetes: kubernetes.io/docs/reference/node/node-lifecycle-conditions
+(1.37) and labels-annotations-taints. Medik8s: medik8s/self-node-remediation and node-maintenance-operator.
+NVIDIA: GPU Operator v26.7 (gpu-driver-upgrades, gpu-operator-mig), k8s-driver-manager, vgpu-device-manager.
+NVSentinel: NVIDIA/NVSentinel docs/INTEGRATIONS.md (v1). AMD: ROCm/gpu-operator v1.5 (upgrade manager, device config manager,
+cluster validation, auto remediation), ROCm/device-metrics-exporter (NPD plugin). Autoscaler: cluster-autoscaler FAQ (1.34).
+Karpenter: karpenter.sh/docs/concepts/disruption (v1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from gpujob.values.vocabulary import Vendor
+
+
+class Where(StrEnum):
+    """Where on a Node an agent writes a signal."""
+
+    CONDITION = "condition"
+    LABEL = "label"
+    TAINT = "taint"
+
+
+class Effect(StrEnum):
+    """What a signal means for placement."""
+
+    WAIT = "wait"
+    LAST = "last"
+
+
+class Signal(NamedTuple):
+    """One row: the key, where it is written, and the values that tell trouble. Values compare in lower case."""
+
+    source: str
+    where: Where
+    key: str
+    """The condition's type or the key; with a * at its end or beginning, what keys begin or end with."""
+    effect: Effect
+    bad: frozenset[str] = frozenset()
+    """Values that tell trouble, with a * at the end what they begin with; empty: every value but those of `good`."""
+    good: frozenset[str] = frozenset()
+    vendor: Vendor | None = None
+    """The vendor whose devices it concerns; None: the whole node."""
+
+    def tells(self, value: str) -> bool:
+        """Whether the value tells trouble; an absent or empty one of a label or condition tells nothing."""
+        if self.where is Where.TAINT:
+            return True
+        word = value.lower()
+        if not self.bad:
+            return word != "" and word not in self.good
+        return word in self.bad or any(bad.endswith("*") and word.startswith(bad[:-1]) for bad in self.bad)
+
+
+_TRUE, _FALSE = frozenset({"true"}), frozenset({"false"})
+_AT_WORK: Final = frozenset(
+    {"quarantined", "draining", "drain-succeeded", "drain-failed", "remediating", "remediation-failed"}
+)
+
+
+def _rows(
+    source: str,
+    where: Where,
+    effect: Effect,
+    keys: str,
+    *,
+    bad: Iterable[str] = (),
+    good: Iterable[str] = (),
+    vendor: Vendor | None = None,
+) -> tuple[Signal, ...]:
+    """A row for each of the keys, which spaces part."""
+    return tuple(Signal(source, where, key, effect, frozenset(bad), frozenset(good), vendor) for key in keys.split())
+
+
+SIGNALS: Final[tuple[Signal, ...]] = (
+    # Conditions
+    *_rows("EKS", Where.CONDITION, Effect.LAST,
+           "AcceleratedHardwareReady KernelReady NetworkingReady StorageReady ContainerRuntimeReady", bad=_FALSE),
+    *_rows("AKS", Where.CONDITION, Effect.LAST,
+           "GPUMissing NVLinkStatusInactive XIDErrors XIDError IBLinkFlapping GPUClockThrottling UnhealthyNvidiaDevicePlugin "
+           "UnhealthyNvidiaDCGMServices FilesystemCorruptionProblem VMEventScheduled", bad=_TRUE),
+    *_rows("NPD", Where.CONDITION, Effect.LAST,
+           "KernelDeadlock ReadonlyFilesystem CorruptDockerOverlay2 FrequentKubeletRestart FrequentDockerRestart "
+           "FrequentContainerdRestart FrequentUnregisterNetDevice KubeletProblem KubeletUnhealthy DockerProblem "
+           "ContainerRuntimeProblem ContainerRuntimeUnhealthy XfsShutdown CperHardwareErrorFatal", bad=_TRUE),
+    *_rows("NVSentinel", Where.CONDITION, Effect.LAST,
+           "SysLogs* NVSwitch* DCGMError CSPMaintenance SyslogError", bad=_TRUE),
+    *_rows("AMD", Where.CONDITION, Effect.LAST, "AMDGPU*", bad=_TRUE, vendor=Vendor.AMD),
+    *_rows("Nebius", Where.CONDITION, Effect.LAST,
+           "NebiusGPUError NebiusContainerRuntimeError NebiusBootDiskIOError NebiusMaintenanceScheduled "
+           "HardwareIssuesSuspected", bad=_TRUE),
+    *_rows("Kubernetes", Where.CONDITION, Effect.LAST, "MaintenancePlanned", bad=_TRUE),
+    *_rows("Kubernetes", Where.CONDITION, Effect.WAIT,
+           "DrainInProgress Drained MaintenanceInProgress GracefulNodeShutdownInProgress", bad=_TRUE),
+    # Labels
+    *_rows("HyperPod", Where.LABEL, Effect.WAIT, "sagemaker.amazonaws.com/node-health-status", good={"schedulable"}),
+    *_rows("HyperPod", Where.LABEL, Effect.WAIT, "sagemaker.amazonaws.com/deep-health-check-status", good={"passed"}),
+    *_rows("NVSentinel", Where.LABEL, Effect.WAIT, "dgxc.nvidia.com/nvsentinel-state", bad=_AT_WORK),
+    *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/active-node-maintenance", bad={"ongoing"}),
+    *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/perform-maintenance", bad=_TRUE),
+    *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/fault-behavior"),
+    *_rows("GKE", Where.LABEL, Effect.LAST, "cloud.google.com/scheduled-maintenance-time"),
+    *_rows("CoreWeave", Where.LABEL, Effect.WAIT, "node.coreweave.cloud/state", good={"production"}),
+    *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/mig.config.state nvidia.com/vgpu.config.state",
+           good={"success"}, vendor=Vendor.NVIDIA),
+    *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/gpu-driver-upgrade-state", good={"upgrade-done"},
+           vendor=Vendor.NVIDIA),
+    *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/gpu.workload.config", good={"container"},
+           vendor=Vendor.NVIDIA),
+    *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/gpu.deploy.*", bad={"paused*"}, vendor=Vendor.NVIDIA),
+    *_rows("NVIDIA", Where.LABEL, Effect.LAST, "nvidia.com/gpu.deploy.operands nvidia.com/gpu.deploy.device-plugin",
+           bad=_FALSE, vendor=Vendor.NVIDIA),
+    *_rows("AMD", Where.LABEL, Effect.WAIT, "operator.amd.com/gpu-driver-upgrade-state", good={"upgrade-done"},
+           vendor=Vendor.AMD),
+    *_rows("AMD", Where.LABEL, Effect.WAIT, "dcm.amd.com/gpu-config-profile-state", good={"success"},
+           vendor=Vendor.AMD),
+    *_rows("AMD", Where.LABEL, Effect.WAIT, "dcm.amd.com/reboot-needed", good=_FALSE, vendor=Vendor.AMD),
+    *_rows("AMD", Where.LABEL, Effect.WAIT, "amd.com/gpu.mode", good={"container"}, vendor=Vendor.AMD),
+    *_rows("AMD", Where.LABEL, Effect.WAIT,
+           "amd.com/gpu-hw-acceptance amd.com/gpu-mesh-validation amd.com/cluster-validation-status",
+           bad={"failed"}, vendor=Vendor.AMD),
+    *_rows("AMD", Where.LABEL, Effect.LAST, "amd.com/nic-health amd.com/rail-bandwidth", bad={"failed"},
+           vendor=Vendor.AMD),
+    # Taints
+    *_rows("Kubernetes", Where.TAINT, Effect.WAIT,
+           "node.kubernetes.io/* node.cloudprovider.kubernetes.io/* node.cluster.x-k8s.io/uninitialized"),
+    *_rows("Autoscaler", Where.TAINT, Effect.WAIT,
+           "ToBeDeletedByClusterAutoscaler DeletionCandidateOfClusterAutoscaler "
+           "startup-taint.cluster-autoscaler.kubernetes.io/* status-taint.cluster-autoscaler.kubernetes.io/* "
+           "ignore-taint.cluster-autoscaler.kubernetes.io/*"),
+    *_rows("Karpenter", Where.TAINT, Effect.WAIT,
+           "karpenter.sh/disrupted karpenter.sh/disruption karpenter.sh/unregistered"),
+    *_rows("CNI and CSI agents", Where.TAINT, Effect.WAIT, "*/agent-not-ready"),
+    *_rows("HyperPod", Where.TAINT, Effect.WAIT,
+           "sagemaker.amazonaws.com/node-health-status sagemaker.amazonaws.com/deep-health-check-status"),
+    *_rows("AKS", Where.TAINT, Effect.WAIT,
+           "remediator.kubernetes.azure.com/* remediator.aks.microsoft.com/*"),
+    *_rows("GKE", Where.TAINT, Effect.WAIT,
+           "cloud.google.com/impending-node-termination cloud.google.com/maintenance-window-started"),
+    *_rows("Medik8s", Where.TAINT, Effect.WAIT, "medik8s.io/*"),
+    *_rows("NVSentinel", Where.TAINT, Effect.WAIT,
+           "nvidia.com/gpu-xid-error nvidia.com/gpu-nvlink-error nvidia.com/syslog-xid-error nvidia.com/gpu-error "
+           "gpu.health/* nvlink.health/* nvswitch.health/* AggregatedNodeHealth"),
+    *_rows("AMD", Where.TAINT, Effect.WAIT, "amd-gpu-unhealthy amd-dcm"),
+)  # fmt: skip
+"""Every signal that is read, by where it is written."""
+
+MOST_REMEMBERED: Final = 4096
+"""Keys whose row is remembered; clusters have a few hundred."""
+
+LABELS: Final = {
+    vendor: tuple(row for row in SIGNALS if row.where is Where.LABEL and row.vendor in (None, vendor))
+    for vendor in Vendor
+}
+"""The rows of labels that concern a vendor's devices, in the order of the table."""
+
+_OF_NODE: Final = tuple(row for row in SIGNALS if row.where is not Where.LABEL)
+_EXACT: Final[dict[tuple[Where, str], Signal]] = {(row.where, row.key): row for row in _OF_NODE if "*" not in row.key}
+_BEGINNING: Final = tuple(row for row in _OF_NODE if row.key.endswith("*"))
+_ENDING: Final = tuple(row for row in _OF_NODE if row.key.startswith("*"))
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+_OF_DEVICES: Final = frozenset(
+    {
+        "gpu",
+        "gpus",
+        "xid",
+        "sxid",
+        "nvlink",
+        "nvswitch",
+        "dcgm",
+        "accelerator",
+        "accelerated",
+        "amdgpu",
+        "nvidia",
+        "xgmi",
+        "rocm",
+    }
+)
+_RUN_TOGETHER: Final = ("nvlink", "nvswitch", "amdgpu", "nvidia")
+"""Words of devices whose capitals part them in names (NVLinkReady)."""
+
+_TROUBLE: Final = frozenset(
+    {"unhealthy", "xid", "faulty", "quarantine", "quarantined", "remediation", "remediating", "repair", "repairing",
+     "maintenance", "drain", "draining", "reboot", "rebooting", "broken", "degraded", "unschedulable"}
+)  # fmt: skip
+"""Words of a taint's key that no admin gives to nodes that are set apart for good."""
+
+_HEALTH: Final = frozenset({"health", "healthy", "ready"})
+_WHAT_IS_HEALTHY: Final = frozenset({"gpu", "gpus", "node", "accelerator", "hardware", "not", "agent", "driver"})
+
+_WELL: Final = frozenset(
+    {"ready", "healthy", "health", "ok", "available", "present", "passed", "schedulable", "active", "operational"}
+)
+"""Last words of a condition that is True where all is well; of any other about GPUs True tells trouble, as NPD has it."""
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def signal_of(where: Where, key: str) -> Signal | None:
+    """The row for a condition's type or a taint's key; None where it tells nothing of health."""
+    exact = _EXACT.get((where, key))
+    if exact is not None:
+        return exact
+    for row in _BEGINNING:
+        if row.where is where and key.startswith(row.key[:-1]):
+            return row
+    for row in _ENDING:
+        if row.where is where and key.endswith(row.key[1:]):
+            return row
+    return by_words(where, key)
+
+
+def by_words(where: Where, key: str) -> Signal | None:
+    """A row made of the words of a key that the table lacks: conditions about GPUs, taints that tell of trouble."""
+    words = [word.lower() for word in _WORD.findall(key)]
+    known = frozenset(words) | {name for name in _RUN_TOGETHER if name in key.lower()}
+    if where is Where.CONDITION and known & _OF_DEVICES:
+        well = words[-1] in _WELL and "un" not in known and "not" not in known
+        return Signal("name", where, key, Effect.LAST, _FALSE if well else _TRUE)
+    if where is Where.TAINT and (known & _TROUBLE or (known & _HEALTH and known & _WHAT_IS_HEALTHY)):
+        return Signal("name", where, key, Effect.WAIT)
+    return None
+
+
+def is_listed(signal: Signal) -> bool:
+    """Whether the table has the row, so that it counts whatever an admin tolerates."""
+    return signal.source != "name"

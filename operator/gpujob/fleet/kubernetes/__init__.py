@@ -1,0 +1,1 @@
+"""Kubernetes objects as slim records, parsed from what the API server sends."""

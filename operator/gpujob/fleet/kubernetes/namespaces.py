@@ -1,0 +1,79 @@
+"""Namespaces as far as they decide where a job may run: their labels, and the Pod Security level that they enforce."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from gpujob.values.untrusted import table
+
+ENFORCE: Final = "pod-security.kubernetes.io/enforce"
+"""The label by which the API server refuses pods (https://kubernetes.io/docs/concepts/security/pod-security-admission/)."""
+
+PRIVILEGED: Final = "privileged"
+BASELINE: Final = "baseline"
+RESTRICTED: Final = "restricted"
+
+
+UID_RANGE: Final = "openshift.io/sa.scc.uid-range"
+GROUP_RANGES: Final = "openshift.io/sa.scc.supplemental-groups"
+"""Annotations by which OpenShift gives a namespace its ids: start/size or start-end, groups as a list of such ranges. Its
+SecurityContextConstraints restricted-v2 refuse a runAsUser and an fsGroup outside
+(https://docs.redhat.com/en/documentation/openshift_container_platform/4.20/html/authentication_and_authorization/managing-pod-security-policies)."""
+
+IDS: Final = (UID_RANGE, GROUP_RANGES)
+
+MOST_ID: Final = 2**31 - 1
+
+_RANGE: Final = re.compile(r"([0-9]{1,10})([/-])([0-9]{1,10})", re.ASCII)
+
+
+class IdRanges(NamedTuple):
+    """First and last of the uids and of the groups that pods of a namespace may have."""
+
+    uids: tuple[int, int]
+    groups: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace's labels, and the ids of its pods where the platform gives them."""
+
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    ids: IdRanges | None = None
+    """The uids and groups that OpenShift gives to its pods; None where it gives none."""
+
+    @property
+    def level(self) -> str:
+        """The level that it enforces. Without a label that is the cluster's default, which is `privileged` unless an
+        admin changed it; a word that is no level counts as the strictest, as for the API server."""
+        said = self.labels.get(ENFORCE, PRIVILEGED)
+        return said if said in (PRIVILEGED, BASELINE) else RESTRICTED
+
+    def lacks(self, wanted: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
+        """The first of some labels that it does not have."""
+        return next((label for label in wanted if self.labels.get(label[0]) != label[1]), None)
+
+
+def read_namespace(raw: Mapping[str, Any]) -> Namespace:
+    """The record of a Namespace object."""
+    metadata = table(raw, "metadata")
+    labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
+    uids = _range(annotations.get(UID_RANGE))
+    groups = _range(annotations.get(GROUP_RANGES)) or uids
+    return Namespace(
+        {key: value for key, value in labels.items() if isinstance(key, str) and isinstance(value, str)},
+        IdRanges(uids, groups) if uids and groups else None,
+    )
+
+
+def _range(written: Any) -> tuple[int, int] | None:
+    """The first range of a list, as its first and last id; None for what cannot be read."""
+    found = _RANGE.fullmatch(written.partition(",")[0].strip()) if isinstance(written, str) else None
+    if found is None:
+        return None
+    first, second = int(found[1]), int(found[3])
+    last = first + second - 1 if found[2] == "/" else second
+    return (first, last) if 0 < first <= last <= MOST_ID else None

@@ -1,0 +1,152 @@
+"""Node and Pod objects as records, read once from what the API server sent.
+
+Everything in them is hostile input: a figure that cannot be read is left out and said, never believed and never raised,
+so that one malformed object does not stop the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gpujob.fleet.health.conditions import read_conditions
+from gpujob.fleet.kubernetes.image_volumes import image_mounts
+from gpujob.fleet.kubernetes.objects import (
+    DEVICE_FILES,
+    EXTENDED_STATUS,
+    HOST_DEVICES,
+    MOST_DEVICES,
+    TERMINAL_PHASES,
+    Labels,
+    Node,
+    Pod,
+    Taint,
+    vendor_of,
+)
+from gpujob.fleet.kubernetes.pod_requests import effective_requests
+from gpujob.fleet.kubernetes.provider_id import provider_of
+from gpujob.fleet.kubernetes.quantities import read_devices, read_others, read_resources
+from gpujob.fleet.kubernetes.runtime_classes import read_handlers
+from gpujob.values.untrusted import one_line, table, tables, whole_number
+from gpujob.values.vocabulary import Annotation, Label
+
+USUAL_PODS: Final = 110
+"""What a kubelet allows on its node unless it is told otherwise."""
+
+
+def read_node(raw: Mapping[str, Any]) -> Node:
+    """The slim record of a Node object; never raises for what is inside."""
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    unread: list[str] = []
+    # As the API server does, capacity stands for an allocatable that is not there, and the kubelet's 110 for pods.
+    allocatable = table(status, "allocatable" if "allocatable" in status else "capacity")
+    allocatable = {"pods": USUAL_PODS, **allocatable}
+    labels = table(metadata, "labels")
+    annotations = table(metadata, "annotations")
+    price = _text(annotations.get(Annotation.PRICE_PER_GPU_HOUR), f"annotation {Annotation.PRICE_PER_GPU_HOUR}", unread)
+    return Node(
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        labels=_labels(labels, unread),
+        taints=tuple(_taints(spec, unread)),
+        ready=_is_ready(status),
+        cordoned=_is_cordoned(spec, unread),
+        leaving=bool(metadata.get("deletionTimestamp")),
+        provider=provider_of(str(spec.get("providerID") or "")),
+        price=price,
+        allocatable=read_resources(allocatable, unread),
+        devices=read_devices(allocatable, unread),
+        capacity=read_devices(table(status, "capacity"), unread),
+        others=read_others(allocatable),
+        image_mounts=image_mounts(status),
+        handlers=read_handlers(status, unread),
+        created=str(metadata.get("creationTimestamp") or "")[:32],
+        conditions=read_conditions(status),
+        unread=tuple(unread),
+    )
+
+
+def read_pod(raw: Mapping[str, Any]) -> Pod:
+    """The slim record of a Pod object; never raises for what is inside."""
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    unread: list[str] = []
+    needs, counted = effective_requests(spec, unread)
+    labels = table(metadata, "labels")
+    devices = {resource: count for resource, count in counted.items() if vendor_of(resource)}
+    others = {resource: count for resource, count in counted.items() if resource not in devices}
+    if _mounts_device_files(metadata, spec):
+        devices[HOST_DEVICES] = MOST_DEVICES
+    return Pod(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        node=str(spec.get("nodeName") or ""),
+        job_uid=str(labels.get(Label.JOB_UID, "")),
+        terminal=str(status.get("phase")) in TERMINAL_PHASES,
+        needs=needs,
+        devices=devices,
+        attempt=whole_number(labels.get(Label.ATTEMPT)) or 0,
+        others=others,
+        extended_claim=str(table(status, EXTENDED_STATUS).get("resourceClaimName") or "")[:253]
+        if EXTENDED_STATUS in status
+        else "",
+        unread=tuple(dict.fromkeys(unread)) if unread else (),
+    )
+
+
+def _mounts_device_files(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """Whether a pod works on the host's device files; the agents of a DaemonSet only look."""
+    paths = (str(table(volume, "hostPath").get("path", "")) for volume in tables(spec, "volumes"))
+    if not any(path.startswith(DEVICE_FILES) for path in paths):
+        return False
+    return not any(owner.get("kind") == "DaemonSet" for owner in tables(metadata, "ownerReferences"))
+
+
+def _labels(labels: Mapping[Any, Any], unread: list[str]) -> Labels:
+    """Labels as texts: a whole number, true and false that somebody wrote without quotes are what they look like."""
+    found = {}
+    for key, value in labels.items():
+        if isinstance(value, int) and value.bit_length() < 64:
+            value = str(value).lower()
+        if isinstance(key, str) and isinstance(value, str):
+            found[key] = value
+        elif value is not None:
+            unread.append(f"label {one_line(str(key)[:63])} is no text; put it in quotes")
+    return found
+
+
+def _taints(spec: Mapping[str, Any], unread: list[str]) -> Iterable[Taint]:
+    """The taints; one that cannot be read keeps everybody away, since it is no promise that it keeps away nobody."""
+    taints = spec.get("taints") or []
+    for taint in taints if isinstance(taints, list) else [taints]:
+        key, effect = (taint.get("key"), taint.get("effect")) if isinstance(taint, dict) else (None, None)
+        if isinstance(key, str) and isinstance(effect, str):
+            yield Taint(key, str(taint.get("value") or ""), effect)
+        else:
+            unread.append("a taint has no key or no effect, and keeps every pod away")
+            yield Taint(key if isinstance(key, str) else "unreadable", "", "NoSchedule")
+
+
+def _is_ready(status: Mapping[str, Any]) -> bool:
+    """Ready is True; a node that reports no conditions at all is taken as ready (written by hand or by a capture)."""
+    conditions = tables(status, "conditions")
+    ready = [condition.get("status") for condition in conditions if condition.get("type") == "Ready"]
+    return not conditions or (bool(ready) and all(state in ("True", True) for state in ready))
+
+
+def _is_cordoned(spec: Mapping[str, Any], unread: list[str]) -> bool:
+    """Whether the node takes no new pods; what cannot be read is no promise that it does."""
+    word = spec.get("unschedulable")
+    said = {"true": True, "false": False, "none": False}.get(str(word).lower())
+    if said is None:
+        unread.append("spec.unschedulable is neither true nor false; the node is taken as cordoned")
+    return said is not False
+
+
+def _text(value: Any, what: str, unread: list[str]) -> str | None:
+    """A text, or the number that somebody wrote without quotes; None for anything else, which is told."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    if value is not None and not isinstance(value, str):
+        unread.append(f"{what} is no text; put it in quotes")
+    return value[:64] if isinstance(value, str) else None

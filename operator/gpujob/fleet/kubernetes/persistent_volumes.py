@@ -1,0 +1,195 @@
+"""Which nodes can mount a PersistentVolumeClaim: those that its PersistentVolume's affinity and zone labels allow.
+
+A claim of a StorageClass that is not bound yet waits for its first pod and ties to no node; its access modes count all the same.
+The terms are Kubernetes' own: terms are alternatives, the expressions of one hold together; zone labels of old volumes name
+several zones with __ between them.
+Claims and volumes are read into slim records once, and held against the nodes only when a job names the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gpujob.fleet.kubernetes.objects import Labels, Node
+from gpujob.values.untrusted import one_line, table, tables, whole_number
+
+ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+                "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")  # fmt: skip
+"""Labels of a PersistentVolume that a node must have too."""
+
+SUCCESSORS: Final = dict(zip(ZONES[2:], ZONES[:2], strict=True))
+"""What a node has in place of an old label; kube-scheduler asks for it where the old one is absent (plugin VolumeZone)."""
+
+OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
+"""Access modes that let one node at a time mount a volume."""
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim: the PersistentVolume that it is bound to (empty: none yet), and what stops its pods."""
+
+    volume: str = ""
+    one_node: bool = False
+    """Whether one node at a time can mount it."""
+    trouble: str = ""
+    """Why the scheduler refuses pods that name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One expression of a node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    of_name: bool = False
+    """Whether it is about a field of the node (metadata.name) and not about its labels."""
+
+    def __str__(self) -> str:
+        return " ".join((self.key, self.operator, *self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """What a PersistentVolume asks of a node: one of the terms, and each of the zone labels."""
+
+    terms: tuple[tuple[Expression, ...], ...] = ()
+    zones: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __str__(self) -> str:
+        words = [str(expression) for term in self.terms for expression in term]
+        words += [f"{key} In {' '.join(values)}" for key, values in self.zones]
+        return one_line(", ".join(words)[:120])
+
+    def allows(self, node: Node) -> bool:
+        """Whether a node can mount the volume; an empty term matches nothing, as Kubernetes says."""
+        labels = node.labels
+        if not all(labels.get(key, labels.get(SUCCESSORS.get(key, key))) in values for key, values in self.zones):
+            return False
+        return not self.terms or any(term and all(_holds(rule, node) for rule in term) for term in self.terms)
+
+
+UNTIED: Final = Tie()
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A claim held against the nodes: the names of those that can mount it (None: any), and what ties it."""
+
+    claim: str
+    nodes: frozenset[str] | None = None
+    tie: str = ""
+    one_node: bool = False
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """The claims and PersistentVolumes of a cluster, and its nodes; live views may be given, and are read when asked.
+
+    `complete`: whether a claim that is not among them does not exist. A file may describe the claims of some namespaces
+    only, and of the others nothing is known.
+    """
+
+    claims: Mapping[Key, VolumeClaim] = field(default_factory=dict)
+    ties: Mapping[Key, Tie] = field(default_factory=dict)
+    """What each PersistentVolume asks of nodes; they have no namespace."""
+    nodes: Mapping[Any, Node] = field(default_factory=dict)
+    complete: bool = False
+    _allowed: dict[Tie, frozenset[str]] = field(default_factory=dict, compare=False)
+
+    def knows(self, namespace: str) -> bool:
+        """Whether a claim of this namespace that is not here does not exist."""
+        return self.complete or any(of == namespace for of, _ in self.claims)
+
+    def volume(self, namespace: str, name: str) -> Volume | None:
+        """A claim held against the nodes; None where there is none."""
+        claim = self.claims.get((namespace, name))
+        if claim is None:
+            return None
+        tie = self.ties.get(("", claim.volume), UNTIED)
+        if tie == UNTIED:
+            return Volume(name, None, "", claim.one_node, claim.trouble)
+        if tie not in self._allowed:
+            self._allowed[tie] = frozenset(node.name for node in self.nodes.values() if tie.allows(node))
+        return Volume(name, self._allowed[tie], str(tie), claim.one_node, claim.trouble)
+
+
+def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
+    """The record of a PersistentVolumeClaim object; never raises for what is inside."""
+    metadata, spec = table(raw, "metadata"), table(raw, "spec")
+    modes = spec.get("accessModes")
+    words = [mode for mode in modes if isinstance(mode, str)] if isinstance(modes, list) else []
+    trouble = ""
+    if metadata.get("deletionTimestamp"):
+        trouble = "is being deleted"
+    elif table(raw, "status").get("phase") == "Lost":
+        trouble = "has lost its PersistentVolume"
+    elif table(raw, "status").get("phase") == "Pending" and not (
+        spec.get("storageClassName") or spec.get("volumeName")
+    ):
+        # Only a claim with a StorageClass may be waiting for its first pod.
+        trouble = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
+    volume = spec.get("volumeName")
+    one_node = bool(words) and all(mode in OF_ONE_NODE for mode in words)
+    return VolumeClaim(volume if isinstance(volume, str) else "", one_node, trouble)
+
+
+def read_tie(raw: Mapping[str, Any]) -> Tie:
+    """What a PersistentVolume object asks of nodes; never raises for what is inside."""
+    required = table(table(table(raw, "spec"), "nodeAffinity"), "required")
+    zones = {key: value for key, value in table(table(raw, "metadata"), "labels").items()
+             if key in ZONES and isinstance(value, str)}  # fmt: skip
+    return Tie(
+        tuple(
+            (*_expressions(term, "matchExpressions", of_name=False), *_expressions(term, "matchFields", of_name=True))
+            for term in tables(required, "nodeSelectorTerms")
+        ),
+        tuple((key, tuple(value.split("__"))) for key, value in zones.items()),
+    )
+
+
+NO_VOLUMES: Final = Volumes()
+"""Nothing is known of any claim."""
+
+
+def volumes_of(
+    claims: Mapping[Key, Any], volumes: Mapping[Key, Any], nodes: Iterable[Node], *, complete: bool
+) -> Volumes:
+    """The claims and PersistentVolumes of a cluster description, as it writes them, held against its nodes."""
+    if not claims and not complete:
+        return NO_VOLUMES
+    return Volumes(
+        {(namespace or "default", name): read_volume_claim(raw) for (namespace, name), raw in claims.items()},
+        {key: read_tie(raw) for key, raw in volumes.items()},
+        {node.name: node for node in nodes},
+        complete,
+    )
+
+
+def _expressions(term: Mapping[str, Any], field_name: str, *, of_name: bool) -> Iterable[Expression]:
+    for rule in tables(term, field_name):
+        values = rule.get("values")
+        texts = tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
+        yield Expression(str(rule.get("key")), str(rule.get("operator")), texts, of_name)
+
+
+def _holds(rule: Expression, node: Node) -> bool:
+    labels: Labels = {"metadata.name": node.name} if rule.of_name else node.labels
+    value, values, operator = labels.get(rule.key), rule.values, rule.operator
+    if operator == "In":
+        return value in values
+    if operator == "NotIn":
+        return value not in values
+    if operator in ("Exists", "DoesNotExist"):
+        return bool((value is not None) == (operator == "Exists"))
+    if operator in ("Gt", "Lt") and len(values) == 1:
+        mine, theirs = whole_number(value), whole_number(values[0])
+        if mine is not None and theirs is not None:
+            return mine > theirs if operator == "Gt" else mine < theirs
+    return False

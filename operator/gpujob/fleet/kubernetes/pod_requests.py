@@ -1,0 +1,82 @@
+"""What a pod takes of its node, as kube-scheduler counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.quantities import read_amount, read_devices, read_others, read_resources
+from gpujob.values import quantity
+from gpujob.values.untrusted import table, tables
+
+
+def effective_requests(spec: Mapping[str, Any], unread: list[str]) -> tuple[Resources, Mapping[str, int]]:
+    """What kube-scheduler counts: the containers' sum or the largest init step, sidecars running on, plus overhead.
+
+    What the pod as a whole asks (spec.resources) stands in for the sum. Source: k8s.io/component-helpers
+    resource.PodRequests.
+    """
+    # Most pods have one container: the pod itself is counted with the first.
+    first, *others = tables(spec, "containers") or [{}]
+    running, devices = _requests(first, unread, pods=1)
+    for container in others:
+        needs, own = _requests(container, unread)
+        running, devices = running + needs, _sum(devices, own)
+    if "initContainers" in spec:
+        running, devices = _with_init_steps(spec, unread, running, devices)
+    if "resources" in spec:
+        running = _as_the_pod_asks(spec, unread, running)
+    if "overhead" in spec:
+        overhead = read_resources(table(spec, "overhead"), unread)
+        running += Resources(overhead.millicores, overhead.memory, overhead.storage or 0)
+    return running, devices
+
+
+def _with_init_steps(
+    spec: Mapping[str, Any], unread: list[str], running: Resources, devices: dict[str, int]
+) -> tuple[Resources, dict[str, int]]:
+    """What the containers take with the sidecars among the init containers, or the largest init step."""
+    sidecars, sidecar_devices = Resources(), dict[str, int]()
+    peak, peak_devices = Resources(), dict[str, int]()
+    for container in tables(spec, "initContainers"):
+        needs, own = _requests(container, unread)
+        if container.get("restartPolicy") == "Always":
+            sidecars, sidecar_devices = sidecars + needs, _sum(sidecar_devices, own)
+            needs, own = Resources(), {}
+        peak = peak.at_least(sidecars + needs)
+        peak_devices = _largest(peak_devices, _sum(sidecar_devices, own))
+    return (running + sidecars).at_least(peak), _largest(_sum(devices, sidecar_devices), peak_devices)
+
+
+def _as_the_pod_asks(spec: Mapping[str, Any], unread: list[str], of_containers: Resources) -> Resources:
+    """The containers' needs, with CPU and memory of the pod's own request where it has one."""
+    resources = table(spec, "resources")
+    own = read_resources({**table(resources, "limits"), **table(resources, "requests")}, unread)
+    return of_containers._replace(
+        millicores=own.millicores or of_containers.millicores, memory=own.memory or of_containers.memory
+    )
+
+
+def _requests(container: Mapping[str, Any], unread: list[str], pods: int = 0) -> tuple[Resources, dict[str, int]]:
+    resources = table(container, "resources")
+    wanted = {**table(resources, "limits"), **table(resources, "requests")}
+    needs = Resources(
+        millicores=read_amount(wanted, "cpu", quantity.parse_millicores, unread) or 0,
+        memory=read_amount(wanted, "memory", quantity.parse_bytes, unread) or 0,
+        storage=read_amount(wanted, "ephemeral-storage", quantity.parse_bytes, unread) or 0,
+        pods=pods,
+    )
+    devices = read_devices(wanted, unread)
+    others = read_others(wanted)
+    return needs, {**devices, **others} if others else devices
+
+
+def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    if not one or not other:
+        return one or other
+    return {key: one.get(key, 0) + other.get(key, 0) for key in {**one, **other}}
+
+
+def _largest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {key: max(one.get(key, 0), other.get(key, 0)) for key in {**one, **other}}

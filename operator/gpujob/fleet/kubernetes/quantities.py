@@ -1,0 +1,71 @@
+"""Amounts of resources as Kubernetes objects write them: what cannot be read is left out and said, never believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from gpujob.fleet.kubernetes.objects import MOST_DEVICES, Resources, vendor_of
+from gpujob.values import quantity
+from gpujob.values.errors import BadQuantity
+from gpujob.values.untrusted import one_line
+
+USUAL_LENGTH: Final = 24
+"""Letters of a quantity that is remembered once it is read."""
+
+
+def read_resources(amounts: Mapping[str, Any], unread: list[str]) -> Resources:
+    return Resources(
+        millicores=read_amount(amounts, "cpu", quantity.parse_millicores, unread) or 0,
+        memory=read_amount(amounts, "memory", quantity.parse_bytes, unread) or 0,
+        storage=read_amount(amounts, "ephemeral-storage", quantity.parse_bytes, unread),
+        pods=read_amount(amounts, "pods", quantity.parse_count, unread) or 0,
+    )
+
+
+def read_devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int]:
+    found = {}
+    for resource in amounts:
+        # Most are cpu and memory.
+        if isinstance(resource, str) and "/" in resource and vendor_of(resource) is not None:
+            count = read_amount(amounts, resource, quantity.parse_count, unread)
+            if count is not None and count > MOST_DEVICES:
+                unread.append(f"{resource}: more than {MOST_DEVICES} devices on one node are not believed")
+            elif count is not None:
+                found[resource] = count
+    return found
+
+
+def read_others(amounts: Mapping[str, Any]) -> dict[str, int]:
+    """Devices that are no GPUs: only what an admin's fabric names is ever asked for, so the unreadable is none."""
+    found = {}
+    for resource in amounts:
+        if isinstance(resource, str) and "/" in resource and vendor_of(resource) is None:
+            count = read_amount(amounts, resource, quantity.parse_count, [])
+            if count:
+                found[resource] = count
+    return found
+
+
+def read_amount(amounts: Mapping[str, Any], key: str, parse: Any, unread: list[str]) -> int | None:
+    value = amounts.get(key)
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str) and len(value) <= USUAL_LENGTH:
+            return _parsed(parse, value)
+        # A whole number of devices is one also where somebody wrote 8.0.
+        whole = isinstance(value, float) and value.is_integer()
+        return int(
+            parse(int(value) if whole else value if isinstance(value, (str, int)) else one_line(str(value)[:24]))
+        )
+    except BadQuantity as error:
+        unread.append(f"{key}: {error}")
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _parsed(parse: Callable[[str], int], text: str) -> int:
+    """A quantity that was read before: 10,000 nodes and their pods say the same few."""
+    return int(parse(text))

@@ -1,0 +1,18 @@
+"""Taints of GPU nodes that mean "only for GPU jobs"; those that tell a passing state are in `health.signals`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOLERATED_KEYS: Final = frozenset(
+    {
+        "nvidia.com/gpu",
+        "amd.com/gpu",
+        "cloud.google.com/gke-spot",
+        "kubernetes.azure.com/scalesetpriority",
+        "kubernetes.io/arch",
+        "sku",
+    }
+)
+"""Taint keys that mean "only for GPU jobs", "spot", or "only images for this CPU", which is asked of each image anyway (GKE's
+arm64 nodes): tolerated where they are found on the chosen pool."""

@@ -1,0 +1,1 @@
+"""Facts about devices from node labels: cloud, device fraction, maintenance, conflicts."""

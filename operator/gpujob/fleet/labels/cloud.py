@@ -1,0 +1,168 @@
+"""Where a node comes from and how it is paid for: cloud, instance type, region and capacity type from well-known labels.
+
+Label forms and values: Karpenter, EKS, GKE and AKS documentation as of 2026-08 (docs/reference/labels.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpujob.fleet.kubernetes.objects import Labels, Node
+from gpujob.values.untrusted import whole_number
+from gpujob.values.vocabulary import CapacityType
+
+PROVIDERS: Final = {"aws": "aws", "azure": "azure", "gce": "gcp", "oci": "oci"}
+"""Clouds by the scheme of a node's provider id, where the two differ or are in the table of prices."""
+
+
+_CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
+    (
+        "karpenter.sh/capacity-type",
+        {"spot": CapacityType.SPOT, "on-demand": CapacityType.ON_DEMAND, "reserved": CapacityType.RESERVED},
+    ),
+    (
+        "eks.amazonaws.com/capacitytype",
+        {"spot": CapacityType.SPOT, "on_demand": CapacityType.ON_DEMAND, "capacity_block": CapacityType.RESERVED},
+    ),
+    ("cloud.google.com/gke-spot", {"true": CapacityType.SPOT}),
+    ("cloud.google.com/gke-preemptible", {"true": CapacityType.SPOT}),
+    ("cloud.google.com/gke-provisioning", {"spot": CapacityType.SPOT, "preemptible": CapacityType.SPOT}),
+    ("kubernetes.azure.com/priority", {"spot": CapacityType.SPOT}),
+    ("kubernetes.azure.com/scalesetpriority", {"spot": CapacityType.SPOT}),
+    ("oci.oraclecloud.com/oke-is-preemptible", {"true": CapacityType.SPOT}),
+    ("node.kubernetes.io/lifecycle", {"spot": CapacityType.SPOT, "preemptible": CapacityType.SPOT}),
+)
+"""Keys and values in lower case: people who write such labels by hand are not exact about it. The last is the convention of
+clusters without a cloud's own (AWS node termination handler, kOps)."""
+
+
+_CAPACITY_KEYS: Final = frozenset(key for key, _ in _CAPACITY_LABELS)
+_MEANINGS: Final = dict(_CAPACITY_LABELS)
+
+_INSTANCE_TYPES: Final = (
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "karpenter.azure.com/sku-name",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Cloud, instance type, region and capacity type; empty strings where nothing is said."""
+
+    cloud: str
+    instance_type: str
+    region: str
+    capacity_type: CapacityType
+    cpu_architecture: str
+
+
+ACCELERATOR_LABELS: Final = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
+"""Labels with GKE's names of devices; on AWS the cluster autoscaler's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How one cloud or autoscaler tells a machine's devices: labels for model, bytes in MiB, number and maker."""
+
+    names: tuple[str, ...]
+    memory: str = ""
+    unit: int = 1
+    """MiB of one in the memory label."""
+    count: str = ""
+    maker: str = ""
+    made_by: str = ""
+    """The maker of everything that is named so, where no label says it."""
+
+
+def _form(prefix: str) -> Form:
+    return Form((f"{prefix}-name",), f"{prefix}-memory", count=f"{prefix}-count", maker=f"{prefix}-manufacturer")
+
+
+FORMS: Final = (
+    _form("karpenter.k8s.aws/instance-gpu"),
+    _form("eks.amazonaws.com/instance-gpu"),
+    _form("karpenter.azure.com/sku-gpu"),
+    Form(("doks.digitalocean.com/gpu-model",), maker="doks.digitalocean.com/gpu-brand"),
+    Form(
+        ("gpu.nvidia.com/model", "gpu.nvidia.com/class"),
+        "gpu.nvidia.com/vram",
+        1024,
+        "gpu.nvidia.com/count",
+        made_by="nvidia",
+    ),
+    Form(("nebius.com/gpu-name",), made_by="nvidia"),
+    Form((), maker="kubernetes.azure.com/accelerator"),
+    Form((), maker="accelerator"),
+)
+"""Karpenter on AWS, EKS Auto Mode, Karpenter on Azure, DigitalOcean, CoreWeave, Nebius, AKS (the last in its old form)."""
+
+MACHINE_COUNTS: Final = (*filter(None, (form.count for form in FORMS)), "cloud.google.com/gke-accelerator-count")
+"""Labels with a machine's number of devices."""
+
+MACHINE_SIZES: Final = tuple(form.memory for form in FORMS if form.memory)
+"""Labels with the memory of a machine's device by the cloud's figures."""
+
+
+def machine_device(labels: Labels) -> tuple[str, int | None, str]:
+    """The cloud's own name for the machine's devices, empty where it says none; their MiB by its figures; the label."""
+    for form in FORMS:
+        key = next((key for key in form.names if labels.get(key)), None)
+        if key:
+            figure = whole_number(labels.get(form.memory))
+            return labels[key], figure * form.unit if figure else None, key
+    return "", None, ""
+
+
+def machine_maker(labels: Labels) -> str:
+    """Who makes the machine's devices by the cloud's labels, in lower case; empty where it says nothing."""
+    for form in FORMS:
+        if labels.get(form.maker):
+            return labels[form.maker].lower()
+        if form.made_by and any(labels.get(key) for key in form.names):
+            return form.made_by
+    return ""
+
+
+def origin_of(node: Node) -> Origin:
+    """Where a node comes from, by its labels, taints and provider id; on demand unless one says otherwise."""
+    return told_by_taints(origin_of_labels(node.labels, node.provider), node)
+
+
+def told_by_taints(origin: Origin, node: Node) -> Origin:
+    """The origin of a node of which a taint says that it is Spot, whatever its labels say or leave out."""
+    said = ((taint.key.lower(), taint.value.lower()) for taint in node.taints)
+    spot = any(_MEANINGS.get(key, {}).get(value) is CapacityType.SPOT for key, value in said)
+    return replace(origin, capacity_type=CapacityType.SPOT) if spot else origin
+
+
+def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
+    """Where a node with these labels comes from; a node pool's selector says as much of nodes that are not there yet."""
+    return Origin(
+        cloud=PROVIDERS.get(provider, provider),
+        instance_type=_first(labels, *_INSTANCE_TYPES) or _family_and_size(labels),
+        region=_first(labels, "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+        capacity_type=_capacity_type(labels),
+        cpu_architecture=_first(labels, "kubernetes.io/arch", "beta.kubernetes.io/arch") or "amd64",
+    )
+
+
+def _first(labels: Labels, *keys: str) -> str:
+    """The first value that is said: old clusters know the beta keys only."""
+    return next((labels[key] for key in keys if labels.get(key)), "")
+
+
+def _family_and_size(labels: Labels) -> str:
+    """AWS's instance type from its two halves, by which node pools select: p5 and 48xlarge."""
+    for prefix in ("karpenter.k8s.aws/instance", "eks.amazonaws.com/instance"):
+        family, size = labels.get(f"{prefix}-family"), labels.get(f"{prefix}-size")
+        if family and size:
+            return f"{family}.{size}"
+    return ""
+
+
+def _capacity_type(labels: Labels) -> CapacityType:
+    said = {key.lower(): value.lower() for key, value in labels.items() if key.lower() in _CAPACITY_KEYS}
+    found = (meanings.get(said.get(key, "")) for key, meanings in _CAPACITY_LABELS)
+    return next(filter(None, found), CapacityType.ON_DEMAND)

@@ -1,0 +1,109 @@
+"""Several labels about one device: which of them counts, and what is said where they contradict each other.
+
+What the vendor's labeller read from the device goes before what the cloud says of the machine. Labels of one labeller
+that name different architectures leave nobody knowing which image runs there, so the node must be mended; so do two
+words of the cloud where no labeller speaks. Everything else is a doubt, and of memory the smaller figure counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.entities import Accelerator
+from gpujob.fleet.kubernetes.objects import Labels, Node, vendor_of
+from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, machine_device
+from gpujob.fleet.labels.facts import DeviceFacts
+from gpujob.values.finding import Finding, listed
+from gpujob.values.untrusted import one_line
+from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What one label or instance type says a device is; `own` where the vendor's labeller read it from the device."""
+
+    source: str
+    accelerator: Accelerator
+    own: bool = False
+    may_be: frozenset[str] = frozenset()
+    """Ids that a word without a variant means too."""
+    vague: bool = False
+    """Whether the smallest of them stands for a word that leaves the size open."""
+
+
+def of_cloud(labels: Labels, instance_type: str, catalog: Catalog) -> Iterator[Witness]:
+    """What the cloud says of a machine's devices, the most exact word first."""
+    for key in ACCELERATOR_LABELS:
+        word = labels.get(key, "")
+        found = (catalog.by_gke(word) or catalog.by_cloud_name(word)) if word else None
+        if found:
+            yield Witness(key, found)
+    machine = catalog.by_instance_type(instance_type) if instance_type else None
+    if machine:
+        yield Witness(f"instance type {one_line(instance_type[:63])}", machine)
+    name, mebibytes, source = machine_device(labels)
+    if not name:
+        return
+    ids = catalog.may_be(name)
+    found = catalog.by_cloud_name(name, mebibytes)
+    if found:
+        yield Witness(source, found, may_be=ids)
+        return
+    rows = [row for row in map(catalog.accelerator, sorted(ids)) if row]
+    if len({row.architecture for row in rows}) == 1 and all(row.nominal_bytes for row in rows):
+        # The word leaves the size open, and nothing says it: the smallest promises nobody too much.
+        yield Witness(source, min(rows, key=lambda row: (row.nominal_bytes or 0, row.id)), may_be=ids, vague=True)
+
+
+def of_vendor(found: Sequence[Witness], vendor: Vendor, node: Node) -> list[Witness]:
+    """Those of one vendor; then those of the other, where the node offers nothing that they could be about."""
+    mine = [witness for witness in found if witness.accelerator.vendor is vendor]
+    alone = all(vendor_of(resource) is vendor for resource in {**node.capacity, **node.devices})
+    return mine + [witness for witness in found if witness not in mine] if mine and alone else mine
+
+
+def clash(one: Witness, other: Witness) -> bool:
+    """Whether two cannot both be right: another architecture or memory, and no word that means either."""
+    first, second = one.accelerator, other.accelerator
+    if first.id == second.id or first.id in other.may_be or second.id in one.may_be:
+        return False
+    sizes = {size for size in (first.nominal_bytes, second.nominal_bytes) if size}
+    return first.architecture != second.architecture or len(sizes) > 1
+
+
+def heard(facts: DeviceFacts, witnesses: Sequence[Witness]) -> DeviceFacts:
+    """Facts made of the first witness, with what the others have against it."""
+    first = witnesses[0]
+    if first.vague:
+        sentence = "{} may say any of {}: taken as the smallest of them, {}"
+        doubt = Finding(
+            Reason.MEM_UNKNOWN, sentence, (first.source, listed(sorted(first.may_be)), first.accelerator.id)
+        )
+        facts = replace(facts, doubts=(*facts.doubts, doubt))
+    against = [other for other in witnesses[1:] if clash(first, other)]
+    for other in against:
+        facts = _weighed(facts, first, other)
+    return facts
+
+
+def _weighed(facts: DeviceFacts, first: Witness, other: Witness) -> DeviceFacts:
+    words = (first.source, first.accelerator.id, other.source, other.accelerator.id)
+    if first.own == other.own and first.accelerator.architecture != other.accelerator.architecture:
+        sentence = (
+            "{} says {} and {} says {}: nobody can say which it is; mend the labels, or name it in a GPUPool "
+            "(spec.accelerator)"
+        )
+        problem = Finding(Reason.LABELS_CONTRADICT, sentence, words)
+        return replace(facts, problem=facts.problem or problem, declarable=True)
+    sentence = "{} says {} and {} says {}: the former counts, and of memory the smaller figure"
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, words)
+    return replace(facts, doubts=(*facts.doubts, doubt), memory=_smaller(facts, other.accelerator))
+
+
+def _smaller(facts: DeviceFacts, other: Accelerator) -> int | None:
+    """Of a whole device not more than the other model has; a part has its own size."""
+    if facts.portion.kind is not DeviceKind.WHOLE or facts.memory is None or other.usable_bytes is None:
+        return facts.memory
+    return min(facts.memory, other.usable_bytes)

@@ -1,0 +1,256 @@
+"""What labels and catalog say about the devices behind one resource of one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.entities import Accelerator
+from gpujob.catalog.images.versions import release
+from gpujob.fleet.kubernetes.objects import Labels
+from gpujob.fleet.labels.cloud import MACHINE_COUNTS
+from gpujob.fleet.labels.device_fraction import (
+    WHOLE,
+    Portion,
+    Share,
+    completed,
+    plain_profile,
+    share_of,
+    slice_bound,
+    slice_estimate,
+)
+from gpujob.values.finding import Finding, Size
+from gpujob.values.untrusted import whole_number
+from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
+
+MIB = 1024**2
+GIB = 1024**3
+TOLERANCE = 0.03
+"""How far a driver's figure may be from the catalog's before the two are said to contradict each other."""
+
+LEAST_OF_WHOLE: Final = (3, 4)
+"""The share of a model's memory below which a device is a part of it: a partition, a slice, a fraction."""
+
+MOST_CARDS: Final = 16
+"""No machine has more cards of one kind; more devices are parts of cards, or shared."""
+
+PARTS: Final = (2, 3, 4, 6, 8)
+"""Into how many equal parts devices are cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """One kind of device: who made it, what it is, its usable bytes and driver; a problem where it is not known."""
+
+    vendor: Vendor
+    accelerator: Accelerator | None = None
+    memory: int | None = None
+    driver: str | None = None
+    problem: Finding | None = None
+    doubts: tuple[Finding, ...] = ()
+    sizing: tuple[Finding, ...] = ()
+    """Those of the doubts that are about the model's memory: another model has others."""
+    reported: int | None = None
+    """Bytes of a device by the labels; of the whole or sliced one where it is shared."""
+    unnamed: bool = False
+    """Whether an admin's word for the model mends the problem; it does not make a slice a whole device."""
+    models: tuple[str, ...] = ()
+    """Ids of the models that are mixed, where the problem is that nobody can say which of them a pod gets."""
+    declarable: bool = False
+    """Whether an admin's word for the model mends the problem although labels name one."""
+    portion: Portion = WHOLE
+    share: Share | None = (1, 1)
+    """The part of a whole device; None where nobody says."""
+
+    @property
+    def name(self) -> str:
+        """The accelerator's id, or `unknown`."""
+        return self.accelerator.id if self.accelerator else "unknown"
+
+    @property
+    def lacks_plugin(self) -> bool:
+        """Whether labels alone show the devices: no plugin offers them, or none is to, in the state that their node is in."""
+        return self.problem is not None and self.problem.reason in (Reason.NO_DEVICE_PLUGIN, Reason.NOT_READY)
+
+    @property
+    def text(self) -> str:
+        """The accelerator's id and what was made of it: MI300X cpx_nps4."""
+        return f"{self.name} {self.portion}".strip()
+
+
+def identified(facts: DeviceFacts, resource: str, accelerator: Accelerator | None, row: str = "") -> DeviceFacts:
+    """The facts once the labels were asked for the model: sized, or the problem that nobody knows it.
+
+    `row` is the line that the catalog lacks, as far as labels tell it.
+    """
+    if accelerator is None:
+        sentence = "no label or catalog row identifies the devices of {}; set spec.accelerator in a GPUPool for them"
+        sentence += ", or add to the catalog's accelerators: {}" if row else ""
+        problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, row))
+        # More than a label says it does not have, whatever it is.
+        return replace(facts, problem=problem, unnamed=True, share=None, memory=facts.reported)
+    return named(facts, accelerator)
+
+
+def named(facts: DeviceFacts, accelerator: Accelerator) -> DeviceFacts:
+    """The facts of devices whose model is known: what they are, their memory, and the doubts about it."""
+    portion = _by_size(completed(facts.portion, accelerator), facts.reported, accelerator)
+    memory, doubts = usable(accelerator, portion, facts.reported)
+    return replace(
+        facts,
+        accelerator=accelerator,
+        memory=memory,
+        problem=None,
+        doubts=(*(doubt for doubt in facts.doubts if doubt not in facts.sizing), *doubts),
+        sizing=doubts,
+        unnamed=False,
+        declarable=False,
+        portion=portion,
+        share=share_of(portion, accelerator, facts.reported),
+    )
+
+
+def declared(facts: DeviceFacts, resource: str, accelerator: Accelerator | None) -> DeviceFacts:
+    """The facts with an admin's word for the model in place of what labels say; None: there is no word.
+
+    The admin names the model. That a resource is a slice, a partition or shared stays as it is.
+    """
+    if accelerator is None:
+        return facts
+    if accelerator.vendor is not facts.vendor:
+        sentence = "spec.accelerator {} is made by {}, its nodes offer {}"
+        problem = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, accelerator.vendor, resource))
+        return replace(facts, accelerator=None, memory=None, problem=problem, unnamed=False)
+    if facts.problem is not None and not (facts.unnamed or facts.declarable):
+        return facts if facts.models else replace(facts, accelerator=accelerator)
+    return named(facts, accelerator)
+
+
+def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -> Portion:
+    """What the model and the size of a device say where no label says that it is whole, or a part."""
+    if portion.kind is not DeviceKind.WHOLE:
+        return portion
+    if accelerator.integrated:
+        return replace(portion, kind=DeviceKind.INTEGRATED)
+    whole = accelerator.card_bytes
+    if accelerator.whole_bytes and not reported and not portion.stated:
+        return replace(portion, kind=DeviceKind.PARTITION, pieces=None)
+    if portion.stated or not reported or not whole or _is_of_whole(reported, accelerator):
+        return portion
+    pieces = equal_parts(reported, whole)
+    if pieces is None and accelerator.vendor is Vendor.AMD and not accelerator.whole_bytes:
+        # No partition has such a size: the labels contradict each other, and the smaller figure counts.
+        return portion
+    return replace(portion, kind=DeviceKind.PARTITION, pieces=pieces)
+
+
+def equal_parts(reported: int, whole: int) -> int | None:
+    """Into how many equal parts of this size a card of `whole` bytes is cut, None where it is no such part."""
+    pieces = (2 * whole + reported) // (2 * reported)
+    return pieces if pieces in PARTS and abs(pieces * reported - whole) <= whole * TOLERANCE else None
+
+
+def part_of_machine(portion: Portion, reported: int | None, instance_type: str, catalog: Catalog) -> Portion:
+    """The portion with what the cloud's machine says of it, where no label tells a part or a size."""
+    machine = catalog.machine(instance_type)
+    if machine is None or reported is not None or portion != WHOLE:
+        return portion
+    if machine.parts > 1:
+        return Portion(DeviceKind.PARTITION, pieces=machine.parts)
+    return replace(portion, stated=True)
+
+
+def devices_of_machine(labels: Labels, instance_type: str, catalog: Catalog) -> int | None:
+    """How many whole devices the cloud says the machine has, None where it does not."""
+    for key in MACHINE_COUNTS:
+        number = whole_number(labels.get(key))
+        if number:
+            return number
+    known = catalog.machine(instance_type)
+    return known.devices if known else None
+
+
+def usable(accelerator: Accelerator, portion: Portion, reported: int | None) -> tuple[int | None, tuple[Finding, ...]]:
+    """Usable bytes of one Kubernetes device, None where nobody says, with the doubts.
+
+    They are what a framework sees by the catalog, in equal parts where the device was cut, never above what the driver
+    reports; the driver's figure less 1 % where no framework was seen. Of a shared device it is the pod's even share,
+    which nothing guards.
+    """
+    memory, doubts = _of_piece(accelerator, portion, reported)
+    if portion.kind is DeviceKind.INTEGRATED:
+        sentence = "{} shares its memory with the host, whose programs take of it too"
+        doubts = (*doubts, Finding(Reason.INTEGRATED_MEMORY, sentence, (accelerator.id,)))
+    if portion.profile.endswith("_nps1") and portion.pieces and portion.pieces > 1:
+        sentence = (
+            "in mode {} the {} devices of a card have its memory in common: {} is an even share, which nothing guards"
+        )
+        numbers = (portion.profile, portion.pieces, "an equal part" if memory is None else Size(memory))
+        doubts = (*doubts, Finding(Reason.SHARED_DEVICE, sentence, numbers))
+    if portion.kind is not DeviceKind.SHARED:
+        return memory, doubts
+    each = None if memory is None or portion.replicas is None else memory // portion.replicas
+    return each, (*doubts, _no_isolation(portion.replicas, each))
+
+
+def _of_piece(
+    accelerator: Accelerator, portion: Portion, reported: int | None
+) -> tuple[int | None, tuple[Finding, ...]]:
+    """Usable bytes of one piece that no other pod uses."""
+    by_driver, by_framework = _by_catalog(accelerator, portion)
+    if reported is None:
+        estimate = None if by_driver else slice_estimate(portion.profile, accelerator)
+        if estimate:
+            sentence = "neither labels nor catalog say the memory of a {} slice of {}; {} is the least that it can be"
+            doubt = Finding(Reason.MEM_UNKNOWN, sentence, (portion.profile, accelerator.id, Size(estimate)))
+            return estimate, (doubt,)
+        return by_framework or (by_driver and by_driver * 99 // 100), ()
+    expected = by_driver or (
+        accelerator.nominal_bytes and portion.pieces and accelerator.nominal_bytes // portion.pieces
+    )
+    most = expected or slice_bound(portion.profile, accelerator)
+    what = f"{accelerator.id} {portion.profile}".strip()
+    if most is None and portion.kind is DeviceKind.PARTITION and _is_of_whole(reported, accelerator):
+        sentence = (
+            "labels report {} for each device, as for a whole one, and of {} nobody knows into how many it is cut"
+        )
+        return None, (Finding(Reason.MEM_UNKNOWN, sentence, (Size(reported), what)),)
+    doubts: tuple[Finding, ...] = ()
+    least, highest = expected or 0, most or 0
+    if portion.pieces == 1:
+        # Less with error correction on, where that takes of the same memory; and some drivers say the vendor's size.
+        least = min(least, accelerator.ecc_bytes or least)
+        highest = max(highest, accelerator.nominal_bytes or 0)
+    if most and not least * (1 - TOLERANCE) <= reported <= highest * (1 + TOLERANCE):
+        sentence = "labels report {} for each device where the catalog has {} for {}; the smaller is used"
+        doubts = (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(reported), Size(most), what)),)
+    if by_framework:
+        return min(by_framework, reported), doubts
+    return min(most or reported, reported) * 99 // 100, doubts
+
+
+def _is_of_whole(reported: int, accelerator: Accelerator) -> bool:
+    """Whether a size is that of a whole device rather than of a part."""
+    whole = accelerator.card_bytes
+    return whole is not None and reported * LEAST_OF_WHOLE[1] >= whole * LEAST_OF_WHOLE[0]
+
+
+def _by_catalog(accelerator: Accelerator, portion: Portion) -> tuple[int | None, int | None]:
+    """Bytes of one piece as the driver reports them, and as a framework was seen to get them."""
+    if not portion.pieces:
+        return dict(accelerator.slices).get(plain_profile(portion.profile)), None
+    driver, framework = accelerator.driver_bytes, accelerator.torch_bytes
+    return driver and driver // portion.pieces, framework and framework // portion.pieces
+
+
+def _no_isolation(replicas: int | None, each: int | None) -> Finding:
+    if replicas is None or each is None:
+        return Finding(Reason.SHARED_DEVICE, "each device is shared by several pods, with no isolation of memory")
+    sentence = "each device is shared by {} pods, with no isolation of memory: {} is a pod's even share"
+    return Finding(Reason.SHARED_DEVICE, sentence, (replicas, Size(each)))
+
+
+def readable(version: str | None) -> str | None:
+    """A driver version as labels say it; None where it is absent or no version, since unknown is never too old."""
+    return version if version and release(version) else None

@@ -1,0 +1,105 @@
+"""What agents tell of a node's health: why it takes no pod now, and why it is the last to take one.
+
+Their signals outlive what they tell of by minutes, while the device plugin still offers the devices. A driver upgrade that
+only waits for its turn counts too, since it ends whatever is started until then. The table is in `health.signals`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from gpujob.fleet.health.signals import LABELS, Effect, Signal, Where, is_listed, signal_of
+from gpujob.fleet.kubernetes.objects import Labels, Node, Taint
+from gpujob.values.finding import Finding
+from gpujob.values.untrusted import one_line
+from gpujob.values.vocabulary import Reason, Vendor
+
+OF_MACHINES: Final[Mapping[Vendor, re.Pattern[str]]] = {
+    Vendor.NVIDIA: re.compile(r"nvidia\.com/(?:pgpu|(?:NVIDIA|GRID)_.{1,64}|[A-Z]{2}[0-9]{3}[A-Z]*_.{1,64})"),
+    Vendor.AMD: re.compile(r"amd\.com/gpu_[vp]f"),
+}
+"""Names under which devices are handed to virtual machines: by the PCI id's name (GA102GL_A10), the vGPU type (NVIDIA_A40-8Q),
+pgpu (NVIDIA kubevirt-gpu-device-plugin and sandbox-device-plugin, 2025), gpu_vf and gpu_pf (AMD k8s-device-plugin 1.31)."""
+
+Tolerated = tuple[tuple[str, str | None, str | None], ...]
+"""Taints that an admin's pool tolerates: key (empty: any), value (None: any), effect (None: any)."""
+
+
+def away(node: Node, vendor: Vendor, tolerated: Tolerated = ()) -> Finding | None:
+    """Why the vendor's devices on a node take no pod for now, whatever the node offers; None where nothing says so."""
+    if node.leaving:
+        return Finding(Reason.NOT_READY, "node {} is being deleted", (node.name,))
+    if not node.ready:
+        return Finding(Reason.NOT_READY, "node {} is not Ready", (node.name,))
+    if node.cordoned:
+        return Finding(Reason.CORDONED, "node {} is cordoned", (node.name,))
+    hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule" and is_passing(taint, tolerated))
+    for taint in hard:
+        return Finding(Reason.NOT_READY, "node {} has taint {}", (node.name, taint))
+    told = next((what for _, what in _told(node, vendor, Effect.WAIT)), None) or _of_machines(node, vendor)
+    return Finding(Reason.NOT_READY, "node {}: {}", (node.name, told)) if told else None
+
+
+def suspected(node: Node, vendor: Vendor) -> Finding | None:
+    """Why a node is used after all others, though nothing keeps pods away; None where no agent says so."""
+    soft = (str(taint) for taint in node.taints if taint.effect == "PreferNoSchedule" and _is_of_health(taint))
+    what = next(soft, None)
+    told = f"taint {what}" if what else next((what for _, what in _told(node, vendor, Effect.LAST)), None)
+    if told is None:
+        return None
+    return Finding(Reason.NODE_DOUBTED, "node {}: {}; pods may fail or be slow there", (node.name, told))
+
+
+def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:
+    """Whether a taint tells a state of the node that will pass. One that tells it by its words alone does not where an admin
+    tolerates it."""
+    signal = signal_of(Where.TAINT, taint.key)
+    if signal is None or is_listed(signal):
+        return signal is not None
+    return not any(
+        key in ("", taint.key) and value in (None, taint.value) and effect in (None, taint.effect)
+        for key, value, effect in tolerated
+    )
+
+
+def _is_of_health(taint: Taint) -> bool:
+    """Whether a taint tells of a fault, rather than that an autoscaler may remove the node."""
+    signal = signal_of(Where.TAINT, taint.key)
+    return signal is not None and signal.source not in ("Autoscaler", "Karpenter")
+
+
+def _told(node: Node, vendor: Vendor, effect: Effect) -> Iterator[tuple[Signal, str]]:
+    """The signals of one effect on a node, each with what it says."""
+    for signal, key, value in _labelled(node.labels, vendor):
+        if signal.effect is effect:
+            yield signal, f"{key} is {one_line(value[:32])}"
+    for condition in node.conditions:
+        found = signal_of(Where.CONDITION, condition.type)
+        if found is not None and found.effect is effect and found.vendor in (None, vendor):
+            why = f" ({condition.reason})" if condition.reason else ""
+            yield found, f"condition {condition.type} is {condition.status}{why}"
+
+
+def _labelled(labels: Labels, vendor: Vendor) -> Iterator[tuple[Signal, str, str]]:
+    for signal in LABELS[vendor]:
+        keys = _beginning(labels, signal.key[:-1]) if signal.key.endswith("*") else (signal.key,)
+        for key in keys:
+            value = labels.get(key, "")
+            if value and signal.tells(value):
+                yield signal, key, value
+
+
+def _beginning(labels: Labels, start: str) -> list[str]:
+    return sorted(key for key in labels if key.startswith(start))
+
+
+def _of_machines(node: Node, vendor: Vendor) -> str:
+    """That a node hands its GPUs to virtual machines, by the name of a resource; empty where it does not."""
+    if any(node.devices.values()):
+        return ""
+    found = min(
+        (name for name, count in node.others.items() if count and OF_MACHINES[vendor].fullmatch(name)), default=""
+    )
+    return f"its GPUs are for virtual machines ({one_line(found)})" if found else ""

@@ -1,0 +1,196 @@
+"""What a namespace may still take: its ResourceQuotas, read before a job is placed rather than told by pods that never come.
+
+Only quotas whose scopes hold for the pods of a job count (`quota_scopes`). Figures are counts, millicores and bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.policy.quota_scopes import PodTraits, Scope, hold, read_scopes
+from gpujob.values.errors import BadQuantity
+from gpujob.values.finding import Cores, Finding, Size
+from gpujob.values.quantity import parse_bytes, parse_millicores
+from gpujob.values.untrusted import one_line, table
+from gpujob.values.vocabulary import Reason
+
+OF_OTHER_OBJECTS: Final = (
+    *("count/jobs.batch", "services", ".deviceclass.resource.k8s.io/devices", "resource.k8s.io", "configmaps"),
+    *("requests.storage", "persistentvolumeclaims"),
+)
+"""How names of what no pod takes end: a quota with scopes counts pods alone."""
+
+CONFIG_MAPS: Final = ("configmaps", "count/configmaps")
+
+OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
+"""How a quota's name for the devices of a DeviceClass ends."""
+
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+
+OF_STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
+
+Claims = tuple[tuple[str, int], ...]
+"""Volume claims that come with each pod: StorageClass (empty: the cluster's default) and bytes."""
+
+Quotas = Mapping[str, tuple["Quota", ...]]
+"""The quotas of each namespace that has some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One ResourceQuota: what may be taken at most and what is left, by resource name."""
+
+    name: str
+    hard: Mapping[str, int] = field(hash=False)
+    left: Mapping[str, int] = field(hash=False)
+    unread: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Resources whose figures are no quantities, with what is written there: what they allow, nobody knows."""
+    scopes: tuple[Scope, ...] = ()
+
+    def counts(self, pod: PodTraits) -> bool | None:
+        """Whether such a pod is counted; None where nobody knows."""
+        return hold(self.scopes, pod)
+
+    def after(self, needs: Mapping[str, int]) -> Quota:
+        """The quota after somebody took this much."""
+        return replace(self, left={name: amount - needs.get(name, 0) for name, amount in self.left.items()})
+
+
+def read_quota(raw: Mapping[str, Any]) -> Quota:
+    """The quota of a ResourceQuota object."""
+    spec, status = table(raw, "spec"), table(raw, "status")
+    scopes = read_scopes(spec)
+    unread: dict[str, str] = {}
+    hard = _amounts(table(status, "hard") or table(spec, "hard"), unread)
+    used = _amounts(table(status, "used"), unread)
+    if scopes:
+        hard = {name: amount for name, amount in hard.items() if not name.endswith(OF_OTHER_OBJECTS)}
+    return Quota(
+        str(table(raw, "metadata").get("name", "")),
+        hard,
+        {name: amount - used.get(name, 0) for name, amount in hard.items()},
+        unread,
+        scopes,
+    )
+
+
+def quotas_of(found: Iterable[tuple[str, Quota]]) -> Quotas:
+    """Quotas by namespace, in the order of their names."""
+    by_namespace: dict[str, list[Quota]] = {}
+    for namespace, quota in found:
+        if quota.hard or quota.unread:
+            by_namespace.setdefault(namespace, []).append(quota)
+    return {name: tuple(sorted(quotas, key=lambda quota: quota.name)) for name, quotas in by_namespace.items()}
+
+
+def counted_as(resource: str, device_class: str | None = None) -> str:
+    """What a quota calls GPUs: by the resource's name, or, of ResourceClaims, by the DeviceClass."""
+    return f"{device_class}{OF_CLASS}" if device_class else f"requests.{resource}"
+
+
+def taken_by(
+    counted: Iterable[str],
+    gpus: int,
+    needs: Resources,
+    pods: int,
+    claims: Claims = (),
+    others: Mapping[str, int] = NOTHING,
+) -> dict[str, int]:
+    """What a gang takes of a quota: its GPUs under each of the names in `counted`, other devices of each pod, and volume claims
+    that come with each pod; requests of its pods equal their limits."""
+    each = {
+        **dict.fromkeys(counted, gpus),
+        **{f"requests.{resource}": count for resource, count in others.items()},
+        **_of_claims(claims),
+        **dict.fromkeys(("cpu", "requests.cpu", "limits.cpu"), needs.millicores),
+        **dict.fromkeys(("memory", "requests.memory", "limits.memory"), needs.memory),
+        **dict.fromkeys(
+            ("ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"), needs.storage or 0
+        ),
+        **dict.fromkeys(("pods", "count/pods"), 1),
+    }
+    if any(name.endswith(OF_CLASS) for name in each):
+        each["count/resourceclaims.resource.k8s.io"] = 1
+    # The pods of a gang find each other by a Service.
+    once = dict.fromkeys(("services", "count/services"), int(pods > 1)) | {"count/jobs.batch": 1}
+    return {key: amount * pods for key, amount in each.items()} | once
+
+
+def _of_claims(claims: Claims) -> dict[str, int]:
+    """What the volume claims of one pod take: in all and of their StorageClass."""
+    found: dict[str, int] = {}
+    for storage_class, size in claims:
+        for prefix in ("", f"{storage_class}{OF_STORAGE_CLASS}") if storage_class else ("",):
+            found[f"{prefix}requests.storage"] = found.get(f"{prefix}requests.storage", 0) + size
+            found[f"{prefix}persistentvolumeclaims"] = found.get(f"{prefix}persistentvolumeclaims", 0) + 1
+    if found:
+        found["count/persistentvolumeclaims"] = found["persistentvolumeclaims"]
+    return found
+
+
+def without_config_map(quotas: Iterable[Quota]) -> Finding | None:
+    """The doubt that no ConfigMap more is allowed: the runner's files come in one, which may be there already."""
+    for quota in quotas:
+        for name in CONFIG_MAPS:
+            if quota.left.get(name, 1) < 1:
+                sentence = "ResourceQuota {}: {} has 0 left of {}; the job needs the runner's ConfigMap unless an earlier job left it"
+                return Finding(Reason.QUOTA_UNCHECKED, sentence, (quota.name, name, quota.hard[name]))
+    return None
+
+
+def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: PodTraits) -> Quotas:
+    """The quotas after a gang of such pods of this namespace was promised what it needs."""
+    if namespace not in quotas:
+        return quotas
+    after = (quota.after(needs) if quota.counts(pod) else quota for quota in quotas[namespace])
+    return {**quotas, namespace: tuple(after)}
+
+
+def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding | None, bool]:
+    """The first quota that does not allow it, and whether it never will (more is needed than is allowed at all).
+
+    A quota that cannot be read allows nothing until it is mended.
+    """
+    quotas = tuple(quotas)
+    for quota in quotas:
+        for name in sorted(quota.unread):
+            if needs.get(name, 0) > 0:
+                sentence = "ResourceQuota {}: {} is {}, which is no quantity; mend the quota"
+                return Finding(Reason.INVALID_SPEC, sentence, (quota.name, name, quota.unread[name])), True
+    short = [
+        (needs[name] <= quota.hard[name], quota, name)
+        for quota in quotas
+        for name in sorted(quota.hard)
+        if needs.get(name, 0) > max(quota.left[name], 0) and needs.get(name, 0) > 0
+    ]
+    if not short:
+        return None, False
+    fits_when_empty, quota, name = min(short, key=lambda entry: (entry[0], entry[1].name, entry[2]))
+    show = _shown(name)
+    sentence = "ResourceQuota {}: {} needs {}, {} left of {}"
+    numbers = (quota.name, name, show(needs[name]), show(max(quota.left[name], 0)), show(quota.hard[name]))
+    return Finding(Reason.QUOTA_EXCEEDED, sentence, numbers), not fits_when_empty
+
+
+def _shown(name: str) -> Any:
+    if name.endswith("cpu"):
+        return Cores
+    return Size if name.endswith(("memory", "storage")) else str
+
+
+def _amounts(found: Mapping[str, Any], unread: dict[str, str]) -> dict[str, int]:
+    """The figures by resource; those that cannot be read go to `unread`."""
+    amounts = {}
+    for name, text in found.items():
+        if not isinstance(name, str):
+            continue  # YAML reads an unquoted `on` or `5` as no text, and no resource is called so.
+        parse = parse_millicores if name.endswith("cpu") else parse_bytes
+        try:
+            amounts[name] = int(parse(str(text)))
+        except (BadQuantity, ValueError, OverflowError):
+            unread[str(name)[:253]] = one_line(str(text)[:24])
+    return amounts

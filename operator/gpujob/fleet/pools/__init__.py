@@ -1,0 +1,1 @@
+"""Pools of interchangeable devices: free nodes, names, prices, growth, reservations."""

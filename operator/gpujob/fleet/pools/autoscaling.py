@@ -1,0 +1,107 @@
+"""Nodes that are not there yet: what an autoscaler can add to an admin's pool, and node pools that may grow unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gpujob.fleet.gpupools.selection import AdminPool, Provision
+from gpujob.fleet.kubernetes.objects import Labels, Resources
+from gpujob.fleet.pools.node import Growth, PoolNode
+from gpujob.values.finding import Finding
+from gpujob.values.quantity import GI
+from gpujob.values.vocabulary import Reason
+
+UNCOUNTED: Final = Resources(millicores=10**9, memory=2**60, storage=2**60, pods=10**6)
+"""What a node has besides GPUs, where nobody says it: never the reason of a refusal."""
+
+SHARE_PER_GPU: Final = Resources(millicores=4_500, memory=18 * GI, storage=30 * GI, pods=0)
+"""What the share of a GPU is cut from where nobody says what the node has: pods get 4 cores and 16Gi for each."""
+
+NODE_POOL_LABELS: Final = (
+    ("karpenter.sh/nodepool", "Karpenter node pool"),
+    ("karpenter.sh/provisioner-name", "Karpenter provisioner"),
+    ("eks.amazonaws.com/nodegroup", "EKS node group"),
+    ("alpha.eksctl.io/nodegroup-name", "EKS node group"),
+    ("cloud.google.com/gke-nodepool", "GKE node pool"),
+    ("kubernetes.azure.com/agentpool", "AKS node pool"),
+    ("agentpool", "AKS node pool"),
+    ("doks.digitalocean.com/node-pool", "DigitalOcean node pool"),
+    ("oke.oraclecloud.com/pool.name", "OKE node pool"),
+    ("compute.coreweave.com/node-pool", "CoreWeave node pool"),
+    ("ibm-cloud.kubernetes.io/worker-pool-name", "IBM Cloud worker pool"),
+    ("alibabacloud.com/nodepool-id", "Alibaba Cloud node pool"),
+    ("vke.vultr.com/node-pool", "Vultr node pool"),
+    ("lke.linode.com/pool-id", "Linode node pool"),
+    ("k8s.scaleway.com/pool-name", "Scaleway node pool"),
+    ("worker.gardener.cloud/pool", "Gardener worker pool"),
+    ("kops.k8s.io/instancegroup", "kOps instance group"),
+)
+"""Labels of nodes that something else creates and may create more of (sources: docs/pools.md)."""
+
+
+def growth_of(admin: AdminPool, nodes: Sequence[PoolNode]) -> Growth | None:
+    """The nodes that can be added to a pool that has these; None where the admin says of none.
+
+    A new node is like the largest one that is there; what spec.provision says overrides it.
+    """
+    provision, gpus = admin.provision, gpus_of_new(admin, (node.total or node.healthy for node in nodes))
+    if provision is None or not gpus:
+        return None
+    return Growth(_template(provision, gpus, nodes), max(0, provision.max_nodes - len(nodes)))
+
+
+def gpus_of_new(admin: AdminPool, there: Iterable[int]) -> int:
+    """The GPUs of a node that is added: what spec.provision says, else those of the largest node that is there; 0 where
+    nobody says it."""
+    if admin.provision is None:
+        return 0
+    return admin.provision.gpus_per_node or max(there, default=0)
+
+
+def unknown_of_new(admin: AdminPool, *, known: bool) -> Finding | None:
+    """What nobody says of the nodes to be added to a pool without nodes, of which the model may be known; None where all
+    is said."""
+    said = (
+        ("spec.accelerator", known),
+        ("spec.provision.gpusPerNode", admin.provision and admin.provision.gpus_per_node),
+    )
+    missing = [field for field, value in said if not value]
+    if not missing:
+        return None
+    sentence = "no node is there that says what spec.provision adds; set {}"
+    return Finding(Reason.DEVICE_UNKNOWN, sentence, (" and ".join(missing),))
+
+
+def _template(provision: Provision, gpus: int, nodes: Sequence[PoolNode]) -> PoolNode:
+    like = max(nodes, key=lambda node: (node.allocatable.memory, node.name), default=None)
+    known = Resources(
+        provision.millicores or (like.allocatable.millicores if like else 0),
+        provision.memory or (like.allocatable.memory if like else 0),
+        like.allocatable.storage if like else None,
+        like.allocatable.pods if like else 110,
+    )
+    taints = provision.taints or (like.taints if like else ())
+    if known.millicores and known.memory:
+        return PoolNode("", gpus, gpus, gpus, known, known, known, taints, coming=True)
+    share = Resources(
+        known.millicores or SHARE_PER_GPU.millicores * gpus,
+        known.memory or SHARE_PER_GPU.memory * gpus,
+        (SHARE_PER_GPU.storage or 0) * gpus,
+        110,
+    )
+    return PoolNode("", gpus, gpus, gpus, UNCOUNTED, share, UNCOUNTED, taints, coming=True)
+
+
+def doubts_of(growth: Growth | None) -> tuple[Finding, ...]:
+    """What is not known of nodes that an autoscaler can add."""
+    if growth is None or not growth.count or growth.template.allocatable is not UNCOUNTED:
+        return ()
+    sentence = "CPU and memory of nodes to be added are unknown; set spec.provision.cpu and spec.provision.memory"
+    return (Finding(Reason.NODE_UNKNOWN, sentence),)
+
+
+def node_pool_of(labels: Labels) -> str:
+    """Whose nodes these are, where a cloud or Karpenter may add more of them; empty where no label says it."""
+    found = ((words, labels[key]) for key, words in NODE_POOL_LABELS if labels.get(key))
+    return next((f"{words} {name}" for words, name in found), "")

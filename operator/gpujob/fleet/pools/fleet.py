@@ -1,0 +1,126 @@
+"""Pools of interchangeable devices with their free capacity and price: what placement decides on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.devices.identity import nearest
+from gpujob.fleet.kubernetes.namespaces import Namespace
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.persistent_volumes import NO_VOLUMES, Volumes
+from gpujob.fleet.kubernetes.priority_classes import Priorities, class_of
+from gpujob.fleet.kubernetes.runtime_classes import Classes
+from gpujob.fleet.policy.limit_range import LimitRanges
+from gpujob.fleet.policy.quota_scopes import PodTraits
+from gpujob.fleet.policy.resource_quota import Claims, Quota, Quotas, quotas_after
+from gpujob.fleet.pools.ahead import Ahead, Taking
+from gpujob.fleet.pools.naming import without_type
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.pools.reserve import Pods, reserved, unnamed_reserved, with_ahead
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All pools, and what the cluster has besides."""
+
+    pools: tuple[Pool, ...] = ()
+    runtime_classes: Classes = field(default_factory=dict)
+    """The RuntimeClasses that exist."""
+    overlaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Admin pools that lost nodes to an older one: name -> (older pool, node)."""
+    quotas: Quotas = field(default_factory=dict)
+    """What namespaces may still take; a namespace without quotas is not there."""
+    limits: LimitRanges = field(default_factory=dict)
+    """What LimitRanges say of pods; a namespace without them is not there."""
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    """All namespaces, by name."""
+    volumes: Volumes = NO_VOLUMES
+    """Where PersistentVolumeClaims can be mounted."""
+    priorities: Priorities = field(default_factory=dict)
+    """The PriorityClasses; none where nothing is known of them."""
+    answers: dict[object, tuple[object, object]] = field(default_factory=dict, compare=False, repr=False)
+    """Room for what placement worked out from the facts of all pools, first of each what it was worked out from; a fleet
+    and those that follow it share it."""
+
+    @cached_property
+    def facts(self) -> tuple[object, ...]:
+        """What stands for the facts of each pool: the same objects while they are the same."""
+        return tuple(map(attrgetter("answers"), self.pools))
+
+    @cached_property
+    def asks_namespaces(self) -> bool:
+        """Whether it matters to some pool in which namespace a job is."""
+        return any(pool.namespaces or pool.host_devices or pool.fabric for pool in self.pools)
+
+    def pool(self, name: str) -> Pool | None:
+        """The pool of that name."""
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+    def nearest_accelerator(self, word: str, catalog: Catalog) -> str | None:
+        """The accelerator that an unknown name most likely means: one of the fleet that it begins, else one of the catalog."""
+        begun = (pool.accelerator_id for pool in self.pools if pool.accelerator_id.lower().startswith(word.lower()))
+        return min(begun, default=None) or catalog.nearest_accelerator(word)
+
+    def nearest_pool(self, word: str) -> str | None:
+        """The pool that an unknown name most likely means; the capacity type at the end of names says little."""
+        heads = {without_type(pool.name): pool.name for pool in reversed(self.pools)}
+        near = nearest(without_type(word), heads)
+        return heads[near] if near is not None else None
+
+    def pod_traits(self, priority_class: str | None, pool: Pool) -> PodTraits:
+        """What quotas ask of a pod with this PriorityClass on a pool; pods with the host's devices avoid each other in all
+        namespaces."""
+        return PodTraits(class_of(priority_class, self.priorities), pool.host_devices)
+
+    def quotas_for(self, namespace: str, priority_class: str | None, pool: Pool) -> tuple[Quota, ...]:
+        """The quotas that count such a pod."""
+        traits = self.pod_traits(priority_class, pool)
+        return tuple(quota for quota in self.quotas.get(namespace, ()) if quota.counts(traits))
+
+    def reserve(
+        self,
+        chosen: Pool,
+        gpus: int,
+        needs: Resources,
+        nodes: Sequence[str],
+        namespace: str = "",
+        priority_class: str | None = None,
+        claims: Claims = (),
+    ) -> Fleet:
+        """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
+        if namespace in self.quotas:
+            taken = chosen.taken(gpus, needs, len(nodes), claims)
+            traits = self.pod_traits(priority_class, chosen)
+            rest = replace(self, quotas=quotas_after(self.quotas, namespace, taken, traits))
+            return rest.reserve(chosen, gpus, needs, nodes)
+        if not all(nodes):
+            pods = Pods(len(nodes), gpus, needs + chosen.overhead, len(nodes))
+            return replace(self, pools=tuple(
+                unnamed_reserved(pool, pods) if pool.name == chosen.name else pool for pool in self.pools
+            ))  # fmt: skip
+        taking = Taking(
+            chosen.resource, tuple((name, gpus) for name in nodes), needs + chosen.overhead, linked=len(nodes) > 1
+        )
+        return replace(self, pools=tuple(reserved(pool, taking) for pool in self.pools))
+
+    def led_by(self, ahead: Sequence[Ahead]) -> Fleet:
+        """The fleet as jobs of lower priority see it: with what goes first, and without the devices held for those that
+        wait."""
+        if not ahead:
+            return self
+        on = defaultdict(list)
+        for each in ahead:
+            for name, _ in each.taking.on:
+                on[name].append(each)
+        return replace(self, pools=tuple(_led_by(pool, on) for pool in self.pools))
+
+
+def _led_by(pool: Pool, on: Mapping[str, Sequence[Ahead]]) -> Pool:
+    """A pool with those jobs that go first on one of its nodes."""
+    there = {id(each): each for name in on if name in pool.places for each in on[name]}
+    return with_ahead(pool, tuple(there.values())) if there else pool

@@ -1,0 +1,130 @@
+"""Which devices are interchangeable, and the names of the pools that they make."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from gpujob.fleet.devices.group import DeviceGroup
+from gpujob.fleet.labels.maintenance import is_passing
+from gpujob.values.vocabulary import CapacityType
+
+_TYPES: Final = frozenset(kind.value.lower() for kind in CapacityType)
+"""How names of discovered pools end."""
+_HASHED: Final = re.compile(rf"(.+-(?:{'|'.join(kind.lower() for kind in CapacityType)}))-[0-9a-f]{{6}}")
+
+
+class Named(Protocol):
+    """What has a name and others that mean it too: a pool."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def also(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What a discovered pool is called: the name it is shown by, and every name that means it."""
+
+    name: str
+    also: tuple[str, ...]
+
+
+def identity_of(group: DeviceGroup) -> tuple[object, ...]:
+    """What makes devices interchangeable; nodes that differ in one of these are different pools."""
+    facts, origin = group.facts, group.origin
+    taints = tuple(sorted(str(taint) for taint in group.node.taints if not is_passing(taint)))
+    problem = "" if facts.problem is None else facts.problem.reason.value
+    accelerator = facts.accelerator.id if facts.accelerator else ""
+    instance = (origin.cloud, origin.instance_type, origin.region, origin.capacity_type, origin.cpu_architecture)
+    portion = (facts.portion.kind, facts.portion.profile, facts.portion.pieces, facts.portion.replicas)
+    # Not part of the identity of others, whose names have its hash.
+    asked = (group.request,) if group.by_claim else ()
+    return (facts.vendor, accelerator, group.resource, *portion, facts.memory or 0, facts.driver or "", problem, *instance, taints,
+            group.node.price or "", *asked)  # fmt: skip
+
+
+def names_of(
+    identities: Mapping[tuple[object, ...], list[DeviceGroup]], taken: set[str]
+) -> dict[tuple[object, ...], Naming]:
+    """The name of each discovered pool: accelerator-part-instancetype-capacity, with a short hash where that is not unique.
+
+    A node that joins or leaves can give or take the hash. So that a job's placement.pools means the same before and
+    after, a pool answers to both forms all the time: the plain one means all pools of that plain name (an admin's pool
+    of that name has it to itself), the one with the hash this pool alone. So it answers to its stems too: `mi300x` means
+    all pools of whole MI300X devices.
+    """
+    plain = {key: _plain_name_of(groups[0]) for key, groups in identities.items()}
+    often: dict[str, int] = defaultdict(int)
+    for name in plain.values():
+        often[name] += 1
+    found = {}
+    for key, name in plain.items():
+        hashed = f"{name}-{_hash(key)}"
+        shown = name if often[name] == 1 and name not in taken else hashed
+        found[key] = Naming(shown, tuple(sorted({name, hashed, *_stems_of(identities[key][0])} - taken - {shown})))
+    return found
+
+
+def short_names(pools: Iterable[Named]) -> dict[str, str]:
+    """The shortest name of each pool that means no other one, by its full name, for tables that people read."""
+    pools = tuple(pools)
+    meanings = Counter(word for pool in pools for word in {pool.name, *pool.also})
+    return {
+        pool.name: min(
+            (word for word in (*pool.also, pool.name) if meanings[word] == 1 or word == pool.name),
+            key=lambda word: (len(word), word),
+        )
+        for pool in pools
+    }
+
+
+def plain_names_in(name: str) -> tuple[str, ...]:
+    """The plain name that a discovered pool's name begins with, where it has a hash."""
+    found = _HASHED.fullmatch(name)
+    return (found[1],) if found else ()
+
+
+def _plain_name_of(group: DeviceGroup) -> str:
+    device, portion = _device_of(group)
+    return plain_name(device, portion, group.origin.instance_type, group.origin.capacity_type)
+
+
+def _stems_of(group: DeviceGroup) -> tuple[str, ...]:
+    return stems(*_device_of(group), group.origin.instance_type)
+
+
+def _device_of(group: DeviceGroup) -> tuple[str, str]:
+    """The device's name, and what was made of it."""
+    device = group.facts.accelerator.id if group.facts.accelerator else f"unknown-{group.facts.vendor}"
+    return device, str(group.facts.portion)
+
+
+def stems(device: str, portion: str, instance_type: str) -> tuple[str, ...]:
+    """What a plain name begins with, shortest first: the device and its part, then the instance type too."""
+    short, longer = plain_name(device, portion, "", ""), plain_name(device, portion, instance_type, "")
+    return (short,) if longer == short else (short, longer)
+
+
+def plain_name(device: str, portion: str, instance_type: str, capacity_type: str) -> str:
+    """The name without a hash, in the letters of a Kubernetes name."""
+    parts = [device, portion, instance_type, capacity_type]
+    return "-".join(filter(None, (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts)))[:200]
+
+
+def _hash(identity: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr(tuple(str(part) for part in identity)).encode()).hexdigest()[:6]
+
+
+def without_type(name: str) -> str:
+    """A pool's name without its capacity type, be that mistyped or not."""
+    # Imported on use: only mistakes need it.
+    from difflib import get_close_matches
+
+    head, _, last = name.rpartition("-")
+    return head if head and get_close_matches(last, _TYPES, n=1, cutoff=0.75) else name

@@ -1,0 +1,239 @@
+"""A pool of interchangeable devices: memory in bytes, free devices by node, price in micro-dollars an hour."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from gpujob.catalog.entities import Accelerator
+from gpujob.fleet.dra.claim_request import DeviceRequest
+from gpujob.fleet.gpupools.fabric import Fabric
+from gpujob.fleet.kubernetes.objects import Resources, Selector, Taint
+from gpujob.fleet.kubernetes.runtime_classes import NOTHING, Handler, lacks
+from gpujob.fleet.kubernetes.taints import TOLERATED_KEYS
+from gpujob.fleet.labels.device_fraction import WHOLE, Portion, Share
+from gpujob.fleet.policy.resource_quota import Claims, counted_as, taken_by
+from gpujob.fleet.pools.ahead import Ahead
+from gpujob.fleet.pools.equipment import Equipment
+from gpujob.fleet.pools.free_nodes import Stock
+from gpujob.fleet.pools.node import Growth, PoolNode
+from gpujob.fleet.pools.pricing import PoolPrice
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import CapacityType, DeviceKind, Vendor
+
+NodeSizes = tuple[tuple[int, int], ...]
+"""The devices of nodes, the most first, each with the number of nodes that have at least so many."""
+
+
+MOST_NODES: Final = 8
+"""The largest gang that is tried unasked; larger ones are the user's to ask for."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Interchangeable devices; facts are the worst of its nodes (least memory, oldest driver)."""
+
+    name: str
+    discovered: bool
+    vendor: Vendor
+    resource: str
+    accelerator: Accelerator | None
+    memory: int | None
+    driver: str | None
+    cpu_architecture: str
+    instance_type: str
+    region: str
+    capacity_type: CapacityType
+    price: PoolPrice | None
+    nodes: tuple[PoolNode, ...]
+    also: tuple[str, ...] = ()
+    """Other names that mean this pool, of a discovered one (see `naming`)."""
+    portion: Portion = WHOLE
+    """What was made of a whole device."""
+    share: Share | None = (1, 1)
+    """The part of a whole device that one is; None where nobody says."""
+    problem: Finding | None = None
+    models: tuple[str, ...] = ()
+    """Ids of the models that are mixed, where the problem is that nobody can say which of them a pod gets."""
+    doubts: tuple[Finding, ...] = ()
+    tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
+    """Taints that the admin's GPUPool tolerates: key, value (None: any), effect (None: any)."""
+    supplemental_groups: tuple[int, ...] = ()
+    runtime_class: str | None = None
+    handler: Handler | None = None
+    """What its pods' RuntimeClass asks of their nodes; None where they have no class or nothing is known of it."""
+    env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    selector: Selector = ()
+    """How a pod finds the nodes of an admin's pool that are not there yet."""
+    growth: Growth | None = None
+    request: DeviceRequest | None = None
+    """How a ResourceClaim asks for its devices; None where pods ask by the name of the resource."""
+    also_counted_as: tuple[str, ...] = ()
+    """Further names under which quotas count devices that pods ask for by the resource's name: where a DRA driver offers them."""
+    host_devices: bool = False
+    """Whether pods get the host's device files: privileged, all GPUs of a node, one such pod a node."""
+    fabric: Fabric | None = None
+    """What pods of a gang need of the network between nodes, by the admin's word."""
+    namespaces: tuple[tuple[str, str], ...] = ()
+    """Labels of the namespaces whose jobs may use the pool; none: all may."""
+    node_pool: str = ""
+    """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
+    ahead: tuple[Ahead, ...] = ()
+    """Jobs of higher priority that go first here, the first of them first."""
+
+    @cached_property
+    def accelerator_id(self) -> str:
+        """The accelerator's id, those of a mixture, or `unknown`."""
+        return self.accelerator.id if self.accelerator else ", ".join(self.models) or "unknown"
+
+    @property
+    def kind(self) -> DeviceKind:
+        """What its devices are: whole, parts, shared or integrated."""
+        return self.portion.kind
+
+    @cached_property
+    def device(self) -> str:
+        """The accelerator and what was made of it, for people: MI300X cpx_nps4."""
+        return f"{self.accelerator_id} {self.portion}".strip()
+
+    @property
+    def host_architecture(self) -> str:
+        """The CPU architecture of its hosts: the device's where it comes with its host, else what labels say."""
+        return (self.accelerator and self.accelerator.host_architecture) or self.cpu_architecture
+
+    @cached_property
+    def equipment(self) -> Equipment:
+        """What images are held against."""
+        return Equipment(self.vendor, self.accelerator, self.driver, self.host_architecture, self.problem is None)
+
+    @cached_property
+    def counted_as(self) -> str:
+        """What quotas call its devices."""
+        return counted_as(self.resource, self.request.device_class if self.request else None)
+
+    @cached_property
+    def all_counted_as(self) -> tuple[str, ...]:
+        """Every name under which quotas count its devices: claims count as the resource of their DeviceClass too."""
+        return self.request.counted_as if self.request else (self.counted_as, *self.also_counted_as)
+
+    @cached_property
+    def free(self) -> int:
+        """Free devices on nodes that are ready."""
+        return sum(max(0, node.free) for node in self.nodes if node.unready is None)
+
+    @cached_property
+    def total(self) -> int:
+        """All devices of the nodes."""
+        return sum(node.total or node.healthy for node in self.nodes)
+
+    def is_called(self, word: str) -> bool:
+        """Whether a word of placement.pools means this pool."""
+        return word == self.name or word in self.also
+
+    @cached_property
+    def largest(self) -> int:
+        """The devices of its largest node, be it there or to be added; 0 where there is none."""
+        return max((node.total or node.healthy for node, _ in self._counted()), default=0)
+
+    @cached_property
+    def size(self) -> tuple[str, NodeSizes, bool, int | None]:
+        """Its name, the sizes of its usable nodes up to MOST_NODES, whether they are given out whole, and the bytes of a device."""
+        return self.name, self.node_sizes(MOST_NODES), self.host_devices, self.memory
+
+    def node_sizes(self, most: int) -> NodeSizes:
+        """The devices of the nodes that can take its pods, be they there or to be added, counted up to `most`; of all nodes
+        where none can."""
+        counts: Counter[int] = Counter()
+        for usable in (True, False):
+            for node, number in self._counted():
+                if not usable or self._is_usable(node):
+                    # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
+                    counts[node.total or node.healthy or 1] += number
+            if counts:
+                break
+        found, sofar = [], 0
+        for size in sorted(counts, reverse=True):
+            sofar += counts[size]
+            found.append((size, min(sofar, most)))
+            if sofar >= most:
+                break
+        return tuple(found) or ((1, 0),)
+
+    def _counted(self) -> Iterator[tuple[PoolNode, int]]:
+        """Its nodes, and those that can be added, with their number."""
+        yield from ((node, 1) for node in self.nodes)
+        if self.growth is not None and self.growth.addable:
+            yield self.growth.template, self.growth.addable
+
+    def _is_usable(self, node: PoolNode) -> bool:
+        """Whether a node can take the pool's pods in some state, whatever they ask for."""
+        if node.unlabelled or lacks(node.handlers, self.handler):
+            return False
+        return all(map(self.tolerates, node.taints)) if node.taints else True
+
+    @cached_property
+    def stock(self) -> Stock:
+        """Its nodes in the order in which capacity asks for them."""
+        return Stock(self.nodes, self.tolerates)
+
+    @cached_property
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """Where in `nodes` a name is found; twice where the pool has two resources of one node."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for index, node in enumerate(self.nodes):
+            found[node.name].append(index)
+        return dict(found)
+
+    @cached_property
+    def answers(self) -> dict[object, tuple[object, object]]:
+        """Room for what placement worked out from the pool's facts alone, whatever its nodes are doing; first of each
+        what else it was worked out from."""
+        return {}
+
+    def with_nodes(self, changed: Mapping[int, PoolNode]) -> Pool:
+        """The pool after what is free or ready changed on some nodes, by index; what else is known of it is kept."""
+        nodes, resized = list(self.nodes), False
+        for index, node in changed.items():
+            before, nodes[index] = nodes[index], node
+            resized |= _sized(before) != _sized(node)
+        pool = copy(self)
+        kept = pool.__dict__
+        for name in ("free", "stock", "as_if_first", *(("total", "largest", "size") if resized else ())):
+            kept.pop(name, None)
+        kept["nodes"] = tuple(nodes)
+        kept["answers"] = self.answers
+        if "stock" in self.__dict__:
+            moves = ((index, self.nodes[index], node) for index, node in changed.items())
+            stock = self.stock.moved(moves, self.tolerates)
+            if stock is not None:
+                kept["stock"] = stock
+        return pool
+
+    def taken(self, gpus: int, needs: Resources, pods: int, claims: Claims) -> dict[str, int]:
+        """What quotas count for so many pods on it, each with so many devices and what its containers need."""
+        fabric = dict(self.fabric.resources) if self.fabric and pods > 1 else {}
+        return taken_by(self.all_counted_as, gpus, needs + self.overhead, pods, claims, fabric)
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether a pod for this pool may tolerate the taint: a well-known key, or the admin's word."""
+        if taint.effect == "PreferNoSchedule" or taint.key in TOLERATED_KEYS:
+            return True
+        by_class = self.handler.brings.tolerated if self.handler else ()
+        return any(
+            key in ("", taint.key) and value in (None, taint.value) and effect in (None, taint.effect)
+            for key, value, effect in (*self.tolerated, *by_class)
+        )
+
+    @property
+    def overhead(self) -> Resources:
+        """What each of its pods takes of a node beside its containers, by its RuntimeClass."""
+        return self.handler.brings.overhead if self.handler else NOTHING
+
+
+def _sized(node: PoolNode) -> tuple[object, ...]:
+    """What of a node the sizes of its pool follow from."""
+    return (node.total, node.healthy, node.taints, node.handlers, node.unlabelled)

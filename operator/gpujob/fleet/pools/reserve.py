@@ -1,0 +1,137 @@
+"""A pool after devices of it were promised, held for a job that goes first, or given back by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.runtime_classes import lacks
+from gpujob.fleet.pools.ahead import Ahead, Taking
+
+if TYPE_CHECKING:
+    from gpujob.fleet.pools.node import Growth, PoolNode
+    from gpujob.fleet.pools.pool import Pool
+
+NOTHING: Final = Resources()
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """Pods of one job that wait for any node of a pool, each for another one: published pools and those that grow."""
+
+    count: int
+    gpus: int
+    needs: Resources
+    """What each takes besides devices, with the overhead of its RuntimeClass."""
+    gang: int
+    """The pods of the whole gang, those included that have a node already."""
+
+
+def unnamed_reserved(pool: Pool, pods: Pods) -> Pool:
+    """A pool after it was promised to pods, but no node of it by name.
+
+    Nodes that can take such a pod now are taken first, then those to be added that others wait for, the fullest first, then
+    further ones. A gang that must be in one place goes to nodes to be added alone, as `placement.capacity` places it.
+    """
+    together = pods.gang > 1 and pool.fabric is not None and pool.fabric.topology_key != ""
+    alone = together and pool.growth is not None
+    there = [] if alone else list(islice(_able_now(pool, pods), pods.count))
+    after = pool.with_nodes({index: _less(node, pods) for index, node in there})
+    left = pods.count - len(there)
+    if pool.growth is None or not left:
+        return after
+    grown = copy(after)
+    grown.__dict__.update(answers=after.answers, growth=_promised(pool.growth, pods, left))
+    grown.__dict__.pop("as_if_first", None)
+    return grown
+
+
+def _able_now(pool: Pool, pods: Pods) -> Iterator[tuple[int, PoolNode]]:
+    """Nodes on which such a pod can start now, with their place in the pool."""
+    for index, node in pool.stock.with_free_at(pods.gpus):
+        if not (node.unlabelled or lacks(node.handlers, pool.handler)) and _has_room(node, pods):
+            yield index, node
+
+
+def _has_room(node: PoolNode, pods: Pods) -> bool:
+    linked = pods.gang == 1 or node.links is None or node.links > 0
+    return linked and node.free >= pods.gpus and node.left.covers(pods.needs)
+
+
+def _promised(growth: Growth, pods: Pods, count: int) -> Growth:
+    """What can be added after so many pods wait for nodes of it."""
+    waited_for = sorted(growth.started, key=lambda node: (node.free, node.left.memory))
+    started = []
+    for node in waited_for:
+        takes = count > 0 and _has_room(node, pods)
+        started.append(_less(node, pods) if takes else node)
+        count -= takes
+    fresh = min(count, growth.count) if _has_room(growth.template, pods) else 0
+    started += [_less(growth.template, pods)] * fresh
+    return replace(growth, count=growth.count - fresh, started=tuple(started))
+
+
+def _less(node: PoolNode, pods: Pods) -> PoolNode:
+    """A node after one of the pods took its part."""
+    links = node.links if node.links is None or pods.gang == 1 else node.links - 1
+    return replace(node, free=node.free - pods.gpus, left=node.left.minus(pods.needs), links=links)
+
+
+def reserved(pool: Pool, *takings: Taking) -> Pool:
+    """A pool after somebody took this, of it or of another pool on the same nodes."""
+    return _moved(pool, takings, 1)
+
+
+def as_if_first(pool: Pool) -> Pool:
+    """The pool with what jobs of higher priority took in this round, or have held for them, given back.
+
+    Kept with the pool: placement reads it for every job that waits.
+    """
+    if not pool.ahead:
+        return pool
+    kept: Pool | None = pool.__dict__.get("as_if_first")
+    if kept is None:
+        kept = pool.__dict__["as_if_first"] = without_ahead(pool)
+    return kept
+
+
+def without_ahead(pool: Pool) -> Pool:
+    """A pool as if no job went first: with all that those of higher priority took or have held given back."""
+    return _moved(pool, (each.taking for each in pool.ahead), -1)
+
+
+def with_ahead(pool: Pool, ahead: Sequence[Ahead]) -> Pool:
+    """A pool on which more jobs go first: what those that wait have held is taken, what the others took is already."""
+    pool = reserved(pool, *(each.taking for each in ahead if each.waits))
+    # The facts are the same, and so is the room for what follows from them.
+    answers = pool.answers
+    pool = copy(pool)
+    pool.__dict__.update(answers=answers, ahead=(*pool.ahead, *ahead))
+    pool.__dict__.pop("as_if_first", None)
+    return pool
+
+
+def _moved(pool: Pool, takings: Iterable[Taking], sign: int) -> Pool:
+    """The pool after some takings (sign 1), or after they were given back (-1)."""
+    changed: dict[int, PoolNode] = {}
+    for taking in takings:
+        needs = taking.needs if sign > 0 else NOTHING.minus(taking.needs)
+        for name, gpus in taking.on:
+            for index in pool.places.get(name, ()):
+                node = changed.get(index, pool.nodes[index])
+                # Pods of a gang have a place in the fabric each; jobs of one node have none.
+                links = node.links if node.links is None or not taking.linked else node.links - sign
+                gone = sign * _gone(pool, node, taking.resource, gpus)
+                changed[index] = replace(node, free=node.free - gone, left=node.left.minus(needs), links=links)
+    return pool.with_nodes(changed) if changed else pool
+
+
+def _gone(pool: Pool, node: PoolNode, resource: str, gpus: int) -> int:
+    """Devices of the pool that are gone when so many of a resource are taken on a node."""
+    if node.silicon and node.silicon.holds(resource):
+        return node.silicon.as_many(pool.resource, resource, gpus)
+    return gpus if pool.resource == resource else 0

@@ -1,0 +1,1 @@
+"""Builds a fleet from a snapshot, from watch events or from a cluster file."""

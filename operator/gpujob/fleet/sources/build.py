@@ -1,0 +1,119 @@
+"""Nodes and pods become pools: an admin's GPUPool claims nodes; the devices of the others are grouped by identity.
+
+Free devices are allocatable minus the requests of pods that are not terminal, and minus what was promised to pods not
+yet bound.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.assembly.admin_pool import claimed_pool
+from gpujob.fleet.assembly.host_devices import hosted_groups
+from gpujob.fleet.assembly.node_state import pool_nodes
+from gpujob.fleet.assembly.usage import Promise, Usage
+from gpujob.fleet.devices.from_slices import with_slices
+from gpujob.fleet.devices.group import DeviceGroup, also_counted_as, groups_of
+from gpujob.fleet.dra.inventory import Inventory
+from gpujob.fleet.gpupools.selection import AdminPool, Claims
+from gpujob.fleet.gpupools.unreadable import doubts_of_unclaimed
+from gpujob.fleet.kubernetes.objects import Node, Pod
+from gpujob.fleet.kubernetes.runtime_classes import NO_CLASSES, Classes
+from gpujob.fleet.pools import pricing
+from gpujob.fleet.pools.autoscaling import node_pool_of
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.naming import Naming, identity_of, names_of
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.pools.reserve import Pods, unnamed_reserved
+from gpujob.fleet.pools.runtime_class import with_handler
+from gpujob.values.finding import Finding, distinct
+
+
+def read_fleet(
+    nodes: Iterable[Node],
+    pods: Iterable[Pod],
+    catalog: Catalog,
+    admin_pools: Sequence[AdminPool] = (),
+    runtime_classes: Classes = NO_CLASSES,
+    promises: Iterable[Promise] = (),
+    known: Mapping[str, tuple[DeviceGroup, ...]] | None = None,
+    inventory: Inventory | None = None,
+) -> Fleet:
+    """The fleet as nodes, pods, admins and promises make it; pools in the order of their names.
+
+    `known` may hold the device groups of nodes already read (by node name), since labels change rarely;
+    `inventory` what DRA drivers offer.
+    """
+    usage = Usage(pods, promises, inventory.of_pod) if inventory else Usage(pods, promises)
+    claims = Claims(admin_pools)
+    claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
+    discovered: dict[tuple[object, ...], list[DeviceGroup]] = defaultdict(list)
+    # In the order of their names, since of equal things the first is shown.
+    for node in sorted(nodes, key=lambda node: node.name):
+        groups = known[node.name] if known and node.name in known else groups_of(node, catalog)
+        if inventory:
+            groups = with_slices(node, groups, inventory, catalog)
+        if hosting := claims.hosting(node):
+            groups = hosted_groups(node, groups, hosting, catalog)
+        for group in groups:
+            admin = claims.claim(node, group.resource)
+            if admin is None:
+                discovered[identity_of(group)].append(group)
+            else:
+                claimed[admin.name].append(group)
+    doubtful = doubts_of_unclaimed(admin_pools)
+    pools = [claimed_pool(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
+    names = names_of(discovered, {pool.name for pool in admin_pools})
+    pools += [discovered_pool(names[key], groups, catalog, usage, doubtful) for key, groups in discovered.items()]
+    pools = [with_awaited(with_handler(pool, runtime_classes), usage) for pool in pools]
+    ordered = tuple(sorted(pools, key=lambda pool: pool.name))
+    return Fleet(ordered, runtime_classes, claims.overlaps)
+
+
+def with_awaited(pool: Pool, usage: Usage) -> Pool:
+    """The pool after pods that wait for its nodes, by its selector alone, got theirs: the largest first."""
+    gangs: dict[tuple[int, str, int], list[Promise]] = defaultdict(list)
+    for promise in usage.awaited.get(pool.name, ()):
+        gangs[-promise.gpus, promise.job_uid, promise.attempt].append(promise)
+    for _, gang in sorted(gangs.items(), key=itemgetter(0)):
+        first = min(gang, key=attrgetter("index"))
+        size = max(each.index for each in gang) + 1
+        pool = unnamed_reserved(pool, Pods(len(gang), first.gpus, first.needs, size))
+    return pool
+
+
+def discovered_pool(
+    naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, doubtful: tuple[Finding, ...] = ()
+) -> Pool:
+    """A discovered pool: all groups share one identity; `doubtful` is what is doubtful of every node without a GPUPool."""
+    first = groups[0]
+    price, doubts = pricing.of_nodes(
+        groups, None, first.facts.accelerator, first.origin.capacity_type, catalog, share=first.facts.share
+    )
+    return Pool(
+        name=naming.name,
+        also=naming.also,
+        discovered=True,
+        vendor=first.facts.vendor,
+        resource=first.resource,
+        accelerator=first.facts.accelerator,
+        memory=first.facts.memory,
+        driver=first.facts.driver,
+        cpu_architecture=first.origin.cpu_architecture,
+        instance_type=first.origin.instance_type,
+        region=first.origin.region,
+        capacity_type=first.origin.capacity_type,
+        price=price,
+        nodes=pool_nodes(groups, usage),
+        portion=first.facts.portion,
+        share=first.facts.share,
+        problem=first.facts.problem,
+        models=first.facts.models if first.facts.problem else (),
+        request=first.request if first.by_claim else None,
+        also_counted_as=also_counted_as(first),
+        node_pool=node_pool_of(first.node.labels),
+        doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts + doubtful,
+    )

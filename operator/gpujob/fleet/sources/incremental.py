@@ -1,0 +1,298 @@
+"""The fleet kept by its changes: a pod touches the figures of one node, a node its pools, and all else is shared.
+
+`read_fleet` says what a fleet is; this gives the same one without reading 10,000 nodes again for each pod. Each figure is
+made by the same functions, of the objects of one node or one pool. Called by the operator; files are read once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from types import MappingProxyType
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.assembly.admin_pool import claimed_pool
+from gpujob.fleet.assembly.host_devices import hosted_groups
+from gpujob.fleet.assembly.node_state import pool_nodes
+from gpujob.fleet.assembly.reservations import Promised
+from gpujob.fleet.assembly.usage import Promise, Usage
+from gpujob.fleet.devices.group import DeviceGroup
+from gpujob.fleet.gpupools.selection import AdminPool, Claims
+from gpujob.fleet.gpupools.unreadable import doubts_of_unclaimed
+from gpujob.fleet.kubernetes.objects import Node, Pod
+from gpujob.fleet.kubernetes.runtime_classes import NO_CLASSES, Classes
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.naming import Naming, identity_of, names_of
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.pools.runtime_class import for_pods_of, with_handler
+from gpujob.fleet.sources.build import discovered_pool, with_awaited
+from gpujob.values.finding import Finding
+
+Home = Hashable
+"""Where devices belong: the name of an admin's pool, or the identity of a discovered one (a tuple)."""
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class FleetIndex:
+    """Takes nodes, pods, GPUPools and promises as they change; `fleet` is what they make now.
+
+    `claimed` are the devices that ResourceClaims hold for pods, by uid; it changes under the index, `put_claimed` tells when.
+    """
+
+    def __init__(self, catalog: Catalog, claimed: Mapping[str, int] = MappingProxyType({})) -> None:
+        self._catalog, self._claimed = catalog, claimed
+        self._claims, self._admins = Claims(()), dict[str, AdminPool]()
+        self._doubtful: tuple[Finding, ...] = ()
+        self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
+        self._raw: dict[str, tuple[Node, tuple[DeviceGroup, ...]]] = {}
+        self._homes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
+        self._homes_of: dict[str, tuple[Home, ...]] = {}
+        self._lost: dict[str, Mapping[str, tuple[str, str]]] = {}
+        self._pods: dict[Key, Pod] = {}
+        self._pods_on: dict[str, dict[Key, Pod]] = defaultdict(dict)
+        self._node_of: dict[str, str] = {}
+        self._usage = Usage((), ())
+        self._resources_on: dict[str, list[str]] = defaultdict(list)
+        self.promised = Promised(claimed)
+        self._names: dict[Home, Naming] = {}
+        self._named_for: tuple[object, ...] = ()
+        self._base: dict[Home, Pool] = {}
+        self._pools: dict[Home, Pool] = {}
+        self._overlaps: dict[str, tuple[str, str]] = {}
+        self._overlapping = False
+        self._touched: set[str] = set()
+        self._stale: set[Home] = set()
+        self._changed: set[Home] = set()
+        self._awaited: dict[str, list[Promise]] = {}
+        self._ordered: tuple[Pool, ...] = ()
+        self._classes = NO_CLASSES
+        self._answers: dict[object, tuple[object, object]] = {}
+
+    # What changes
+
+    def put_node(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
+        """Takes a node, new or changed, with its device groups."""
+        self._raw[node.name] = (node, groups)
+        groups = self._handed_out(node, groups)
+        before = self._groups.get(node.name)
+        if before is not None and _differ_in_state(before, groups):
+            for home in self._homes_of[node.name]:
+                mine = self._homes[home][node.name]
+                mine[:] = [new for old in mine for new, held in zip(groups, before, strict=True) if held is old]
+            self._groups[node.name] = groups
+            self._touched.add(node.name)
+            return
+        self._take_out(node.name)
+        self._groups[node.name] = groups
+        self._touched.add(node.name)
+        self._settle(node, groups)
+
+    def drop_node(self, name: str) -> None:
+        """Takes a node away."""
+        self._raw.pop(name, None)
+        self._take_out(name)
+
+    def _take_out(self, name: str) -> None:
+        if self._groups.pop(name, None) is None:
+            return
+        for home in self._homes_of.pop(name, ()):
+            del self._homes[home][name]
+            self._stale.add(home)
+        if self._lost.pop(name, None):
+            self._overlapping = True
+
+    def put_pod(self, key: Key, pod: Pod | None) -> None:
+        """Takes a pod, new or changed; None when it is gone."""
+        before = self._pods.pop(key, None)
+        if pod is not None:
+            self._pods[key] = pod
+        if pod == before:
+            return
+        if before is not None and before.node:
+            self._pods_on[before.node].pop(key, None)
+            self._node_of.pop(before.uid, None)
+            self._touched.add(before.node)
+        if pod is not None and pod.node and not pod.terminal:
+            self._pods_on[pod.node][key] = pod
+            self._node_of[pod.uid] = pod.node
+            self._touched.add(pod.node)
+        self.promised.take_pod(key, before, pod)
+
+    def put_claimed(self, uids: Set[str]) -> None:
+        """Is told for which pods, by uid, claims hold more or fewer devices than before."""
+        if uids:
+            self._touched |= {self._node_of[uid] for uid in uids & self._node_of.keys()}
+            self.promised.take_claims()
+
+    def put_promises(self, source: Hashable, promises: Iterable[Promise]) -> None:
+        """Takes all that one source promises now; of equal promises that of the last source in order counts."""
+        self._touched |= self.promised.put(source, promises)
+
+    def put_admin_pools(self, admins: Sequence[AdminPool]) -> None:
+        """Takes the admins' GPUPools; when they differ from those held, every node is claimed anew."""
+        named = {admin.name: admin for admin in admins}
+        if named == self._admins:
+            return
+        self._admins, self._claims, self._doubtful = named, Claims(admins), doubts_of_unclaimed(admins)
+        for home in [home for home in self._base if isinstance(home, str) and home not in named]:
+            self._forget(home)
+        # One that came and went since the last look was never built.
+        self._stale = {home for home in self._stale if not isinstance(home, str) or home in named}
+        self._homes.clear()
+        self._homes_of.clear()
+        self._lost.clear()
+        self._stale |= self._base.keys() | named.keys()
+        self._overlapping = True
+        for name, (node, raw) in self._raw.items():
+            self._groups[name] = groups = self._handed_out(node, raw)
+            self._settle(node, groups)
+
+    def _handed_out(self, node: Node, groups: tuple[DeviceGroup, ...]) -> tuple[DeviceGroup, ...]:
+        """A node's groups, with what an admin's pool hands out by the host's device files."""
+        hosting = self._claims.hosting(node)
+        return hosted_groups(node, groups, hosting, self._catalog) if hosting else groups
+
+    def _settle(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
+        """Gives each group of a node its home."""
+        self._claims.overlaps = {}
+        homes: dict[Home, None] = {}
+        for group in groups:
+            admin = self._claims.claim(node, group.resource)
+            home = identity_of(group) if admin is None else admin.name
+            self._homes[home].setdefault(node.name, []).append(group)
+            homes[home] = None
+        self._homes_of[node.name] = tuple(homes)
+        self._stale |= homes.keys()
+        if self._claims.overlaps:
+            self._lost[node.name], self._overlapping = self._claims.overlaps, True
+
+    # What it makes
+
+    def fleet(self, runtime_classes: Classes = NO_CLASSES) -> Fleet:
+        """The fleet now: what `read_fleet` says of the same objects. Pools that nothing touched are the same values."""
+        self._classify(runtime_classes)
+        self._count()
+        self._name()
+        for home in [*self._stale]:
+            self._build(home)
+        self._replace_nodes(but_of=self._stale)
+        self._stale = set()
+        self._reckon_awaited()
+        if self._overlapping:
+            self._overlaps, self._overlapping = self._all_overlaps(), False
+        if self._changed:
+            for home in self._changed & self._base.keys():
+                base = self._base[home]
+                _ = base.stock, base.size  # worked out here, so that no decision has to look at each node
+                self._pools[home] = with_awaited(base, self._usage)
+            self._changed.clear()
+            self._ordered = tuple(sorted(self._pools.values(), key=lambda pool: pool.name))
+        return Fleet(self._ordered, runtime_classes, self._overlaps, answers=self._answers)
+
+    def _classify(self, classes: Classes) -> None:
+        """Has the pools made anew whose pods ask another handler of their nodes than before."""
+        if classes != self._classes:
+            self._classes = classes
+            self._stale |= {home for home, pool in self._base.items() if with_handler(pool, classes) is not pool}
+
+    def _count(self) -> None:
+        """Brings the usage of touched nodes up to date."""
+        usage = self._usage
+        for name in self._touched:
+            for resource in self._resources_on.pop(name, ()):
+                del usage.devices[name, resource]
+            usage.resources.pop(name, None)
+            usage.plain.pop(name, None)
+            usage.uids.pop(name, None)
+            if name in self._pods_on and not self._pods_on[name]:
+                del self._pods_on[name]
+        found = Usage(
+            (pod for name in self._touched & self._pods_on.keys() for pod in self._pods_on[name].values()),
+            (promise for name in self._touched for promise in self.promised.on(name)),
+            self._claimed,
+        )
+        usage.resources.update(found.resources)
+        usage.plain.update(found.plain)
+        usage.uids.update(found.uids)
+        usage.devices.update(found.devices)
+        for name, resource in found.devices:
+            self._resources_on[name].append(resource)
+
+    def _name(self) -> None:
+        """Names the discovered pools anew where pools come or go: a name is short where it is unique."""
+        if not self._stale:
+            return
+        homes = {home: nodes for home, nodes in self._homes.items() if nodes and not isinstance(home, str)}
+        if (named_for := (frozenset(homes), frozenset(self._admins))) != self._named_for:
+            firsts = {home: [nodes[min(nodes)][0]] for home, nodes in homes.items() if isinstance(home, tuple)}
+            names: dict[Home, Naming] = dict(names_of(firsts, set(self._admins)).items())
+            self._stale |= {home for home, naming in names.items() if self._names.get(home) != naming}
+            self._names, self._named_for = names, named_for
+
+    def _build(self, home: Home) -> None:
+        """Makes a pool of all its groups."""
+        nodes = self._homes.get(home, {})
+        groups = [group for name in sorted(nodes) for group in nodes[name]]
+        if isinstance(home, str):
+            pool = claimed_pool(self._admins[home], groups, self._catalog, self._usage)
+        elif groups:
+            pool = discovered_pool(self._names[home], groups, self._catalog, self._usage, self._doubtful)
+        else:
+            self._forget(home)
+            return
+        self._base[home] = with_handler(pool, self._classes)
+        self._changed.add(home)
+
+    def _forget(self, home: Home) -> None:
+        self._homes.pop(home, None)
+        self._base.pop(home, None)
+        self._pools.pop(home, None)
+        self._changed.add(home)
+
+    def _replace_nodes(self, but_of: Set[Home]) -> None:
+        """Puts the new figures of touched nodes into their pools, but for pools that were just made of them."""
+        changes: dict[Home, dict[int, PoolNode]] = defaultdict(dict)
+        for name in self._touched:
+            for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
+                pool, groups = self._base[home], self._homes[home][name]
+                nodes = pool_nodes(groups, self._usage, pool.fabric, pool.tolerated)
+                fresh = (for_pods_of(pool.handler, node) for node in nodes)
+                changes[home].update(zip(pool.places[name], fresh, strict=True))
+        for home, changed in changes.items():
+            self._base[home] = self._base[home].with_nodes(changed)
+            self._changed.add(home)
+        self._touched.clear()
+
+    def _reckon_awaited(self) -> None:
+        """Counts the pods that wait for any node of a pool, where a promise or a pod of a job changed."""
+        if not self.promised.moved:
+            return
+        before, self._awaited = self._awaited, self.promised.awaited()
+        self._usage.awaited = self._awaited
+        names = {name for name in (*before, *self._awaited) if before.get(name) != self._awaited.get(name)}
+        self._changed |= {home for home, pool in self._base.items() if pool.name in names}
+
+    def _all_overlaps(self) -> dict[str, tuple[str, str]]:
+        """The pools that lost a node to an older one, each with the first node by name."""
+        found: dict[str, tuple[str, str]] = {}
+        for name in sorted(self._lost):
+            for loser, winner in self._lost[name].items():
+                found.setdefault(loser, winner)
+        return found
+
+
+def _differ_in_state(before: Sequence[DeviceGroup], after: Sequence[DeviceGroup]) -> bool:
+    """Whether a node differs only in what comes and goes: ready, healthy, cordoned, being deleted, what claims hold."""
+    if len(before) != len(after) or not before:
+        return False
+    old, new = before[0].node, after[0].node
+    if replace(new, ready=old.ready, cordoned=old.cordoned, leaving=old.leaving, conditions=old.conditions) != old:
+        return False
+    return all(
+        replace(one, node=old, held=other.held, lent=other.lent) == other
+        for one, other in zip(after, before, strict=True)
+    )

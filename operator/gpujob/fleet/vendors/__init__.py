@@ -1,0 +1,1 @@
+"""How NVIDIA's and AMD's plugins and labellers describe devices."""

@@ -1,0 +1,122 @@
+"""Whether several pods use an NVIDIA device at a time: said by labels, by the resource's name, or by the numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.kubernetes.objects import Labels
+from gpujob.fleet.labels.device_fraction import Portion
+from gpujob.fleet.labels.facts import MOST_CARDS, devices_of_machine
+from gpujob.values.finding import Finding
+from gpujob.values.untrusted import whole_number
+from gpujob.values.vocabulary import DeviceKind, Reason
+
+PLAIN: Final = "nvidia.com/gpu"
+"""The resource of whole devices."""
+SHARED_SUFFIX: Final = ".shared"
+UNSHARED: Final = ("", "none")
+_SIZED: Final = re.compile(r"nvidia\.com/mig-([1-9]g)\.([0-9]{1,3})gb([a-z.+-]{0,16})", re.ASCII)
+ROUNDED_WITHIN: Final = 6
+"""By how many percent two drivers' names for one slice differ at most, beyond 1 GB: 3g.20gb and 3g.21gb."""
+MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-([0-9a-z.+-]{1,40})", re.ASCII)
+
+
+def count(labels: Labels) -> int | None:
+    """Physical devices by label, None where it is not said; slices where MIG has the name of whole devices."""
+    return whole_number(labels.get("nvidia.com/gpu.count"))
+
+
+def label_prefix(resource: str, labels: Labels) -> str:
+    """What the labels of a resource begin with: each MIG profile of strategy mixed has its own.
+
+    Drivers round a slice's memory differently, so that labels of mig-3g.21gb describe the resource mig-3g.20gb where none
+    has the resource's own name.
+    """
+    if not MIG_RESOURCE.fullmatch(resource):
+        return PLAIN
+    own = resource.removesuffix(SHARED_SUFFIX)
+    if any(f"{own}.{what}" in labels for what in ("memory", "count", "product")):
+        return own
+    return min(_neighbours(own, labels), default=(0, own))[1]
+
+
+def _neighbours(own: str, labels: Labels) -> Iterator[tuple[int, str]]:
+    """Slices of as many compute parts that labels describe under another size, by how far that is."""
+    profile = _SIZED.fullmatch(own)
+    for key in labels if profile else ():
+        other = _SIZED.fullmatch(key.removesuffix(".memory")) if profile and key.endswith(".memory") else None
+        if profile is None or other is None or (profile[1], profile[3]) != (other[1], other[3]):
+            continue
+        apart = abs(int(profile[2]) - int(other[2]))
+        if 0 < apart <= max(1, int(profile[2]) * ROUNDED_WITHIN // 100):
+            yield apart, key.removesuffix(".memory")
+
+
+def with_sharing(
+    portion: Portion, labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog
+) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
+    """The portion where several pods use one device at a time: said by labels, the resource's name, or the numbers."""
+    prefix = label_prefix(resource, labels)
+    replicas = whole_number(labels.get(f"{prefix}.replicas"))
+    clients = whole_number(labels.get("cloud.google.com/gke-max-shared-clients-per-gpu"))
+    told = (
+        resource.endswith(SHARED_SUFFIX)
+        or labels.get(f"{prefix}.product", "").endswith("-SHARED")
+        or (replicas or 0) > 1
+        or labels.get(f"{prefix}.sharing-strategy", "none") not in UNSHARED
+        or labels.get("cloud.google.com/gke-gpu-sharing-strategy", "none") not in UNSHARED
+    )
+    by_label = count(labels) if prefix == PLAIN and "cloud.google.com/gke-gpu-partition-size" not in labels else None
+    if portion.profile:
+        physical = by_label or whole_number(labels.get(f"{prefix}.count"))
+    else:
+        # Of two figures the smaller: more devices than the machine has are no whole ones, whatever a stale label counts.
+        machine = devices_of_machine(labels, instance_type, catalog)
+        physical = min(filter(None, (by_label, machine)), default=None)
+    each = -(-offered // physical) if physical else None
+    if told:
+        # A replica less than the truth would promise memory that another pod has.
+        known = [number for number in (replicas, clients, each) if number and number > 1]
+        return replace(portion, kind=DeviceKind.SHARED, replicas=max(known, default=None)), (), None
+    if each is None and offered > MOST_CARDS and not portion.profile:
+        sentence = "{} shows {} devices, more than any machine has, and no label says why: taken as shared"
+        doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (resource, offered))
+        return replace(portion, kind=DeviceKind.SHARED, replicas=None), (doubt,), None
+    if each is None or each <= 1:
+        return portion, (), None
+    unshared = replicas == 1 or labels.get(f"{prefix}.sharing-strategy") == "none"
+    return _unexplained(portion, resource, offered, physical or 0, labelled=by_label == physical, unshared=unshared)
+
+
+def _unexplained(
+    portion: Portion, resource: str, offered: int, physical: int, *, labelled: bool, unshared: bool
+) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
+    """More devices than there are: of several models of which labels show the last one, or shared, or sliced.
+
+    Labels that say "not shared" cannot mean time-slicing: GPU Feature Discovery counts what it knows of one model.
+    """
+    replicas, rest = divmod(offered, physical)
+    # No machine has so many cards: another plugin splits those that labels count as unshared (HAMi).
+    split = labelled and not rest and offered > MOST_CARDS
+    if not split and (not labelled or rest or unshared):
+        sentence = (
+            "{} shows {} devices where labels or instance type say {}: shared, sliced, or of several models; "
+            "run GPU Feature Discovery, or name them in a GPUPool (spec.accelerator and spec.memoryPerGPU)"
+        )
+        if labelled and unshared:
+            sentence = (
+                "{} shows {} devices where labels count {} and say that none is shared: devices of several models, of "
+                "which labels show one; give each model nodes of its own, or name the smallest in a GPUPool "
+                "(spec.accelerator)"
+            )
+        problem = Finding(
+            Reason.LABELS_CONTRADICT if labelled else Reason.DEVICE_UNKNOWN, sentence, (resource, offered, physical)
+        )
+        return (portion if labelled else replace(portion, kind=DeviceKind.SHARED, replicas=None)), (), problem
+    sentence = "labels count {} devices, {} shows {}: taken as shared by {} pods each"
+    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (physical, resource, offered, replicas))
+    return replace(portion, kind=DeviceKind.SHARED, replicas=replicas), (doubt,), None

@@ -1,0 +1,241 @@
+"""What a device must have beyond the peak: memory that the caching allocator holds in the wrong places, and contexts."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from gpujob.memory import activations, deepspeed, model_states, serving, training
+from gpujob.memory.allocator import block_reuse, fragmentation
+from gpujob.memory.phases import Course
+from gpujob.memory.workload import Workload
+from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision
+
+CONTEXT: Final = 790 * 10**6
+"""Bytes of a process's context and library workspaces beyond the allocator's (0.73 to 0.82 GB measured on an H100)."""
+COMMUNICATOR: Final = 920 * 10**6
+"""Bytes of NCCL's and RCCL's channels for one group of GPUs (0.9 GB measured on H100s)."""
+SERVED: Final = (9, 10)
+"""The part of a device that vLLM takes for all of its uses (gpu_memory_utilization's default)."""
+UNFIT: Final = (5, 8)
+"""The part of one moment's passing tensors that cannot lie in the blocks which another moment has left behind."""
+UNFIT_SHARDED: Final = (7, 10)
+"""The same where weights are gathered and gradients reduced on the way."""
+UNFIT_WIDE: Final = (11, 20)
+"""The same in 32 bits, where gradients and states are as large as the activations' and the loss's blocks."""
+UNFIT_CAST: Final = (2, 5)
+"""The same under autocast, whose casts leave blocks too."""
+UNFIT_FEW: Final = (23, 25)
+"""The same as UNFIT where layers are checkpointed, so that few and large blocks pass: nearly nothing is used twice."""
+UNFIT_FEW_WIDE: Final = (3, 4)
+"""The same as UNFIT_WIDE where layers are checkpointed."""
+UNFIT_SHORT: Final = (1, 1)
+"""The same where no gradient fits in a block of an activation, or one alone in a block that is much larger; and where all
+states lie in one block of the logits."""
+DWARFED: Final = 256
+"""Where the vocabulary is more than so many times as wide as the model, all states lie in one block of logits and break it."""
+SCATTERED: Final = 4
+"""One part of so many of 16-bit states leaves holes where it lies."""
+
+
+def contexts(work: Workload) -> int:
+    """Bytes that the driver and the communication library take, which PyTorch's allocator does not know.
+
+    DeepSpeed opens its communicators on one GPU too (0.6 to 1.0 GB measured on an H100).
+    """
+    return CONTEXT + (COMMUNICATOR if work.gpus > 1 or work.deepspeed else 0)
+
+
+def beyond_peak(work: Workload, course: Course) -> int:
+    """Bytes between the framework's peak and what the device must have usable.
+
+    A server leaves a part of each device alone, beside its contexts: on several GPUs, and where its load is said.
+    """
+    beyond = contexts(work) + _held(work, course)
+    if work.parts == 1 and work.concurrency is None:
+        return beyond
+    used, of = SERVED
+    return -(-(course.peak + beyond) * of // used) - course.peak
+
+
+def _held(work: Workload, course: Course) -> int:
+    """Bytes that the allocator holds at its peak and no tensor lies in."""
+    if work.method is Method.INFERENCE:
+        return _served(work)
+    if work.adapts:
+        return _other_sizes(work) + _two_uses_of_adapters(work, course)
+    part, whole = _unfit(work)
+    own = max(_own_streams(work), deepspeed.held(work))
+    held = _two_uses(work, course) * part // whole + _cast_logits(work) + own
+    recomputes = work.checkpointing is not Checkpointing.NONE
+    if recomputes:
+        held += fragmentation.by_gradients(work)
+    if _dwarfed(work):
+        return max(held, training.logits(work, 4))
+    if not recomputes:
+        return _without_home(work, course, held)
+    return max(held, fragmentation.by_states(work, course), _beside_casts(work, course))
+
+
+def _served(work: Workload) -> int:
+    """Half of what passes in a layer, and what the cache cuts off. Logits of all positions are larger than any block that the
+    model's building and its layers leave, such as that of a head which is dropped when it is tied.
+    """
+    passing = activations.forward_only(work) * work.tokens // 2
+    if work.shape.kind.own_loss:
+        return max(passing, serving.untied(work))
+    return passing + fragmentation.by_cache(work)
+
+
+def _without_home(work: Workload, course: Course, held: int) -> int:
+    """What is held where gradients fit in no block of the forward pass, else `held`. In 32 bits this is `_short`.
+
+    No more than more tokens would need, of which they would find one.
+    """
+    if work.gathers or work.precision is Precision.FP32:
+        return held
+    found = block_reuse.found_by(work, work.tokens)
+    if not found[0]:
+        return held
+    loss = _Loss(
+        total=fragmentation.at_loss(course),
+        logits=max([moment.logits for moment in course.moments]),
+        made=max([moment.logits + moment.activations for moment in course.moments]),
+    )
+    least = max(held, _apart(work, loss, work.tokens, found, at_peak=loss.total == course.peak))
+    for tokens in sorted(block_reuse.more_tokens(work)):
+        more = max(0, loss.total + loss.made * (tokens - work.tokens) // work.tokens - course.peak)
+        theirs = held * tokens // work.tokens
+        if more + theirs >= least:
+            break  # no more tokens need less than these add
+        at_peak = more > 0 or loss.total == course.peak
+        least = min(least, more + max(theirs, _apart(work, loss, tokens, block_reuse.found_by(work, tokens), at_peak)))
+    return least
+
+
+class _Loss(NamedTuple):
+    """The turn from forward to backward: what there is, the logits, and these with all that the layers keep."""
+
+    total: int
+    logits: int
+    made: int
+
+
+def _apart(work: Workload, loss: _Loss, tokens: int, found: tuple[int, int], at_peak: bool) -> int:
+    """With so many tokens, the bytes of gradients without a home beside all blocks of the forward pass; at the step, where the
+    loss is not the peak, these blocks but for those that gradients and states lie in. The blocks of the loss take some of
+    either.
+    """
+    homeless, at_home = found
+    casts = work.compute_bytes * work.shape.parameters if work.autocasts else 0
+    forward = loss.made * tokens // work.tokens + casts - (0 if at_peak else at_home)
+    part, whole = block_reuse.taken_by_loss(work, tokens)
+    return min(homeless, forward) - loss.logits * tokens // work.tokens * part // whole
+
+
+def _beside_casts(work: Workload, course: Course) -> int:
+    """At the step of checkpointed layers, the blocks that the forward pass left beside it: checkpoints, logits, and the 16-bit
+    copies of all weights, but for what gradients lie in. Gradients and states fill half of the loss's.
+    """
+    if not work.autocasts:
+        return 0
+    logits = made = at_step = 0
+    for moment, total in zip(course.moments, course.totals, strict=True):
+        if moment.logits:
+            logits, made = max(logits, moment.logits), max(made, moment.logits + moment.activations)
+        elif not moment.activations:
+            at_step = max(at_step, total)
+    left = made + work.compute_bytes * work.shape.parameters - block_reuse.in_casts(work) - logits // 2
+    return at_step + left - course.peak
+
+
+def _dwarfed(work: Workload) -> bool:
+    shape = work.shape
+    return shape.vocabulary > DWARFED * shape.hidden or (
+        not shape.tied and shape.root_parameters * 5 > 2 * shape.parameters
+    )
+
+
+def _steps_at_once(work: Workload) -> bool:
+    """Whether the optimizer copies a state of all parameters in each step, which then take whatever block is free."""
+    return work.optimizer is Optimizer.ADAMW_FOREACH and not work.gathers
+
+
+def _unfit(work: Workload) -> tuple[int, int]:
+    if work.gathers:
+        return UNFIT_SHARDED
+    if _short(work) or _dwarfed(work) or _steps_at_once(work) or block_reuse.loses_rests(work):
+        return UNFIT_SHORT
+    if work.checkpointing is Checkpointing.NONE:
+        return UNFIT if work.narrow else UNFIT_CAST if work.autocasts else UNFIT_WIDE
+    return UNFIT_FEW if work.narrow else UNFIT_FEW_WIDE
+
+
+def _other_sizes(work: Workload) -> int:
+    """Blocks that the backward pass leaves to nobody: a copy of the 16-bit logits, and one layer's forward pass."""
+    passing = activations.forward_only(work) + activations.adapters_at_widest(work)
+    return passing * work.tokens + _logits16(work)
+
+
+def _two_uses_of_adapters(work: Workload, course: Course) -> int:
+    """The optimizer's step finds no room where the loss was: gradients and, as PyTorch's AdamW for each (foreach)
+    copies a state, a copy of the adapters lie beside what passed before. So do the 16-bit copies that autocast holds
+    until the loss ends, as Hugging Face's Trainer does.
+    """
+    learning = model_states.adapters(work)
+    copy = model_states.adapter_copy(work)
+    passing = max([total - moment.adapters for moment, total in zip(course.moments, course.totals, strict=True)])
+    return passing + copy // 2 + learning + (deepspeed.stepped(work) or copy) - course.peak
+
+
+def _logits16(work: Workload) -> int:
+    return training.logits(work, 2)
+
+
+def _cast_logits(work: Workload) -> int:
+    """Under autocast the loss has its logits in blocks of two widths."""
+    return _logits16(work) if work.autocasts else 0
+
+
+def _two_uses(work: Workload, course: Course) -> int:
+    """The smaller of what passes at the loss and of what passes at the step; the larger one's blocks serve both in part.
+
+    The optimizer's states, made in the first step, lie scattered where activations and the loss were. Those of 16 bits
+    are small enough to break up the blocks that they lie in, so that a part of them counts as passing at the step.
+    """
+    moments, totals, _ = course
+    part = _activations_unfit(work)
+    at_loss = max([m.logits + m.activations // part for m in moments])
+    if block_reuse.loses_rests(work):
+        at_loss += activations.passing_scores(work) * work.tokens
+    steady = min([total - m.activations - m.logits for m, total in zip(moments, totals, strict=True)])
+    at_step = max([total for m, total in zip(moments, totals, strict=True) if not m.activations]) - steady
+    scattered = model_states.optimizer(work) // SCATTERED if work.narrow and not work.gathers else 0
+    return min(at_loss, at_step + scattered)
+
+
+def _activations_unfit(work: Workload) -> int:
+    """One part of so many of the activations that cannot lie in the gradients' blocks.
+
+    Without checkpoints they are many, and fit three quarters of the gradients. Checkpoints are too few to matter; sharded
+    gradients come from another stream and fit none; experts are one matrix in each layer, larger than any activation.
+    """
+    few = work.narrow and work.checkpointing is not Checkpointing.NONE
+    if work.gathers or few or work.shape.experts > 1 or _dwarfed(work):
+        return 1
+    return 2 if _short(work) else 4
+
+
+def _short(work: Workload) -> bool:
+    """Whether no gradient, hidden × width, fits in a block of an activation, tokens × width: in 32 bits they are alike."""
+    alike = work.precision is Precision.FP32 and work.checkpointing is Checkpointing.NONE and not work.gathers
+    return alike and work.tokens < work.shape.hidden
+
+
+def _own_streams(work: Workload) -> int:
+    """FSDP gathers and reduces on streams of their own, whose blocks no other stream can use."""
+    if not work.gathers:
+        return 0
+    shape = work.shape
+    gather = work.compute_bytes * (shape.root_parameters + 2 * shape.layer_parameters)
+    reduction = training.reduced(work, shape.embedding_parameters + 2 * shape.layer_parameters)
+    return gather + reduction + model_states.gradients(work, shape.embedding_parameters)

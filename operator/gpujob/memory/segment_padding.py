@@ -1,0 +1,58 @@
+"""What large tensors take beyond their size: the ends of their segments.
+
+PyTorch's caching allocator gives a tensor of 10 MiB or more a segment of its own, of whole 2 MiB, and leaves an end of it that is
+not larger than 1 MiB with the tensor, for which it counts as allocated (c10/cuda/CUDACachingAllocator.cpp: kMinLargeAlloc,
+kRoundLarge, should_split). A matrix of 2,560 × 2,560 in 32 bits takes 26 MiB instead of 25.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from gpujob.memory import model_states
+from gpujob.memory.workload import Workload
+from gpujob.values.vocabulary import Method, Precision
+
+MIB: Final = 2**20
+OWN_SEGMENT: Final = 10 * MIB
+WHOLE: Final = 2 * MIB
+"""Segments are multiples of this."""
+KEPT: Final = MIB
+"""The largest end that stays with its tensor."""
+
+
+def of_weights(work: Workload) -> int:
+    """Bytes that one copy of the weights takes beyond its size; as many do gradients and each state of their width take. None
+    where weights are cut, flattened or of 4 or 8 bits.
+    """
+    narrow = work.stored or work.quantised or (work.method is not Method.FULL and work.precision is Precision.FP8)
+    if narrow or work.gathers or work.deepspeed or work.parts > 1:
+        return 0
+    shape = work.shape
+    return _ends(
+        shape.matrices,
+        shape.layers,
+        shape.vocabulary,
+        1 if shape.tied else 2,
+        shape.hidden * model_states.stored_bytes(work),
+    )
+
+
+def of_states(work: Workload, padded: int) -> int:
+    """Bytes that the optimizer's states take beyond their size, where one copy of the weights takes so many."""
+    if work.method is not Method.FULL:
+        return 0
+    whole = work.shape.parameters * model_states.stored_bytes(work) // work.shards
+    return model_states.optimizer(work) // whole * padded // work.shards
+
+
+@lru_cache(maxsize=1024)
+def _ends(widths: tuple[int, ...], layers: int, vocabulary: int, roots: int, each: int) -> int:
+    """Bytes at the ends of all matrices: these widths in each layer and some of the vocabulary, `each` bytes wide."""
+    return sum([_end(width * each) for width in widths]) * layers + roots * _end(vocabulary * each)
+
+
+def _end(size: int) -> int:
+    end = -size % WHOLE
+    return end if size >= OWN_SEGMENT and end <= KEPT else 0

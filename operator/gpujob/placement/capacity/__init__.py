@@ -1,0 +1,1 @@
+"""Whether a gang fits the nodes of a pool now: free devices, CPU, memory, topology, queue position."""

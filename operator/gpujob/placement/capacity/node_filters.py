@@ -1,0 +1,65 @@
+"""Why a node can never take a pod of a job, however empty it is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.runtime_classes import lacks
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.pod_resources import DEFAULT_STORAGE
+from gpujob.placement.request.demand import Demand
+from gpujob.values.vocabulary import Reason
+
+IMAGE_ROOM: Final = (5, 2)
+"""Disk for an image, as a multiple of its size: the layers, the unpacked files and a margin (pull and unpack overlap)."""
+
+
+def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None) -> tuple[Reason, ...]:
+    """Why the node can never take a pod of this job, however empty it is."""
+    found = []
+    if any(not pool.tolerates(taint) for taint in node.taints):
+        found.append(Reason.TAINT_NOT_TOLERATED)
+    if node.total is not None and node.total < demand.gpus_per_node:
+        found.append(Reason.POOL_TOO_SMALL)
+    if not node.allocatable.covers(asked_of(demand)):
+        found.append(Reason.NODE_TOO_SMALL)
+    if _disk_short(demand, node, image_size):
+        found.append(Reason.DISK_TOO_SMALL)
+    if demand.mountable is not None and not node.coming and node.name not in demand.mountable:
+        found.append(Reason.ZONE_CONFLICT)
+    if demand.image_volumes and node.image_mounts.able is False:
+        found.append(Reason.IMAGE_VOLUME_UNSUPPORTED)
+    if lacks(node.handlers, pool.handler):
+        found.append(Reason.RUNTIME_HANDLER_MISSING)
+    if node.unlabelled:
+        found.append(Reason.RUNTIME_CLASS_EXCLUDES)
+    return tuple(found)
+
+
+def asked_of(demand: Demand) -> Resources:
+    """What the job asks for each pod itself, or LimitRanges give each at least; /dev/shm counts in the memory."""
+    asked = Resources(demand.millicores or 0, demand.memory or demand.shared_memory or 0, demand.storage or 0, 0)
+    return asked if demand.limits is None else asked.at_least(demand.limits.least)
+
+
+def disk_needed(demand: Demand, image_size: int) -> int:
+    """Bytes of disk that a node must have for an image and a pod of the job."""
+    return image_room(image_size) + (demand.storage or DEFAULT_STORAGE)
+
+
+def image_room(image_size: int) -> int:
+    """Bytes of disk that an image of so many bytes takes."""
+    return image_size * IMAGE_ROOM[0] // IMAGE_ROOM[1]
+
+
+def largest_image(demand: Demand, disk: int) -> int:
+    """The largest image for which `disk_needed` is not above so many bytes; below 0 where the job leaves no room."""
+    numerator, denominator = IMAGE_ROOM
+    return (denominator * (disk - (demand.storage or DEFAULT_STORAGE) + 1) - 1) // numerator
+
+
+def _disk_short(demand: Demand, node: PoolNode, image_size: int | None) -> bool:
+    disk = node.allocatable.storage
+    return image_size is not None and disk is not None and disk < disk_needed(demand, image_size)

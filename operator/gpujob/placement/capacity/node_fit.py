@@ -1,0 +1,231 @@
+"""Which nodes of a pool have room for a job: best fit, the whole gang or nothing, never two pods of a gang on a node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import attrgetter
+
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.runtime_classes import lacks
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.pools.reserve import as_if_first
+from gpujob.placement.capacity.node_filters import asked_of, disk_needed, largest_image, refusals
+from gpujob.placement.capacity.pod_resources import node_needs, smallest
+from gpujob.placement.capacity.queue_position import has_nothing_else, queued_behind
+from gpujob.placement.capacity.shortage import kept_out_by_class, why_busy, why_never
+from gpujob.placement.capacity.topology import has_links, in_one_place, largest_place, place_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.gang import Gang
+from gpujob.values.finding import Finding, counted
+from gpujob.values.vocabulary import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where a job fits: the chosen nodes and what each pod gets, or why it never fits, or why not now."""
+
+    nodes: tuple[PoolNode, ...] = ()
+    needs: Resources = field(default_factory=Resources)
+    never: tuple[Finding, ...] = ()
+    busy: tuple[Finding, ...] = ()
+
+    @property
+    def coming(self) -> bool:
+        """Whether nodes must be added first: then the pods go to any nodes of the pool."""
+        return any(node.coming for node in self.nodes)
+
+
+def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
+    """The nodes for a demand: of those with room the ones that the job leaves fullest, ties by name; else why not."""
+    if pool.problem is not None and not pool.nodes:
+        return Room()
+    chosen = _with_room(demand, pool, image_size)
+    if len(chosen) == demand.nodes:
+        rest = _rests(demand, pool)
+        return Room(busy=(rest,)) if rest else _room_on(chosen)
+    able = _able(demand, pool, image_size)
+    if len(able) >= demand.nodes:
+        # Free devices that nobody can use are told beside those that are waited for.
+        why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
+        return Room(busy=(*why, *kept_out_by_class(pool, pool.nodes)))
+    late = _did_not_come(demand, pool)
+    if late:
+        return Room(busy=(late,))
+    never = tuple(why_never(demand, pool, with_coming(demand, pool), image_size))
+    grown = _may_grow(demand, pool, never)
+    return Room(busy=(grown,)) if grown else Room(never=never)
+
+
+def room_now(demand: Demand, pool: Pool, image_size: int | None) -> Room | None:
+    """What `find_room` finds where that has nodes; nothing is said of why not."""
+    if _rests(demand, pool):
+        return None
+    chosen = _with_room(demand, pool, image_size)
+    return _room_on(chosen) if len(chosen) == demand.nodes else None
+
+
+def _room_on(chosen: Sequence[tuple[PoolNode, Resources]]) -> Room:
+    if len(chosen) == 1:
+        (node, needs), *_ = chosen
+        return Room((node,), needs)
+    return Room(
+        tuple(sorted([node for node, _ in chosen], key=attrgetter("name"))), smallest([needs for _, needs in chosen])
+    )
+
+
+def may_have_room(gang: Gang, pool: Pool) -> bool:
+    """Whether enough devices are free for `room_now`, or may be added; quick, and yes rather than a look at nodes."""
+    return pool.growth is not None or pool.stock.has_free(gang.gpus_per_node, gang.nodes)
+
+
+def _behind(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Finding]:
+    """What a gang waits for where jobs go first: these jobs, or devices that pods have, or both."""
+    first = as_if_first(pool)
+    able, chosen = _able(demand, first, image_size), _with_room(demand, first, image_size)
+    there = len(chosen) == demand.nodes
+    if there or has_nothing_else(demand, pool, able):
+        yield queued_behind(demand, pool)
+    if not there:
+        yield from why_busy(demand, first, able, len(chosen))
+
+
+def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
+    """Nodes of the pool, those to be added included, that could take a pod of this job if they were empty."""
+    return [node for node in with_coming(demand, pool) if not refusals(demand, pool, node, None)]
+
+
+def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple[PoolNode, Resources]]:
+    """Nodes with room, best fit first, and what a pod gets there: as many as the job has pods, all where they are fewer."""
+    able, wanted = all_able(demand, pool, image_size), demand.nodes
+    together, linked = in_one_place(demand, pool), pool.fabric is None
+    places: dict[str, list[tuple[PoolNode, Resources]]] = defaultdict(list)
+    for node in pool.stock.with_free(demand.gpus_per_node):
+        needs = node_needs(demand, node)
+        if not node.left.covers(needs) or not (linked or has_links(demand, node)):
+            continue
+        if able or not refusals(demand, pool, node, image_size):
+            chosen = places[place_of(node) if together else ""]
+            chosen.append((node, needs))
+            if len(chosen) == wanted:
+                return chosen
+    chosen = max(places.values(), key=len, default=[])
+    if together:
+        # Where new nodes come to, nobody knows: the gang goes to them alone.
+        chosen = [] if pool.growth else chosen
+    coming = _coming(demand, pool)
+    if coming and not refusals(demand, pool, coming[0], image_size):
+        # They are alike but for what pods that wait for them leave.
+        free = (node for node in sorted(coming, key=_fullest) if _has_room(demand, node))
+        chosen += [(node, node_needs(demand, node)) for node in islice(free, wanted - len(chosen))]
+    return chosen
+
+
+def _able(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
+    """The nodes that could take a pod of this job if they were empty."""
+    nodes = with_coming(demand, pool)
+    if in_one_place(demand, pool):
+        return largest_place(demand, pool, [node for node in nodes if not refusals(demand, pool, node, image_size)])
+    if pool.growth is None and pool.stock.open == len(nodes) and all_able(demand, pool, image_size):
+        return list(nodes)
+    return [node for node in nodes if not refusals(demand, pool, node, image_size)]
+
+
+def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
+    """Whether each node of the pool could take a pod of this job if it were empty, but for its taints."""
+    stock = pool.stock
+    return (
+        demand.mountable is None
+        and not demand.image_volumes
+        and not lacks(stock.handlers, pool.handler)
+        and stock.selected
+        and stock.least_devices >= demand.gpus_per_node
+        and stock.least.covers(asked_of(demand))
+        and (image_size is None or stock.least_disk >= disk_needed(demand, image_size))
+    )
+
+
+def untold_size(demand: Demand, pool: Pool) -> int:
+    """The size of the largest image for which each node has the disk: of images up to it the room is equal."""
+    least = pool.stock.least_disk_of_all
+    if pool.growth is not None and pool.growth.template.allocatable.storage is not None:
+        least = min(least, pool.growth.template.allocatable.storage)
+    return largest_image(demand, least)
+
+
+def telling_size(image_size: int | None, untold: int) -> int | None:
+    """The image's size where the room depends on it, else None; `untold` is the pool's `untold_size`."""
+    return None if image_size is None or image_size <= untold else image_size
+
+
+def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:
+    """Whether it is plain that a pool without room now can have it later: enough of its nodes can take such pods."""
+    enough = pool.stock.open >= demand.nodes and not in_one_place(demand, pool)
+    return enough and all_able(demand, pool, image_size) and not _rests(demand, pool)
+
+
+def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
+    """Whether it is plain that a pool never has room: too few of its nodes can take such pods, and it does not grow.
+
+    Not where the handlers and labels of some must be looked at: somebody can mend them.
+    """
+    if pool.growth is not None or pool.node_pool or not pool.nodes:
+        return False
+    if pool.stock.open < demand.nodes or pool.stock.most_devices < demand.gpus_per_node:
+        return True
+    kept_out = lacks(pool.stock.handlers, pool.handler) or not pool.stock.selected
+    return not kept_out and len(_able(demand, pool, image_size)) < demand.nodes
+
+
+def with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
+    """The pool's nodes and as many of those to be added as the job can use."""
+    coming = _coming(demand, pool)
+    return (*pool.nodes, *coming) if coming else pool.nodes
+
+
+def _coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
+    """As many of the nodes to be added as the job can use."""
+    if pool.growth is None or _did_not_come(demand, pool):
+        return ()
+    return (*pool.growth.started, *(pool.growth.template,) * min(pool.growth.count, demand.nodes))
+
+
+def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
+    """An autoscaler that did not bring the pool's nodes in time is given a rest."""
+    until = dict(demand.pools_away).get(pool.name)
+    if until is None or pool.growth is None:
+        return None
+    return Finding(Reason.NODES_DID_NOT_COME, "nodes that were to be added did not come; tried again at {}", (until,))
+
+
+def _rests(demand: Demand, pool: Pool) -> Finding | None:
+    """A pool whose nodes did not take the job's pods is given a rest: its GPUs are others' meanwhile."""
+    rest = next((rest for rest in demand.pools_resting if rest[0] == pool.name), None)
+    if rest is None:
+        return None
+    _, until, why = rest
+    return Finding(Reason.UNSCHEDULABLE, "its nodes did not take the job's pods ({}); tried again at {}", (why, until))
+
+
+def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding | None:
+    """More nodes of a kind that is there would do, and something that nobody told us about may add them."""
+    enough = sum((node.total or node.healthy) >= demand.gpus_per_node for node in pool.nodes)
+    if not pool.node_pool or not enough or any(finding.reason is not Reason.POOL_TOO_SMALL for finding in never):
+        return None
+    sentence = "needs {} ({} with {} each, the pool has {}); {} may grow: {}"
+    remedy = "add a GPUPool with spec.provision" if pool.discovered else "set spec.provision in its GPUPool"
+    numbers = (counted(max(1, demand.nodes - enough), "more node"), demand.nodes, counted(demand.gpus_per_node, "GPU"), enough,
+               pool.node_pool, remedy)  # fmt: skip
+    return Finding(Reason.MAY_GROW, sentence, numbers)
+
+
+def _has_room(demand: Demand, node: PoolNode) -> bool:
+    """Whether a node to be added has room beside the pods that wait for it."""
+    return node.free >= demand.gpus_per_node and has_links(demand, node) and node.left.covers(node_needs(demand, node))
+
+
+def _fullest(node: PoolNode) -> tuple[int, int]:
+    return node.free, node.left.memory

@@ -1,0 +1,85 @@
+"""What each pod of a job gets on a node: what the job asks, else the share of the node that belongs to its GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.policy.limit_range import Limits
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.placement.request.demand import Demand
+from gpujob.values.quantity import GI, MI
+
+SHARE: Final = (9, 10)
+"""The part of a node's CPU and memory that GPU jobs share; the rest stays for daemons and later ones."""
+
+DEFAULT_STORAGE: Final = 20 * GI
+
+
+def node_needs(demand: Demand, node: PoolNode) -> Resources:
+    """What a pod gets on a node: what the job asks, else the share of the node that belongs to its GPUs.
+
+    The share is cut from what pods without GPUs leave; where others took more than their share, it shrinks down to a
+    quarter, so that free GPUs are not stranded for want of memory.
+    """
+    cpu, memory, storage = demand.millicores, demand.memory, demand.storage
+    if cpu and memory and storage is not None:
+        return Resources(cpu, memory, storage, 1)
+    gpus, free = demand.gpus_per_node, node.free
+    total = node.total or node.healthy
+    parts = (gpus, (total if total > gpus else gpus) + node.beside, free if free > gpus else gpus)
+    base, left = node.share_base, node.left
+    if not cpu:
+        share = _share(base.millicores, left.millicores, parts)
+        cpu = share // 1000 * 1000 or share or 1
+    if not memory:
+        share = _share(base.memory, left.memory, parts)
+        memory = max(share // GI * GI or share // MI * MI or MI, demand.shared_memory or 0)
+    if storage is None and base.storage is not None and left.storage is not None:
+        storage = min(DEFAULT_STORAGE, _share(base.storage, left.storage, parts) // MI * MI)
+    needs = Resources(cpu, memory, storage, 1)
+    return needs if demand.limits is None else _within_limits(demand, demand.limits, needs)
+
+
+def _within_limits(demand: Demand, limits: Limits, needs: Resources) -> Resources:
+    """What the job leaves to the share is no more and no less than LimitRanges allow."""
+    least, most, storage = limits.least, limits.most, needs.storage
+    if demand.storage is None and storage is not None:
+        storage = max(min(storage, most.storage or 0), least.storage or 0)
+    return Resources(
+        demand.millicores or max(min(needs.millicores, most.millicores), least.millicores),
+        demand.memory or max(min(needs.memory, most.memory), least.memory),
+        storage,
+        1,
+    )
+
+
+def shared_memory(demand: Demand, needs: Resources) -> int:
+    """Bytes of /dev/shm: what the job asks, else a quarter of its memory, at least 1Gi (or all), at most 64Gi."""
+    if demand.shared_memory is not None:
+        return demand.shared_memory
+    return min(max(needs.memory // 4, min(GI, needs.memory)), 64 * GI)
+
+
+def _share(base: int, left: int, parts: tuple[int, int, int]) -> int:
+    """The share of so many GPUs, of those that the node has and of those that are free."""
+    if base <= 0:
+        return 0
+    gpus, total, free = parts
+    mine = base * gpus * SHARE[0] // (total * SHARE[1])
+    now = left * gpus // free if left > 0 else 0
+    return mine if mine <= now else max(now, mine // 4)
+
+
+def smallest(needs: Sequence[Resources]) -> Resources:
+    """All pods of a gang share one template, so the smallest of their shares counts."""
+    if len(needs) == 1:
+        return needs[0]
+    storages = [each.storage for each in needs if each.storage is not None]
+    return Resources(
+        min(each.millicores for each in needs),
+        min(each.memory for each in needs),
+        min(storages) if len(storages) == len(needs) else None,
+        1,
+    )

@@ -1,0 +1,282 @@
+"""Why a pool has no room for a job, in exact numbers: what it never has, and what it does not have now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from gpujob.fleet.kubernetes.objects import Resources, Taint
+from gpujob.fleet.kubernetes.runtime_classes import lacks
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.node_filters import asked_of, disk_needed, refusals
+from gpujob.placement.capacity.pod_resources import node_needs
+from gpujob.placement.capacity.topology import out_of_links, too_scattered
+from gpujob.placement.request.demand import Demand
+from gpujob.values.finding import Cores, Finding, Need, Size, counted, listed
+from gpujob.values.vocabulary import Reason
+
+OF_CLASS: Final = {Reason.RUNTIME_HANDLER_MISSING, Reason.RUNTIME_CLASS_EXCLUDES}
+"""Why a node is kept out by the RuntimeClass of the pool's pods."""
+
+
+def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
+    """Why these nodes, those to be added included, can never take the whole gang."""
+    reasons = [refusals(demand, pool, node, image_size) for node in nodes]
+    kept_out = tuple(kept_out_by_class(pool, nodes))
+    yield from kept_out
+    mended = [node for node, r in zip(nodes, reasons, strict=True) if not set(r) - OF_CLASS]
+    scattered = tuple(too_scattered(demand, pool, mended))
+    if kept_out and len(mended) >= demand.nodes and not scattered:
+        # With handler and label there would be nodes enough, whatever the others lack.
+        return
+    if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
+        yield _pool_too_small(demand, pool)
+    yield from _tainted(pool, nodes)
+    yield from scattered
+    if any(Reason.NODE_TOO_SMALL in r for r in reasons):
+        yield from _nodes_too_small(demand, pool, nodes)
+    if any(Reason.ZONE_CONFLICT in r for r in reasons):
+        sentence = "PersistentVolumeClaim {} can be mounted on {} of its {} nodes; use a volume of the pool's zone"
+        left = sum(Reason.ZONE_CONFLICT not in r for r in reasons)
+        yield Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties), left or "none", len(nodes)))
+    yield from _without_image_mounts(nodes, [Reason.IMAGE_VOLUME_UNSUPPORTED in r for r in reasons])
+    if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
+        most = Size(max(node.allocatable.storage or 0 for node in nodes))
+        sentence = "needs {} of disk for image and job, the largest node has {}"
+        yield Finding(Reason.DISK_TOO_SMALL, sentence, (Need(disk_needed(demand, image_size)), most))
+
+
+def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) -> Iterator[Finding]:
+    unable = [node for node, unable in zip(nodes, refused, strict=True) if unable]
+    if unable:
+        sentence = (
+            "{} cannot mount an image as a volume ({} has {}), which needs Kubernetes 1.31 and containerd 2.1 or "
+            "CRI-O 1.31; upgrade it, or bring the files by a ConfigMap or a PersistentVolumeClaim"
+        )
+        every = len(nodes)
+        some = (
+            "its node"
+            if every == 1
+            else f"all {every} nodes"
+            if len(unable) == every
+            else f"{len(unable)} of {every} nodes"
+        )
+        numbers = (some, unable[0].name, unable[0].image_mounts.told)
+        yield Finding(Reason.IMAGE_VOLUME_UNSUPPORTED, sentence, numbers)
+
+
+def kept_out_by_class(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+    """Which of these nodes the RuntimeClass of the pool's pods keeps out: they lack its handler, or a label."""
+    if pool.handler is None:
+        return
+    unlabelled = [node for node in nodes if node.unlabelled]
+    if unlabelled:
+        sentence = (
+            "{} not the label {}, which RuntimeClass {} asks for (node {}); label it, or set spec.runtimeClassName in a "
+            "GPUPool for such nodes"
+        )
+        have = _have(len(unlabelled), len(nodes))
+        numbers = (have, unlabelled[0].unlabelled, pool.handler.runtime_class, unlabelled[0].name)
+        yield Finding(Reason.RUNTIME_CLASS_EXCLUDES, sentence, numbers)
+    lacking = [node for node in nodes if lacks(node.handlers, pool.handler)]
+    if not lacking:
+        return
+    sentence = (
+        "{} no handler {}, which RuntimeClass {} asks for (node {}); install it there, as the NVIDIA container toolkit "
+        "does, or set spec.runtimeClassName in a GPUPool for such nodes"
+    )
+    numbers = (_have(len(lacking), len(nodes)), pool.handler.name, pool.handler.runtime_class, lacking[0].name)
+    yield Finding(Reason.RUNTIME_HANDLER_MISSING, sentence, numbers)
+
+
+def barred(pool: Pool) -> Finding | None:
+    """The taint that keeps every job from a pool; None where a node has none that the pool does not tolerate."""
+    nodes = (*pool.nodes, *((pool.growth.template,) if pool.growth and pool.growth.addable else ()))
+    if not all(any(_not_tolerated(pool, node)) for node in nodes):
+        return None
+    return next(_tainted(pool, nodes), None)
+
+
+def _tainted(pool: Pool, nodes: tuple[PoolNode, ...]) -> Iterator[Finding]:
+    refused = [(node, taint) for node in nodes if (taint := next(_not_tolerated(pool, node), None))]
+    there = [(node, taint) for node, taint in refused if not node.coming]
+    if there:
+        sentence = "{} taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
+        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (_have(len(there), len(pool.nodes)), there[0][1]))
+    elif refused:
+        sentence = "nodes to be added have taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
+        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (refused[0][1],))
+
+
+def _not_tolerated(pool: Pool, node: PoolNode) -> Iterator[Taint]:
+    return (taint for taint in node.taints if not pool.tolerates(taint))
+
+
+def _have(some: int, every: int) -> str:
+    """How many of a pool's nodes have something, at least one."""
+    if every == 1:
+        return "its node has"
+    return f"all {every} nodes have" if some == every else f"{some} of {every} nodes {'has' if some == 1 else 'have'}"
+
+
+def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
+    """Too few nodes with that many GPUs, counting those that are there and those that can be added."""
+    gpus, total = demand.gpus_per_node, len(pool.nodes)
+    coming, each = (pool.growth.addable, pool.growth.template.total or 0) if pool.growth else (0, 0)
+    sizes = [gpus if node.total is None else node.total for node in pool.nodes]
+    largest = max([*sizes, each] if coming else sizes, default=0)
+    needed = counted(gpus, "GPU")
+    if largest < gpus:
+        sentence = "needs {} on one node, " + ("the largest node has {}" if sizes else "a node to be added has {}")
+        if total + coming < demand.nodes:
+            sentence += f", and {demand.nodes} such nodes where the pool has {_so_many(total, coming, pool)}"
+        return Finding(Reason.POOL_TOO_SMALL, sentence, (needed, largest))
+    enough = sum(size >= gpus for size in sizes)
+    more = coming if each >= gpus else 0
+    if enough == total:
+        has = f"the pool has {_so_many(total, more, pool)}"
+    else:
+        has = f"{enough} of the pool's {counted(total, 'node')} have that many" + _added(more, pool)
+    return Finding(Reason.POOL_TOO_SMALL, "needs {} with {} each, {}", (counted(demand.nodes, "node"), needed, has))
+
+
+def _so_many(total: int, more: int, pool: Pool) -> str:
+    return f"{counted(total, 'node') if total or not pool.growth else 'none'}{_added(more, pool)}"
+
+
+def _added(more: int, pool: Pool) -> str:
+    """How many nodes can be added to a pool of which an admin says that it grows."""
+    return f" and {more} can be added (spec.provision.maxNodes of its GPUPool)" if pool.growth else ""
+
+
+def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+    """Which of the things that a pod asks for too few nodes have; where each is on enough of them, all at once."""
+    asked, whole = asked_of(demand) + pool.overhead, [node.allocatable + pool.overhead for node in nodes]
+    parts = [
+        ("CPU", Cores, asked.millicores, [each.millicores for each in whole]),
+        ("memory", Need, asked.memory, [each.memory for each in whole]),
+        ("ephemeral-storage", Need, asked.storage or 0, [each.storage or 0 for each in whole]),
+    ]
+    short = False
+    for name, show, amount, there in parts:
+        enough, largest = sum(has >= amount for has in there), max(there, default=0)
+        if not amount or enough >= demand.nodes:
+            continue
+        short = True
+        if largest < amount:
+            sentence = "needs {} {}{} on one node, the largest node has {}"
+            has = Size(largest) if show is Need else show(largest)
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, _of_class(pool, name), has))
+        else:
+            sentence = "needs {} {}{} on each of {} nodes, {} of {} have that"
+            numbers = (show(amount), name, _of_class(pool, name), demand.nodes, enough, _all(nodes))
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, numbers)
+    if not short:
+        every = listed(f"{show(amount)} {name}{_of_class(pool, name)}" for name, show, amount, _ in parts if amount)
+        both = sum(each.covers(asked) for each in whole)
+        on = f"each of {demand.nodes} nodes" if demand.nodes > 1 else "one node"
+        sentence = "needs {} on {}, {} of {} have that together"
+        yield Finding(
+            Reason.NODE_TOO_SMALL,
+            sentence,
+            (every, on, both, f"{_all(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"),
+        )
+
+
+def _of_class(pool: Pool, name: str) -> str:
+    """How much of it the RuntimeClass of the pool's pods adds, in a clause."""
+    overhead = pool.overhead
+    shown = {"CPU": Cores(overhead.millicores), "memory": Need(overhead.memory)}.get(name, Need(overhead.storage or 0))
+    if pool.handler is None or not shown:
+        return ""
+    return f" ({shown} of it overhead of RuntimeClass {pool.handler.runtime_class})"
+
+
+def _all(nodes: Sequence[PoolNode]) -> str:
+    """How many nodes these are, those that are not there yet said apart."""
+    coming = sum(node.coming for node in nodes)
+    return f"{len(nodes)} ({coming} of them to be added)" if coming else f"{len(nodes)}"
+
+
+def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
+    """Why nodes that could take the gang if they were empty do not take it now; `with_room` of them do."""
+    ready = [node for node in able if node.unready is None]
+    unready = [_unready(demand, node) for node in able if node.unready is not None]
+    gpus = demand.gpus_per_node
+    free = sum(max(node.free, 0) for node in ready)
+    largest = max((node.free for node in ready if not node.coming), default=0)
+    on = f"on each of {demand.nodes} nodes" if demand.nodes > 1 else "on one node"
+    if not ready:
+        yield from _first_of_each_reason(unready)
+        return
+    unlinked = out_of_links(demand, pool, ready)
+    if unlinked is not None:
+        yield unlinked
+        return
+    crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
+    needed = counted(gpus, "free GPU")
+    has = "1 node has" if with_room == 1 else f"{with_room or 'no'} nodes have"
+    room = f"; {has} room" if demand.nodes > 1 else ""
+    # As `pools` counts: what can be added is told beside what is there.
+    there = [node for node in ready if not node.coming]
+    free_there, grown = sum(max(node.free, 0) for node in there), _can_be_added(pool, able)
+    if free >= gpus * demand.nodes and crowded is None:
+        sentence = "needs {} {}: {} are free over {}, at most {} on one{}"
+        over = counted(len(there), "node")
+        yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free_there, over, max(largest, 0), grown + room))
+    elif crowded is not None:
+        sentence = "GPUs are free on {}, which has too little left beside them: {}"
+        lacking = listed(_too_little(pool, crowded.left, node_needs(demand, crowded)))
+        where = "a node to be added" if crowded.coming else f"node {crowded.name}"
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (where, lacking))
+    else:
+        total = sum(node.total or node.healthy for node in able if not node.coming)
+        sentence = "needs {} {}, {} of {} are free{}"
+        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (needed, on, free_there, total, grown + room))
+    yield from _first_of_each_reason(unready)
+
+
+def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
+    """How many nodes can be added, and what those leave that pods wait for, where a job could use one; else empty."""
+    one = next((node for node in able if node.coming), None)
+    if one is None or pool.growth is None:
+        return ""
+    count, started = pool.growth.count, pool.growth.started
+    fresh = f", {counted(count, 'node')} with {counted(one.healthy, 'GPU')} can be added" if count else ""
+    if not started:
+        return fresh
+    most, have = max(node.free for node in started), "has" if len(started) == 1 else "have"
+    held = f"{counted(len(started), 'node')} to be added for other jobs {have}"
+    return f"{fresh}, {held} at most {most} of {counted(one.healthy, 'GPU')} free"
+
+
+def _too_little(pool: Pool, left: Resources, needs: Resources) -> Iterator[str]:
+    """What does not cover a pod's needs (see `Resources.covers`), each as `left of needed`."""
+    left, needs = left + pool.overhead, needs + pool.overhead
+    parts = (
+        ("CPU", Cores, Cores, left.millicores, needs.millicores),
+        ("memory", Size, Need, left.memory, needs.memory),
+        ("ephemeral-storage", Size, Need, left.storage or 0, needs.storage or 0),
+        ("more pods", int, int, left.pods, needs.pods),
+    )
+    for name, has, asks, there, needed in parts:
+        if there < needed:
+            yield f"{has(max(there, 0))} {name} of {asks(needed)} needed{_of_class(pool, name)}"
+
+
+def _unready(demand: Demand, node: PoolNode) -> Finding:
+    """Why no pod can start on a node now."""
+    assert node.unready is not None
+    arriving = demand.arrives(node.name) if node.unready.reason is Reason.NO_ALLOCATABLE else None
+    if arriving is None:
+        return node.unready
+    sentence = "node {} came at {} and offers no GPUs yet; they are waited for until {}"
+    return Finding(Reason.WAITING_FOR_DEVICES, sentence, (node.name, arriving.since, arriving.until))
+
+
+def _first_of_each_reason(findings: Iterable[Finding]) -> Iterable[Finding]:
+    first: dict[Reason, Finding] = {}
+    for finding in findings:
+        first.setdefault(finding.reason, finding)
+    return first.values()

@@ -1,0 +1,1 @@
+"""The search for the best candidate: gang sizes, evaluation, decision, exploration."""

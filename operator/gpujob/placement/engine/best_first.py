@@ -1,0 +1,293 @@
+"""Places: a pool for a gang, asked no more than the quick choice needs.
+
+The rules are asked until one refuses, those alone that may; of a pool that plainly has no room now no image is looked at.
+What a rule says of a pool's facts and an image alone is kept with the pool. A place that may win is tried by the same code
+as in `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity import node_fit
+from gpujob.placement.capacity.node_fit import Room
+from gpujob.placement.engine.evaluate import Asked
+from gpujob.placement.filters.memory import is_tight, needed
+from gpujob.placement.filters.selection import Kin
+from gpujob.placement.images.image import Image
+from gpujob.placement.scoring import score
+from gpujob.placement.scoring.pool_order import Standing, standings
+from gpujob.placement.scoring.reservations import Hold, holds_nothing, nearest
+from gpujob.placement.scoring.score import Aim, Rank, Trial, Worth
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import MENDABLE, Objective, Outcome
+
+
+class Wanted:
+    """A gang, and what is equal for all its places."""
+
+    __slots__ = (
+        "_accepted",
+        "_dearest",
+        "_every",
+        "_known",
+        "_least",
+        "_only",
+        "_refused",
+        "asked",
+        "catalog",
+        "demand",
+        "fleet",
+        "gang",
+        "refusals",
+    )
+
+    def __init__(self, asked: Asked, every: Sequence[Wanted], only: str | None = None) -> None:
+        self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
+        self.catalog, self.refusals = asked.catalog, asked.refusals
+        self._only, self._least = only, needed(self.demand) or 0
+        self._every = every
+        limit = self.demand.max_price
+        # The most micro-dollars that one GPU may cost.
+        self._dearest = inf if limit is None else limit // self.gang.gpus
+        self._known: dict[int, Place | None] = {}
+        self._accepted, self._refused = set[Kin](), set[Kin]()
+
+    def worth(self, standing: Standing) -> Worth:
+        """What the gang is worth on nodes of a pool that are there; one that is started costs more."""
+        return standing.worth(self.gang.gpus, scales=self.asked.scales)
+
+    def places(
+        self, aim: Aim, beats: Callable[[Worth], bool] | None = None, dearest: int | None = None
+    ) -> Iterator[Place]:
+        """The pools that are not refused for good, best first; those only that may beat something, and none that is beyond
+        the aim's ceiling or, where pools stand in the order of their prices, costs more than `dearest` micro-dollars."""
+        gpus, scales = self.gang.gpus, self.asked.scales
+        for each in self._asked_about(standings(self.demand, aim, self.fleet, self.catalog).ordered):
+            if dearest is not None and each.price is not None and each.price * gpus > dearest:
+                if self.demand.trying is None:
+                    return  # They stand in the order of their prices.
+                continue
+            if each.is_beyond(gpus, aim, scales=scales):
+                continue
+            if beats is not None and not beats(self.worth(each)):
+                if aim.objective is not Objective.VALUE and self.demand.trying is None:
+                    return  # Nor does any after it.
+                continue
+            place = self._place(each)
+            if place is not None:
+                yield place
+
+    def begin(self) -> None:
+        """Makes each place that was looked at wait anew; what is known of it stays."""
+        for place in filter(None, self._known.values()):
+            place.is_next = True
+
+    def sizes(self, standing: Standing) -> Sequence[Place]:
+        """The places of one pool, one for each gang that holds the model on it, the smallest first."""
+        sized = (each._place(standing) for each in self._every if each.gang.is_for(standing.pool))
+        return tuple(filter(None, sized)) if self.gang.pools is not None else ()
+
+    def without_speed(self) -> Iterator[Place]:
+        """Of these places those of which nobody knows the value although they have a price."""
+        unknown = standings(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
+        return filter(None, map(self._place, self._asked_about(unknown)))
+
+    def _asked_about(self, found: Sequence[Standing]) -> Iterator[Standing]:
+        """Those of the pools that the gang is for and that have the memory and the price for it: most are told by these."""
+        least, most, refused, pools = self._least, self._dearest, self._refused, self.gang.pools
+        if self._only is not None:
+            pools = frozenset({self._only}) & (pools if pools is not None else frozenset({self._only}))
+        for each in found if pools is None else [each for each in found if each.pool in pools]:
+            memory, price = each.memory, each.price
+            if (memory is None or memory >= least) and (price is None or price <= most) and each.kin not in refused:
+                yield each
+
+    def _place(self, standing: Standing) -> Place | None:
+        """The place; None where the gang is refused for good."""
+        place = standing.place
+        if place not in self._known:
+            pool = self.fleet.pools[place]
+            refusal = self._first_refusal(pool, standing.kin)
+            refused = refusal is not None and refusal.reason not in MENDABLE
+            self._known[place] = None if refused else Place(self, pool, standing, refusal)
+        return self._known[place]
+
+    def _first_refusal(self, pool: Pool, kin: Kin) -> Finding | None:
+        """What refuses a pool whatever the image; where that refuses all its kin for good, these are not asked about."""
+        over, forever = self.asked.allowance.refusal_of_gpus(pool)
+        if over is not None and forever:
+            return over
+        if kin in self._accepted:
+            return None
+        of_rules, shared = self.asked.asking.first_refusal(self.demand, pool, self.fleet)
+        found = of_rules or next(iter(self.refusals.of_device(pool)), None)
+        if shared and found is None:
+            self._accepted.add(kin)
+        elif shared and found is not None and found.reason not in MENDABLE:
+            self._refused.add(kin)
+        return found
+
+
+class Place:
+    """A pool for one gang: asked no more than is needed, and nothing twice."""
+
+    __slots__ = (
+        "_by_size",
+        "_fit",
+        "_mendable",
+        "_pool",
+        "_refusal",
+        "_standing",
+        "_tried",
+        "_wanted",
+        "is_next",
+        "is_tight",
+    )
+
+    def __init__(self, wanted: Wanted, pool: Pool, standing: Standing, refusal: Finding | None) -> None:
+        self._wanted, self._pool, self._standing = wanted, pool, standing
+        self._refusal = refusal
+        self.is_tight = is_tight(wanted.gang, pool)
+        self.is_next, self._tried, self._mendable = True, False, False
+        self._fit: Trial | None = None
+        self._by_size: Sequence[tuple[Image, Room | None]] | None = None
+
+    def floor(self, aim: Aim) -> Rank:
+        """The least that its rank can be, and the ranks of those after it in their order: nodes that are there, no doubt
+        but those about the pool."""
+        return self._least(aim, self._standing.doubts)
+
+    def bound(self, aim: Aim) -> Rank:
+        """The least that its rank can be."""
+        return self._least(aim, self._standing.doubts + self.is_tight)
+
+    def _least(self, aim: Aim, doubts: int) -> Rank:
+        gang = self._wanted.gang
+        other = score.is_late(self._wanted.demand, self._pool, gang)
+        return (
+            False,
+            False,
+            other,
+            *self._standing.wish(gang.gpus, aim, scales=self._wanted.asked.scales),
+            False,
+            *score.ties_of(self._pool, gang, doubts),
+        )
+
+    def fitting(self) -> Trial | None:
+        """The trial of its best image that fits now; none where a nearer gang that holds the model fits the pool."""
+        found = self._fitting()
+        if found is None or self._wanted.gang.pools is None:
+            return found
+        return None if any(other._fitting() for other in self._nearer()) else found
+
+    def _nearer(self) -> Iterator[Place]:
+        """The pool's places for other gangs that hold the model and are shown before it where the outcome is the same (see
+        `decide`): those without a doubt whether they hold it, then the smaller ones."""
+        sizes = self._wanted.sizes(self._standing)
+        mine = sizes.index(self)
+        return (other for place, other in enumerate(sizes) if (other.is_tight, place) < (self.is_tight, mine))
+
+    def _fitting(self) -> Trial | None:
+        if not self._tried:
+            self._tried = True
+            wanted, pool = self._wanted, self._pool
+            if self._refusal is not None or not node_fit.may_have_room(wanted.gang, pool):
+                return None
+            if wanted.asked.allowance.refusal_of_gpus(pool)[0] is not None:
+                return None
+            trials = (self._try(image, room) for image, room in self._rooms() if room is not None)
+            self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
+        return self._fit
+
+    def is_busy(self) -> bool:
+        """Whether it has a candidate that is busy."""
+        return any(True for _ in self._busy())
+
+    def may_become_free(self) -> bool:
+        """Whether it has a busy candidate that does not wait in vain."""
+        return self._counts() and any(trial is None or not score.in_vain(trial.candidate) for trial in self._busy())
+
+    def _counts(self) -> bool:
+        """Whether its busy candidates count: no gang that holds the model fits the pool, and no nearer one is busy."""
+        if self._wanted.gang.pools is None:
+            return True
+        if any(other._fitting() for other in self._wanted.sizes(self._standing)):
+            return False
+        return not any(other.is_busy() for other in self._nearer())
+
+    def is_wished_for(self, beats: Callable[[Worth], bool]) -> bool:
+        """Whether it has a busy candidate, not in vain, that beats something."""
+        for trial in self._busy() if self._counts() else ():
+            if trial is None:
+                if beats(self._wanted.worth(self._standing)):
+                    return True
+            elif not score.in_vain(trial.candidate) and beats(score.worth(trial.candidate)):
+                return True
+        return False
+
+    def nearest(self) -> Hold | None:
+        """The nodes that lack the fewest devices; None where other things than devices are in the way."""
+        for image, trial in self._busy_images():
+            if trial is None or not holds_nothing(trial.candidate.reasons):
+                return nearest(self._wanted.demand, self._pool, image.size)
+        return None
+
+    def is_misconfigured(self) -> bool:
+        """Whether it has a candidate that somebody can mend; asked after `is_busy`."""
+        if self._mendable:
+            return True
+        wanted, pool = self._wanted, self._pool
+        if self._refusal is None and not wanted.refusals.may_say(MENDABLE, pool):
+            return False
+        images = [
+            alike
+            for alike in wanted.refusals.alike(pool)
+            if alike.mendable and (alike.refusals[0] or self._refusal is not None)
+        ]
+        trials = wanted.asked.some(pool, images)
+        return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
+
+    def _busy(self) -> Iterator[Trial | None]:
+        """Its busy candidates, one for each room; None where it is plain that pods have what there is."""
+        return (trial for _, trial in self._busy_images())
+
+    def _busy_images(self) -> Iterator[tuple[Image, Trial | None]]:
+        demand, pool = self._wanted.demand, self._pool
+        has_quota = demand.namespace in self._wanted.fleet.quotas
+        for image, room in self._rooms():
+            if room is None and not has_quota and node_fit.is_full(demand, pool, image.size):
+                yield image, None
+            elif room is not None or not node_fit.is_too_small(demand, pool, image.size):
+                trial = self._try(image, room)
+                self._mendable |= trial.candidate.outcome is Outcome.MISCONFIGURED
+                if trial.candidate.outcome is Outcome.BUSY:
+                    yield image, trial
+
+    def _try(self, image: Image, room: Room | None) -> Trial:
+        alike = self._wanted.refusals.accepted(self._pool, image)
+        return next(self._wanted.asked.some(self._pool, (alike,), room, refusals=()))
+
+    def _rooms(self) -> Sequence[tuple[Image, Room | None]]:
+        """`_by_room`, kept; none where the pool is refused whatever the image."""
+        if self._by_size is None:
+            self._by_size = () if self._refusal is not None else tuple(self._by_room())
+        return self._by_size
+
+    def _by_room(self) -> Iterator[tuple[Image, Room | None]]:
+        """The images that nothing refuses, best first, of those with equal room the first; and the room there is now."""
+        demand, pool, refusals = self._wanted.demand, self._pool, self._wanted.refusals
+        seen, one_size = set(), False
+        untold: int | None = None
+        for image in refusals.acceptable(pool):
+            if untold is None:
+                untold = node_fit.untold_size(demand, pool)
+                one_size = refusals.suited(pool).largest <= untold
+            size = node_fit.telling_size(image.size, untold)
+            if size not in seen:
+                seen.add(size)
+                yield image, node_fit.room_now(demand, pool, size)
+            if one_size:
+                return

@@ -1,0 +1,175 @@
+"""choose(demand, fleet, catalog): the choice and the verdict of `decide`, without a word about the other candidates.
+
+Looks at places (a pool and a gang, see `places`) in the order of what they could be at best (`standing`), and ends at the
+first one that fits and that no later one can beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import islice
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.engine.best_first import Place, Wanted
+from gpujob.placement.engine.decide import choice_of
+from gpujob.placement.engine.evaluate import Asked
+from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
+from gpujob.placement.filters.job_validation import job_problems
+from gpujob.placement.filters.selection import Asking
+from gpujob.placement.images.selection import Refusals
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring import score
+from gpujob.placement.scoring.candidate import Choice
+from gpujob.placement.scoring.reservations import Hold, holds_of_room
+from gpujob.placement.scoring.score import Aim, Rank, Trial, Worth
+from gpujob.values.vocabulary import Objective, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What `decide` says first: the verdict and, where the job is placed, the choice."""
+
+    verdict: Verdict
+    choice: Choice | None = None
+
+
+def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Pick:
+    """The verdict and the choice of `decide(demand, fleet, catalog)`; `only`: as if all other pools refused the job."""
+    sized = estimated(demand, fleet, catalog)
+    if job_problems(sized, fleet, catalog):
+        return Pick(Verdict.MISCONFIGURED)
+    asked = _asked(sized, fleet, catalog, only)
+    pick = _pick(asked, sized)
+    if pick is None and demand.sized_by_model:
+        tight = estimated(demand, fleet, catalog, tight=True)
+        if has_more_gangs(tight, sized):
+            asked = _asked(tight, fleet, catalog, only)
+            pick = _pick(asked, tight)
+    return pick or Pick(_without_room(asked, _objective(asked, demand.objective)))
+
+
+def _pick(asked: Sequence[Wanted], demand: Demand) -> Pick | None:
+    """The verdict where something has room; None where nothing has."""
+    objective = _objective(asked, demand.objective)
+    best = _best(asked, objective, demand)
+    if best is None:
+        return None
+    if demand.wait_seconds and any(True for _ in _better_that_are_busy(best, asked, objective)):
+        return Pick(Verdict.WAITING)
+    return Pick(Verdict.PLACED, choice_of(best, demand))
+
+
+def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Hold, ...]:
+    """What is held for a demand that `choose` lets wait: of the places where only devices are in its way the one that lacks
+    the fewest, by the objective of equal ones.
+
+    One that has room and waits for something better keeps both: the room first, and the better place.
+    """
+    demand = estimated(demand, fleet, catalog)
+    asked = _asked(demand, fleet, catalog)
+    objective = _objective(asked, demand.objective)
+    best = _best(asked, objective, demand) if demand.wait_seconds else None
+    if best is None:
+        places = [place for wanted in asked for place in wanted.places(_plain(objective))]
+        return _nearest(places, objective)
+    return (*holds_of_room(best), *_nearest(_better_that_are_busy(best, asked, objective), objective))
+
+
+def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Hold, ...]:
+    found = [(hold.lacking, place.bound(_plain(objective)), hold) for place in places if (hold := place.nearest())]
+    return (min(found, key=lambda each: each[:2])[2],) if found else ()
+
+
+def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[Wanted]:
+    asking, refusals = Asking(demand), Refusals(demand, catalog)
+    asked = (Asked(demand.only(gang), fleet, catalog, asking, refusals) for gang in demand.gangs)
+    every: list[Wanted] = []
+    every += (Wanted(each, every, only) for each in asked)
+    return every
+
+
+def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:
+    """`ranking.objective_used` for the places with room: Cost, where one has a price and no known speed."""
+    if objective is not Objective.VALUE:
+        return objective
+    unknown = (place for wanted in asked for place in wanted.without_speed())
+    return Objective.COST if any(place.fitting() for place in unknown) else objective
+
+
+def _plain(objective: Objective) -> Aim:
+    """What orders places of which none is known to fit; under Value what finds the ceiling."""
+    return Aim(objective, at_worst=objective is Objective.VALUE)
+
+
+def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Trial | None:
+    """The best trial that fits. Under Value first the one that is best at worst, then the cheapest of all that are equal to it
+    within the error of the speeds."""
+    found = _first(asked, _plain(objective), demand)
+    if found is None or objective is not Objective.VALUE:
+        return found
+    price, ceiling = found.candidate.price_per_hour, score.worth(found.candidate).at_worst
+    # What costs more than this one cannot come before it.
+    return _first(asked, Aim(objective, ceiling), demand, price if ceiling is not None else None)
+
+
+def _first(asked: Sequence[Wanted], aim: Aim, demand: Demand, dearest: int | None = None) -> Trial | None:
+    """The first trial that fits. Of each gang the next place waits under the best that it and all later ones could be, a
+    place that was looked at under the best that it could be itself, and one that was tried under what it is."""
+    for wanted in asked:
+        wanted.begin()
+    streams = [wanted.places(aim, dearest=dearest) for wanted in asked]
+    waiting: list[tuple[Rank, int, Place | Trial]] = []
+    for number, stream in enumerate(streams):
+        waiting += ((place.floor(aim), number, place) for place in islice(stream, 1))
+    heapify(waiting)
+    while waiting:
+        bound, number, found = waiting[0]
+        if isinstance(found, Trial):
+            return found
+        if found.is_next:
+            found.is_next = False
+            following = next(streams[number], None)
+            if following is None:
+                heappop(waiting)
+            else:
+                heapreplace(waiting, (following.floor(aim), number, following))
+            if found.is_tight:
+                heappush(waiting, (found.bound(aim), number, found))
+                continue
+        else:
+            heappop(waiting)
+        trial = found.fitting()
+        if trial is not None:
+            rank = score.rank_of(trial.candidate, aim, demand)
+            if rank == bound:
+                return trial
+            heappush(waiting, (rank, number, trial))
+    return None
+
+
+def _without_room(asked: Sequence[Wanted], objective: Objective) -> Verdict:
+    places = [place for wanted in asked for place in wanted.places(_plain(objective))]
+    if any(place.is_busy() for place in places):
+        return Verdict.WAITING
+    return Verdict.MISCONFIGURED if any(place.is_misconfigured() for place in places) else Verdict.IMPOSSIBLE
+
+
+def _better_that_are_busy(best: Trial, asked: Sequence[Wanted], objective: Objective) -> Iterator[Place]:
+    """Where `ranking.worth_waiting_for` finds its candidates, asked of those places only that could have one."""
+    candidate = best.candidate
+    if objective is Objective.VALUE:
+        unknown = candidate.price_per_hour is not None and not candidate.speed_of_job
+        if unknown or any(place.may_become_free() for wanted in asked for place in wanted.without_speed()):
+            objective = Objective.COST
+    best_worth, judged = score.worth(candidate), objective
+
+    def beats(worth: Worth) -> bool:
+        return score.prefers(worth, best_worth, judged)
+
+    # What is beyond the best one's value at worst is not preferred to it.
+    aim = Aim(judged, best_worth.at_worst if judged is Objective.VALUE else None)
+    better = (place for wanted in asked for place in wanted.places(aim, beats))
+    return (place for place in better if place.is_wished_for(beats))

@@ -1,0 +1,108 @@
+"""decide(demand, fleet, catalog): an outcome for every pool × runtime × shape, the choice and the verdict.
+
+Deterministic to the last tie: equal inputs give equal decisions on every machine, since ranking ends in names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.node_fit import Room
+from gpujob.placement.capacity.pod_resources import shared_memory
+from gpujob.placement.engine.evaluate import Asked
+from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
+from gpujob.placement.filters.job_validation import job_problems
+from gpujob.placement.filters.memory import is_tight
+from gpujob.placement.filters.selection import Asking
+from gpujob.placement.images.selection import Refusals
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring import score
+from gpujob.placement.scoring.candidate import Candidate, Choice, Decision
+from gpujob.placement.scoring.score import Trial
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Outcome, Verdict
+
+
+def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Decision:
+    """The decision for one demand; `fix` is left to `fixes.with_fix`, since only impossible jobs need it.
+
+    `only`: the candidates of this pool alone.
+    """
+    sized = estimated(demand, fleet, catalog)
+    decision = _decided(sized, fleet, catalog, only)
+    if not demand.sized_by_model or any(each.outcome in _WITH_ROOM for each in decision.candidates):
+        return decision
+    tight = estimated(demand, fleet, catalog, tight=True)
+    return _decided(tight, fleet, catalog, only) if has_more_gangs(tight, sized) else decision
+
+
+def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -> Decision:
+    problems, asking, refusals = job_problems(demand, fleet, catalog), Asking(demand), Refusals(demand, catalog)
+    places: list[Sequence[Trial]] = []
+    sized: dict[str, list[Sequence[Trial]]] = {}
+    for asked in (Asked(demand.only(gang), fleet, catalog, asking, refusals, problems) for gang in demand.gangs):
+        gang = asked.demand.gang
+        for pool in fleet.pools:
+            if only in (None, pool.name) and gang.is_for(pool.name):
+                (places if gang.pools is None else sized.setdefault(pool.name, [])).append(asked.trials(pool))
+    places += map(_best_size, sized.values())
+    candidates, best = score.ranked(places, demand)
+    if best is None or best.candidate.outcome is not Outcome.FITS:
+        return Decision(demand, _verdict(candidates, problems), candidates, problems=problems)
+    better = score.worth_waiting_for(best.candidate, candidates, demand) if demand.wait_seconds else None
+    if better is not None:
+        others = (candidate for candidate in candidates if candidate is not better)
+        return Decision(demand, Verdict.WAITING, (better, *others))
+    choice = choice_of(best, demand)
+    return Decision(demand, Verdict.PLACED, (choice.candidate, *candidates[1:]), choice)
+
+
+def _best_size(gangs: Sequence[Sequence[Trial]]) -> Sequence[Trial]:
+    """Of the gangs that hold a model on one pool the one with the best outcome: of equal ones one without a doubt whether it
+    holds it, then the smallest."""
+    if len(gangs) == 1:
+        return gangs[0]
+    return min(gangs, key=lambda trials: (min(map(_outcome, trials)), _is_tight(trials[0].candidate)))
+
+
+def _outcome(trial: Trial) -> int:
+    return score.ORDER.index(trial.candidate.outcome)
+
+
+def _is_tight(candidate: Candidate) -> bool:
+    return is_tight(candidate.gang, candidate.pool)
+
+
+def choice_of(best: Trial, demand: Demand) -> Choice:
+    """The choice of a trial that fits."""
+    chosen = best.candidate._replace(outcome=Outcome.CHOSEN)
+    return Choice(
+        candidate=chosen,
+        # A pod that waits for a node to be added goes to any node of the pool, and so do the others of its gang.
+        nodes=tuple("" if best.room.coming else node.name for node in best.room.nodes),
+        needs=best.room.needs,
+        shared_memory=shared_memory(demand, best.room.needs),
+        ids=demand.ids,
+        tolerations=_tolerations(best.room, chosen.pool),
+    )
+
+
+_WITH_ROOM: Final = (Outcome.CHOSEN, Outcome.FITS)
+
+
+def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> Verdict:
+    outcomes = {candidate.outcome for candidate in candidates}
+    if problems:
+        return Verdict.MISCONFIGURED
+    if Outcome.BUSY in outcomes:
+        return Verdict.WAITING
+    return Verdict.MISCONFIGURED if Outcome.MISCONFIGURED in outcomes else Verdict.IMPOSSIBLE
+
+
+def _tolerations(room: Room, pool: Pool) -> tuple[tuple[str, str], ...]:
+    taints = {(t.key, t.effect) for node in room.nodes for t in node.taints if t.effect != "PreferNoSchedule"}
+    return tuple(sorted(taints))

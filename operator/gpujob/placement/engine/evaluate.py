@@ -1,0 +1,214 @@
+"""The candidates of a pool: every image for one gang, with the outcome, what refuses it and what is doubtful about it.
+
+What is equal for several candidates is worked out once: of a demand for all pools, of a pool for all images, of images that
+fare alike for all of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.devices.throughput import Speed
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.node_fit import Room, find_room, telling_size, untold_size
+from gpujob.placement.filters import pool_filters
+from gpujob.placement.filters.fixable import mending_could_help
+from gpujob.placement.filters.memory import memory_tight, sharding_assumed
+from gpujob.placement.filters.quota import Allowance
+from gpujob.placement.filters.selection import Asking
+from gpujob.placement.images import filters
+from gpujob.placement.images.compatibility import Findings
+from gpujob.placement.images.selection import Alike, Refusals
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring import score
+from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.scoring.score import Trial
+from gpujob.placement.scoring.speed import speed_of
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import MENDABLE, Outcome, Reason
+
+
+class Asked:
+    """A demand of one gang, asked of one pool after the other."""
+
+    __slots__ = ("allowance", "asking", "catalog", "demand", "fleet", "problems", "refusals", "scales", "unknown")
+
+    def __init__(
+        self,
+        demand: Demand,
+        fleet: Fleet,
+        catalog: Catalog,
+        asking: Asking,
+        refusals: Refusals,
+        problems: Findings = (),
+    ) -> None:
+        self.demand, self.fleet, self.catalog = demand, fleet, catalog
+        self.asking, self.refusals, self.problems = asking, refusals, problems
+        self.allowance = Allowance(demand, fleet)
+        self.unknown = _unknown_to_the_fleet(demand, fleet)
+        self.scales = demand.scales(demand.gang)
+
+    def trials(self, pool: Pool) -> Sequence[Trial]:
+        """Every image on one pool."""
+        return tuple(self.some(pool, self.refusals.alike(pool)))
+
+    def some(
+        self, pool: Pool, images: Iterable[Alike], room: Room | None = None, refusals: Findings | None = None
+    ) -> Iterator[Trial]:
+        """Some images on one pool. Where they are known: what `find_room` finds for them, what refuses the pool."""
+        demand = self.demand
+        of_pool = self._refusals(pool) if refusals is None else refusals
+        untold = untold_size(demand, pool)
+        one_size = self.refusals.suited(pool).largest <= untold
+        speed, sizes = speed_of(demand, pool, self.catalog), dict[int | None, _Tried]()
+        for each in images:
+            for size, alike in ((None, each),) if one_size else _by_size(each, untold):
+                if size not in sizes:
+                    found = find_room(demand, pool, size) if room is None else room
+                    sizes[size] = _Tried(self, pool, of_pool, speed, found)
+                yield sizes[size].trial(alike)
+
+    def _refusals(self, pool: Pool) -> Findings:
+        """All that refuses a pool whatever the image."""
+        of_rules = self.asking.refusals(self.demand, pool, self.fleet)
+        return (*self.problems, *of_rules, *self.refusals.of_device(pool))
+
+
+def _by_size(alike: Alike, untold: int) -> Iterator[tuple[int | None, Alike]]:
+    """Images by their size, where the room depends on it."""
+    indices: dict[int | None, list[int]] = defaultdict(list)
+    for index, image in enumerate(alike.images):
+        indices[telling_size(image.size, untold)].append(index)
+    return ((size, alike.only(some)) for size, some in indices.items())
+
+
+class _Tried:
+    """One pool for a demand of one gang and images of one size: what is equal for all of them."""
+
+    __slots__ = (
+        "_after",
+        "_asked",
+        "_before",
+        "_beyond",
+        "_busy",
+        "_doubts",
+        "_mendable",
+        "_pool",
+        "_price",
+        "_room",
+        "_speed",
+        "_suspected",
+    )
+
+    def __init__(self, asked: Asked, pool: Pool, of_pool: Findings, speed: Speed | None, room: Room) -> None:
+        self._asked, self._pool, self._speed, self._room = asked, pool, speed, room
+        demand = asked.demand
+        self._price = score.job_price(demand, pool, room)
+        over, forever = _over_quota(asked.allowance, pool, room)
+        self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
+        if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in of_pool):
+            # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.
+            self._beyond += tuple(filter(None, (pool_filters.over_cap(demand, self._price),)))
+        self._mendable = all(finding.reason in MENDABLE for finding in (*self._before, *self._beyond))
+        self._doubts = tuple(_doubts_before(demand, pool))
+        self._suspected = any(node.suspected is not None for node in room.nodes)
+        self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
+
+    def trial(self, alike: Alike) -> Trial:
+        """The trial of some images, with all that refuses them and is doubtful about them here."""
+        demand = self._asked.demand
+        outcome, unrefused = self._outcome(alike), self._before + self._beyond or self._busy
+        doubts = self._doubts + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.doubts + self._after
+        pool, gang, price, coming = self._pool, demand.gang, self._price, self._room.coming
+        speed, scales, suspected = self._speed, self._asked.scales, self._suspected
+        candidates = [
+            Candidate(
+                pool, image.choice, gang, outcome, self._before + refusals + self._beyond if refusals else unrefused,
+                doubts, price, coming, speed, scales, suspected,
+            )
+            for image, refusals in zip(alike.images, alike.refusals, strict=True)
+        ]  # fmt: skip
+        ranks = [image.rank for image in alike.images]
+        return Trial(candidates, ranks, self._room, filters.count(doubts), alike.lacks)
+
+    def _outcome(self, alike: Alike) -> Outcome:
+        """A refusal for good outweighs what could be mended, and this outweighs what only needs time."""
+        if not (alike.refusals[0] or self._before or self._beyond):
+            return Outcome.BUSY if self._busy else Outcome.FITS
+        mendable = self._mendable and alike.mendable
+        helps = mendable and mending_could_help(self._asked.demand, self._pool, self._asked.catalog)
+        return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
+
+
+def _over_quota(allowance: Allowance, pool: Pool, room: Room) -> tuple[Findings, Findings]:
+    """What the namespace's quotas do not leave now, and what they never allow."""
+    if any(finding.reason not in MENDABLE for finding in room.never):
+        return (), ()
+    finding, never = allowance.refusal(pool, room.needs)
+    if finding is None:
+        return (), ()
+    return ((), (finding,)) if never else ((finding,), ())
+
+
+def _unknown_to_the_fleet(demand: Demand, fleet: Fleet) -> Findings:
+    """What the job names and nothing here tells of."""
+    found: Findings = ()
+    if demand.priority_class is not None and not fleet.priorities:
+        sentence = "nothing is known of PriorityClasses here, {} is unchecked and the job's priority taken as 0"
+        found += (Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class,)),)
+    if demand.unread:
+        found += (Finding(Reason.INVALID_SPEC, "{}", (demand.unread,)),)
+    return found
+
+
+_UNCHECKED = (
+    Finding(Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked"),
+)
+
+
+MOST_SUSPECTED: Final = 8
+"""Nodes of a gang of which the warnings are shown."""
+
+
+def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
+    """What is doubtful whatever the image, and told before what is doubtful about it."""
+    yield from memory_tight(demand, pool)
+    yield from sharding_assumed(demand)
+    if not demand.own_command:
+        yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
+    yield from pool.doubts
+
+
+def _beyond_ids(demand: Demand) -> Iterator[Finding]:
+    """Ids that the job names and the platform's default refuses; a service account may be allowed others."""
+    if demand.ids is None:
+        return
+    fields = ("runAsUser", "fsGroup")
+    for name, asked, (first, last) in zip(fields, demand.run_as, demand.ids, strict=True):
+        if asked is not None and not first <= asked <= last:
+            sentence = (
+                "securityContext.{} is {}, and OpenShift's restricted-v2 admits {} to {} in namespace {}; leave it out"
+            )
+            numbers = (name, asked, first, last, demand.namespace or "default")
+            yield Finding(Reason.ID_OUT_OF_RANGE, sentence, numbers)
+
+
+def _doubts_after(demand: Demand, pool: Pool, room: Room) -> Iterator[Finding]:
+    """What is doubtful whatever the image, and told after it."""
+    yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
+    if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
+        yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
+    untold = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None
+    if untold is not None:
+        sentence = "whether {} can mount an image as a volume is not known: {}"
+        name = f"node {untold.name}" if untold.name else "a node to be added"
+        yield Finding(Reason.IMAGE_VOLUME_UNCHECKED, sentence, (name, untold.image_mounts.told))
+    yield from _beyond_ids(demand)
+    if demand.as_root:
+        yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')
+    if pool.accelerator and "BF16" not in pool.accelerator.features and pool.accelerator.support != "unsupported":
+        yield Finding(Reason.BF16_EMULATED, "{} has no native BF16", (pool.accelerator.id,))

@@ -1,0 +1,77 @@
+"""Rules about who may use a pool and how: namespaces that an admin admits, what Pod Security forbids, whole nodes only.
+
+What an admin's GPUPool gives to pods (the host's devices, its network, locked memory) goes beyond what pods may otherwise
+be, so the namespace must allow it: a GPUJob never is a way around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpujob.fleet.kubernetes.namespaces import BASELINE, ENFORCE, PRIVILEGED, RESTRICTED
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.request.demand import Demand
+from gpujob.values.finding import Finding, counted, listed
+from gpujob.values.vocabulary import Reason
+
+
+def namespace_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The GPUPool's namespaceSelector leaves the job's namespace out."""
+    space = fleet.namespaces.get(demand.namespace)
+    if not pool.namespaces or space is None:
+        return _unknown(demand, pool.namespaces != (), fleet)
+    lacking = space.lacks(pool.namespaces)
+    if lacking is None:
+        return None
+    sentence = "GPUPool {} is for namespaces with the label {}={}, which {} does not have"
+    return Finding(Reason.NAMESPACE_EXCLUDED, sentence, (pool.name, *lacking, demand.namespace))
+
+
+def pod_security_blocked(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The Pod Security level of the job's namespace forbids what its pods would be."""
+    forbidden = tuple(_privileges(demand, pool)) if pool.host_devices or pool.fabric is not None else ()
+    if not forbidden and not demand.as_root:
+        return None
+    space = fleet.namespaces.get(demand.namespace)
+    if space is None:
+        return _unknown(demand, bool(forbidden) and not pool.namespaces, fleet)
+    if forbidden and space.level != PRIVILEGED:
+        sentence = "GPUPool {} gives its pods {}, which namespace {} forbids (Pod Security level {}); label it {}={}"
+        numbers = (pool.name, listed(forbidden), demand.namespace, space.level, ENFORCE, PRIVILEGED)
+        return Finding(Reason.POD_SECURITY_BLOCKED, sentence, numbers)
+    if demand.as_root and space.level == RESTRICTED:
+        sentence = "securityContext.runAsUser is 0, which namespace {} forbids (Pod Security level {}); set another, or label it {}={}"
+        return Finding(Reason.POD_SECURITY_BLOCKED, sentence, (demand.namespace, space.level, ENFORCE, BASELINE))
+    return None
+
+
+def part_of_a_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """Host devices are given out by whole nodes."""
+    each = pool.largest
+    if not pool.host_devices or each in (0, demand.gpus_per_node):
+        return None
+    sentence = "gives out whole nodes (spec.deviceMode HostDevices) of {} each, the job asks {}; set {}: {}"
+    asked = demand.gpus_per_node
+    numbers = (counted(each, "GPU"), asked, demand.gang.field("gpusPerNode"), each)
+    return Finding(Reason.WHOLE_NODES_ONLY, sentence, numbers)
+
+
+def _privileges(demand: Demand, pool: Pool) -> Iterator[str]:
+    """What pods of this job would get here that the level `baseline` forbids."""
+    if pool.host_devices:
+        yield "privileged containers with the host's device files"
+    if pool.fabric is not None and demand.nodes > 1:
+        if pool.fabric.host_network:
+            yield "the host's network"
+        if pool.fabric.lock_memory:
+            yield "the capability IPC_LOCK"
+
+
+def _unknown(demand: Demand, needed: bool, fleet: Fleet) -> Finding | None:
+    if not needed or demand.namespace in fleet.namespaces:
+        return None
+    sentence = (
+        "the labels of namespace {} decide here and are not known; a description of the cluster needs namespaces too"
+    )
+    return Finding(Reason.NAMESPACE_UNKNOWN, sentence, (demand.namespace or "default",))

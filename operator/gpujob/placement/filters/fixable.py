@@ -1,0 +1,36 @@
+"""What somebody can mend so that a job can run on a pool, and on which pools that could help it."""
+
+from __future__ import annotations
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.filters.memory import needed
+from gpujob.placement.request.demand import Demand
+from gpujob.values.vocabulary import DeviceKind, Reason
+
+
+def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
+    """Whether a job could run on a pool once what is wrong with the pool is mended: no other job is to wait for that.
+
+    A selector that is mended brings no node that is not in another pool already, so a pool without nodes concerns only
+    the jobs that name it, unless it says too little of nodes that can be added. A device that nobody
+    identifies is at best the best one that its vendor makes.
+    """
+    if any(map(pool.is_called, demand.pools_allowed)):
+        return True
+    says_too_little = pool.problem is not None and pool.problem.reason is Reason.DEVICE_UNKNOWN
+    if not pool.discovered and not pool.nodes and pool.growth is None and not says_too_little:
+        return False
+    if pool.accelerator is not None:
+        return True
+    wanted = {word for word in demand.requires if word in catalog.features}
+    of_device = {word for word in wanted if "accelerator" in catalog.features[word].levels}
+    rows = [row for row in catalog.accelerators if row.vendor is pool.vendor and of_device <= row.features]
+    rows = [row for row in rows if not pool.models or row.id in pool.models]
+    least = needed(demand) or 0
+    return any(
+        DeviceKind.INTEGRATED in demand.devices
+        if row.integrated
+        else (row.usable_bytes or row.nominal_bytes or 0) >= least
+        for row in rows
+    )

@@ -1,0 +1,98 @@
+"""What must be mended in the job itself, whatever the pool: words that nothing knows, objects that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.devices import identity
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.filters.memory import unknown_model
+from gpujob.placement.images import gfx_override
+from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
+from gpujob.values.finding import Finding, listed, nearest
+from gpujob.values.vocabulary import Reason
+
+
+def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
+    """What must be mended in the job itself: words that nothing knows, runtimes that are not there."""
+    return tuple(filter(None, (*_unknown_words(demand, fleet, catalog), gfx_override.problem(demand))))
+
+
+def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Finding]:
+    for word in demand.requires:
+        if word not in catalog.features:
+            near = nearest(*catalog.nearest_features(word))
+            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
+    yield from _unknown_framework(demand, catalog)
+    for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
+        if not _is_accelerator(word, fleet, catalog):
+            near = nearest(fleet.nearest_accelerator(word, catalog))
+            sentence = "placement.accelerators: {} is no known accelerator{}"
+            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
+    for gang in demand.gangs:
+        if gang.accelerator and not _is_accelerator(gang.accelerator, fleet, catalog):
+            near = nearest(fleet.nearest_accelerator(gang.accelerator, catalog))
+            sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
+            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
+    yield from _unknown_pools(demand, fleet)
+    yield from unknown_model(demand, catalog)
+    for claim in demand.lost:
+        sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or take it off the job"
+        yield Finding(Reason.VOLUME_MISSING, sentence, (claim,))
+    for claim, trouble in demand.troubled:
+        sentence = "PersistentVolumeClaim {} {}, so that no pod with it starts; create it anew or take it off the job"
+        yield Finding(Reason.VOLUME_MISSING, sentence, (claim, trouble))
+    if demand.priority_class is not None and fleet.priorities and demand.priority_class not in fleet.priorities:
+        sentence = "priorityClassName: there is no PriorityClass {}{}; create it or name another"
+        near = nearest(identity.nearest(demand.priority_class, fleet.priorities))
+        yield Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class, near))
+    yield from _unknown_runtimes(demand, catalog)
+
+
+def _unknown_runtimes(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
+    """The facts that an own image names and that are not there, or are those of an image for the other stack."""
+    if not demand.own_images:
+        return
+    known = {runtime.name: runtime for runtime in catalog.runtimes}
+    for own in demand.own_images:
+        if own.runtime is None:
+            continue
+        where, runtime = own.backend.lower(), known.get(own.runtime)
+        if runtime is None:
+            sentence = "images.{}.runtime: there is no GPURuntime {}{}; create it or leave the field out"
+            fitting = (name for name, each in known.items() if each.backend is own.backend)
+            near = nearest(identity.nearest(own.runtime, fitting))
+            yield Finding(Reason.RUNTIME_UNKNOWN, sentence, (where, own.runtime, near))
+        elif not runtime.unreadable and runtime.backend is not own.backend:
+            sentence = "images.{}.runtime: GPURuntime {} is of an image for {}; name one for {} or leave the field out"
+            numbers = (where, own.runtime, runtime.backend, own.backend)
+            yield Finding(Reason.RUNTIME_UNKNOWN, sentence, numbers)
+
+
+def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
+    """The names that no pool has; the names that there are follow the first, once."""
+    unknown = (
+        word
+        for word in (*demand.pools_allowed, *demand.pools_denied)
+        if not any(pool.is_called(word) for pool in fleet.pools)
+    )
+    for place, word in enumerate(unknown):
+        near = nearest(fleet.nearest_pool(word))
+        known = f"; known pools are {listed(sorted({pool.name for pool in fleet.pools}))}" if not place else ""
+        yield Finding(Reason.POOL_UNKNOWN, "placement.pools: there is no pool {}{}{}", (word, near, known))
+
+
+def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
+    """Whether the catalog or a pool has an accelerator of this name."""
+    return bool(catalog.named(word)) or any(pool.accelerator_id == word for pool in fleet.pools)
+
+
+def _unknown_framework(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
+    """A framework that no image has; images of the user's own, of which nothing is known, may have any."""
+    if demand.framework == DEFAULT_FRAMEWORK or demand.framework in catalog.frameworks:
+        return
+    if any(own.runtime is None for own in demand.own_images):
+        return
+    near = nearest(catalog.nearest_framework(demand.framework)) or f"; images have {listed(sorted(catalog.frameworks))}"
+    yield Finding(Reason.FRAMEWORK_UNKNOWN, "framework.name: {} is no known framework{}", (demand.framework, near))

@@ -1,0 +1,111 @@
+"""A job's pods against the LimitRanges of its namespace: what it asks must be within them, what it leaves open is kept there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gpujob.fleet.kubernetes.objects import HOST_DEVICES
+from gpujob.fleet.policy.limit_range import Bound, tightest
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.request.demand import Demand
+from gpujob.values.finding import Cores, Finding, Need, Size
+from gpujob.values.vocabulary import Reason
+
+ATTRIBUTES: Final = {"cpu": "millicores", "memory": "memory", "ephemeral-storage": "storage"}
+"""What a demand calls what a container asks for."""
+
+
+OF_CLAIMS: Final = "volume claim"
+"""The kind of bounds that concern volume claims."""
+
+
+def bounded(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
+    """The demand with what its namespace says of its pods: LimitRanges, and the ids that the platform gives them."""
+    bounds, space = fleet.limits.get(namespace, ()), fleet.namespaces.get(namespace)
+    if space is not None and space.ids is not None:
+        demand = demand.but(ids=space.ids)
+    return demand.but(limits=tightest(bounds)) if bounds else demand
+
+
+def beyond_limits(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A LimitRange allows no pod that asks for this."""
+    for bound in demand.limits.bounds if demand.limits else ():
+        if bound.kind == OF_CLAIMS:
+            found = _of_claims(demand, bound)
+            if found is not None:
+                return found
+            continue
+        found = _unread(bound, pool) or (
+            _of_amount(demand, bound) if bound.resource in ATTRIBUTES else _of_devices(demand, bound, pool)
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def _of_claims(demand: Demand, bound: Bound) -> Finding | None:
+    """The volume claims that come with each pod (ephemeral volumes)."""
+    if bound.resource != "storage" or not demand.new_claims:
+        return None
+    if bound.unread:
+        sentence = "LimitRange {}: {} is {}, which is no quantity; mend it"
+        return Finding(Reason.INVALID_SPEC, sentence, (bound.name, bound.resource, bound.unread))
+    return next(filter(None, (_outside(bound, size, "the job asks") for _, size in demand.new_claims)), None)
+
+
+def _unread(bound: Bound, pool: Pool) -> Finding | None:
+    if not bound.unread or bound.resource not in (*ATTRIBUTES, pool.resource):
+        return None
+    sentence = "LimitRange {}: {} is {}, which is no quantity; mend it"
+    return Finding(Reason.INVALID_SPEC, sentence, (bound.name, bound.resource, bound.unread))
+
+
+def _of_amount(demand: Demand, bound: Bound) -> Finding | None:
+    """CPU, memory or disk that the job asks for; what it leaves open needs only that the bounds leave something."""
+    attribute = ATTRIBUTES[bound.resource]
+    asked: int | None = getattr(demand, attribute)
+    if attribute == "memory":
+        asked = asked or demand.shared_memory
+    if asked:
+        return _outside(bound, asked, "the job asks")
+    least = getattr(demand.limits and demand.limits.least, attribute) or 0
+    return _outside(bound, least, "others want at least") if least > bound.most else None
+
+
+def _of_devices(demand: Demand, bound: Bound, pool: Pool) -> Finding | None:
+    """Devices by the name of the pool's resource."""
+    if bound.resource != pool.resource or pool.resource == HOST_DEVICES:
+        return None
+    asked = demand.gpus_per_node if pool.request is None else 0
+    found = _outside(bound, asked, "the job asks") if asked else None
+    if found is None and bound.given > asked and (demand.copies_code or not asked):
+        sentence = (
+            "LimitRange {} gives {} {} to each container that asks for none (default, else max), so that the pod takes more "
+            "than its {}; set default to at most that"
+        )
+        return Finding(Reason.LIMIT_RANGE, sentence, (bound.name, bound.given, bound.resource, asked))
+    return found
+
+
+def _outside(bound: Bound, amount: int, who: str) -> Finding | None:
+    show = _SHOWN.get(bound.resource, (str, str))
+    if amount > bound.most:
+        sentence = "LimitRange {}: at most {} {} for each {}, {} {}"
+        numbers = (bound.name, show[1](bound.most), bound.resource, bound.kind, who, show[0](amount))
+    elif amount < bound.least:
+        sentence = "LimitRange {}: at least {} {} for each {}, {} {}"
+        numbers = (bound.name, show[0](bound.least), bound.resource, bound.kind, who, show[1](amount))
+    else:
+        return None
+    return Finding(Reason.LIMIT_RANGE, sentence, numbers)
+
+
+_SHOWN: Final[dict[str, tuple[Callable[[int], object], Callable[[int], object]]]] = {
+    "cpu": (Cores, Cores),
+    "memory": (Need, Size),
+    "ephemeral-storage": (Need, Size),
+    "storage": (Need, Size),
+}
+"""How what is needed and what is there are written."""

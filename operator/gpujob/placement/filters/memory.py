@@ -1,0 +1,115 @@
+"""Rules of memory: what a job asks of each GPU, by gpuMemory or by its model, against what a pool's devices have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.gang import Gang
+from gpujob.values.finding import Finding, Lack, Need, Size, counted, listed
+from gpujob.values.quantity import GI
+from gpujob.values.vocabulary import Reason
+
+
+def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A device has less usable memory than gpuMemory, or than the peak that is expected of the model."""
+    least = needed(demand)
+    if least is None or pool.memory is None or not lacks(pool, least):
+        return None
+    has = (pool.device, Size(pool.memory), Lack(least, pool.memory))
+    apart = _apart(pool)
+    if demand.gang.memory is not None:
+        sentence = (
+            "the model needs {} on each GPU, up to {} with what the allocator reserves; {} has {} (short by {})" + apart
+        )
+        return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), Need(demand.gang.memory.high), *has))
+    sentence = "needs {} usable per GPU, {} has {} (short by {})" + (_unit_hint(least, pool.memory) or apart)
+    return Finding(Reason.MEM_TOO_SMALL, sentence, (Need(least), *has))
+
+
+def _apart(pool: Pool) -> str:
+    """That the memory of a card is that of several devices, where somebody may have asked for it as a whole."""
+    each = pool.accelerator.devices_per_card if pool.accelerator else 1
+    return f"; a card is {each} devices whose memory cannot be joined" if each > 1 else ""
+
+
+def lacking(gang: Gang, pool: Pool, demand: Demand) -> int:
+    """Bytes that a device of the pool lacks for a gang of the demand, 0 where nobody knows what it has."""
+    least = gang.memory.expected if gang.memory is not None else demand.gpu_memory
+    return max(0, (least or 0) - pool.memory) if pool.memory is not None else 0
+
+
+def lacks(pool: Pool, least: int | None) -> bool:
+    """Whether a device of the pool is known to have less memory than what is needed."""
+    return least is not None and pool.memory is not None and pool.memory < least
+
+
+def needed(demand: Demand) -> int | None:
+    """Bytes without which a device is refused; None where nothing is asked."""
+    return demand.gang.memory.expected if demand.gang.memory is not None else demand.gpu_memory
+
+
+def memory_tight(demand: Demand, pool: Pool) -> Iterator[Finding]:
+    """The doubt that the model's peak fits and what the allocator reserves beyond it may not."""
+    need = demand.gang.memory
+    if need is None or pool.memory is None or not is_tight(demand.gang, pool):
+        return
+    sentence = "the model needs {} on each GPU, and {} with what the allocator may reserve; {} has {}"
+    numbers = (Need(need.expected), Need(need.high), pool.device, Size(pool.memory))
+    yield Finding(Reason.MEM_TIGHT, sentence, numbers)
+
+
+def is_tight(gang: Gang, pool: Pool) -> bool:
+    """Whether `memory_tight` has a doubt about a gang."""
+    need = gang.memory
+    return need is not None and pool.memory is not None and need.expected <= pool.memory < need.high
+
+
+def sharding_assumed(demand: Demand) -> Iterator[Finding]:
+    """The doubt that several GPUs hold the model only if the program shards it over them."""
+    if demand.spreads(demand.gang):
+        sentence = "the model is taken as sharded over {} (FSDP, or tensor parallel); say model.sharding if it is not"
+        if not demand.scales(demand.gang):
+            sentence = (
+                "the model is taken as sharded over {} (FSDP, or tensor parallel), and these as no faster than one; say in "
+                "model.sharding how it is"
+            )
+        yield Finding(Reason.SHARDING_ASSUMED, sentence, (counted(demand.gang.gpus, "GPU"),))
+
+
+def _unit_hint(wanted: int, usable: int) -> str:
+    return f"; {wanted // GI}G fits" if same_number_that_fits(wanted, usable) else ""
+
+
+def same_number_that_fits(wanted: int, usable: int) -> int | None:
+    """Bytes of the same number with G where a number with Gi is asked: 80G of an "80 GB" card; None where it is too much."""
+    gigabytes = wanted // GI * 10**9
+    return gigabytes if wanted % GI == 0 and gigabytes <= usable < wanted else None
+
+
+def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """gpuMemory or a model is given and nobody knows what a device has."""
+    if needed(demand) is None or pool.memory is not None:
+        return None
+    if pool.problem is not None and (pool.accelerator is not None or pool.problem.reason is not Reason.DEVICE_UNKNOWN):
+        return None
+    sentence = "neither labels nor catalog say how much memory {} has; set spec.memoryPerGPU in a GPUPool for it"
+    what = pool.device if pool.accelerator else f"a device of {pool.resource}"
+    return Finding(Reason.MEM_UNKNOWN, sentence, (what,))
+
+
+def unknown_model(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
+    """The model's name is not in the catalog: up to three of similar letters are told."""
+    if demand.model is None or demand.model.name is None or catalog.model(demand.model.name) is not None:
+        return
+    near = catalog.nearest_models(demand.model.name)
+    what = "the nearest are" if len(near) > 1 else "the nearest is"
+    hint = f"{what} {listed(near)}; or give" if near else "give"
+    sentence = (
+        "model.name: {} is no known model; {} model.parameters in its place, for example 8B, "
+        "or gpuMemory if it is no language model"
+    )
+    yield Finding(Reason.MODEL_UNKNOWN, sentence, (demand.model.name, hint))

@@ -1,0 +1,200 @@
+"""One rule for each reason: pure functions that say why a pool cannot run a job.
+
+A rule of a pool takes (demand, pool, fleet) and gives a Finding or None; `image_rules` has those of images, `problems` what
+is wrong in the job itself. Nothing here looks at free capacity (`capacity` does). Every rule that may refuse is asked, so
+that no reason hides another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.filters.access import namespace_excluded, part_of_a_node, pod_security_blocked
+from gpujob.placement.filters.limit_range import beyond_limits
+from gpujob.placement.filters.memory import memory_too_small, memory_unknown
+from gpujob.placement.filters.volumes import volume_of_one_node
+from gpujob.placement.request.demand import Demand
+from gpujob.values.finding import Finding, apart, listed
+from gpujob.values.vocabulary import DeviceKind, Precision, Reason, Vendor
+
+PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
+
+
+def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.vendors, or images for one stack only, leave this pool's vendor out."""
+    if pool.vendor not in demand.vendors:
+        return Finding(Reason.VENDOR_EXCLUDED, "placement.vendors names only {}", (listed(sorted(demand.vendors)),))
+    backends = [own.backend for own in demand.own_images]
+    if backends and pool.vendor not in {backend.vendor for backend in backends}:
+        return Finding(Reason.VENDOR_EXCLUDED, "images has only {}", (listed(b.lower() for b in backends),))
+    return None
+
+
+def accelerator_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.accelerators leaves it out."""
+    names = set(pool.models) or {pool.accelerator_id}
+    if demand.accelerators_allowed and names.isdisjoint(demand.ids_of(demand.accelerators_allowed)):
+        sentence = "placement.accelerators.allow names only {}"
+        return Finding(Reason.ACCELERATOR_EXCLUDED, sentence, (listed(demand.accelerators_allowed),))
+    if names.issubset(demand.ids_of(demand.accelerators_denied)):
+        return Finding(Reason.ACCELERATOR_EXCLUDED, "placement.accelerators.deny names {}", (pool.accelerator_id,))
+    return None
+
+
+def other_shape(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """An entry of spec.shapes is for another accelerator."""
+    wanted = demand.gang.accelerator
+    if wanted is None or demand.is_meant_for(demand.gang, (pool.accelerator_id, *pool.models)):
+        return None
+    return Finding(Reason.ACCELERATOR_EXCLUDED, "shapes[{}] is for {}", (demand.gang.entry, wanted))
+
+
+def pool_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.pools leaves it out."""
+    if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
+        return Finding(Reason.POOL_EXCLUDED, "placement.pools.allow names only {}", (listed(demand.pools_allowed),))
+    denied = next(filter(pool.is_called, demand.pools_denied), None)
+    if denied is not None:
+        return Finding(Reason.POOL_EXCLUDED, "placement.pools.deny names {}", (denied,))
+    return None
+
+
+def probe_failed(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A trial of this job failed on the pool."""
+    said = next((said for name, said in demand.probes_failed if pool.is_called(name)), None)
+    return None if said is None else Finding(Reason.PROBE_FAILED, "the job's trial failed here: {}", (said,))
+
+
+def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.capacityTypes leaves it out (Spot unless it is listed)."""
+    if pool.capacity_type in demand.capacity_types:
+        return None
+    sentence = "its nodes are {}; placement.capacityTypes accepts {}"
+    return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (pool.capacity_type, listed(demand.capacity_types)))
+
+
+_GUESSED: Final = (DeviceKind.WHOLE, DeviceKind.INTEGRATED)
+"""What a device is taken for by its name alone; parts and shared ones are told by resources and numbers."""
+
+
+def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """placement.devices leaves out what the pool's devices are: parts, shared or integrated unless they are listed."""
+    kind, name = pool.kind, pool.accelerator_id
+    if kind in demand.devices or (kind in _GUESSED and pool.problem is not None and pool.accelerator is None):
+        return None  # `unread` says what is to be done first.
+    add = "; add {0} to placement.devices to use them"
+    if kind is DeviceKind.SHARED:
+        sentence = "its devices are shared by {1} pods each, with no isolation of memory" + add
+        return Finding(Reason.SHARED_DEVICE, sentence, (kind, pool.portion.replicas or "several"))
+    if kind is DeviceKind.PARTITION:
+        return Finding(Reason.DEVICE_EXCLUDED, "its devices are parts ({1}) of {2}" + add, (kind, pool.portion, name))
+    if kind is DeviceKind.INTEGRATED:
+        return Finding(Reason.DEVICE_EXCLUDED, "its devices ({1}) share their memory with the host" + add, (kind, name))
+    return Finding(Reason.DEVICE_EXCLUDED, "its devices are whole" + add, (kind,))
+
+
+def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A group of GPUs on parts of one card: NCCL refuses two ranks on one device, and takes slices for one too."""
+    gang = demand.gang
+    if pool.kind is DeviceKind.SHARED and gang.gpus > 1:
+        sentence = (
+            "needs {} GPUs, and two places may be on one card, where NCCL refuses a group; ask one GPU on one node"
+        )
+        return Finding(Reason.SHARED_DEVICE, sentence, (gang.gpus,))
+    if pool.kind is DeviceKind.PARTITION and pool.vendor is Vendor.NVIDIA and gang.gpus_per_node > 1:
+        sentence = "needs {} GPUs on one node, and slices of one card ({}) form no group in NCCL; ask one GPU a node"
+        return Finding(Reason.SHARED_DEVICE, sentence, (gang.gpus_per_node, pool.portion))
+    return None
+
+
+def unread(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The pool's devices are not known: never "fits". Those of new nodes are to come, which is only a matter of time."""
+    problem = pool.problem
+    if problem is not None and problem.reason is Reason.NOT_READY:
+        return None  # Each of its nodes says so, and is waited for.
+    if demand.arriving and problem is not None and problem.reason is Reason.NO_DEVICE_PLUGIN:
+        to_come = sum(demand.arrives(node.name) is not None for node in pool.nodes)
+        return None if to_come >= demand.nodes else problem
+    return problem
+
+
+def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """No released framework build has code for this device."""
+    if pool.accelerator is None or pool.accelerator.support != "unsupported":
+        return None
+    sentence = "{} ({}) is supported by no current framework build"
+    return Finding(Reason.ARCH_UNSUPPORTED, sentence, (pool.accelerator.id, pool.accelerator.architecture))
+
+
+FORMATS: Final = {Precision.BF16: ("BF16",), Precision.FP8: ("FP8OCP", "FP8FNUZ")}
+"""Features of a device of which model.precision needs one; 16 and 32 bits of the older formats run everywhere."""
+
+
+def precision_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The device does not compute in the number format of model.precision."""
+    device, formats = pool.accelerator, FORMATS.get(demand.precision) if demand.precision else None
+    if formats is None or device is None or device.features.intersection(formats):
+        return None
+    which = f" ({' or '.join(formats)})" if len(formats) > 1 else ""
+    sentence = f"model.precision is {{}}{which}, which {{}} does not have"
+    return Finding(Reason.PRECISION_UNSUPPORTED, sentence, (demand.precision, device.id))
+
+
+def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The GPUs of the whole job cost more an hour than placement.maxPricePerHour."""
+    return over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None)
+
+
+def over_cap(demand: Demand, price: int | None) -> Finding | None:
+    """A price for the whole job is above placement.maxPricePerHour."""
+    if demand.max_price is None or price is None or price <= demand.max_price:
+        return None
+    sentence = "costs {} an hour, placement.maxPricePerHour is {}"
+    return Finding(Reason.PRICE_CAP, sentence, apart(price, demand.max_price))
+
+
+def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A price limit is set and the pool has no price."""
+    if demand.max_price is None or pool.price is not None:
+        return None
+    sentence = "no price is known and placement.maxPricePerHour is set; give the pool a price in a GPUPool"
+    return Finding(Reason.PRICE_UNKNOWN, sentence)
+
+
+def runtime_class_missing(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The GPUPool names a RuntimeClass that does not exist, or its pods' class cannot be read."""
+    if pool.handler is not None and pool.handler.brings.unread:
+        numbers = (pool.handler.runtime_class, pool.handler.brings.unread)
+        return Finding(Reason.INVALID_SPEC, "RuntimeClass {}: {}; mend it", numbers)
+    if pool.runtime_class is None or pool.runtime_class in fleet.runtime_classes or pool.vendor is Vendor.AMD:
+        return None
+    sentence = "RuntimeClass {} of GPUPool {} does not exist; create it or remove spec.runtimeClassName"
+    return Finding(Reason.RUNTIME_CLASS_MISSING, sentence, (pool.runtime_class, pool.name))
+
+
+POOL_RULES: Final[tuple[PoolRule, ...]] = (
+    vendor_excluded,
+    accelerator_excluded,
+    other_shape,
+    pool_excluded,
+    probe_failed,
+    capacity_type_excluded,
+    device_excluded,
+    parts_in_group,
+    unread,
+    memory_too_small,
+    memory_unknown,
+    accelerator_unsupported,
+    precision_unsupported,
+    price_over_cap,
+    price_unknown,
+    runtime_class_missing,
+    namespace_excluded,
+    pod_security_blocked,
+    part_of_a_node,
+    volume_of_one_node,
+    beyond_limits,
+)

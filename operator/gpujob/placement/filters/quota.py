@@ -1,0 +1,77 @@
+"""What the quotas of a job's namespace leave for its gang, asked of one pool after the other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.policy import resource_quota
+from gpujob.fleet.policy.resource_quota import Quota
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.request.demand import Demand
+from gpujob.values.finding import Finding, listed
+from gpujob.values.vocabulary import Reason
+
+Findings = tuple[Finding, ...]
+
+_NOTHING: Final = (None, False)
+
+
+class Allowance:
+    """The quotas for a demand of one gang: which of them count its pods on a pool is worked out once for all like it."""
+
+    __slots__ = ("_demand", "_fleet", "_is_limited", "_of_gpus", "_quotas", "_unchecked")
+
+    def __init__(self, demand: Demand, fleet: Fleet) -> None:
+        self._demand, self._fleet = demand, fleet
+        self._is_limited = demand.namespace in fleet.quotas
+        self._quotas: dict[bool, tuple[Quota, ...]] = {}
+        self._unchecked: dict[bool, Findings] = {}
+        self._of_gpus: dict[str, tuple[Finding | None, bool]] = {}
+
+    def refusal(self, pool: Pool, needs: Resources) -> tuple[Finding | None, bool]:
+        """What they say of pods that need so much each, and whether they never allow them."""
+        if not self._is_limited:
+            return _NOTHING
+        demand = self._demand
+        taken = pool.taken(demand.gpus_per_node, needs, demand.nodes, demand.new_claims)
+        return resource_quota.refusal(self._of(pool), taken)
+
+    def refusal_of_gpus(self, pool: Pool) -> tuple[Finding | None, bool]:
+        """What they say of the gang's GPUs alone, and whether they never allow them."""
+        if not self._is_limited:
+            return _NOTHING
+        # Of pools with the host's devices no other kind is counted as they are.
+        counted = pool.counted_as
+        if counted not in self._of_gpus:
+            gpus = dict.fromkeys(pool.all_counted_as, self._demand.gang.gpus)
+            self._of_gpus[counted] = resource_quota.refusal(self._of(pool), gpus)
+        return self._of_gpus[counted]
+
+    def unchecked(self, pool: Pool) -> Findings:
+        """The doubt that nobody knows whether a quota counts the job's pods."""
+        if not self._is_limited:
+            return ()
+        if pool.host_devices not in self._unchecked:
+            self._unchecked[pool.host_devices] = self._of_unknown_scope(pool)
+        return self._unchecked[pool.host_devices]
+
+    def _of(self, pool: Pool) -> tuple[Quota, ...]:
+        """The quotas that count such pods; of a pool nothing else matters to them."""
+        if pool.host_devices not in self._quotas:
+            demand = self._demand
+            self._quotas[pool.host_devices] = self._fleet.quotas_for(demand.namespace, demand.priority_class, pool)
+        return self._quotas[pool.host_devices]
+
+    def _of_unknown_scope(self, pool: Pool) -> Findings:
+        traits = self._fleet.pod_traits(self._demand.priority_class, pool)
+        for each in self._fleet.quotas[self._demand.namespace]:
+            if each.counts(traits) is None:
+                unknown = listed(str(scope) for scope in each.scopes if scope.holds(traits) is None)
+                sentence = (
+                    "ResourceQuota {} has the scope {}, of which nothing is known here: what it leaves is unchecked"
+                )
+                return (Finding(Reason.QUOTA_UNCHECKED, sentence, (each.name, unknown)),)
+        without = resource_quota.without_config_map(self._fleet.quotas[self._demand.namespace])
+        return (without,) if without else ()

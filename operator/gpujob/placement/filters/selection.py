@@ -1,0 +1,145 @@
+"""Which rules are asked of a pool: those that may refuse it, by the fields that the job has and by the pool's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, cast
+
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.filters import pool_filters
+from gpujob.placement.filters.access import namespace_excluded, part_of_a_node, pod_security_blocked
+from gpujob.placement.filters.limit_range import beyond_limits
+from gpujob.placement.filters.memory import memory_too_small, memory_unknown
+from gpujob.placement.filters.pool_filters import PoolRule
+from gpujob.placement.filters.volumes import volume_of_one_node
+from gpujob.placement.request.demand import Demand
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Vendor
+
+
+def _asks_no_memory(demand: Demand) -> bool:
+    return demand.model is None and demand.gpu_memory is None
+
+
+_SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
+    pool_filters.vendor_excluded: lambda demand: len(demand.vendors) == len(Vendor) and not demand.own_images,
+    pool_filters.accelerator_excluded: lambda demand: (
+        not demand.accelerators_allowed and not demand.accelerators_denied
+    ),
+    pool_filters.other_shape: lambda demand: all(gang.accelerator is None for gang in demand.gangs),
+    pool_filters.pool_excluded: lambda demand: not demand.pools_allowed and not demand.pools_denied,
+    pool_filters.probe_failed: lambda demand: not demand.probes_failed,
+    pool_filters.parts_in_group: lambda demand: all(gang.gpus == 1 for gang in demand.gangs),
+    memory_too_small: _asks_no_memory,
+    memory_unknown: _asks_no_memory,
+    pool_filters.precision_unsupported: lambda demand: demand.precision not in pool_filters.FORMATS,
+    pool_filters.price_over_cap: lambda demand: demand.max_price is None,
+    pool_filters.price_unknown: lambda demand: demand.max_price is None,
+    volume_of_one_node: lambda demand: not demand.single,
+    beyond_limits: lambda demand: demand.limits is None,
+}
+"""When a rule refuses no pool whatever, since the job leaves its field out."""
+
+_ASKED: Final = tuple((rule, _SILENT.get(rule)) for rule in pool_filters.POOL_RULES)
+
+_QUIET: Final[Mapping[PoolRule, Callable[[Pool], bool]]] = {
+    pool_filters.unread: lambda pool: pool.problem is None,
+    memory_unknown: lambda pool: pool.memory is not None,
+    pool_filters.accelerator_unsupported: lambda pool: (
+        pool.accelerator is None or pool.accelerator.support != "unsupported"
+    ),
+    pool_filters.price_unknown: lambda pool: pool.price is not None,
+    pool_filters.runtime_class_missing: lambda pool: (
+        pool.runtime_class is None and not (pool.handler and pool.handler.brings.unread)
+    ),
+    namespace_excluded: lambda pool: not pool.namespaces,
+    part_of_a_node: lambda pool: not pool.host_devices,
+}
+"""When a rule refuses the pool to no job whatever, by its facts."""
+
+
+def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
+    """The rules that may refuse a pool to a gang of the demand: those about fields that it leaves out need no asking."""
+    return tuple([rule for rule, silent in _ASKED if silent is None or not silent(demand)])
+
+
+_OF_KIN: Final = frozenset(
+    {
+        pool_filters.vendor_excluded,
+        pool_filters.accelerator_excluded,
+        pool_filters.other_shape,
+        pool_filters.capacity_type_excluded,
+        pool_filters.device_excluded,
+        pool_filters.parts_in_group,
+        memory_unknown,
+        pool_filters.accelerator_unsupported,
+        pool_filters.precision_unsupported,
+        pool_filters.price_unknown,
+        pod_security_blocked,
+        volume_of_one_node,
+    }
+)
+"""Rules that look at nothing of a pool but what its kin share."""
+
+_OF_NUMBERS: Final = frozenset({memory_too_small, pool_filters.price_over_cap})
+"""Rules that compare one number of the pool with one of the job."""
+
+
+class Kin:
+    """Pools of which the rules `_OF_KIN` say the same; and the rules that may refuse them to some job."""
+
+    __slots__ = ("rules",)
+
+    def __init__(self, asked: frozenset[PoolRule]) -> None:
+        self.rules = asked
+
+
+def kin_of(pool: Pool) -> Kin:
+    """The pools that are alike; follows from a pool's facts, and is kept with them."""
+    kept = pool.answers.get(kin_of)
+    if kept is None:
+        of_device = (pool.models, pool.portion, pool.capacity_type, pool.memory is None, pool.price is None)
+        of_admin = (pool.namespaces, pool.host_devices, pool.fabric)
+        asked = frozenset(rule for rule in pool_filters.POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
+        kept = pool.answers[kin_of] = (None, _kin((*pool.equipment, *of_device, *of_admin), asked))
+    return cast("Kin", kept[1])
+
+
+@lru_cache(maxsize=1024)
+def _kin(facts: tuple[object, ...], asked: frozenset[PoolRule]) -> Kin:
+    return Kin(asked)
+
+
+class Asking:
+    """The rules for a demand, asked for each of its gangs of one pool after the other."""
+
+    __slots__ = ("_asked", "_but_numbers", "_rules")
+
+    def __init__(self, demand: Demand) -> None:
+        self._rules = rules_of(demand)
+        self._asked: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
+        self._but_numbers: dict[frozenset[PoolRule], tuple[Sequence[PoolRule], bool]] = {}
+
+    def refusals(self, demand: Demand, pool: Pool, fleet: Fleet) -> Iterator[Finding]:
+        """All that refuses a pool to a gang."""
+        about = kin_of(pool).rules
+        asked = self._asked.get(about)
+        if asked is None:
+            asked = self._asked[about] = [rule for rule in self._rules if rule in about]
+        return filter(None, [rule(demand, pool, fleet) for rule in asked])
+
+    def first_refusal(self, demand: Demand, pool: Pool, fleet: Fleet) -> tuple[Finding | None, bool]:
+        """The first thing that refuses a pool to a gang, where its numbers do not, and whether it is that of all its kin; no
+        rule after that is asked."""
+        about = kin_of(pool).rules
+        if about not in self._but_numbers:
+            asked = [rule for rule in self._rules if rule in about and rule not in _OF_NUMBERS]
+            self._but_numbers[about] = (asked, _OF_KIN.issuperset(asked))
+        rest, shared = self._but_numbers[about]
+        for rule in rest:
+            found = rule(demand, pool, fleet)
+            if found is not None:
+                return found, shared
+        return None, shared

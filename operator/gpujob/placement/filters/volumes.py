@@ -1,0 +1,41 @@
+"""A job's PersistentVolumeClaims against where they can be mounted: nodes that are left, and what must be mended first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.request.demand import Demand
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Reason
+
+
+def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
+    """The demand with what its claims allow; unchanged where nothing is known of the namespace's claims."""
+    if not demand.claims or not fleet.volumes.knows(namespace):
+        return demand
+    named = {claim: fleet.volumes.volume(namespace, claim) for claim in demand.claims}
+    found = [volume for volume in named.values() if volume is not None]
+    tied = [volume for volume in found if volume.nodes is not None]
+    left: frozenset[str] | None = None
+    for volume in tied:
+        left = volume.nodes if left is None else left & (volume.nodes or frozenset())
+    return replace(
+        demand,
+        mountable=left,
+        ties=tuple(f"{volume.claim} ({volume.tie})" for volume in tied),
+        single=tuple(volume.claim for volume in found if volume.one_node),
+        lost=tuple(claim for claim, volume in named.items() if volume is None),
+        troubled=tuple((volume.claim, volume.trouble) for volume in found if volume.trouble),
+    )
+
+
+def volume_of_one_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """A volume that one node at a time can mount, and a job of several nodes."""
+    if not demand.single or demand.nodes == 1:
+        return None
+    sentence = (
+        "needs {} nodes, and PersistentVolumeClaim {} can be mounted by one at a time; use ReadWriteMany or one node"
+    )
+    return Finding(Reason.ACCESS_MODE, sentence, (demand.nodes, demand.single[0]))

@@ -1,0 +1,1 @@
+"""Which image runs a job on a pool: filters, drivers, compatibility, selection."""

@@ -1,0 +1,103 @@
+"""What equipment alone says of each image to try on it, whatever the job: refusals, doubts, features, and the order.
+
+It is worked out once for all pools of equal equipment and kept with each: with 100 pools and 30 images that is most of the
+work of a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, cast
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.entities import Feature
+from gpujob.fleet.pools.equipment import Equipment
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.images import filters
+from gpujob.placement.images.image import Image, shipped_images
+from gpujob.values.derived import derived
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Reason
+
+Findings = tuple[Finding, ...]
+
+
+class Suited(NamedTuple):
+    """An image, and what equipment says of it."""
+
+    image: Image
+    refusals: Findings
+    doubts: Findings
+
+
+class Suitability:
+    """What some equipment says of images; `override` is the job's HSA_OVERRIDE_GFX_VERSION, where it has one."""
+
+    def __init__(self, equipment: Equipment, images: Sequence[Image], override: str | None = None) -> None:
+        self._equipment, self._images = equipment, images
+        # Equal findings are one value, so that images of which the same is said are quickly told.
+        known: dict[Findings, Findings] = {}
+        said = ((image, *_said(equipment, image, override)) for image in images)
+        self.images = tuple(
+            Suited(image, known.setdefault(refusals, refusals), known.setdefault(doubts, doubts))
+            for image, refusals, doubts in said
+        )
+        self._missing: dict[str, Mapping[str, Finding]] = {}
+        self._missing_on_device: dict[str, Finding | None] = {}
+
+    @derived
+    def in_order(self) -> Sequence[Image]:
+        """The images that nothing here refuses, best first: fewer doubts, then the rank."""
+        counted = [(filters.count(each.doubts), each.image.rank, each) for each in self.images if not each.refusals]
+        return [each.image for _, _, each in sorted(counted, key=lambda found: found[:2])]
+
+    @derived
+    def reasons(self) -> frozenset[Reason]:
+        """All reasons for which images are refused here."""
+        return frozenset(refusal.reason for each in self.images for refusal in each.refusals)
+
+    @derived
+    def largest(self) -> int:
+        """Bytes of the largest image, of those whose size is known; 0 where none is."""
+        return max((image.size or 0 for image in self._images), default=0)
+
+    def missing(self, feature: Feature) -> Mapping[str, Finding]:
+        """The runtimes that lack a feature, at all or for these devices, and how that is told."""
+        found = self._missing.get(feature.name)
+        if found is None:
+            facts = [image.facts for image in self._images if image.facts is not None]
+            told = ((each.name, filters.missing_in_image(feature, self._equipment, each)) for each in facts)
+            found = self._missing[feature.name] = {name: finding for name, finding in told if finding is not None}
+        return found
+
+    def missing_on_device(self, feature: Feature) -> Finding | None:
+        """Whether these devices lack a feature, whatever the image."""
+        if feature.name not in self._missing_on_device:
+            self._missing_on_device[feature.name] = filters.missing_on_device(feature, self._equipment)
+        return self._missing_on_device[feature.name]
+
+
+def suitability(pool: Pool, catalog: Catalog) -> Suitability:
+    """What a pool's equipment says of the catalog's images."""
+    kept = pool.answers.get(suitability)
+    if kept is None or kept[0] is not catalog:
+        kept = pool.answers[suitability] = (catalog, _of_shipped(catalog, pool.equipment))
+    return cast("Suitability", kept[1])
+
+
+@lru_cache(maxsize=256)
+def _of_shipped(catalog: Catalog, equipment: Equipment) -> Suitability:
+    return Suitability(equipment, shipped_images(catalog, equipment.vendor))
+
+
+def _said(equipment: Equipment, image: Image, override: str | None) -> tuple[Findings, Findings]:
+    """Why an image cannot run there, and what is doubtful about it."""
+    facts = image.facts
+    doubts = tuple(filters.doubts(equipment, facts, override))
+    if facts is None:
+        return (), doubts
+    held = filters.unreadable(facts)
+    if held is not None:
+        return (held,), ()
+    return tuple(filter(None, (rule(equipment, facts, override) for rule in filters.OF_EQUIPMENT))), doubts

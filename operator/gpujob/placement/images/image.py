@@ -1,0 +1,70 @@
+"""The images to try on a vendor's devices, best first: the job's own, else every runtime of the stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.images.runtime import Runtime
+from gpujob.placement.images.choice import ImageChoice
+from gpujob.placement.request.demand import Demand, OwnRuntime
+from gpujob.values.vocabulary import Backend, Vendor
+
+NO_IMAGE: Final = "none"
+"""The runtime's name where the catalog has no image for a vendor's stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image to try on a pool: its facts (None: unchecked) and its rank among the stack's images, 0 is the best."""
+
+    choice: ImageChoice
+    facts: Runtime | None
+    rank: int = 0
+
+    @property
+    def size(self) -> int | None:
+        """Bytes, None where nobody says."""
+        return self.facts.size_bytes if self.facts else None
+
+
+def own_images(demand: Demand, vendor: Vendor, catalog: Catalog) -> tuple[Image, ...]:
+    """The image that the job brings for a vendor's devices; of one that is for another vendor it is told why not."""
+    backend = _backend(vendor)
+    own = next((own for own in demand.own_images if own.backend is backend), demand.own_images[0])
+    return (_own_image(own, catalog),)
+
+
+@lru_cache(maxsize=4)
+def shipped_images(catalog: Catalog, vendor: Vendor) -> tuple[Image, ...]:
+    """A stack's runtimes, best first; where there is none, what stands for it and is refused by its name."""
+    backend = _backend(vendor)
+    ordered = sorted((runtime for runtime in catalog.runtimes if runtime.backend is backend), key=_best_first)
+    images = (
+        Image(ImageChoice(runtime.name, runtime.image, backend), runtime, rank) for rank, runtime in enumerate(ordered)
+    )
+    return tuple(images) or (Image(ImageChoice(NO_IMAGE, "", backend), None),)
+
+
+def _backend(vendor: Vendor) -> Backend:
+    return Backend.CUDA if vendor is Vendor.NVIDIA else Backend.ROCM
+
+
+def _own_image(own: OwnRuntime, catalog: Catalog) -> Image:
+    facts = (
+        next((runtime for runtime in catalog.runtimes if runtime.name == own.runtime), None) if own.runtime else None
+    )
+    return Image(ImageChoice("own", own.image, own.backend), facts)
+
+
+def _best_first(runtime: Runtime) -> tuple[object, ...]:
+    """Higher preference, then newest framework, then newest backend, then the name."""
+    newest_first = tuple(-part for part in (*runtime.framework_release, 0, 0, 0)[:4])
+    return (
+        -runtime.preference,
+        newest_first,
+        tuple(-part for part in (*runtime.backend_release, 0, 0, 0)[:4]),
+        runtime.name,
+    )

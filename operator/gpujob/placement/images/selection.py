@@ -1,0 +1,171 @@
+"""Why images cannot run one job on a pool, and what is doubtful about them there, for one decision.
+
+What equipment says of an image is kept (`suitability`); what the job has against it is worked out once a decision, and both
+together once for all pools of equal equipment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.images.runtime import Runtime
+from gpujob.catalog.images.versions import Release
+from gpujob.fleet.pools.equipment import Equipment
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.images import filters
+from gpujob.placement.images.compatibility import Findings, Suitability, Suited, suitability
+from gpujob.placement.images.drivers import least_need
+from gpujob.placement.images.image import NO_IMAGE, Image, own_images, shipped_images
+from gpujob.placement.request.demand import Demand
+from gpujob.values.derived import Lazy
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import MENDABLE, Backend, Reason
+
+
+class Alike(NamedTuple):
+    """Images of a pool that nothing sets apart but their rank, best first: what refuses each, and what is doubtful."""
+
+    images: Sequence[Image]
+    refusals: Sequence[Findings]
+    """Of each image; equally many of each, and mendable of all or of none."""
+    doubts: Findings
+    mendable: bool = True
+    """Whether somebody can mend all that refuses them."""
+    lacks: Release = ()
+    """The driver that they need and the pool does not have; empty where it has it."""
+
+    def only(self, indices: Sequence[int]) -> Alike:
+        """Some of them."""
+        return self._replace(
+            images=[self.images[index] for index in indices], refusals=[self.refusals[index] for index in indices]
+        )
+
+
+class Refusals:
+    """What a job, with a pool's equipment, says of the images to try there."""
+
+    __slots__ = ("_accepted", "_alike", "_catalog", "_demand", "_of_job", "_of_stacks", "_own", "_reasons", "_required")
+
+    def __init__(self, demand: Demand, catalog: Catalog) -> None:
+        self._demand, self._catalog = demand, catalog
+        self._required = filters.required_by(demand, catalog)
+        self._of_job: dict[str, Findings] = {}
+        self._of_stacks: dict[Backend, Findings] = {}
+        self._reasons: set[Reason] = set()
+        self._alike: dict[Suitability, Sequence[Alike]] = {}
+        self._accepted: dict[Suitability, Lazy[Image]] = {}
+        self._own: dict[Equipment, Suitability] = {}
+
+    def alike(self, pool: Pool) -> Sequence[Alike]:
+        """All images to try on a pool, with every refusal and doubt."""
+        suited = self.suited(pool)
+        found = self._alike.get(suited)
+        if found is None:
+            found = self._alike[suited] = tuple(self._sorted(suited))
+        return found
+
+    def acceptable(self, pool: Pool) -> Iterable[Image]:
+        """The images that nothing refuses, best first: fewer doubts, then the rank."""
+        suited = self.suited(pool)
+        found = self._accepted.get(suited)
+        if found is None:
+            found = self._accepted[suited] = Lazy(self._acceptable(suited))
+        return found
+
+    def _acceptable(self, suited: Suitability) -> Iterator[Image]:
+        missing = self._missing(suited)
+        for image in suited.in_order:
+            # What equipment refuses is not in the order.
+            facts = image.facts
+            # Features first: what a job says of versions takes longer to look at.
+            if facts is not None and (any(facts.name in each for each in missing) or self._asked(facts)):
+                continue
+            if not self._of_stack(image):
+                yield image
+
+    def accepted(self, pool: Pool, image: Image) -> Alike:
+        """What is doubtful about an image that nothing refuses."""
+        doubts = next(each.doubts for each in self.suited(pool).images if each.image is image)
+        return Alike((image,), ((),), doubts)
+
+    def may_say(self, reasons: Set[Reason], pool: Pool) -> bool:
+        """Whether an image may be refused for one of these reasons; yes rather than a long look."""
+        if self._has_own_word:
+            return True
+        if not self._reasons:
+            asked = (each.reason for findings in self._of_job.values() for each in findings)
+            of_features = (feature.reason for feature in self._required)
+            self._reasons = {Reason.FRAMEWORK_UNSUPPORTED, *asked, *of_features}
+        return not (self._reasons.isdisjoint(reasons) and self.suited(pool).reasons.isdisjoint(reasons))
+
+    def of_device(self, pool: Pool) -> Findings:
+        """The required features that a pool's devices lack."""
+        if not self._required:
+            return ()
+        suited = self.suited(pool)
+        return tuple(filter(None, (suited.missing_on_device(feature) for feature in self._required)))
+
+    def suited(self, pool: Pool) -> Suitability:
+        """What a pool's equipment says of the images to try there."""
+        if not self._has_own_word:
+            return suitability(pool, self._catalog)
+        found = self._own.get(pool.equipment)
+        if found is None:
+            found = self._own[pool.equipment] = self._suited(pool)
+        return found
+
+    @property
+    def _has_own_word(self) -> bool:
+        """Whether the job brings images, or facts about devices."""
+        return bool(self._demand.own_images) or self._demand.gfx_override is not None
+
+    def _suited(self, pool: Pool) -> Suitability:
+        demand, catalog = self._demand, self._catalog
+        own = own_images(demand, pool.vendor, catalog) if demand.own_images else shipped_images(catalog, pool.vendor)
+        return Suitability(pool.equipment, own, demand.gfx_override)
+
+    def _sorted(self, suited: Suitability) -> Iterator[Alike]:
+        missing = self._missing(suited)
+        found: dict[tuple[int, int, bool, Release], list[tuple[Image, Findings]]] = {}
+        doubts: dict[int, Findings] = {}
+        for each in suited.images:
+            refusals = self._against(each, missing)
+            mendable = all(finding.reason in MENDABLE for finding in refusals)
+            doubts[id(each.doubts)] = each.doubts
+            kind = (len(refusals), id(each.doubts), mendable, least_need(refusals))
+            found.setdefault(kind, []).append((each.image, refusals))
+        for (_, about, mendable, lacks), alike in found.items():
+            images, reasons = [image for image, _ in alike], [against for _, against in alike]
+            yield Alike(images, reasons, doubts[about], mendable, lacks)
+
+    def _against(self, suited: Suited, missing: Sequence[Mapping[str, Finding]]) -> Findings:
+        """All that refuses an image."""
+        facts, found = suited.image.facts, self._of_stack(suited.image) + suited.refusals
+        if facts is None or facts.unreadable:
+            return found
+        return found + self._asked(facts) + tuple(each[facts.name] for each in missing if facts.name in each)
+
+    def _missing(self, suited: Suitability) -> Sequence[Mapping[str, Finding]]:
+        """For each required feature the runtimes that lack it."""
+        return [suited.missing(feature) for feature in self._required]
+
+    def _of_stack(self, image: Image) -> Findings:
+        """What is against any image of a stack, be its contents known or not."""
+        backend = image.choice.backend
+        if backend not in self._of_stacks:
+            found = filters.features_of_other_stacks(self._required, backend)
+            self._of_stacks[backend] = tuple(found)
+        missing = self._of_stacks[backend]
+        if image.choice.name != NO_IMAGE:
+            return missing
+        return (Finding(Reason.FRAMEWORK_UNSUPPORTED, "the catalog has no image for {}", (backend,)), *missing)
+
+    def _asked(self, facts: Runtime) -> Findings:
+        """What the job has against an image on any pool."""
+        found = self._of_job.get(facts.name)
+        if found is None:
+            rules = (rule(self._demand, facts) for rule in filters.OF_JOB)
+            found = self._of_job[facts.name] = tuple(filter(None, rules))
+        return found

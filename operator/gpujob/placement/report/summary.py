@@ -1,0 +1,239 @@
+"""The decision in words: the same sentences in table, status, condition and event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpujob.catalog.devices.throughput import MILLION
+from gpujob.placement.filters.memory import lacking
+from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
+from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, without_speed, worth
+from gpujob.values.finding import Dollars, Finding, listed
+from gpujob.values.untrusted import one_line
+from gpujob.values.vocabulary import Objective, Outcome, Reason, Verdict
+
+SENTENCE_LENGTH = 160
+"""The most characters of status.placement.message."""
+
+
+def summary(decision: Decision) -> str:
+    """Why the job is placed, waits, must be mended or is impossible: one sentence with numbers and the remedy."""
+    return one_line(_placed(decision) if decision.verdict is Verdict.PLACED else _not_placed(decision))
+
+
+def _not_placed(decision: Decision) -> str:
+    if decision.problems:
+        said = [problem.message for problem in decision.problems]
+        return "; ".join([*said, decision.fix.message] if decision.fix else said)
+    if not decision.candidates:
+        return "no node of this cluster offers GPUs that are known; kubectl gpujob pools shows what was found"
+    nearest = _nearest(decision)
+    why = nearest.reasons[0].message if nearest.reasons else ""
+    if decision.verdict is Verdict.WAITING and nearest.reasons[:1] and nearest.reasons[0].reason is Reason.MAY_GROW:
+        return f"pool {nearest.pool.name} has too few nodes: {why}"
+    room = next((each.pool.name for each in decision.candidates if each.outcome is Outcome.FITS), None)
+    if decision.verdict is Verdict.WAITING and room is not None:
+        seconds = decision.demand.wait_seconds
+        return f"waits up to {seconds} seconds for pool {nearest.pool.name}, which is busy: {why}; pool {room} has room now"
+    if decision.verdict is Verdict.WAITING and nearest.pool.problem and nearest.pool.problem.reason is Reason.NOT_READY:
+        return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
+    if decision.verdict is Verdict.WAITING:
+        return f"fits pool {nearest.pool.name}, which is busy: {why}"
+    if decision.verdict is Verdict.MISCONFIGURED:
+        return f"pool {nearest.pool.name} must be mended first: {why}"
+    pools = len({candidate.pool.name for candidate in decision.candidates})
+    fix = f"; {decision.fix.message}" if decision.fix else decision.hopeless and f"; {decision.hopeless}"
+    if pools == 1:
+        return f"the only pool, {nearest.pool.name}, can never run it: {why}{fix}"
+    return f"none of {pools} pools can ever run it; nearest is {nearest.pool.name}: {why}{fix}"
+
+
+def _nearest(decision: Decision) -> Candidate:
+    """The candidate that a sentence is about: the one that the nearest fix would make fit, else the first; of those that
+    lack nothing but memory the one that lacks least."""
+    if decision.fix is not None:
+        pool = decision.fix.pool
+        return next((c for c in decision.candidates if c.pool.name == pool), decision.candidates[0])
+    short = [candidate for candidate in best_per_pool(decision) if _only_lacks_memory(candidate)]
+    if decision.verdict is Verdict.IMPOSSIBLE and decision.candidates[0] in short:
+        return min(short, key=lambda candidate: lacking(candidate.gang, candidate.pool, decision.demand))
+    return decision.candidates[0]
+
+
+def _only_lacks_memory(candidate: Candidate) -> bool:
+    return all(finding.reason is Reason.MEM_TOO_SMALL for finding in candidate.reasons)
+
+
+def _placed(decision: Decision) -> str:
+    chosen = decision.candidates[0]
+    fitting = [c for c in best_per_pool(decision) if _has_room_as(chosen, c)]
+    price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
+    added = "; an autoscaler must add nodes first" if chosen.provision else ""
+    trying = decision.demand.trying
+    unprobed = f"; {decision.demand.unprobed}" if decision.demand.unprobed else ""
+    if trying is not None and (chosen.pool.name, chosen.gang.shape) == (trying.pool, trying.shape):
+        then = f"; {trying.then}" if trying.then else ""
+        return f"{chosen.pool.name} is {trying.why}{price}{then}"[:SENTENCE_LENGTH]
+    if len(fitting) == 1:
+        return f"{chosen.pool.name} is the only pool with room{price}{added}{unprobed}"[:SENTENCE_LENGTH]
+    rank, why = _rank(decision, chosen, fitting)
+    unpriced = sum(each.price_per_hour is None for each in fitting) if chosen.price_per_hour is not None else 0
+    if chosen.speed is not None and chosen.speed.measured:
+        why = f"{why}, {chosen.speed.measured}"
+    of_no_price = f"; {unpriced} of them {'has' if unpriced == 1 else 'have'} no known price" if unpriced else ""
+    return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}{unprobed}{of_no_price}"[
+        :SENTENCE_LENGTH
+    ]
+
+
+def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:
+    """Whether a candidate fits, on nodes that are there and healthy if those of the chosen one are."""
+    like = (chosen.provision or not candidate.provision) and (chosen.suspected or not candidate.suspected)
+    return candidate.outcome in (Outcome.CHOSEN, Outcome.FITS) and like
+
+
+def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
+    """What the chosen candidate is among those with room, and what it has over the cheapest."""
+    asked, said = decision.demand.objective, decision.demand.objective_said
+    objective = objective_used(asked, fitting)
+    if objective is Objective.SPEED and chosen.speed is not None:
+        return "fastest of {} pools with room", ""
+    if chosen.price_per_hour is None:
+        by_speed = objective is Objective.VALUE and chosen.speed is not None
+        return f"{'fastest' if by_speed else 'smallest'} of {{}} pools with room, of which none has a known price", ""
+    if objective is not Objective.VALUE:
+        unknown = without_speed(fitting) if asked is Objective.VALUE else []
+        if unknown:
+            return "cheapest of {} pools with room", f", since no speed of {listed(unknown)} is known"
+        return ("cheapest of {} pools with room", "") if said else _as_value_has_it(decision, chosen)
+    priced = [candidate for candidate in fitting if candidate.price_per_hour is not None]
+    cheapest = min(priced, key=lambda candidate: candidate.price_per_hour or 0)
+    better = min(priced, key=lambda candidate: worth(candidate).value or 0)
+    is_best = (worth(chosen).value or 0) <= (worth(better).value or 0)
+    equal = "" if is_best else f"; {better.pool.name} is no better value within the error of the speeds"
+    if cheapest.price_per_hour == chosen.price_per_hour:
+        return ("best value and cheapest of {} pools with room" if is_best else "cheapest of {} pools with room"), equal
+    faster = _times(chosen, cheapest)
+    return (
+        "best value of {} pools with room",
+        f", {faster} the speed of {cheapest.pool.name}{equal}" if faster else equal,
+    )
+
+
+def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]:
+    """That a pool is the cheapest, for a job that names no objective and nothing of its work; and what Value would choose."""
+    fitting = [each for each in decision.candidates if _has_room_as(cheapest, each)]
+    if without_speed(fitting):
+        return "cheapest of {} pools with room", ""
+    aim = aim_of(Objective.VALUE, fitting, decision.demand)
+    best = min(fitting, key=lambda each: rank_of(each, aim, decision.demand))
+    if best.pool.name == cheapest.pool.name:
+        return "best value and cheapest of {} pools with room", ""
+    price = f" at {Dollars(best.price_per_hour)}" if best.price_per_hour is not None else ""
+    return "cheapest of {} pools with room", f"; objective Value would take {best.pool.name}{price}"
+
+
+def _times(one: Candidate, other: Candidate) -> str:
+    """How many times as fast one is; empty where a speed is not known."""
+    if one.speed is None or other.speed is None:
+        return ""
+    about = "about " if one.speed.estimate or other.speed.estimate else ""
+    ratio = (one.speed_of_job or 0) * MILLION // max(1, other.speed_of_job or 0)
+    return f"{about}{speed_text(ratio)} times"
+
+
+def behind(candidate: Candidate, decision: Decision) -> str:
+    """How far a candidate that fits is behind the chosen one by what decided; empty where nothing can be compared."""
+    if decision.choice is None or candidate.outcome is not Outcome.FITS:
+        return ""
+    chosen = decision.choice.candidate
+    objective = objective_used(decision.demand.objective, [c for c in decision.candidates if _has_room_as(chosen, c)])
+    if objective is Objective.SPEED:
+        return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
+    if candidate.price_per_hour is None or chosen.price_per_hour is None:
+        return "" if candidate.price_per_hour is not None else "no price is known"
+    worse = objective is Objective.VALUE and _ratio(
+        "costs {} times as much for the same work", candidate.price_of_work, chosen.price_of_work, chosen, candidate
+    )
+    more = candidate.price_per_hour - chosen.price_per_hour
+    return worse or (f"costs {Dollars(more)} an hour more" if more > 0 else "")
+
+
+def _ratio(sentence: str, of: int | None, to: int | None, *compared: Candidate) -> str:
+    """The sentence with how many times as much one figure is as the other, in two digits; empty where it is not more."""
+    if not of or not to or of * 100 <= to * 101:
+        return ""
+    about = "about " if any(each.speed is not None and each.speed.estimate for each in compared) else ""
+    return sentence.format(f"{about}{speed_text(of * MILLION // to)}")
+
+
+def of_the_job(decision: Decision) -> frozenset[Finding]:
+    """What is to be said of the job once, not of each pool: its problems, what the sentence says and refuses it
+    everywhere, and what is doubtful everywhere."""
+    best = best_per_pool(decision)
+    if len(best) < 2:
+        return frozenset(decision.problems)
+    sentence = summary(decision)
+    everywhere = frozenset.intersection(*(frozenset((*each.reasons, *each.doubts)) for each in best))
+    doubts = {doubt for each in best for doubt in each.doubts}
+    return frozenset(decision.problems) | {each for each in everywhere if each in doubts or each.message in sentence}
+
+
+def reason(decision: Decision) -> Reason:
+    """The reason of the Placed condition."""
+    if decision.verdict is Verdict.PLACED:
+        return Reason.PLACED
+    if decision.problems:
+        return decision.problems[0].reason
+    if not decision.candidates:
+        return Reason.NO_POOL
+    if decision.verdict is Verdict.IMPOSSIBLE:
+        return Reason.IMPOSSIBLE
+    nearest = decision.candidates[0]
+    return nearest.reasons[0].reason if nearest.reasons else Reason(decision.verdict.value)
+
+
+def best_per_pool(decision: Decision) -> tuple[Candidate, ...]:
+    """The first candidate of each pool, in the order of the ranking: what a table or a status can show."""
+    best: dict[str, Candidate] = {}
+    for candidate in decision.candidates:
+        best.setdefault(candidate.pool.name, candidate)
+    return tuple(best.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one pool offers in one shape: its best candidate, and what became of its other images."""
+
+    best: Candidate
+    alike: tuple[Candidate, ...]
+    """Images that would do as well as the best one."""
+    refused: tuple[tuple[Finding, tuple[Candidate, ...]], ...]
+    """Images that fare worse, by the first reason that the best one does not have, and its numbers."""
+
+    @property
+    def images(self) -> int:
+        """All images that were tried."""
+        return 1 + len(self.alike) + sum(len(images) for _, images in self.refused)
+
+
+def offers(decision: Decision) -> tuple[Offer, ...]:
+    """The candidates by pool and shape, in the order of the ranking: what a person can take in of hundreds."""
+    found: dict[tuple[str, str], list[Candidate]] = {}
+    for candidate in decision.candidates:
+        found.setdefault((candidate.pool.name, candidate.gang.shape), []).append(candidate)
+    return tuple(_offer(best, others) for best, *others in found.values())
+
+
+def _offer(best: Candidate, others: Sequence[Candidate]) -> Offer:
+    """The offer of a pool; an image is alike where it has no reason that the best one lacks."""
+    shared = {finding.reason for finding in best.reasons}
+    alike, refused = [], dict[Finding, list[Candidate]]()
+    for each in others:
+        own = next((finding for finding in each.reasons if finding.reason not in shared), None)
+        if own is None:
+            alike.append(each)
+        else:
+            refused.setdefault(own, []).append(each)
+    return Offer(best, tuple(alike), tuple((own, tuple(images)) for own, images in refused.items()))

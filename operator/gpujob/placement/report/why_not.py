@@ -1,0 +1,197 @@
+"""Why a pool was not chosen, and what would make it win: for `kubectl gpujob explain --why-not POOL`.
+
+Each "would" was decided before it is said: with the price, the room or the field changed, the pool really wins or fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.pools.pricing import PoolPrice
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.engine.exploration import is_to_be_probed
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.candidate import Candidate, Decision, Fix
+from gpujob.placement.suggestions.search import fix_for_pool
+from gpujob.values.errors import BadInput
+from gpujob.values.finding import Dollars, Finding, listed, nearest
+from gpujob.values.quantity import MAX_PRICE, MICRO
+from gpujob.values.untrusted import one_line
+from gpujob.values.vocabulary import Objective, Outcome, Reason, Verdict
+
+CENT: Final = MICRO // 100
+
+GIVE_A_PRICE: Final = "give it one in a GPUPool (spec.price)"
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """One pool of a decision: what became of it, why, and what would change that."""
+
+    pool: Pool
+    outcome: Outcome
+    reasons: tuple[Finding, ...]
+    change: str
+    """What would make the pool win or fit, one sentence."""
+    fix: Fix | None = None
+
+
+def why_not(decision: Decision, name: str, fleet: Fleet, catalog: Catalog) -> WhyNot:
+    """The answer for the pool that the name means; BadInput with the nearest name when there is none."""
+    asked = _Asked(decision, fleet, catalog)
+    pool = next((pool for pool in fleet.pools if pool.name == name), None)
+    pool = pool or next((pool for pool in fleet.pools if pool.is_called(name)), None)
+    best = next((candidate for candidate in decision.candidates if pool and candidate.pool.name == pool.name), None)
+    if pool is None or best is None:
+        names = sorted(pool.name for pool in fleet.pools)
+        near = nearest(fleet.nearest_pool(name)) or f"; known pools are {listed(names)}"
+        raise BadInput(f"--why-not: there is no pool {one_line(name)}{near}")
+    fix = fix_for_pool(decision, pool, fleet, catalog) if best.outcome is Outcome.REJECTED else ""
+    change = _change(asked, best, fix)
+    return WhyNot(pool, best.outcome, best.reasons, change, fix if isinstance(fix, Fix) else None)
+
+
+def best_losers(decision: Decision, count: int, fleet: Fleet, catalog: Catalog) -> tuple[WhyNot, ...]:
+    """The answers for the pools that come next after the chosen one, or for the best where none was chosen."""
+    chosen = decision.choice.candidate.pool.name if decision.choice else None
+    names = dict.fromkeys(candidate.pool.name for candidate in decision.candidates)
+    others = [name for name in names if name != chosen][:count]
+    return tuple(why_not(decision, name, fleet, catalog) for name in others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A decision and what it was made of, to be made again with something changed."""
+
+    decision: Decision
+    fleet: Fleet
+    catalog: Catalog
+
+    @property
+    def chosen(self) -> str:
+        """The pool that wins now."""
+        return self.decision.candidates[0].pool.name
+
+    def winner(self, demand: Demand | None = None, pool: Pool | None = None) -> str | None:
+        """The pool that is chosen with another demand or another state of one pool."""
+        fleet = self.fleet if pool is None else _with(self.fleet, pool)
+        choice = choose(demand or self.decision.demand, fleet, self.catalog).choice
+        return choice.candidate.pool.name if choice else None
+
+
+def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
+    if best.outcome is Outcome.CHOSEN:
+        return "it was chosen"
+    if best.outcome is Outcome.FITS:
+        if _is_probed_later(asked.decision, best):
+            return f"it fits too, and is probed after {asked.chosen}; the job itself goes where the probes say"
+        if best.suspected and not asked.decision.candidates[0].suspected:
+            warning = next(doubt.message for doubt in best.doubts if doubt.reason is Reason.NODE_DOUBTED)
+            return f"it fits too, and comes after pools whose nodes are healthy: {warning}"
+        return f"it fits too, and {_winning_wish(asked, best) or _winning_price(asked, best)}"
+    if best.outcome is Outcome.BUSY:
+        return _with_room(asked, best)
+    if best.outcome is Outcome.MISCONFIGURED:
+        return "it can be decided about once that is mended"
+    if isinstance(fix, str):
+        return fix
+    return f"{fix.message}{_after_fix(asked, best, fix)}"
+
+
+def _after_fix(asked: _Asked, best: Candidate, fix: Fix) -> str:
+    """What would be chosen once the fix makes the pool fit: that pool, the one chosen now, or another that it makes fit too."""
+    choice = choose(fix.demand, asked.fleet, asked.catalog).choice
+    if choice is None:
+        return ", which is busy now"
+    winner = choice.candidate
+    if winner.pool.name == best.pool.name:
+        return " and be chosen"
+    now = asked.decision.choice
+    if now is not None and winner.pool.name == now.candidate.pool.name:
+        return f", and {winner.pool.name} would still be chosen"
+    price = "" if winner.price_per_hour is None else f" at {Dollars(winner.price_per_hour)} an hour"
+    return f", and {winner.pool.name} would be chosen{price}"
+
+
+def _is_probed_later(decision: Decision, best: Candidate) -> bool:
+    """Whether the decision is about a probe and this is another place that is not probed yet."""
+    trying, demand = decision.demand.trying, decision.demand
+    return trying is not None and trying.probe and is_to_be_probed(demand, best)
+
+
+def _winning_wish(asked: _Asked, best: Candidate) -> str:
+    """The wait for nodes that an autoscaler would add, where only that is in the way; else empty."""
+    demand = asked.decision.demand
+    if not best.provision or demand.wait_seconds:
+        return ""
+    waits = asked.winner(replace(demand, wait_seconds=1)) == best.pool.name
+    return f"would win over {asked.chosen} with placement.waitSeconds of at least 1" if waits else ""
+
+
+def _winning_price(asked: _Asked, best: Candidate) -> str:
+    """The highest price a GPU-hour, in whole cents, with which the pool would win; or the objective with which it would."""
+    pool, chosen = best.pool, asked.chosen
+    ceiling = pool.price.per_gpu_hour if pool.price else MAX_PRICE
+    low, high = 0, ceiling // CENT
+    if not _wins(asked, pool, low):
+        other = _winning_objective(asked, best)
+        also = f"; with placement.objective {other} it would be chosen" if other else ""
+        return f"would come after {chosen} at any price{also}"
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _wins(asked, pool, middle):
+            low = middle
+        else:
+            high = middle - 1
+    if pool.price is None and 0 < low < MAX_PRICE // CENT:
+        return f"would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less, but no price of it is known; {GIVE_A_PRICE}"
+    now = f"now {Dollars(pool.price.per_gpu_hour)}" if pool.price else "now no price is known"
+    if low == 0:
+        return f"would win over {chosen} below {Dollars(CENT)} a GPU-hour ({now})"
+    if pool.price is None and low == MAX_PRICE // CENT:
+        return f"would win over {chosen} with any price ({now}); {GIVE_A_PRICE}"
+    return f"would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less ({now})"
+
+
+def _winning_objective(asked: _Asked, best: Candidate) -> Objective | None:
+    demand = asked.decision.demand
+    others = (objective for objective in Objective if objective is not demand.objective)
+    return next((each for each in others if asked.winner(replace(demand, objective=each)) == best.pool.name), None)
+
+
+def _wins(asked: _Asked, pool: Pool, cents: int) -> bool:
+    return asked.winner(pool=replace(pool, price=PoolPrice(cents * CENT, "what if"))) == pool.name
+
+
+def _with_room(asked: _Asked, best: Candidate) -> str:
+    """What the pool would be with all its GPUs free, and whether the job could wait for that."""
+    nodes = tuple(
+        replace(node, free=node.total or node.healthy, healthy=node.total or node.healthy, left=node.allocatable,
+                unready=None)
+        for node in best.pool.nodes
+    )  # fmt: skip
+    winner = asked.winner(pool=replace(best.pool, nodes=nodes))
+    if winner is None:
+        return "even with all its GPUs free it would have no room"
+    if winner != best.pool.name:
+        return f"even with all its GPUs free it would come after {winner}"
+    free = "with all its GPUs free it would be chosen"
+    return f"{free}; placement.waitSeconds makes the job wait for it" if _waits(asked, best) else free
+
+
+def _waits(asked: _Asked, best: Candidate) -> bool:
+    """Whether a job that is placed now would wait for the pool if it could wait."""
+    decision = asked.decision
+    if decision.choice is None or decision.demand.wait_seconds:
+        return False
+    waiting = decide(replace(decision.demand, wait_seconds=1), asked.fleet, asked.catalog)
+    return waiting.verdict is Verdict.WAITING and waiting.candidates[0].pool.name == best.pool.name
+
+
+def _with(fleet: Fleet, changed: Pool) -> Fleet:
+    return replace(fleet, pools=tuple(changed if pool.name == changed.name else pool for pool in fleet.pools))

@@ -1,0 +1,1 @@
+"""What a job demands: its gang, its model's requirements, its profile's measurements."""

@@ -1,0 +1,350 @@
+"""A job with every default explicit: what placement asks of a pool. Equal demands get equal decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.catalog.devices.architecture import OVERRIDE
+from gpujob.catalog.devices.throughput import TRAINING, Work
+from gpujob.fleet.kubernetes.namespaces import IdRanges
+from gpujob.fleet.policy.limit_range import Limits
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.placement.request.gang import Gang
+from gpujob.placement.request.model_requirements import ModelDemand, model_demand, precision_of
+from gpujob.placement.request.profile_measurements import Learned
+from gpujob.placement.request.written import amounts_written
+from gpujob.values.quantity import parse_bytes, parse_dollars, parse_millicores
+from gpujob.values.vocabulary import (
+    Backend,
+    CapacityType,
+    DeviceKind,
+    Method,
+    Objective,
+    Precision,
+    Vendor,
+    WorkKind,
+)
+
+if TYPE_CHECKING:  # the models would be half of the start of commands that read no job
+    from gpujob.api.kinds.gpujob import GPUJob, GPUJobSpec, OwnImage
+    from gpujob.api.kinds.model import Model
+    from gpujob.placement.request.probe_target import Trying
+
+DEFAULT_FRAMEWORK = "pytorch"
+DEFAULT_DEVICES = (DeviceKind.WHOLE,)
+DEFAULT_CAPACITY_TYPES = (CapacityType.ON_DEMAND, CapacityType.RESERVED)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRuntime:
+    """An image of the user's: for which stack, and the GPURuntime whose facts hold for it (None: unchecked)."""
+
+    backend: Backend
+    image: str
+    runtime: str | None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a job needs; sizes in bytes, CPU in millicores, money in micro-dollars; None where nothing is asked.
+
+    It holds nothing that names the job, so that many equal jobs share one evaluation.
+    """
+
+    gangs: tuple[Gang, ...] = (Gang(),)
+    """Whole-gang alternatives, at least one: the job runs as exactly one of them. Rules ask about one at a time."""
+    gpu_memory: int | None = None
+    model: ModelDemand | None = None
+    """The model whose memory is estimated, instead of gpu_memory."""
+    sized_by_model: bool = False
+    """Whether the number of GPUs follows from the model, since the job names none."""
+    nodes_said: bool = False
+    """Whether the job names its number of nodes."""
+    vendors: frozenset[Vendor] = frozenset(Vendor)
+    accelerators_allowed: tuple[str, ...] = ()
+    accelerators_denied: tuple[str, ...] = ()
+    meant: tuple[tuple[str, frozenset[str]], ...] = ()
+    """Words of the job for accelerators that are no ids, with the ids that each means."""
+    pools_allowed: tuple[str, ...] = ()
+    pools_denied: tuple[str, ...] = ()
+    capacity_types: tuple[CapacityType, ...] = DEFAULT_CAPACITY_TYPES
+    devices: tuple[DeviceKind, ...] = DEFAULT_DEVICES
+    max_price: int | None = None
+    objective: Objective = Objective.VALUE
+    objective_said: bool = True
+    """Whether the job names its objective."""
+    work: Work = TRAINING
+    framework: str = DEFAULT_FRAMEWORK
+    framework_version: str | None = None
+    python: str | None = None
+    requires: tuple[str, ...] = ()
+    own_images: tuple[OwnRuntime, ...] = ()
+    millicores: int | None = None
+    memory: int | None = None
+    storage: int | None = None
+    shared_memory: int | None = None
+    written: tuple[tuple[str, str], ...] = ()
+    """How the job writes its sizes and its price limit, by the name of the field here."""
+    as_root: bool = False
+    own_command: bool = True
+    """Whether the job says what its containers run."""
+    precision: Precision | None = None
+    """The number format that the job says itself; None where the usual one is assumed."""
+    gfx_override: str | None = None
+    """The job's HSA_OVERRIDE_GFX_VERSION; empty where only the pod will know it."""
+    image_volumes: bool = False
+    """Whether its pods mount OCI images."""
+    priority_class: str | None = None
+    unread: str = ""
+    """What of the objects that the job names cannot be read, in a sentence."""
+    new_claims: tuple[tuple[str, int], ...] = ()
+    """Volume claims that come with each pod (ephemeral volumes): StorageClass (empty: the default) and bytes."""
+    ids: IdRanges | None = None
+    """The uids and groups that the platform gives to pods of the job's namespace."""
+    run_as: tuple[int | None, int | None] = (None, None)
+    """The uid and the fsGroup that the job names."""
+    claims: tuple[str, ...] = ()
+    """PersistentVolumeClaims that its pods mount."""
+    mountable: frozenset[str] | None = None
+    """Nodes on which all of them can be mounted; None: any. Like the rest of this kind it is worked out by `mounts`."""
+    ties: tuple[str, ...] = ()
+    """The claims that leave only these nodes, with what ties them."""
+    single: tuple[str, ...] = ()
+    """The claims that one node at a time can mount."""
+    lost: tuple[str, ...] = ()
+    """The claims that are not there."""
+    troubled: tuple[tuple[str, str], ...] = ()
+    """The claims with which no pod starts, and why."""
+    limits: Limits | None = None
+    """What the LimitRanges of its namespace say of its pods; worked out by `bounded`."""
+    copies_code: bool = False
+    """Whether its pods have a container that copies code and asks for no devices."""
+    namespace: str = ""
+    """The job's namespace where it matters; empty elsewhere, so that equal jobs of many namespaces are one demand."""
+    wait_seconds: int = 0
+    """Seconds that the job still waits for a better pool than those with room; 0 takes what is free now."""
+    arriving: tuple[Arriving, ...] = ()
+    """New nodes whose devices are still to come, by name."""
+    pools_away: tuple[tuple[str, str], ...] = ()
+    """Pools whose nodes did not come lately, and until when (RFC 3339) they are not waited for."""
+    pools_resting: tuple[tuple[str, str, str], ...] = ()
+    """Pools to whose nodes the job's pods were not bound lately, until when (RFC 3339) they are not tried, and why."""
+
+    learned: Learned | None = None
+    """What earlier runs of this work measured; None where nothing was."""
+    exploration: int | None = None
+    """Micro-dollars that trying an unmeasured device may cost more than the best; None: no such try."""
+    probe_steps: int | None = None
+    """Steps of a trial on each device with room before the job is placed; None: no trials."""
+    probes_failed: tuple[tuple[str, str], ...] = ()
+    """Pools on which a trial failed, and what it said."""
+    probed: tuple[tuple[str, str], ...] = ()
+    """Devices and shapes of the job's own trials so far, whatever came of them."""
+    under_way: tuple[tuple[tuple[str, str], int], ...] = ()
+    """Devices and shapes on which jobs of its profile run now, and how many; worked out where it explores."""
+    unstarted: tuple[tuple[str, str], ...] = ()
+    """Those of them that did not start."""
+    trying: Trying | None = None
+    """The pool that comes first whatever the objective says."""
+    unprobed: str = ""
+    """Why no trial is made although the job asks for them, in a clause."""
+
+    @property
+    def gang(self) -> Gang:
+        """The gang that is asked about: the only one, or the first of several."""
+        return self.gangs[0]
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the gang that is asked about."""
+        return self.gang.nodes
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of each of its pods."""
+        return self.gang.gpus_per_node
+
+    def ids_of(self, words: Iterable[str]) -> frozenset[str]:
+        """The ids of accelerators that words of the job mean; a word that is not resolved is an id."""
+        meant = dict(self.meant)
+        return frozenset(each for word in words for each in meant.get(word, (word,)))
+
+    def is_meant_for(self, gang: Gang, accelerators: Iterable[str]) -> bool:
+        """Whether a gang's accelerator, where it names one, is among these ids."""
+        return gang.accelerator is None or not self.ids_of((gang.accelerator,)).isdisjoint(accelerators)
+
+    def gangs_for(self, pool: str) -> Iterator[Gang]:
+        """The gangs that are tried on a pool."""
+        return filter(lambda gang: gang.is_for(pool), self.gangs)
+
+    def arrives(self, node: str) -> Arriving | None:
+        """Until when a node's devices are waited for; None where they are not."""
+        return next((each for each in self.arriving if each.node == node), None)
+
+    def as_written(self, name: str, otherwise: str) -> str:
+        """How the job writes one of its amounts."""
+        return dict(self.written).get(name, otherwise)
+
+    def spreads(self, gang: Gang) -> bool:
+        """Whether the model is taken as sharded over the gang's GPUs although the job does not say so.
+
+        Several GPUs that the job did not ask for make sense only then, and nobody serves a model whole on each of them.
+        A training job that names its GPUs and says nothing may as well hold the whole model on each.
+        """
+        model = self.model
+        if model is None or model.sharding_said or gang.gpus == 1:
+            return False
+        return self.sized_by_model or model.method is Method.INFERENCE
+
+    def scales(self, gang: Gang) -> bool:
+        """Whether the gang counts as so many times as fast as one GPU.
+
+        Not where the job asked for no number of GPUs and it is only assumed that the program trains sharded over several: one
+        that is not uses one of them, or fails. Inference is tensor parallel whether the number is said or computed.
+        """
+        serves = self.model is not None and self.model.method is Method.INFERENCE
+        return serves or not (self.sized_by_model and self.spreads(gang))
+
+    def only(self, gang: Gang) -> Demand:
+        """The same demand for one gang alone."""
+        return self if len(self.gangs) == 1 and self.gang is gang else self.but(gangs=(gang,))
+
+    def but(self, **changes: Any) -> Demand:
+        """`dataclasses.replace` at a tenth of its time: a decision asks for every gang, a fix for hundreds of changes."""
+        other = object.__new__(Demand)
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(changes)
+        return other
+
+    def with_model(self, model: ModelDemand) -> Demand:
+        """The same demand with another model, and the work that it makes."""
+        return self.but(model=model, work=Work(_WORK[model.method], model.precision))
+
+    def changed(self, before: Gang, after: Gang) -> Demand:
+        """The same demand with one of its gangs changed."""
+        return self.but(gangs=tuple(after if gang == before else gang for gang in self.gangs))
+
+
+def demand_of(job: GPUJob) -> Demand:
+    """The demand of a job that its schema accepted."""
+    spec = job.spec
+    placement, resources, framework = spec.placement, spec.resources, spec.framework
+    accelerators = placement and placement.accelerators
+    pools = placement and placement.pools
+    types = placement.capacity_types if placement else ()
+    return Demand(
+        gangs=_gangs(spec),
+        gpu_memory=_bytes(spec.gpu_memory),
+        model=model_demand(spec.model) if spec.model else None,
+        sized_by_model=spec.model is not None and spec.gpus_per_node is None and not spec.shapes,
+        nodes_said=spec.nodes is not None,
+        work=_work(spec.model) if spec.model else TRAINING,
+        vendors=frozenset(Vendor(v) for v in placement.vendors)
+        if placement and placement.vendors
+        else frozenset(Vendor),
+        accelerators_allowed=accelerators.allow if accelerators else (),
+        accelerators_denied=accelerators.deny if accelerators else (),
+        pools_allowed=pools.allow if pools else (),
+        pools_denied=pools.deny if pools else (),
+        capacity_types=tuple(sorted(CapacityType(t) for t in types)) if types else DEFAULT_CAPACITY_TYPES,
+        devices=_devices(spec),
+        max_price=parse_dollars(placement.max_price_per_hour) if placement and placement.max_price_per_hour else None,
+        objective=_objective(spec),
+        objective_said=bool(placement and placement.objective),
+        framework=framework.name if framework else DEFAULT_FRAMEWORK,
+        framework_version=framework.version if framework else None,
+        python=framework.python if framework else None,
+        requires=tuple(sorted(set(spec.requires))),
+        own_images=_own_images(spec),
+        millicores=parse_millicores(resources.cpu) if resources and resources.cpu else None,
+        memory=_bytes(resources.memory) if resources else None,
+        storage=_bytes(resources.ephemeral_storage) if resources else None,
+        written=amounts_written(spec),
+        own_command=bool(spec.command or spec.args or spec.images),
+        shared_memory=_bytes(resources.shared_memory) if resources else None,
+        wait_seconds=(placement and placement.wait_seconds) or 0,
+        exploration=parse_dollars(placement.exploration) if placement and placement.exploration else None,
+        probe_steps=placement.probe.steps if placement and placement.probe else None,
+        precision=Precision(spec.model.precision) if spec.model and spec.model.precision else None,
+        gfx_override=_gfx_override(spec),
+        image_volumes=bool(spec.code and spec.code.image) or any(volume.image for volume in spec.volumes),
+        priority_class=spec.priority_class_name,
+        claims=_claims(spec),
+        run_as=(spec.security_context.run_as_user, spec.security_context.fs_group)
+        if spec.security_context
+        else (None, None),
+        new_claims=_new_claims(spec),
+        copies_code=spec.code is not None,
+        as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
+    )
+
+
+def _claims(spec: GPUJobSpec) -> tuple[str, ...]:
+    named = [each.persistent_volume_claim.claim_name for each in spec.volumes if each.persistent_volume_claim]
+    code = spec.code and spec.code.persistent_volume_claim
+    return tuple(sorted({*named, *([code.claim_name] if code else ())}))
+
+
+def _new_claims(spec: GPUJobSpec) -> tuple[tuple[str, int], ...]:
+    """The volume claims that come with each pod."""
+    templates = [volume.ephemeral.volume_claim_template.spec for volume in spec.volumes if volume.ephemeral]
+    return tuple(
+        (each.storage_class_name or "", _bytes(each.resources.requests.get("storage")) or 0) for each in templates
+    )
+
+
+def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:
+    if not spec.shapes:
+        return (Gang(spec.nodes or 1, spec.gpus_per_node or 1),)
+    shapes = enumerate(spec.shapes)
+    return tuple(Gang(each.nodes or 1, each.gpus_per_node or 1, each.accelerator, index) for index, each in shapes)
+
+
+_WORK: Final = {
+    Method.FULL: WorkKind.TRAINING,
+    Method.LORA: WorkKind.FINE_TUNING,
+    Method.QLORA: WorkKind.FINE_TUNING,
+    Method.INFERENCE: WorkKind.INFERENCE,
+}
+
+
+def _objective(spec: GPUJobSpec) -> Objective:
+    """The job's objective. Where it names none: Value if something tells how fast its work runs (a model, earlier runs of
+    its profile, its own probes), else Cost. Of a job that says nothing of its work no speed holds."""
+    placement = spec.placement
+    if placement and placement.objective:
+        return Objective(placement.objective)
+    known = spec.model or spec.profile or (placement and placement.probe)
+    return Objective.VALUE if known else Objective.COST
+
+
+def _work(model: Model) -> Work:
+    """What the job does with its GPUs, for its speed."""
+    return Work(_WORK[Method(model.method or Method.FULL)], precision_of(model))
+
+
+def _devices(spec: GPUJobSpec) -> tuple[DeviceKind, ...]:
+    kinds = spec.placement.devices if spec.placement else ()
+    return tuple(sorted(DeviceKind(kind) for kind in kinds)) if kinds else DEFAULT_DEVICES
+
+
+def _gfx_override(spec: GPUJobSpec) -> str | None:
+    rocm = spec.env_by_backend.rocm if spec.env_by_backend else ()
+    values = [variable.value or "" for variable in (*spec.env, *rocm) if variable.name == OVERRIDE]
+    return values[-1] if values else None
+
+
+def _bytes(text: str | None) -> int | None:
+    return parse_bytes(text) if text else None
+
+
+def _own_images(spec: GPUJobSpec) -> tuple[OwnRuntime, ...]:
+    if spec.images is None:
+        return ()
+    pairs: tuple[tuple[Backend, OwnImage | None], ...] = (
+        (Backend.CUDA, spec.images.cuda),
+        (Backend.ROCM, spec.images.rocm),
+    )
+    return tuple(OwnRuntime(backend, own.image, own.runtime) for backend, own in pairs if own is not None)

@@ -1,0 +1,149 @@
+"""What a job's model needs of each GPU: its shape from the catalog, its workload in a gang, and the estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.models.shapes import ModelShape
+from gpujob.memory.workload import ATTENTION_TARGETS, Workload
+from gpujob.values.quantity import parse_parameters
+from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+
+if TYPE_CHECKING:
+    from gpujob.api.kinds.model import Model
+    from gpujob.memory.estimate import Estimates
+
+SIZES: Final = frozenset({"layers", "hidden", "heads", "ffn", "vocabulary"})
+"""What a job says of a model's shape where nothing of it is left to be guessed."""
+
+
+USUAL_PRECISION: Final = {
+    Method.FULL: Precision.MIXED,
+    Method.LORA: Precision.BF16,
+    Method.QLORA: Precision.BF16,
+    Method.INFERENCE: Precision.BF16,
+}
+"""The number format of a job that names none: trainers keep 32-bit weights of what they train (torch.autocast, DeepSpeed's
+and FSDP's mixed precision), and load what is frozen or served in 16 bits."""
+
+
+def precision_of(model: Model) -> Precision:
+    """The number format of a job's `model`: its own, else the usual one of the method."""
+    return Precision(model.precision) if model.precision else USUAL_PRECISION[Method(model.method or Method.FULL)]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDemand:
+    """A job's `model` with every default explicit; sizes are for each GPU."""
+
+    name: str | None = None
+    parameters: int | None = None
+    method: Method = Method.FULL
+    precision: Precision = Precision.MIXED
+    precision_said: bool = True
+    optimizer: Optimizer = Optimizer.ADAMW
+    batch: int | None = None
+    accumulates: bool = False
+    sequence: int = 2048
+    checkpointing: Checkpointing = Checkpointing.NONE
+    sharding: Sharding = Sharding.NONE
+    sharding_said: bool = False
+    tensor_parallel: bool = False
+    """Whether Inference cuts every layer over the GPUs: what is taken of several GPUs where the job does not say."""
+    rank: int = 16
+    targets: tuple[str, ...] = ATTENTION_TARGETS
+    max_tokens: int | None = None
+    concurrency: int | None = None
+    overrides: tuple[tuple[str, int | bool], ...] = field(default=())
+    """Fields of ModelShape that the job says itself."""
+
+
+def model_demand(model: Model) -> ModelDemand:
+    """The demand of a job's `model`."""
+    lora, load = model.lora, model.inference
+    return ModelDemand(
+        name=model.name,
+        parameters=parse_parameters(model.parameters) if model.parameters else None,
+        method=Method(model.method or Method.FULL),
+        precision=precision_of(model),
+        precision_said=model.precision is not None,
+        optimizer=Optimizer(model.optimizer or Optimizer.ADAMW),
+        batch=model.batch_per_gpu,
+        accumulates=(model.gradient_accumulation or 1) > 1,
+        sequence=model.sequence_length or 2048,
+        checkpointing=Checkpointing(model.gradient_checkpointing or Checkpointing.NONE),
+        sharding=Sharding(model.sharding or Sharding.NONE),
+        sharding_said=model.sharding is not None,
+        rank=(lora and lora.rank) or 16,
+        targets=tuple(sorted(lora.targets)) if lora and lora.targets else ATTENTION_TARGETS,
+        max_tokens=load.max_tokens if load else None,
+        concurrency=load.concurrency if load else None,
+        overrides=_overrides(model),
+    )
+
+
+def _overrides(model: Model) -> tuple[tuple[str, int | bool], ...]:
+    if model.shape is None:
+        return ()
+    said = model.shape.model_dump(exclude_none=True)
+    if "tied_embeddings" in said:
+        said["tied"] = said.pop("tied_embeddings")
+    return tuple(sorted(said.items()))
+
+
+def shape_of(model: ModelDemand, catalog: Catalog) -> ModelShape | None:
+    """The model's shape; None for a name that the catalog does not have."""
+    from gpujob.memory.model_shape import (  # as below: jobs without a model do without the formulas
+        known_shape,
+        usual_shape,
+    )
+
+    said = dict(model.overrides)
+    if model.parameters:
+        return usual_shape(model.parameters, **said)
+    known = catalog.model(model.name or "")
+    return None if known is None else known_shape(known, **said)
+
+
+def workload_of(model: ModelDemand, catalog: Catalog) -> Workload | None:
+    """What one GPU does; None for a name that the catalog does not have."""
+    shape = shape_of(model, catalog)
+    if shape is None:
+        return None
+    return Workload(
+        shape=shape,
+        method=model.method,
+        precision=model.precision,
+        optimizer=model.optimizer,
+        batch=model.batch or 1,
+        accumulates=model.accumulates,
+        sequence=model.sequence,
+        checkpointing=model.checkpointing,
+        # The formulas know it as a way to serve, not as one to keep states.
+        sharding=Sharding.NONE if model.sharding is Sharding.TENSOR_PARALLEL else model.sharding,
+        tensor_parallel=model.tensor_parallel or model.sharding is Sharding.TENSOR_PARALLEL,
+        rank=model.rank,
+        targets=model.targets,
+        cached_tokens=model.max_tokens,
+        concurrency=model.concurrency,
+        stored=_stored(model, catalog),
+        inferred=model.parameters is not None and bool(SIZES - dict(model.overrides).keys()),
+    )
+
+
+def _stored(model: ModelDemand, catalog: Catalog) -> str:
+    """The format in which weights are served that the job names no format for: the published one of the model's name."""
+    if model.method is not Method.INFERENCE or model.precision_said or model.name is None or model.parameters:
+        return ""
+    return catalog.stored(model.name)
+
+
+@lru_cache(maxsize=1024)
+def estimates_of(work: Workload) -> Estimates:
+    """The estimates of a workload, kept: every pool and every pass of the queue asks for the same few."""
+    from gpujob.memory.estimate import Estimates
+
+    return Estimates(work)

@@ -1,0 +1,21 @@
+"""The pool and gang that exploration or a probe puts first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Trying:
+    """The pool and the shape that come first, and the sentence that says why."""
+
+    pool: str
+    shape: str
+    why: str
+    probe: bool = False
+    then: str = ""
+    """What follows after it, in a clause."""

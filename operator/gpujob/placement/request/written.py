@@ -1,0 +1,22 @@
+"""How a job writes its amounts, for sentences that repeat them: 10Ti stays 10Ti, and "60" dollars do not become 60.00."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpujob.api.kinds.gpujob import GPUJobSpec
+
+
+def amounts_written(spec: GPUJobSpec) -> tuple[tuple[str, str], ...]:
+    """The texts of a spec's sizes and of its price limit, by the names of the fields of a demand."""
+    limit, resources = spec.placement and spec.placement.max_price_per_hour, spec.resources
+    amounts = {"gpu_memory": spec.gpu_memory, "max_price": limit}
+    if resources is not None:
+        amounts |= {
+            "millicores": resources.cpu,
+            "memory": resources.memory,
+            "storage": resources.ephemeral_storage,
+            "shared_memory": resources.shared_memory,
+        }
+    return tuple((name, str(amount)) for name, amount in amounts.items() if amount)

@@ -1,0 +1,1 @@
+"""How feasible candidates are ordered: speed, cost, score, reservations."""

@@ -1,0 +1,117 @@
+"""The answer of placement: an outcome for every candidate, the choice, the verdict. Worded only when asked."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpujob.catalog.devices.throughput import MILLION, Speed
+from gpujob.fleet.kubernetes.namespaces import IdRanges
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.images.choice import ImageChoice
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.gang import Gang
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Outcome, Verdict
+
+
+class Candidate(NamedTuple):
+    """One pool × runtime × shape and what became of it; `reasons` refuse, `doubts` do not. A decision makes thousands."""
+
+    pool: Pool
+    runtime: ImageChoice
+    gang: Gang
+    outcome: Outcome
+    reasons: tuple[Finding, ...] = ()
+    doubts: tuple[Finding, ...] = ()
+    price_per_hour: int | None = None
+    """Micro-dollars an hour for the whole job; None when no price is known."""
+    provision: bool = False
+    """Whether an autoscaler must add nodes first."""
+    speed: Speed | None = None
+    """How fast one of its devices is on the job's work, compared with the catalog's reference; None when nothing is known."""
+    scales: bool = True
+    """Whether the gang counts as so many times as fast; see `Demand.scales`."""
+    suspected: bool = False
+    """Whether an agent says that one of its nodes may be faulty."""
+
+    @property
+    def speed_of_job(self) -> int | None:
+        """Millionths of the reference that the whole gang is worth; None when no speed is known."""
+        if self.speed is None:
+            return None
+        return self.speed.millionths * (self.gang.gpus if self.scales or self.speed.measured else 1)
+
+    @property
+    def price_of_work(self) -> int | None:
+        """Micro-dollars for what the reference does in an hour, rounded down; None when price or speed is not known."""
+        price, speed = self.price_per_hour, self.speed_of_job
+        return None if price is None or not speed else price * MILLION // speed
+
+
+def speed_text(millionths: int) -> str:
+    """A relative speed with the two digits that are known of it: "0.34", "2.7", "16", "120"."""
+    speed = float(f"{millionths / MILLION:.1e}")
+    return f"{speed:.0f}" if speed >= 10 else f"{speed:#.2g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidate that was chosen, its nodes and what each pod gets."""
+
+    candidate: Candidate
+    nodes: tuple[str, ...]
+    needs: Resources
+    shared_memory: int
+    tolerations: tuple[tuple[str, str], ...] = ()
+    """Taints of the chosen nodes that the pods tolerate: key and effect."""
+    ids: IdRanges | None = None
+    """The uids and groups that the platform gives to pods of the job's namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one field of the job: its path, its value now, and the value that fits; None is absent."""
+
+    field: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """The nearest changes of the job, mostly one, that together would make it fit."""
+
+    message: str
+    changes: tuple[Change, ...]
+    pool: str
+    """The pool that it would fit."""
+    demand: Demand
+    """The job's demand after the changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of a demand against one fleet."""
+
+    demand: Demand
+    verdict: Verdict
+    candidates: tuple[Candidate, ...]
+    """Ranked: the chosen one first, then what fits, is busy, must be mended, is rejected."""
+    choice: Choice | None = None
+    problems: tuple[Finding, ...] = ()
+    """What must be mended in the job itself, whatever the pool."""
+    fix: Fix | None = None
+    hopeless: str = ""
+    """That no change of the job helps, and what is in the way of the nearest one; empty where that is not known."""
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hex digits that are equal for equal choices."""
+        if self.choice is None:
+            return hashlib.sha256(self.verdict.encode()).hexdigest()[:16]
+        chosen = self.choice.candidate
+        parts = (chosen.pool.name, chosen.runtime.image, chosen.gang.shape, *self.choice.nodes)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

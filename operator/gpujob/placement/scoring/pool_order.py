@@ -1,0 +1,154 @@
+"""What each pool is worth for a kind of work, whatever the job's size, and the pools in the order of an objective.
+
+The price of a gang is that of a GPU times its GPUs, and its speed that of a GPU or, where it scales, as many times as much:
+the order of the pools is the same for every gang. It follows from facts and is kept with the fleet: a decision looks at
+the pools from the best on, not at all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import NamedTuple, TypeVar, cast
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.filters.selection import Kin, kin_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring import score
+from gpujob.placement.scoring.score import Aim, Worth
+from gpujob.placement.scoring.speed import speed_of
+
+T = TypeVar("T")
+
+
+class Standing(NamedTuple):
+    """One pool: its name, its place in the fleet, and what one GPU is worth."""
+
+    pool: str
+    place: int
+    price: int | None
+    """Micro-dollars an hour."""
+    speed: int | None
+    """Millionths of the reference's."""
+    error: int
+    """Error of the speed in per cent."""
+    doubts: int
+    """Doubts about the pool that rank it lower."""
+    memory: int | None
+    """Bytes of one GPU."""
+    kin: Kin
+    at_worst: int | None
+    at_best: int | None
+    """The value of one GPU at worst and at best (`ranking.Worth`): that of a gang which scales, whatever its size."""
+    measured: bool = False
+    """Whether earlier runs of the job's profile measured the speed."""
+
+    @property
+    def without_speed(self) -> bool:
+        """Whether nobody knows its value although it has a price."""
+        return self.price is not None and not self.speed
+
+    def wish(self, gpus: int, aim: Aim, *, scales: bool) -> tuple[int, ...]:
+        """The least that `ranking.wish` can be of so many of its GPUs."""
+        if not (aim.at_worst and (scales or self.measured) and self.price is not None and self.speed):
+            return score.wish_of(self.worth(gpus, scales=scales), aim)
+        return (False, False, self.at_worst or 0, False, self.price * gpus, -self.speed * gpus)
+
+    def is_beyond(self, gpus: int, aim: Aim, *, scales: bool) -> bool:
+        """Whether so many of its GPUs are beyond the aim's ceiling at least."""
+        if aim.ceiling is None:
+            return False
+        if scales or self.measured:
+            return (self.at_best or 0) > aim.ceiling
+        return score.is_beyond(self.worth(gpus, scales=scales), aim)
+
+    def worth(self, gpus: int, *, scales: bool) -> Worth:
+        """The price and the speed of so many of its GPUs on nodes that are there; `scales` as of a candidate."""
+        price, times = None if self.price is None else self.price * gpus, gpus if scales or self.measured else 1
+        return Worth(price, None if self.speed is None else self.speed * times, self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """All pools of a fleet in the order of one objective, best first, and those of which nobody knows the value."""
+
+    ordered: Sequence[Standing]
+    without_speed: Sequence[Standing]
+
+
+def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> Standings:
+    """The pools for a demand of one gang, in the order of the least that their ranks can be.
+
+    With a ceiling those beyond it stand where they would without it; `Wanted.places` leaves them out.
+    """
+    aim = aim._replace(ceiling=None)
+
+    def each() -> Sequence[Standing]:
+        return _each(demand, fleet, catalog)
+
+    def ordered() -> Standings:
+        return _ordered(_kept(fleet, demand.work, catalog, each), demand, aim, fleet)
+
+    # What earlier runs measured is the job's own, and told by shape.
+    own = demand.learned is not None
+    found = _ordered(each(), demand, aim, fleet) if own else _kept(fleet, (aim, demand.work), catalog, ordered)
+    if demand.trying is None:
+        return found
+    gang = demand.gang
+    first = sorted(found.ordered, key=lambda each: score.is_late(demand, fleet.pools[each.place], gang))
+    return Standings(first, found.without_speed)
+
+
+def _ordered(pools: Sequence[Standing], demand: Demand, aim: Aim, fleet: Fleet) -> Standings:
+    gang, scales = demand.gang, demand.scales(demand.gang)
+    found = sorted(
+        pools,
+        key=lambda each: (
+            each.wish(gang.gpus, aim, scales=scales),
+            score.ties_of(fleet.pools[each.place], gang, each.doubts),
+        ),
+    )
+    return Standings(found, [each for each in found if each.without_speed])
+
+
+def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
+    found = []
+    for index, pool in enumerate(fleet.pools):
+        speed, price = speed_of(demand, pool, catalog), pool.price
+        worth = Worth(
+            price.per_gpu_hour if price else None,
+            speed.millionths if speed else None,
+            speed.error if speed else 0,
+        )
+        found.append(
+            Standing(
+                pool.name,
+                index,
+                *worth,
+                score.telling(pool.doubts),
+                pool.memory,
+                kin_of(pool),
+                worth.at_worst,
+                worth.at_best,
+                bool(speed and speed.measured),
+            )
+        )
+    return found
+
+
+def _kept(fleet: Fleet, what: object, catalog: Catalog, work_out: Callable[[], T]) -> T:
+    """What was worked out from the facts of the same pools and the same catalog, once."""
+    kept = fleet.answers.get(what)
+    if kept is not None:
+        of_catalog, facts = cast("tuple[Catalog, tuple[object, ...]]", kept[0])
+        if of_catalog is catalog and facts is fleet.facts:
+            return cast("T", kept[1])
+        if of_catalog is catalog and len(facts) == len(fleet.facts) and all(map(is_, facts, fleet.facts)):
+            found = cast("T", kept[1])
+            fleet.answers[what] = ((catalog, fleet.facts), found)  # held against this fleet, and quickly told next time
+            return found
+    found = work_out()
+    fleet.answers[what] = ((catalog, fleet.facts), found)
+    return found

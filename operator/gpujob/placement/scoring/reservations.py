@@ -1,0 +1,92 @@
+"""What is held for a job that waits: on the nodes that lack the fewest devices for it, those that are free there already.
+
+It is never more than the job will use. While lower jobs leave these devices alone, what it lacks can only become less.
+Nodes where it would have no room even if all pods with GPUs were gone are not waited for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.node_filters import asked_of, refusals
+from gpujob.placement.capacity.node_fit import all_able
+from gpujob.placement.capacity.pod_resources import node_needs, smallest
+from gpujob.placement.capacity.topology import in_one_place, place_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.score import Trial
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Reason
+
+HOLDS_NOTHING: Final = frozenset(
+    {Reason.QUOTA_EXCEEDED, Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE}
+)
+"""Reasons of a busy candidate that no device which becomes free takes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nodes of a pool by name, the devices that each keeps for one pod of a job, and what the pod needs besides."""
+
+    pool: Pool
+    nodes: int
+    gpus: int
+    on: tuple[tuple[str, int], ...]
+    needs: Resources
+    lacking: int
+    """Devices of these nodes that must become free before the job starts."""
+
+
+def holds_nothing(reasons: Iterable[Finding]) -> bool:
+    """Whether a busy candidate waits for other things than devices."""
+    return any(finding.reason in HOLDS_NOTHING for finding in reasons)
+
+
+def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Hold | None:
+    """The ready nodes of a pool that lack the fewest devices for the whole gang; None where devices that become free do not
+    make room on enough of them."""
+    asked = asked_of(demand)
+    able, scattered = all_able(demand, pool, image_size), not in_one_place(demand, pool)
+    places: dict[str, list[PoolNode]] = defaultdict(list)
+    for node in pool.stock.emptiest():
+        if not node.name or not _has_room_without_gpu_pods(demand, asked, node):
+            continue
+        if not able and refusals(demand, pool, node, image_size):
+            continue
+        chosen = places["" if scattered else place_of(node)]
+        if len(chosen) < demand.nodes:
+            chosen.append(node)
+        if scattered and len(chosen) == demand.nodes:
+            break
+    whole = [_hold(demand, pool, chosen) for chosen in places.values() if len(chosen) == demand.nodes]
+    return min(whole, key=lambda hold: (hold.lacking, hold.on), default=None)
+
+
+def holds_of_room(trial: Trial) -> tuple[Hold, ...]:
+    """The room that a job has now; nothing where nodes must be added first."""
+    nodes, gang = trial.room.nodes, trial.candidate.gang
+    if trial.room.coming or not all(node.name for node in nodes):
+        return ()
+    on = tuple((node.name, gang.gpus_per_node) for node in nodes)
+    return (Hold(trial.candidate.pool, gang.nodes, gang.gpus_per_node, on, trial.room.needs, 0),)
+
+
+def _has_room_without_gpu_pods(demand: Demand, asked: Resources, node: PoolNode) -> bool:
+    """Whether a pod fits beside the pods without GPUs: nobody knows of those that they ever end, and no device helps."""
+    if node.healthy < demand.gpus_per_node or not node.share_base.covers(asked):
+        return False
+    emptied = replace(node, free=node.healthy, left=node.share_base)
+    return node.share_base.covers(node_needs(demand, emptied))
+
+
+def _hold(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> Hold:
+    gpus = demand.gpus_per_node
+    nodes = sorted(nodes, key=lambda node: node.name)
+    on = tuple((node.name, max(0, min(node.free, gpus))) for node in nodes)
+    needs = smallest([node_needs(demand, node) for node in nodes])
+    return Hold(pool, demand.nodes, gpus, on, needs, sum(gpus - held for _, held in on))

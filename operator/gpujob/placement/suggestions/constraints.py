@@ -1,0 +1,196 @@
+"""Repairs that widen a wish of the job or give it up: vendors, names, kinds of devices and capacity, price, software."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.images.runtime import Runtime
+from gpujob.catalog.images.versions import Release, release
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.request.demand import DEFAULT_DEVICES, Demand, OwnRuntime
+from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.suggestions.proposal import Proposal, proposed
+from gpujob.values.quantity import CENT, MAX_PRICE, exact_dollars, whole_cents
+from gpujob.values.vocabulary import Precision
+
+PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
+"""The field that `higher_price` changes."""
+
+DOUBLE: Final = 2
+NEARER: Final = 0.25
+"""Up to the double, more money for the one device or pool that a job names is nearer than another one: that is what was asked."""
+
+FEW_FEATURES: Final = 6
+"""So many features are few enough to leave out each two of them."""
+_OTHER_FORMATS: Final = (Precision.BF16, Precision.FP16, Precision.FP32)
+
+
+def more_vendors(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool's vendor beside those that the job names, or the catalog's images in place of those of one stack."""
+    vendor = candidate.pool.vendor
+    if vendor not in demand.vendors:
+        wider = demand.vendors | {vendor}
+        changed = demand.but(vendors=wider)
+        yield proposed(0.3, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), changed)
+    elif demand.own_images and not any(own.backend.vendor is vendor for own in demand.own_images):
+        yield from catalog_images(demand, candidate, fleet, catalog)
+
+
+def catalog_images(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The catalog's images in place of the job's own."""
+    if demand.own_images:
+        before = {own.backend.lower(): _image(own) for own in demand.own_images}
+        yield proposed(0.9, "spec.images", before, None, demand.but(own_images=()))
+
+
+def _image(own: OwnRuntime) -> dict[str, str]:
+    return {"image": own.image} | ({"runtime": own.runtime} if own.runtime else {})
+
+
+def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool's accelerator in the lists of the job, or in its shape."""
+    name = candidate.pool.accelerator_id
+    allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
+    yield from _listed_name("accelerators", name, allowed, denied, demand)
+    gang = candidate.gang
+    if not demand.is_meant_for(gang, (name,)) and candidate.pool.accelerator is not None:
+        changed = demand.changed(gang, replace(gang, accelerator=name))
+        yield proposed(0.3, gang.field("accelerator"), gang.accelerator, name, changed)
+
+
+def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool in the lists of the job."""
+    pool = candidate.pool
+    if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
+        yield from _listed_name("pools", pool.name, demand.pools_allowed, (), demand)
+    called = {word for word in demand.pools_denied if pool.is_called(word)}
+    if called:
+        before, fewer = list(demand.pools_denied), tuple(word for word in demand.pools_denied if word not in called)
+        changed = demand.but(pools_denied=fewer)
+        yield proposed(0.4, "spec.placement.pools.deny", before, list(fewer) or None, changed)
+
+
+def _listed_name(
+    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand
+) -> Iterator[Proposal]:
+    """The name added to the list of allowed ones, or taken off the list of denied ones."""
+    if allowed and name not in demand.ids_of(allowed):
+        wider = (*allowed, name)
+        changed = demand.but(**{f"{kind}_allowed": wider})
+        yield proposed(0.3, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
+    if name in demand.ids_of(denied):
+        fewer = tuple(word for word in denied if name not in demand.ids_of((word,)))
+        changed = demand.but(**{f"{kind}_denied": fewer})
+        yield proposed(0.4, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed)
+
+
+def more_capacity_types(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool's capacity type beside those that the job accepts."""
+    wider = tuple(sorted({*demand.capacity_types, candidate.pool.capacity_type}))
+    changed = demand.but(capacity_types=wider)
+    yield proposed(0.25, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider), changed)
+
+
+def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The pool's kind of devices beside those that the job accepts; of parts one for each pod."""
+    kind, gang = candidate.pool.kind, candidate.gang
+    if kind not in demand.devices:
+        wider = tuple(sorted((*demand.devices, kind)))
+        before = None if demand.devices == DEFAULT_DEVICES else list(demand.devices)
+        yield proposed(0.4, "spec.placement.devices", before, list(wider), demand.but(devices=wider))
+    if gang.gpus_per_node > 1:
+        single = demand.changed(gang, replace(gang, gpus_per_node=1))
+        yield proposed(0.9, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
+    if gang.nodes > 1:
+        one = demand.changed(gang, replace(gang, nodes=1))
+        yield proposed(0.91, gang.field("nodes"), gang.nodes, 1, one)
+
+
+def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The price of the job there in whole cents, or no limit where the price is unknown or above what is believed."""
+    if demand.max_price is None:
+        return
+    field, price = PRICE_LIMIT, candidate.price_per_hour
+    before = demand.as_written("max_price", exact_dollars(demand.max_price))
+    if price is None or price > MAX_PRICE:
+        yield proposed(0.5, field, before, None, demand.but(max_price=None))
+        return
+    distance = min(0.9, price / max(demand.max_price, 1) - 1)
+    if price <= DOUBLE * demand.max_price and _names_one(demand):
+        distance *= NEARER
+    # In whole cents, as people write it; a price of less than one cent is said exactly.
+    enough = price if price < CENT else whole_cents(price)
+    yield proposed(distance, field, before, exact_dollars(enough), demand.but(max_price=enough))
+
+
+def _names_one(demand: Demand) -> bool:
+    """Whether the job names the one device or pool that it wants."""
+    return len(demand.accelerators_allowed) == 1 or len(demand.pools_allowed) == 1
+
+
+def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """One feature less, of a few also two, or none at all."""
+    words = demand.requires
+    counts = {1, len(words)} | ({2} if 2 < len(words) <= FEW_FEATURES else set())
+    for count in sorted(counts if words else ()):
+        for without in combinations(words, count):
+            fewer = tuple(word for word in words if word not in without)
+            changed = demand.but(requires=fewer)
+            yield proposed(0.55 + count / 20, "spec.requires", list(words), list(fewer) or None, changed)
+
+
+def other_precision(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """Another number format for the model."""
+    model, now = demand.model, demand.precision
+    if model is None or now is None:
+        return
+    for place, other in enumerate(_OTHER_FORMATS):
+        if other is not now:
+            changed = replace(demand.with_model(replace(model, precision=other)), precision=other)
+            yield proposed(0.5 + place / 100, "spec.model.precision", now.value, other.value, changed)
+
+
+def other_versions(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The image's own versions of framework and Python in place of the ranges that it does not meet, or no range."""
+    image = next((runtime for runtime in catalog.runtimes if runtime.name == candidate.runtime.name), None)
+    asked = demand.framework_version
+    if asked:
+        field = "spec.framework.version"
+        yield proposed(0.59, field, asked, None, demand.but(framework_version=None))
+        if image is not None and image.framework == demand.framework:
+            yield from _that_version(demand, field, asked, image, image.framework_version)
+    if demand.python:
+        field = "spec.framework.python"
+        yield proposed(0.59, field, demand.python, None, demand.but(python=None))
+        if image is not None and image.python is not None:
+            yield from _that_version(demand, field, demand.python, image, image.python)
+
+
+def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: str) -> Iterator[Proposal]:
+    """Exactly the version that an image has; the nearer to the first number of the range, the nearer."""
+    numbers = release(has)
+    if not numbers:
+        return
+    exactly = "==" + ".".join(map(str, numbers))
+    changed = (
+        demand.but(framework_version=exactly)
+        if field.endswith(".version")
+        else demand.but(python=exactly)
+    )  # fmt: skip
+    yield proposed(0.5 + _apart(numbers, release(asked.lstrip("=<>!~ "))), field, asked, exactly, changed)
+
+
+def _apart(one: Release, other: Release) -> float:
+    """How far two versions are apart, at most 0.08: by the first number, of equal ones by the second, then the third."""
+    ours, theirs = (sum(part * 1000.0 ** (-place) for place, part in enumerate(each[:3])) for each in (one, other))
+    return min(0.08, abs(ours - theirs) / 100)
+
+
+def as_root(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """Root for the container, which the image needs."""
+    if not demand.as_root:
+        yield proposed(0.5, "spec.securityContext.runAsUser", None, 0, demand.but(as_root=True))

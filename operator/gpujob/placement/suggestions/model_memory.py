@@ -1,0 +1,126 @@
+"""Repairs that keep the model and take less memory of each GPU: recomputed activations, sharded states, adapters, less at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
+from typing import Any, Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.engine.gang_sizing import division, fewer
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.gang import Gang
+from gpujob.placement.request.model_requirements import USUAL_PRECISION, ModelDemand
+from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.suggestions.proposal import Proposal, proposed
+from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
+
+SHORTEST: Final = 512
+"""Tokens below which a sequence is not cut."""
+
+
+def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """What keeps the model and takes less memory; the less it changes what is learnt, the nearer."""
+    model = demand.model
+    if model is None:
+        return
+    yield from _spread_out(demand, model, candidate)
+    yield from _less_at_once(demand, model, candidate, catalog)
+    if model.method is Method.INFERENCE:
+        return
+    if model.checkpointing is not Checkpointing.LAYERS:
+        changed = demand.with_model(replace(model, checkpointing=Checkpointing.LAYERS))
+        before = model.checkpointing.value
+        yield proposed(0.2, "spec.model.gradientCheckpointing", before, Checkpointing.LAYERS.value, changed)
+    if model.method is Method.FULL and model.optimizer is Optimizer.ADAMW_FOREACH:
+        changed = demand.with_model(replace(model, optimizer=Optimizer.ADAMW))
+        yield proposed(0.15, "spec.model.optimizer", model.optimizer.value, Optimizer.ADAMW.value, changed)
+    if model.method is Method.FULL and model.optimizer in (Optimizer.ADAMW, Optimizer.ADAMW_FOREACH):
+        changed = demand.with_model(replace(model, optimizer=Optimizer.ADAMW_8BIT))
+        yield proposed(0.45, "spec.model.optimizer", model.optimizer.value, Optimizer.ADAMW_8BIT.value, changed)
+    if model.precision is Precision.FP32 or (model.method is Method.FULL and model.precision is Precision.MIXED):
+        changed = demand.with_model(replace(model, precision=Precision.BF16))
+        changed = replace(changed, precision=Precision.BF16)
+        yield proposed(0.5, "spec.model.precision", model.precision.value, Precision.BF16.value, changed)
+    for place, method in enumerate((Method.LORA, Method.QLORA)):
+        if model.method is Method.FULL or (model.method, method) == (Method.LORA, Method.QLORA):
+            # A number format that the job does not say is that of the method.
+            usual = USUAL_PRECISION[method] if demand.precision is None else model.precision
+            changed = demand.with_model(replace(model, method=method, precision=usual))
+            yield proposed(0.7 + place / 20, "spec.model.method", model.method.value, method.value, changed)
+
+
+def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """What lets fewer devices hold a model, where their number follows from it."""
+    gang, pool = candidate.gang, candidate.pool
+    if not demand.sized_by_model or gang.gpus == 1:
+        return
+    price = pool.price.per_gpu_hour if pool.price else 0
+    most = demand.max_price // price if demand.max_price is not None and price else inf
+    yield from lighter_model(demand, candidate._replace(gang=fewer(demand, gang, pool, most)), fleet, catalog)
+
+
+def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Iterator[Proposal]:
+    """The model sharded over the GPUs that the job has, over as many as it takes, or over more."""
+    gang = candidate.gang
+    shards = demand.spreads(gang) or model.sharding in (Sharding.FSDP, Sharding.ZERO3, Sharding.TENSOR_PARALLEL)
+    usual = Sharding.TENSOR_PARALLEL if model.method is Method.INFERENCE else Sharding.FSDP
+    if model.sharding is not usual and not shards and (gang.gpus > 1 or demand.sized_by_model):
+        sharded = replace(model, sharding=usual, sharding_said=True)
+        before = model.sharding.value if model.sharding_said else None
+        yield proposed(0.3, "spec.model.sharding", before, usual.value, demand.with_model(sharded))
+    if demand.sized_by_model or gang.entry is not None:
+        return
+    if not (model.sharding_said and model.sharding is Sharding.NONE):
+        free = demand.but(sized_by_model=True, gangs=(Gang(gang.nodes if demand.nodes_said else 1, 1),))
+        yield proposed(0.35, "spec.gpusPerNode", gang.gpus_per_node, None, free)
+    if shards:
+        more = gang.gpus_per_node * 2
+        while more <= candidate.pool.largest:
+            wider = demand.changed(gang, replace(gang, gpus_per_node=more))
+            yield proposed(0.3 + more / 1000, "spec.gpusPerNode", gang.gpus_per_node, more, wider)
+            more *= 2
+
+
+def _less_at_once(demand: Demand, model: ModelDemand, candidate: Candidate, catalog: Catalog) -> Iterator[Proposal]:
+    """The largest micro-batch, the longest sequence, the most and longest requests that fit."""
+    for attribute, field, least, far in (
+        ("batch", "batchPerGPU", 1, 0.4),
+        ("sequence", "sequenceLength", SHORTEST, 0.65),
+        ("concurrency", "inference.concurrency", 1, 0.4),
+        ("max_tokens", "inference.maxTokens", SHORTEST, 0.6),
+    ):
+        now: int | None = getattr(model, attribute)
+        if not now or now <= least or (field.startswith("inference") and model.method is not Method.INFERENCE):
+            continue
+        most = _most_that_fits(demand, model, attribute, (least, now - 1), candidate, catalog)
+        if most:
+            changed = demand.with_model(_with(model, attribute, most))
+            yield proposed(far - 0.3 * most / now, f"spec.model.{field}", now, most, changed)
+
+
+def _most_that_fits(
+    demand: Demand, model: ModelDemand, attribute: str, ends: tuple[int, int], candidate: Candidate, catalog: Catalog
+) -> int:  # fmt: skip
+    """The most of one size of the workload that the device holds, without a doubt if it can be; 0 where none does."""
+    gang, usable = candidate.gang, candidate.pool.memory
+
+    def fits(amount: int, end: str) -> bool:
+        needs = division(_with(model, attribute, amount), demand, gang, catalog)
+        return needs is not None and usable is not None and getattr(needs.on(gang.gpus), end) <= usable
+
+    for end in ("high", "expected"):
+        low, high = ends
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle, end) else (low, middle - 1)
+        if low and fits(low, end):
+            return low
+    return 0
+
+
+def _with(model: ModelDemand, attribute: str, amount: int) -> ModelDemand:
+    changes: dict[str, Any] = {attribute: amount}
+    return replace(model, **changes)

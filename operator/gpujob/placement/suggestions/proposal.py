@@ -1,0 +1,29 @@
+"""A change of one field of a job, and a proposal: the change with the demand that it makes and how far it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.candidate import Candidate, Change
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change and how far it is from what the job asks (0 is no change, 1 gives a wish up)."""
+
+    distance: float
+    change: Change
+    demand: Demand
+
+
+Repair = Callable[[Demand, Candidate, Fleet, Catalog], Iterator[Proposal]]
+"""The changes that would answer one reason of a rejected candidate; whether they do is tried afterwards."""
+
+
+def proposed(distance: float, field: str, before: object, after: object, demand: Demand) -> Proposal:
+    """The proposal to set a field, or to leave it out where `after` is None."""
+    return Proposal(distance, Change(field, before, after), demand)

@@ -1,0 +1,173 @@
+"""Repairs that ask for less: memory of each GPU, what a pod gets of its node, GPUs and nodes; always the most that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.node_filters import image_room
+from gpujob.placement.capacity.node_fit import able_nodes, with_coming
+from gpujob.placement.filters.memory import same_number_that_fits
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.gang import Gang
+from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.suggestions.proposal import Proposal, proposed
+from gpujob.values.quantity import GI, format_millicores, most_bytes, most_millicores, shortest_quantity
+
+NO_AMOUNT: Final = 0.95
+"""How far it is to ask for nothing where something was asked for."""
+
+
+def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The most gpuMemory that the device has; of 80Gi on an "80 GB" card what was meant, 80G."""
+    wanted, usable = demand.gpu_memory, candidate.pool.memory
+    if wanted and usable and usable < wanted:
+        fits = same_number_that_fits(wanted, usable) or most_bytes(wanted, usable)
+        changed = demand.but(gpu_memory=fits)
+        before = demand.as_written("gpu_memory", shortest_quantity(wanted))
+        yield proposed(1 - fits / wanted, "spec.gpuMemory", before, shortest_quantity(fits), changed)
+
+
+def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """As many nodes as have all that a pod needs, and as many GPUs as that many nodes have each."""
+    pool, gang = candidate.pool, candidate.gang
+    if demand.sized_by_model and not demand.nodes_said:
+        return  # The job names no number; a lighter model is what could help.
+    enough = len(able_nodes(demand.only(gang), pool))
+    if 0 < enough < gang.nodes:
+        yield fewer_nodes(demand, candidate, enough)
+    if demand.sized_by_model:
+        return
+    counts = sorted((node.total or 0 for node in with_coming(demand.only(gang), pool)), reverse=True)
+    most = counts[min(gang.nodes, len(counts)) - 1] if counts else 0
+    if 0 < most < gang.gpus_per_node:
+        yield fewer_gpus(demand, candidate, most)
+
+
+def one_node(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """One node, where several cannot mount a volume at once."""
+    if candidate.gang.nodes > 1 and (demand.nodes_said or not demand.sized_by_model):
+        yield fewer_nodes(demand, candidate, 1)
+
+
+def whole_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """All GPUs of a node, where nodes are given out whole."""
+    gang, each = candidate.gang, candidate.pool.largest
+    if each and each != gang.gpus_per_node and not demand.sized_by_model:
+        changed = demand.changed(gang, replace(gang, gpus_per_node=each))
+        distance = abs(each / gang.gpus_per_node - 1)
+        yield proposed(distance, gang.field("gpusPerNode"), gang.gpus_per_node, each, changed)
+
+
+def fewer_nodes(demand: Demand, candidate: Candidate, nodes: int) -> Proposal:
+    """The proposal of fewer nodes; where the number of GPUs follows from the model, it follows anew."""
+    gang = candidate.gang
+    anew = demand.but(gangs=(Gang(nodes, 1),))
+    changed = anew if demand.sized_by_model else demand.changed(gang, replace(gang, nodes=nodes))
+    return proposed(1 - nodes / gang.nodes, gang.field("nodes"), gang.nodes, nodes, changed)
+
+
+def fewer_gpus(demand: Demand, candidate: Candidate, gpus: int) -> Proposal:
+    """The proposal of fewer GPUs for each node."""
+    gang = candidate.gang
+    changed = demand.changed(gang, replace(gang, gpus_per_node=gpus))
+    return proposed(1 - gpus / gang.gpus_per_node, gang.field("gpusPerNode"), gang.gpus_per_node, gpus, changed)
+
+
+def smaller_pods(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """For each thing that a pod asks for: the most that enough nodes that have all else have of it, and doing without."""
+    for attribute in SIZES:
+        asked: int | None = getattr(demand, attribute)
+        if not asked:
+            continue
+        fits = SIZES[attribute].most(asked, _at_most(demand.only(candidate.gang), candidate.pool, attribute))
+        if 0 < fits < asked and not (attribute == "memory" and (demand.shared_memory or 0) > fits):
+            yield smaller(demand, attribute, fits)
+        before, without = demand.as_written(attribute, _shown(attribute, asked)), asking(demand, **{attribute: None})
+        yield proposed(NO_AMOUNT, _field(attribute), before, None, without)
+
+
+def smaller(demand: Demand, attribute: str, amount: int, distance: float | None = None) -> Proposal:
+    """The proposal of less of one thing that a pod asks for, or of a number where it leaves that to the share."""
+    asked: int | None = getattr(demand, attribute)
+    before = demand.as_written(attribute, _shown(attribute, asked)) if asked else None
+    # However far the amount goes down, it is nearer than none.
+    far = distance if distance is not None or not asked else min(1 - amount / asked, NO_AMOUNT - 0.01)
+    after = _shown(attribute, amount)
+    return proposed(far or 0.5, _field(attribute), before, after, asking(demand, **{attribute: amount}))
+
+
+def smaller_disk(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """As much ephemeral storage as the image leaves on enough nodes."""
+    image = next((runtime for runtime in catalog.runtimes if runtime.name == candidate.runtime.name), None)
+    if image is None or image.size_bytes is None:
+        return
+    rest = asking(demand, storage=None).only(candidate.gang)
+    disk = _on_each(rest, candidate.pool, "storage") - image_room(image.size_bytes)
+    fits = most_bytes(demand.storage or GI, disk)
+    if 0 < fits < (demand.storage or fits + 1):
+        yield smaller(demand, "storage", fits)
+
+
+def asking(demand: Demand, **amounts: int | None) -> Demand:
+    """The demand with other amounts of what a pod asks for."""
+    changes: dict[str, Any] = amounts
+    return demand.but(**changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One thing that a pod can ask for: the member of spec.resources, how it is written, and the most up to an amount."""
+
+    member: str
+    show: Callable[[int], str]
+    most: Callable[[int, int], int]
+    unit: int
+    """The unit of a number where the job gives none."""
+
+
+SIZES: Final[dict[str, Size]] = {
+    "millicores": Size("cpu", format_millicores, most_millicores, 1000),
+    "memory": Size("memory", shortest_quantity, most_bytes, GI),
+    "storage": Size("ephemeralStorage", shortest_quantity, most_bytes, GI),
+    "shared_memory": Size("sharedMemory", shortest_quantity, most_bytes, GI),
+}
+"""What a pod can ask for, by the demand's attribute."""
+
+
+def _field(attribute: str) -> str:
+    return f"spec.resources.{SIZES[attribute].member}"
+
+
+def _shown(attribute: str, amount: int) -> str:
+    return SIZES[attribute].show(amount)
+
+
+def _at_most(demand: Demand, pool: Pool, attribute: str) -> int:
+    """What enough nodes that have all else have of one thing; where none have all else, what enough nodes have."""
+    # Shared memory counts in memory, so nobody who has too little memory is found by the other alone.
+    same = ("memory", "shared_memory") if attribute in ("memory", "shared_memory") else (attribute,)
+    rest = asking(demand, **dict.fromkeys(same))
+    return _on_each(rest, pool, attribute) or _on_each(asking(demand, **dict.fromkeys(SIZES)), pool, attribute)
+
+
+def _on_each(demand: Demand, pool: Pool, attribute: str) -> int:
+    """The most of one resource that each of enough nodes has, of the nodes that have all else."""
+    name = "memory" if attribute == "shared_memory" else attribute
+    return _of_each(able_nodes(demand, pool), demand.nodes, name)
+
+
+def _of_each(nodes: Sequence[PoolNode], count: int, name: str) -> int:
+    """What that many of the nodes have of a resource, less what pods without GPUs hold there."""
+    there = sorted((_lasting(node, name) for node in nodes), reverse=True)
+    return there[count - 1] if len(there) >= count else 0
+
+
+def _lasting(node: PoolNode, name: str) -> int:
+    whole, rest = getattr(node.allocatable, name) or 0, getattr(node.share_base, name) or 0
+    return min(whole, rest) if rest > 0 else whole

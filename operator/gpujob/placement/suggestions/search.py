@@ -1,0 +1,303 @@
+"""The nearest change of a job that would make it fit: as few fields as it takes, each with its value now and the one that fits.
+
+Every change is decided before it is told, so that applying it really helps. Of equally many changes the nearest is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix
+from gpujob.placement.scoring.score import lacks_nodes
+from gpujob.placement.suggestions.constraints import (
+    PRICE_LIMIT,
+    as_root,
+    catalog_images,
+    fewer_features,
+    higher_price,
+    more_capacity_types,
+    more_devices,
+    more_vendors,
+    other_accelerators,
+    other_pools,
+    other_precision,
+    other_versions,
+)
+from gpujob.placement.suggestions.limit_range import within_limits
+from gpujob.placement.suggestions.model_memory import fewer_for_model, lighter_model
+from gpujob.placement.suggestions.proposal import Proposal, Repair
+from gpujob.placement.suggestions.quota import within_quota
+from gpujob.placement.suggestions.requests import (
+    less_memory,
+    one_node,
+    smaller_disk,
+    smaller_gang,
+    smaller_pods,
+    whole_nodes,
+)
+from gpujob.placement.suggestions.spelling import meant_words
+from gpujob.placement.suggestions.wording import said
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
+
+HOPELESS: Final = "no change of the job makes it fit"
+NOT_FOUND: Final = "no change of the job was found that makes it fit"
+"""Where there were more changes than were tried."""
+
+MOST_CHANGES: Final = 4
+"""Changes that are told together at most; of more than that nobody sees that it is still the same job."""
+
+TRIED: Final = 96
+"""Changes that are decided at most for each further field: the nearest ones."""
+
+PROPOSED: Final = 1500
+"""Changes that are looked at for each further field, pool by pool, the best ones first: what a job asks sets no other bound."""
+
+PURSUED: Final = 12
+"""Of those that do not help alone, the nearest ones to which a further change is added."""
+
+REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
+    Reason.MEM_TOO_SMALL: (less_memory, lighter_model),
+    Reason.VENDOR_EXCLUDED: (more_vendors,),
+    Reason.ACCELERATOR_EXCLUDED: (other_accelerators,),
+    Reason.POOL_EXCLUDED: (other_pools,),
+    Reason.DEVICE_EXCLUDED: (more_devices,),
+    Reason.SHARED_DEVICE: (more_devices,),
+    Reason.CAPACITY_TYPE_EXCLUDED: (more_capacity_types,),
+    Reason.PRICE_CAP: (higher_price, fewer_for_model),
+    Reason.PRICE_UNKNOWN: (higher_price,),
+    Reason.POOL_TOO_SMALL: (smaller_gang, fewer_for_model),
+    Reason.MAY_GROW: (smaller_gang, fewer_for_model),
+    Reason.ACCESS_MODE: (one_node, fewer_for_model),
+    Reason.WHOLE_NODES_ONLY: (whole_nodes,),
+    Reason.TAINT_NOT_TOLERATED: (smaller_gang, fewer_for_model),
+    Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang, fewer_for_model),
+    Reason.DISK_TOO_SMALL: (smaller_disk, smaller_gang),
+    Reason.QUOTA_EXCEEDED: (within_quota, fewer_for_model),
+    Reason.LIMIT_RANGE: (within_limits, fewer_for_model),
+    Reason.PRECISION_UNSUPPORTED: (fewer_features, other_precision),
+    Reason.FRAMEWORK_UNSUPPORTED: (fewer_features, other_versions, catalog_images),
+    Reason.ARCH_UNSUPPORTED: (catalog_images,),
+    Reason.DRIVER_TOO_OLD: (catalog_images,),
+    Reason.CPU_ARCH_MISMATCH: (catalog_images,),
+    Reason.IMAGE_NEEDS_ROOT: (as_root, catalog_images),
+}
+"""Which changes of the job answer a reason; a reason that is not here lies in the cluster, not in the job."""
+
+
+def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
+    """The decision with the nearest fix, or with the word that no change of the job helps."""
+    if decision.verdict is not Verdict.IMPOSSIBLE and not decision.problems:
+        return decision
+    found = _searched(decision, decision.candidates, fleet, catalog)
+    if isinstance(found, str):
+        return replace(decision, hopeless=found if decision.verdict is Verdict.IMPOSSIBLE else "")
+    # The same change may help several pools: the one that the job would get is told.
+    choice = choose(found.demand, fleet, catalog).choice
+    if choice is not None:
+        return replace(decision, fix=_fix(replace(found, pool=choice.candidate.pool.name)))
+    pool = found.pool or decide(found.demand, fleet, catalog).candidates[0].pool.name
+    fix = _fix(replace(found, pool=pool))
+    return replace(decision, fix=replace(fix, message=f"{fix.message}, which is busy now"))
+
+
+def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
+    """The smallest change that makes an Impossible job Placed or Waiting for devices that become free, or that puts right the
+    words of a Misconfigured one; None when no change of at most MOST_CHANGES fields does."""
+    return with_fix(decision, fleet, catalog).fix
+
+
+def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog) -> Fix | str:
+    """The smallest change that makes a job fit one pool that rejects it; where there is none, a sentence that says so."""
+    found = _searched(decision, _of_pool(decision, pool), fleet, catalog, pool.name)
+    return found if isinstance(found, str) else _fix(found)
+
+
+def _of_pool(decision: Decision, pool: Pool) -> tuple[Candidate, ...]:
+    return tuple(candidate for candidate in decision.candidates if candidate.pool.name == pool.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Some changes, the demand that they make, the pool that they are for, and how far they are."""
+
+    distance: float
+    changes: tuple[Change, ...]
+    demand: Demand
+    pool: str
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        return (self.distance, [(change.field, str(change.after)) for change in self.changes], self.pool)
+
+
+def _searched(
+    decision: Decision, candidates: tuple[Candidate, ...], fleet: Fleet, catalog: Catalog, only: str = ""
+) -> _Step | str:
+    """The first that helps, by the number of changes, then by how far they go; else the sentence that none does."""
+    start = _Step(0, (), decision.demand, only)
+    proposed, whole = _bounded(_steps(start, candidates, decision.problems, fleet, catalog))
+    steps, seen, grown = _distinct(proposed, ()), set[object](), ""
+    for _ in range(MOST_CHANGES):
+        for step in steps[:TRIED]:
+            helps, lacking = _helps(step, fleet, catalog)
+            if helps:
+                return _cheapest(step, fleet, catalog)
+            grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
+        seen.update(_key(step) for step in steps)
+        tried = _pursued(steps)
+        whole = whole and len(tried) == len(steps)
+        proposed, all_of_them = _bounded(more for step in tried for more in _further(step, fleet, catalog))
+        steps, whole = _distinct(proposed, seen), whole and all_of_them
+        if not steps and not grown:
+            return _hopeless(HOPELESS if whole else NOT_FOUND, candidates, tried, fleet, catalog)
+    if grown:
+        return f"{HOPELESS if whole else NOT_FOUND} on the nodes that are there; {grown}"
+    return f"more than {MOST_CHANGES} changes of the job would be needed" if whole else NOT_FOUND
+
+
+def _bounded(steps: Iterator[_Step]) -> tuple[list[_Step], bool]:
+    """The first PROPOSED of them, and whether these are all."""
+    return list(islice(steps, PROPOSED)), next(steps, None) is None
+
+
+def _pursued(steps: Iterable[_Step]) -> list[_Step]:
+    """The nearest steps, of those that change the same fields at most a quarter: many pools are alike."""
+    alike: Counter[tuple[str, ...]] = Counter()
+    found = []
+    for step in steps:
+        fields = tuple(sorted(change.field for change in step.changes))
+        alike[fields] += 1
+        if alike[fields] <= PURSUED // 4:
+            found.append(step)
+    return found[:PURSUED]
+
+
+def _hopeless(
+    sentence: str, candidates: Iterable[Candidate], steps: Iterable[_Step], fleet: Fleet, catalog: Catalog
+) -> str:
+    """That no change of the job helps, with what is in the way of the nearest change where that is not told yet."""
+    told = {finding.message for candidate in candidates for finding in candidate.reasons}
+    for step in steps:
+        left = _after(step, fleet, catalog).candidates[:1]
+        first = next((finding for candidate in left for finding in candidate.reasons), None)
+        if first is not None and first.message not in told:
+            return f"{sentence}: {said(step.changes)} still {first.message}"
+    return sentence
+
+
+def _further(step: _Step, fleet: Fleet, catalog: Catalog) -> Iterator[_Step]:
+    """A step with one more change: of another field, or of a value that was not changed far enough."""
+    decision = _after(step, fleet, catalog)
+    yield from _steps(step, decision.candidates, decision.problems, fleet, catalog)
+
+
+def _after(step: _Step, fleet: Fleet, catalog: Catalog) -> Decision:
+    """What becomes of the job on the step's pool after its changes."""
+    return decide(step.demand, fleet, catalog, only=step.pool or None)
+
+
+def _steps(
+    step: _Step, candidates: Iterable[Candidate], problems: Collection[Finding], fleet: Fleet, catalog: Catalog
+) -> Iterator[_Step]:
+    """For each rejected candidate, the changes that would answer its reasons; fewer reasons are nearer."""
+    if problems:
+        for proposal in meant_words(step.demand, fleet, catalog):
+            yield from _with(step, proposal, step.pool, 0)
+    seen: set[object] = set()
+    for candidate in candidates:
+        if candidate.outcome is not Outcome.REJECTED and not lacks_nodes(candidate):
+            continue
+        reasons = frozenset(finding.reason for finding in candidate.reasons)
+        place = (candidate.pool.name, candidate.gang, reasons)
+        # Of images with the same reasons only their versions and sizes differ; the first has the fewest findings.
+        known, own = place in seen, (*place, candidate.runtime.name)
+        if own in seen or (known and not reasons & _OF_IMAGES):
+            continue
+        seen.update((place, own))
+        for repair in dict.fromkeys(repair for reason in sorted(reasons) for repair in REPAIRS.get(reason, ())):
+            if known and repair not in _BY_IMAGE:
+                continue
+            for proposal in repair(step.demand, candidate, fleet, catalog):
+                yield from _with(step, proposal, candidate.pool.name, len(candidate.reasons) - 1)
+
+
+_OF_IMAGES: Final = frozenset({Reason.FRAMEWORK_UNSUPPORTED, Reason.DISK_TOO_SMALL})
+_BY_IMAGE: Final = frozenset({other_versions, smaller_disk})
+"""Repairs whose proposals depend on the candidate's image."""
+
+
+def _with(step: _Step, proposal: Proposal, pool: str, others: int) -> Iterator[_Step]:
+    """The step with a proposal; none where a list that was changed already would become longer or shorter still."""
+    change, changes = proposal.change, list(step.changes)
+    for index, earlier in enumerate(changes):
+        if earlier.field == change.field:
+            if isinstance(earlier.after, list) or change.after in (None, earlier.before):
+                return
+            changes[index] = replace(change, before=earlier.before)
+            break
+    else:
+        changes.append(change)
+    yield _Step(step.distance + proposal.distance + others, tuple(changes), proposal.demand, pool)
+
+
+def _distinct(steps: Iterable[_Step], seen: Collection[object]) -> list[_Step]:
+    """The steps by distance, of equal changes for one pool the nearest."""
+    nearest: dict[object, _Step] = {}
+    for step in steps:
+        key = _key(step)
+        if key not in seen and (key not in nearest or step.distance < nearest[key].distance):
+            nearest[key] = step
+    return sorted(nearest.values(), key=lambda step: step.order)
+
+
+def _key(step: _Step) -> object:
+    return frozenset((change.field, str(change.after)) for change in step.changes), step.pool
+
+
+def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str]:
+    """Whether the job is placed then, or waits for devices that become free; else the nodes that a pool lacks, in words.
+
+    A pool that may only grow holds no job: nobody promised that its nodes come.
+    """
+    verdict = choose(step.demand, fleet, catalog, only=step.pool or None).verdict
+    if verdict is not Verdict.WAITING:
+        return verdict is Verdict.PLACED, ""
+    busy = [each for each in _after(step, fleet, catalog).candidates if each.outcome is Outcome.BUSY]
+    if not all(map(lacks_nodes, busy)):
+        return True, ""
+    lacking = next(finding for finding in busy[0].reasons if finding.reason is Reason.MAY_GROW)
+    return False, f"pool {busy[0].pool.name} {lacking.message}"
+
+
+def _cheapest(step: _Step, fleet: Fleet, catalog: Catalog) -> _Step:
+    """The step with no higher limit on the price than it needs: what is changed with it may have made the job cheaper."""
+    raised = next((change for change in step.changes if change.field == PRICE_LIMIT), None)
+    if raised is None or len(step.changes) == 1:
+        return step
+    for proposal in higher_price(step.demand, _after(step, fleet, catalog).candidates[0], fleet, catalog):
+        lower = replace(raised, after=proposal.change.after)
+        changes = tuple(lower if change is raised else change for change in step.changes)
+        cheaper = replace(step, changes=changes, demand=proposal.demand)
+        if _limit(cheaper.demand) < _limit(step.demand) and _helps(cheaper, fleet, catalog)[0]:
+            return cheaper
+    return step
+
+
+def _limit(demand: Demand) -> float:
+    return math.inf if demand.max_price is None else demand.max_price
+
+
+def _fix(step: _Step) -> Fix:
+    return Fix(f"{said(step.changes)} it would fit pool {step.pool}", step.changes, step.pool, step.demand)

@@ -1,0 +1,97 @@
+"""What the unknown words of a job most likely mean: each replaced by the nearest known one, or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.devices import identity
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
+from gpujob.placement.suggestions.proposal import Proposal, proposed
+
+
+def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The proposals for each word of the job that nothing knows."""
+    seen = {pool.accelerator_id for pool in fleet.pools}
+
+    def is_accelerator(word: str) -> bool:
+        return bool(catalog.named(word)) or word in seen
+
+    def nearest_accelerator(word: str) -> str | None:
+        return fleet.nearest_accelerator(word, catalog)
+
+    def is_pool(word: str) -> bool:
+        return any(pool.is_called(word) for pool in fleet.pools)
+
+    placement = "spec.placement"
+    for number in range(max((len(catalog.nearest_features(word)) for word in demand.requires), default=0)):
+        # A word that begins several features may mean any of them.
+        yield from _listed(
+            demand,
+            "requires",
+            "spec.requires",
+            catalog.features.__contains__,
+            partial(_of_several, catalog, number),
+        )
+    for kind, known, near in (
+        ("accelerators", is_accelerator, nearest_accelerator),
+        ("pools", is_pool, fleet.nearest_pool),
+    ):
+        yield from _listed(demand, f"{kind}_allowed", f"{placement}.{kind}.allow", known, near)
+        yield from _listed(demand, f"{kind}_denied", f"{placement}.{kind}.deny", known, near)
+    for gang in demand.gangs:
+        word = gang.accelerator
+        if word and not is_accelerator(word) and (meant := nearest_accelerator(word)):
+            changed = demand.changed(gang, replace(gang, accelerator=meant))
+            yield proposed(0.1, gang.field("accelerator"), word, meant, changed)
+    yield from _names(demand, fleet, catalog)
+
+
+def _of_several(catalog: Catalog, number: int, word: str) -> str | None:
+    """The feature of this number among those that a word may mean, the first where there are fewer."""
+    meant = catalog.nearest_features(word)
+    return meant[number] if number < len(meant) else next(iter(meant), None)
+
+
+def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The framework, the PriorityClass, the model, and the runtimes of the job's own images."""
+    word = demand.framework
+    if word != DEFAULT_FRAMEWORK and word not in catalog.frameworks:
+        meant = catalog.nearest_framework(word)
+        changed = demand.but(framework=meant or DEFAULT_FRAMEWORK)
+        yield proposed(0.1 if meant else 0.6, "spec.framework.name", word, meant, changed)
+    known = fleet.priorities
+    if demand.priority_class is not None and known and demand.priority_class not in known:
+        for place, name in enumerate((identity.nearest(demand.priority_class, known), None)):
+            changed = demand.but(priority_class=name)
+            yield proposed(0.1 + place / 10, "spec.priorityClassName", demand.priority_class, name, changed)
+    model = demand.model
+    if model is not None and model.name is not None and catalog.model(model.name) is None:
+        for place, name in enumerate(catalog.nearest_models(model.name)):
+            changed = demand.with_model(replace(model, name=name))
+            yield proposed(0.1 + place / 100, "spec.model.name", model.name, name, changed)
+    for own in demand.own_images:
+        names = {each.name for each in catalog.runtimes if each.backend is own.backend or each.unreadable}
+        if own.runtime is not None and own.runtime not in names:
+            field = f"spec.images.{own.backend.lower()}.runtime"
+            for place, other in enumerate((identity.nearest(own.runtime, names), None)):
+                images = tuple(replace(each, runtime=other) if each is own else each for each in demand.own_images)
+                yield proposed(0.1 + place / 10, field, own.runtime, other, demand.but(own_images=images))
+
+
+def _listed(
+    demand: Demand, attribute: str, field: str, known: Callable[[str], bool], nearest: Callable[[str], str | None]
+) -> Iterator[Proposal]:
+    """All unknown words of a list replaced by the nearest known ones, or left out where there is none."""
+    words: tuple[str, ...] = getattr(demand, attribute)
+    if all(map(known, words)):
+        return
+    meant = tuple(dict.fromkeys(word if known(word) else nearest(word) for word in words))
+    without = tuple(word for word in words if known(word))
+    for distance, others in ((0.1, tuple(filter(None, meant))), (0.6, without)):
+        changes: dict[str, Any] = {attribute: others}
+        yield proposed(distance, field, list(words), list(others) or None, demand.but(**changes))

@@ -1,0 +1,1 @@
+"""How a pod gets its devices: limits, resource claims, vendor settings."""

@@ -1,0 +1,19 @@
+"""What a container asks of its node: requests equal limits, in every container, as quotas and policies demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.render.attempt import Manifest
+from gpujob.values.quantity import format_millicores, quantity_of_bytes
+
+
+def limited(needs: Resources, devices: Mapping[str, int] = MappingProxyType({})) -> Manifest:
+    """The container's resources; `devices` go by their real resource names."""
+    amounts = {"cpu": format_millicores(needs.millicores), "memory": quantity_of_bytes(needs.memory)}
+    if needs.storage:
+        amounts["ephemeral-storage"] = quantity_of_bytes(needs.storage)
+    amounts |= {resource: str(count) for resource, count in devices.items()}
+    return {"requests": amounts, "limits": dict(amounts)}

@@ -1,0 +1,1 @@
+"""The parts of the rendered pod: container, environment, preflight, reporter, security, rendezvous."""

@@ -1,0 +1,98 @@
+"""The training container's variables: the operator's, then defaults, the pool's, the job's, the backend's and the shape's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gpujob.api.fields.base import Shape
+from gpujob.api.kinds.gpujob import EnvironmentByBackend
+from gpujob.catalog.devices.architecture import OVERRIDE
+from gpujob.render.attempt import Attempt, Manifest
+from gpujob.render.devices import amd, nvidia
+from gpujob.render.pod import folders, host_devices, rendezvous
+from gpujob.values.vocabulary import REPORT_OPTIMIZER, Backend, Reason
+
+RESERVED_PREFIXES: Final = ("GPUJOB_", "PET_")
+
+
+def environment(attempt: Attempt) -> list[Manifest]:
+    """Each variable once; the operator's stand first, so that $(GPUJOB_ATTEMPT) can be used in the others."""
+    given = (entry for entry in _given(attempt) if not _reserved(str(entry["name"])))
+    return _merged((*_reserved_variables(attempt), *_defaults(attempt), *given))
+
+
+def as_written(shapes: Iterable[Shape]) -> list[Manifest]:
+    """Parts that the user wrote in Kubernetes' own shapes, as JSON; what is unset stays out."""
+    return [shape.model_dump(mode="json", by_alias=True, exclude_defaults=True) for shape in shapes]
+
+
+def _reserved_variables(attempt: Attempt) -> list[Manifest]:
+    pool = attempt.pool
+    facts = {
+        "GPUJOB_NAME": attempt.job.metadata.name,
+        "GPUJOB_NAMESPACE": attempt.namespace,
+        "GPUJOB_ATTEMPT": str(attempt.number),
+        "GPUJOB_NODES": str(attempt.nodes),
+        "GPUJOB_GPUS_PER_NODE": str(attempt.gpus),
+        "GPUJOB_VENDOR": pool.vendor.value,
+        "GPUJOB_BACKEND": attempt.backend.value,
+        "GPUJOB_ACCELERATOR": pool.accelerator_id,
+        "GPUJOB_POOL": pool.name,
+    }
+    named: list[Manifest] = [{"name": name, "value": value} for name, value in facts.items()]
+    return [*named, *rendezvous.for_torchrun(attempt), *_visible(attempt)]
+
+
+def _visible(attempt: Attempt) -> list[Manifest]:
+    """What NVIDIA's container runtime is told; nothing where a device plugin or a DRA driver tells it."""
+    if attempt.amd:
+        return [nvidia.NO_DEVICES]
+    return [host_devices.ALL_DEVICES] if attempt.pool.host_devices else []
+
+
+def _defaults(attempt: Attempt) -> list[Manifest]:
+    # OpenMP counts the host's cores, not the container's: without this, threads of one pod fight for its share.
+    threads = max(1, attempt.choice.needs.millicores // 1000 // attempt.gpus)
+    of_vendor = amd.defaults(attempt, folders.HOME) if attempt.amd else nvidia.defaults(folders.HOME)
+    return [
+        *rendezvous.for_other_programs(attempt),
+        *folders.defaults(attempt.spec),
+        {"name": "OMP_NUM_THREADS", "value": str(threads)},
+        *of_vendor,
+    ]
+
+
+def _given(attempt: Attempt) -> Iterable[Manifest]:
+    by_backend = attempt.spec.env_by_backend or EnvironmentByBackend()
+    of_backend = by_backend.cuda if attempt.backend is Backend.CUDA else by_backend.rocm
+    yield from (dict(entry) for entry in attempt.pool.env)
+    of_shape = attempt.entry.env if attempt.entry else ()
+    for entry in as_written((*attempt.spec.env, *of_backend, *of_shape)):
+        if entry["name"] != OVERRIDE or _overridden(attempt):
+            yield entry
+
+
+def _overridden(attempt: Attempt) -> bool:
+    """Whether placement let the device pass for another one: anywhere else the variable would break it."""
+    return any(doubt.reason is Reason.ARCH_OVERRIDDEN for doubt in attempt.choice.candidate.doubts)
+
+
+def _reserved(name: str) -> bool:
+    """Whether nobody else may set it: a user's NVIDIA_VISIBLE_DEVICES could name devices of another pod."""
+    ours = name.startswith(RESERVED_PREFIXES) and name != REPORT_OPTIMIZER
+    return ours or name == nvidia.VISIBLE_DEVICES
+
+
+def _merged(entries: Iterable[Manifest]) -> list[Manifest]:
+    """Each name once, the last value wins, in the place of the first so that others may refer to it.
+
+    A value that itself refers to variables moves to its own place: Kubernetes expands only what comes earlier.
+    """
+    merged: dict[str, Manifest] = {}
+    for entry in entries:
+        name = str(entry["name"])
+        if "$(" in str(entry.get("value", "")):
+            merged.pop(name, None)
+        merged[name] = entry
+    return list(merged.values())

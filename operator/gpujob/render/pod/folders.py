@@ -1,0 +1,88 @@
+"""Folders that every pod gets: a writable HOME with all caches, shared memory, and /tmp where the image is read-only.
+
+A uid without an entry in the image's /etc/passwd has no home, and libraries then write to / or fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from gpujob.api.kinds.gpujob import GPUJobSpec
+from gpujob.render.attempt import Attempt, Manifest
+from gpujob.values.quantity import quantity_of_bytes
+
+HOME: Final = "/gpujob/home"
+CODE: Final = "/gpujob/code"
+SHARED_MEMORY: Final = "/dev/shm"
+TEMPORARY: Final = "/tmp"
+USER: Final = "gpujob"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of the operator's in the training container."""
+
+    volume: str
+    path: str
+    memory: int | None = None
+    """Bytes of main memory that hold it; None: the node's disk, under the pod's ephemeral-storage limit."""
+
+    @property
+    def as_volume(self) -> Manifest:
+        """The pod's volume."""
+        in_memory = {} if self.memory is None else {"medium": "Memory", "sizeLimit": quantity_of_bytes(self.memory)}
+        return {"name": self.volume, "emptyDir": in_memory}
+
+    @property
+    def as_mount(self) -> Manifest:
+        """The container's mount."""
+        return {"name": self.volume, "mountPath": self.path}
+
+
+def folders(attempt: Attempt) -> list[Folder]:
+    """The folders of a pod; where the user mounts a volume at the same place, theirs is used."""
+    spec = attempt.spec
+    wanted = [
+        Folder(volume_name("home", spec), HOME),
+        Folder(volume_name("shm", spec), SHARED_MEMORY, attempt.choice.shared_memory),
+    ]
+    if read_only(spec):
+        wanted.append(Folder(volume_name("tmp", spec), TEMPORARY))
+    taken = {str(PurePosixPath(mount.mount_path)) for mount in spec.volume_mounts}
+    return [folder for folder in wanted if folder.path not in taken]
+
+
+def volume_name(part: str, spec: GPUJobSpec) -> str:
+    """A name for a volume of the operator's that no volume of the user's has."""
+    taken = {volume.name for volume in spec.volumes}
+    name = f"gpujob-{part}"
+    while name in taken:
+        name += "-x"
+    return name
+
+
+def read_only(spec: GPUJobSpec) -> bool:
+    """Whether the image's own files cannot be written."""
+    return bool(spec.security_context and spec.security_context.read_only_root_filesystem)
+
+
+def defaults(spec: GPUJobSpec) -> list[Manifest]:
+    """Variables that a user may change: HOME, who we are, and the caches of every library, whatever the image says."""
+    paths = {
+        "HOME": HOME,
+        "XDG_CACHE_HOME": f"{HOME}/.cache",
+        "HF_HOME": f"{HOME}/.cache/huggingface",
+        "MPLCONFIGDIR": f"{HOME}/.config/matplotlib",
+        "NUMBA_CACHE_DIR": f"{HOME}/.cache/numba",
+        "TORCHINDUCTOR_CACHE_DIR": f"{HOME}/.cache/torchinductor",
+        "TORCH_EXTENSIONS_DIR": f"{HOME}/.cache/torch_extensions",
+        "TRITON_CACHE_DIR": f"{HOME}/.cache/triton",
+        # TorchInductor and others ask getpass for a name, which fails for a uid that /etc/passwd does not know.
+        "USER": USER,
+        "LOGNAME": USER,
+    }
+    if read_only(spec):
+        paths["TMPDIR"] = TEMPORARY
+    return [{"name": name, "value": value} for name, value in paths.items()]

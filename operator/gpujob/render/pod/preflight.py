@@ -1,0 +1,100 @@
+"""The preflight: an init container with the program's own image, devices and folders, which checks them before it starts.
+
+The command is not wrapped: the preflight only reads its first words, to ask the same Python that the program will use.
+It needs a shell and a Python in the image; where they are missing a new attempt runs without it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from gpujob.api.kinds.pods import Volume
+from gpujob.render.attempt import Attempt, Manifest
+from gpujob.render.devices import nvidia
+from gpujob.render.pod.container import arguments, on_devices, own_folders, without_devices
+from gpujob.render.pod.environment import environment
+from gpujob.render.pod.folders import SHARED_MEMORY
+from gpujob.render.runner import FOLDER, NOTES
+from gpujob.values.quantity import parse_bytes
+from gpujob.values.vocabulary import PREFLIGHT, DeviceKind, PreflightMode
+
+NOTE: Final = "gpujob-note"
+WANTED: Final = "GPUJOB_PREFLIGHT"
+"""The variable that tells the preflight what was promised to the program."""
+
+WORDS: Final = 8
+"""How much of the command it gets: what says which Python runs is among the first words."""
+
+NO_PYTHON: Final = '{"gpujob":1,"findings":[{"reason":"NoInterpreter"}]}'
+
+START: Final = f"""case "${{1##*/}}" in python*) own=$1;; *) own=;; esac
+case "$1" in */*) near=${{1%/*}}/python3;; *) near=;; esac
+for python in "$own" "$near" python3 python; do
+  if [ -n "$python" ] && "$python" -I -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
+    exec "$python" -I -B -c 'import sys; sys.path.insert(0, "{FOLDER}"); from gpujob_runner.preflight.main import main; main()' "$@"
+  fi
+done
+echo 'no Python 3.9 or newer in the image: nothing can be checked'
+echo '{NO_PYTHON}' >/dev/termination-log
+exit 3
+"""
+"""Finds a Python of the image: the command's own, the one beside it, the first on PATH. It runs isolated from the
+program's folder and variables, so that no module of the user's is taken for one of Python's."""
+
+NOTE_PYTHONPATH: Final = f"""case "$PYTHONPATH" in
+  ''|*[\\"\\\\]*) ;;
+  *) printf '{{"PYTHONPATH": "%s"}}' "$PYTHONPATH" >{NOTES}/image.json;;
+esac"""
+"""The image's own PYTHONPATH is gone once the pod sets the variable; the reporter puts it back from this note."""
+
+
+def preflight_container(attempt: Attempt) -> list[Manifest]:
+    """The init container; without a preflight, where the program is measured, one that only notes PYTHONPATH."""
+    if attempt.checks:
+        words = [*attempt.spec.command, *arguments(attempt)][:WORDS]
+        wanted = {"name": WANTED, "value": json.dumps(_wanted(attempt), separators=(",", ":"), sort_keys=True)}
+        container = on_devices(attempt, [wanted, *environment(attempt)])
+        return [{"name": PREFLIGHT, "command": ["/bin/sh", "-c", START, PREFLIGHT], "args": words or [""], **container}]
+    if attempt.reports:
+        variables = [entry for entry in environment(attempt) if entry["name"] != nvidia.VISIBLE_DEVICES]
+        container = without_devices(attempt, [*variables, nvidia.NO_DEVICES])
+        return [{"name": NOTE, "command": ["/bin/sh", "-c", NOTE_PYTHONPATH], **container}]
+    return []
+
+
+def _wanted(attempt: Attempt) -> Manifest:
+    """What was promised to each pod; amounts in bytes."""
+    pool, gang = attempt.pool, attempt.choice.candidate.gang
+    asked = attempt.spec.gpu_memory
+    memory = gang.memory.expected if gang.memory is not None else None if asked is None else parse_bytes(asked)
+    folders = own_folders(attempt)
+    shared = any(folder.path == SHARED_MEMORY for folder in folders)
+    wanted = {
+        "backend": attempt.backend.value,
+        "vendor": pool.vendor.value,
+        "gpus": attempt.gpus,
+        # CUDA shows one MIG slice to a process, and two shared places may be one device.
+        "exact": attempt.amd or pool.kind in (DeviceKind.WHOLE, DeviceKind.INTEGRATED),
+        "shared": pool.kind is DeviceKind.SHARED,
+        "memory": memory,
+        "sharedMemory": attempt.choice.shared_memory if shared else None,
+        "folders": [folder.path for folder in folders if folder.path != SHARED_MEMORY],
+        "mounts": _writable_mounts(attempt),
+        "command": bool(attempt.spec.command),
+        "required": attempt.preflight is PreflightMode.REQUIRED,
+    }
+    return {key: value for key, value in wanted.items() if value not in (None, [])}
+
+
+def _writable_mounts(attempt: Attempt) -> list[str]:
+    """Where the user mounts what can be written, and does not say that it is only read."""
+    written = {volume.name for volume in attempt.spec.volumes if _writable(volume)}
+    return [m.mount_path for m in attempt.spec.volume_mounts if not m.read_only and m.name in written]
+
+
+def _writable(volume: Volume) -> bool:
+    claim, csi = volume.persistent_volume_claim, volume.csi
+    if claim is not None or csi is not None:
+        return not (claim and claim.read_only) and not (csi and csi.read_only)
+    return volume.empty_dir is not None or volume.ephemeral is not None

@@ -1,0 +1,43 @@
+"""What quotas leave to hold devices for: each gang for which some are held is charged as if it were there.
+
+Only holding asks this copy. Whoever is placed takes of the quotas themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpujob.fleet.policy.quota_scopes import PodTraits
+from gpujob.fleet.policy.resource_quota import Quotas, quotas_after, refusal
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.reservations import Hold
+
+
+class Charges:
+    """A running copy of the namespaces' quotas."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[str, dict[str, int], PodTraits]] = []
+        self._left: Quotas = {}
+
+    def begin(self, quotas: Quotas) -> None:
+        """Takes what quotas leave now, less all that was charged."""
+        self._left = quotas
+        for charge in self._all:
+            self._left = quotas_after(self._left, *charge)
+
+    def seen(self, fleet: Fleet) -> Fleet:
+        """A fleet with the quotas as they are here."""
+        return fleet if fleet.quotas is self._left else replace(fleet, quotas=self._left)
+
+    def take(self, fleet: Fleet, demand: Demand, hold: Hold) -> bool:
+        """Charges the whole gang of a hold, unless the quotas of its namespace leave too little for it."""
+        taken = hold.pool.taken(hold.gpus, hold.needs, hold.nodes, demand.new_claims)
+        quotas = self.seen(fleet).quotas_for(demand.namespace, demand.priority_class, hold.pool)
+        if refusal(quotas, taken)[0] is not None:
+            return False
+        charge = demand.namespace, taken, fleet.pod_traits(demand.priority_class, hold.pool)
+        self._all.append(charge)
+        self._left = quotas_after(self._left, *charge)
+        return True

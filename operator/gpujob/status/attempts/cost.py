@@ -1,0 +1,53 @@
+"""What a job's devices have cost so far: the seconds of its attempts times the price of their placements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from gpujob.status.attempts.waits import read_time
+from gpujob.values.errors import BadQuantity
+from gpujob.values.quantity import MICRO, exact_dollars, parse_dollars
+from gpujob.values.untrusted import table
+
+HOUR: Final = 3600
+
+CLOCKS: Final = 60
+"""Seconds by which clocks of one cluster may differ."""
+
+MOST: Final = 10**9 * MICRO
+"""The highest amount that a status is believed to say, in micro-dollars."""
+
+
+def cost(status: Mapping[str, Any], placement: Mapping[str, Any], started: str, until: datetime) -> dict[str, str]:
+    """status.cost of a job whose current attempt began at `started` (RFC 3339) and ran until `until`.
+
+    Empty where the placement has no price: an unknown price is never 0. Not less than was written before by less than CLOCKS:
+    API servers and controllers differ by seconds. What is further away was written by a wrong clock and is corrected.
+    """
+    earlier, begun = dollars(table(status, "cost").get("earlier")), read_time(started)
+    price = dollars(placement.get("pricePerHour"))
+    if price is None or begun is None:
+        return dict(table(status, "cost"))
+    seconds = max(0, int((until - begun).total_seconds()))
+    told = dollars(table(status, "cost").get("accrued")) or 0
+    accrued = (earlier or 0) + price * seconds // HOUR
+    if accrued < told <= accrued + price * CLOCKS // HOUR:
+        accrued = told
+    return {"accrued": exact_dollars(accrued)} | ({"earlier": exact_dollars(earlier)} if earlier else {})
+
+
+def ended(status: Mapping[str, Any], now: datetime) -> dict[str, str]:
+    """status.cost when the current attempt ends and another one may follow: all of it is then earlier."""
+    begun, placement = str(status.get("startTime") or ""), table(status, "placement")
+    accrued = dollars(cost(status, placement, begun, now).get("accrued"))
+    return {"accrued": exact_dollars(accrued), "earlier": exact_dollars(accrued)} if accrued else {}
+
+
+def dollars(text: Any) -> int | None:
+    """Micro-dollars of an amount in a status; None for what is none."""
+    try:
+        return parse_dollars(text, MOST) if isinstance(text, str) else None
+    except BadQuantity:
+        return None

@@ -1,0 +1,40 @@
+"""Which Jobs are a GPUJob's own: labels and owner references are written by anybody, names and uids are not.
+
+A child is of its GPUJob's namespace and has the name that the operator gives the attempt; the attempt is the next one at most;
+and once the status has recorded a child's uid, no other Job of that name is taken for it. Between the POST of a Job and
+the write of its status nothing is recorded yet: then the name and the number alone tell, so that a restart finds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpujob.fleet.assembly.usage import Promise
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.names import child_name
+from gpujob.values.untrusted import table, whole_number
+
+
+def is_child(child: ChildRecord, job: JobRecord) -> bool:
+    """Whether a Job is what the operator made, or would make next, for a GPUJob."""
+    if (child.namespace, child.owner_uid) != (job.namespace, job.uid):
+        return False
+    recorded, named = job.status.get("jobUID"), job.status.get("jobName") == child.name
+    if recorded and (named or recorded == child.uid):
+        return bool(recorded == child.uid)
+    last = whole_number(job.status.get("attempt")) or 0
+    return child.attempt <= last + 1 and child.name == child_name(job.name, job.uid, child.attempt)
+
+
+def promises(child: ChildRecord, job: JobRecord) -> tuple[Promise, ...]:
+    """What a GPUJob's child will take: once the status has recorded it, no more than the placement that the status tells.
+
+    A Job that is suspended can be given other nodes and more pods; what was decided is not changed by that.
+    """
+    placement = table(job.status, "placement")
+    pods, gpus, names = (placement.get(key) for key in ("nodes", "gpusPerNode", "nodeNames"))
+    if job.status.get("jobUID") != child.uid or not isinstance(pods, int) or not isinstance(gpus, int):
+        return child.promises()
+    named = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+    nodes = tuple(dict.fromkeys(node for node in child.nodes if node in named))
+    return replace(child, nodes=nodes, pods=min(child.pods, pods), gpus=min(child.gpus, gpus)).promises()

@@ -1,0 +1,151 @@
+"""What a job's reporter measured, as members of its status; and when that is worth a write of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gpujob.status.attempts.waits import read_time, write_time
+from gpujob.values.untrusted import table, whole_number
+
+WORTH_PERCENT: Final = 5
+"""Percent of progress that are worth a status write."""
+
+FIRST_AFTER: Final = timedelta(seconds=60)
+"""How long a job runs until its first speed is worth a write: the first steps are slower than the rest."""
+
+LONG: Final = timedelta(seconds=300)
+"""How much longer it must run for that, where its program says: the others are told by their end."""
+
+CHECKPOINT_EVERY: Final = timedelta(seconds=60)
+"""The shortest time between two writes for the sake of a checkpoint."""
+
+LONGEST: Final = timedelta(days=3650)
+"""The longest remaining time that is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a job's reporter said last, for the whole job; None where it does not say."""
+
+    at: datetime
+    fraction: float | None = None
+    """How much is done, 0 to 1."""
+    remaining: float | None = None
+    """Seconds until it has ended."""
+    counters: Mapping[str, float] = field(default_factory=dict)
+    """steps, samples, tokens since the attempt began."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """The same for a second."""
+    overall: Mapping[str, float] = field(default_factory=dict)
+    """The same for a second over all that was read so far."""
+    seconds: float = 0.0
+    """Seconds over which that is."""
+    checkpoint: int | None = None
+    """The step of the last checkpoint that is safe."""
+    checkpoint_at: datetime | None = None
+    last_step_at: float | None = None
+    """Unix time in seconds."""
+    on_device: bool | None = None
+    """Whether it trains on GPUs; False: on the CPU."""
+
+
+def members(held: Mapping[str, Any], measured: Measured | None, *, done: bool = False) -> dict[str, Any]:
+    """status.progress, .throughput and .checkpoint: as measured, else as they are held from before; `done`: it ended well."""
+    found = _members(held, measured)
+    return found | {"progress": _whole(found["progress"])} if done else found
+
+
+def _whole(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """The progress of a program that ended well: what it said last may be seconds old, so that its end would never show."""
+    kept = {key: value for key, value in progress.items() if key != "estimatedEnd"}
+    return kept | {"percent": 100} if "percent" in kept else kept
+
+
+def _members(held: Mapping[str, Any], measured: Measured | None) -> dict[str, Any]:
+    if measured is None:
+        return {key: dict(table(held, key)) for key in ("progress", "throughput", "checkpoint")}
+    steps, ends = measured.counters.get("steps"), None
+    if measured.remaining is not None and measured.remaining < LONGEST.total_seconds():
+        ends = write_time(measured.at + timedelta(seconds=measured.remaining))
+    progress = {
+        "step": None if steps is None else int(steps),
+        "percent": None if measured.fraction is None else int(measured.fraction * 100),
+        "estimatedEnd": ends,
+        "updated": write_time(measured.at),
+    }
+    throughput = {f"{what}PerSecond": _figure(rate) for what, rate in measured.rates.items()}
+    saved = {
+        "step": measured.checkpoint,
+        "time": write_time(measured.checkpoint_at) if measured.checkpoint_at else None,
+    }
+    checkpoint = _said(saved) if measured.checkpoint is not None else dict(table(held, "checkpoint"))
+    return {
+        "progress": _said(progress),
+        "throughput": throughput or dict(table(held, "throughput")),
+        "checkpoint": checkpoint,
+    }
+
+
+def display(status: Mapping[str, Any]) -> dict[str, str]:
+    """The texts for `kubectl get` of a status that has its members."""
+    progress, throughput = table(status, "progress"), table(status, "throughput")
+    percent, step = whole_number(progress.get("percent")), whole_number(progress.get("step"))
+    far = f"{percent} %" if percent is not None else f"step {step}" if step is not None else ""
+    fast = next((f"{throughput[key]}{unit}" for key, unit in _UNITS.items() if throughput.get(key)), "")
+    accrued = table(status, "cost").get("accrued")
+    paid = f"${_cents(accrued)}" if isinstance(accrued, str) else ""
+    return {key: text for key, text in (("progress", far), ("throughput", fast), ("cost", paid)) if text}
+
+
+_UNITS: Final = {"tokensPerSecond": "", "samplesPerSecond": " samples/s", "stepsPerSecond": " steps/s"}
+"""What the column of tokens a second shows, the first that is known; only what is no token has a unit there."""
+
+
+def is_worth_a_write(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether so much has changed since the last write that it is worth one before its time."""
+    before = whole_number(table(held, "progress").get("percent")) or 0
+    after = whole_number(table(wanted, "progress").get("percent"))
+    saved = table(wanted, "checkpoint").get("step") != table(held, "checkpoint").get("step")
+    moved = after is not None and after >= before + WORTH_PERCENT
+    return moved or (saved and _rested(held, wanted)) or _has_first_speed(held, wanted)
+
+
+def _has_first_speed(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the speed of a job that runs on for long is known for the first time; kept is how it was told once."""
+    progress = table(wanted, "progress")
+    started, now, end = (
+        read_time(text) for text in (held.get("startTime"), progress.get("updated"), progress.get("estimatedEnd"))
+    )
+    moves = any(rate != "0" for rate in table(wanted, "throughput").values())
+    if table(held, "throughput") or not moves or started is None or now is None:
+        return False
+    return now - started >= FIRST_AFTER and (end is None or end - now >= LONG)
+
+
+def _rested(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the last write is so long ago that a checkpoint may be told: a program may say one after each step."""
+    last, now = (read_time(table(status, "progress").get("updated")) for status in (held, wanted))
+    return last is None or now is None or not timedelta() <= now - last < CHECKPOINT_EVERY
+
+
+def differs(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the wanted status shows another progress, speed or cost than the one held."""
+    return table(held, "display") != table(wanted, "display") or is_worth_a_write(held, wanted)
+
+
+def _figure(number: float) -> str:
+    """A rate in at least three digits: 2553, 25.5, 0.0255."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}" if number >= 1e-3 else "0"
+
+
+def _cents(accrued: str) -> str:
+    """Dollars with two decimals of a text that the operator wrote with two to six."""
+    whole, _, part = accrued.partition(".")
+    return f"{whole}.{(part + '00')[:2]}"
+
+
+def _said(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if value is not None}

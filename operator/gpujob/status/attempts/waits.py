@@ -1,0 +1,146 @@
+"""What time does to a waiting job: pools whose nodes did not come, and how long it waits for a better pool.
+
+Times are datetimes in UTC; what a status says is hostile input, and what cannot be read as a time is no wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.pools.arriving import Arriving, is_bare
+from gpujob.placement.request.demand import Demand
+from gpujob.values.untrusted import one_line, tables
+from gpujob.values.vocabulary import ConditionType, Reason
+
+REMEMBERED: Final = 16
+"""Pools that a status remembers at most; the oldest go first."""
+
+
+def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> Demand:
+    """What the job asks for at this moment: no pool that let it down lately, no waiting that is over."""
+    away = tuple(sorted(pools_away(status, now)))
+    resting = tuple(sorted(_resting(status, now)))
+    begun = read_time(created)
+    over = begun is None or now >= begun + timedelta(seconds=demand.wait_seconds)
+    return replace(demand, pools_away=away, pools_resting=resting, wait_seconds=0 if over else demand.wait_seconds)
+
+
+def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> float | None:
+    """Seconds until `timely` gives another answer; None when it never will by time alone."""
+    moments = [until for _, until, _, _ in _left_out(status, now)]
+    moments += [arriving.until for arriving in demand.arriving]
+    ends = [time for text in moments if (time := read_time(text))]
+    begun = read_time(created)
+    if begun is not None and demand.wait_seconds:
+        ends.append(begun + timedelta(seconds=demand.wait_seconds))
+    waits = [(end - now).total_seconds() for end in ends if end > now]
+    return min(waits) if waits else None
+
+
+def hold_left(created: str, status: Mapping[str, Any], now: datetime, seconds: float) -> float:
+    """Of the seconds that devices are held for a waiting job those that are left, since it was created or, after it was
+    placed, came back into the queue; 0 when they are over.
+
+    Whoever suspends and resumes a job gets no more of them: after that they count from its creation.
+    """
+    placed, suspended = _turned(status, ConditionType.PLACED), _turned(status, ConditionType.SUSPENDED)
+    moments = [read_time(created), placed if placed and not (suspended and suspended >= placed) else None]
+    begun = max((moment for moment in moments if moment is not None), default=None)
+    return 0.0 if begun is None else max(0.0, seconds - max(0.0, (now - begun).total_seconds()))
+
+
+def _turned(status: Mapping[str, Any], kind: ConditionType) -> datetime | None:
+    """When a condition became what it is."""
+    found = (
+        read_time(each.get("lastTransitionTime")) for each in tables(status, "conditions") if each.get("type") == kind
+    )
+    return max((moment for moment in found if moment is not None), default=None)
+
+
+def end_of_wait(begun: datetime, bare: Arriving | None, seconds: float) -> datetime:
+    """Until when pods wait for nodes to be added: so many seconds, and as many for the devices of a node that came, once."""
+    wait = timedelta(seconds=seconds)
+    devices = read_time(bare.until) if bare is not None else None
+    return begun + wait if devices is None else max(begun + wait, min(devices, begun + 2 * wait))
+
+
+def arriving(nodes: Iterable[Node], now: datetime, seconds: float) -> Iterator[Arriving]:
+    """New nodes that offer no devices by the name of a resource yet, and whose devices are still waited for."""
+    for node in nodes:
+        since = read_time(node.created) if is_bare(node) else None
+        if since is not None and now < since + timedelta(seconds=seconds):
+            yield Arriving(node.name, node.created, write_time(since + timedelta(seconds=seconds)))
+
+
+def still_arriving(newcomers: Iterable[Arriving], now: datetime) -> Iterator[Arriving]:
+    """Those of the new nodes without devices whose devices are still waited for."""
+    return (each for each in newcomers if (until := read_time(each.until)) is not None and now < until)
+
+
+_WHY: Final = (Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE)
+"""Why a pool is left out for a while; entries without a word are of the first kind."""
+
+
+def pools_away(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
+    """The pools whose nodes did not come, with the time until which they are not waited for."""
+    return ((name, until) for name, until, why, _ in _left_out(status, now) if why is Reason.NODES_DID_NOT_COME)
+
+
+def _resting(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str, str]]:
+    """The pools whose nodes took no pod of the job, with the time until which they are not tried, and what was said."""
+    return ((name, until, said) for name, until, why, said in _left_out(status, now) if why is Reason.UNSCHEDULABLE)
+
+
+def _left_out(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str, Reason, str]]:
+    for entry in tables(status, "excludedPools")[:REMEMBERED]:
+        name, until, said = entry.get("name"), read_time(entry.get("until")), entry.get("message")
+        if isinstance(name, str) and until is not None and until > now:
+            why = Reason.UNSCHEDULABLE if entry.get("reason") == Reason.UNSCHEDULABLE else Reason.NODES_DID_NOT_COME
+            yield name, write_time(until), why, one_line(said[:512]) if isinstance(said, str) else ""
+
+
+def with_pool_away(
+    status: Mapping[str, Any],
+    pool: str,
+    now: datetime,
+    seconds: float,
+    why: Reason = Reason.NODES_DID_NOT_COME,
+    said: str = "",
+) -> list[dict[str, str]]:
+    """status.excludedPools after one more pool let the job down."""
+    others = [each for each in _left_out(status, now) if each[0] != pool]
+    last = pool, write_time(now + timedelta(seconds=seconds)), why, said[:512]
+    entries = [
+        {"name": name, "until": until, "reason": reason.value, "message": message}
+        for name, until, reason, message in (*others, last)
+    ]
+    return [{key: text for key, text in entry.items() if text} for entry in entries][-REMEMBERED:]
+
+
+def read_time(text: Any) -> datetime | None:
+    """An RFC 3339 time in UTC; None when it is none."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        return None
+
+
+def within(time: str, after: str, before: str) -> str:
+    """A time that another clock told, taken only as far as it lies between two of ours; empty where there is none yet.
+
+    The kubelet says by its node's clock when a container started, and money is counted from there.
+    """
+    told, first, last = map(read_time, (time, after, before))
+    if not time or last is None:
+        return time
+    told = min(told or last, last)
+    return write_time(max(told, min(first, last)) if first else told)
+
+
+def write_time(time: datetime) -> str:
+    """The time as Kubernetes writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,1 @@
+"""The status of a GPUJob: conditions, patch, events, log line, telemetry."""

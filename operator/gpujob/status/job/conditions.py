@@ -1,0 +1,146 @@
+"""Conditions in the shape of metav1.Condition; the transition time changes only when the status does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpujob.status.observe.child import Observation
+from gpujob.status.records.objects import ChildRecord
+from gpujob.status.records.preflight import Check
+from gpujob.status.records.preflight_messages import SENTENCES
+from gpujob.values.vocabulary import ConditionType, Reason, State
+
+NOT_RUN: Final = "the preflight has not run yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a condition shall say."""
+
+    type: ConditionType
+    holds: bool | None
+    """None: nobody knows."""
+    reason: Reason
+    message: str
+
+
+def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
+    """The conditions of a job with a child; `placed` is the sentence of its decision."""
+    runs, done, failed = (seen.state is s for s in (State.RUNNING, State.SUCCEEDED, State.FAILED))
+    ended = done or failed
+    # What is waited for is told by its own word; most others are the kubelet's, and in the message.
+    told = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE, Reason.CHILD_SUSPENDED)
+    not_started = seen.reason if seen.reason in told else Reason.NOT_STARTED
+    running_reason = seen.reason if runs else Reason.ENDED if ended else not_started
+    return (
+        Claim(ConditionType.PLACED, True, Reason.PLACED, placed),
+        Claim(ConditionType.RUNNING, runs, running_reason, seen.message),
+        Claim(ConditionType.COMPLETE, done, Reason.SUCCEEDED if done else _not_ended(failed), seen.message),
+        Claim(ConditionType.FAILED, failed, seen.reason if failed else _not_ended(done), seen.message),
+        _not_suspended(),
+    )
+
+
+def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first: bool) -> tuple[Claim, ...]:
+    """What the preflight says, once it says something; `first`: the first word about this child.
+
+    That it passed is told with what it lets happen, never by a write of its own.
+    """
+    check = seen.checked
+    if not child.preflight and disabled:
+        check = Check(True, None, Reason.PREFLIGHT_DISABLED, "spec.preflight is Disabled: nothing is checked")
+    elif not child.preflight:
+        message = f"{SENTENCES[Reason.NO_INTERPRETER]({})}; attempt {child.attempt} runs without a preflight"
+        check = Check(True, None, Reason.NO_INTERPRETER, message)
+    elif check is None and first:
+        check = Check(False, None, Reason.PREFLIGHT_PENDING, NOT_RUN)
+    elif check is not None and check.passed and seen.state in (State.PLACED, State.STARTING) and not seen.stuck:
+        check = None
+    return () if check is None else (Claim(ConditionType.PREFLIGHT_PASSED, check.passed, check.reason, check.message),)
+
+
+def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[Claim, ...]:
+    """That what the pods of an attempt found says nothing of the next one; nothing where no pods said anything.
+
+    That an image cannot run the preflight stays: the next attempt goes by it.
+    """
+    said = (c for c in held if isinstance(c, Mapping) and c.get("type") == ConditionType.PREFLIGHT_PASSED)
+    if not any(c.get("status") != "Unknown" for c in said):
+        return ()
+    return (Claim(ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_PENDING, NOT_RUN),)
+
+
+def of_recheck(message: str) -> tuple[Claim, ...]:
+    """The conditions of a job whose image cannot run the preflight: the next attempt is without."""
+    return (
+        *of_refusal(Reason.NO_INTERPRETER, f"{message}; a new attempt runs without a preflight"),
+        Claim(ConditionType.PREFLIGHT_PASSED, None, Reason.NO_INTERPRETER, message),
+    )
+
+
+def of_refusal(reason: Reason, message: str) -> tuple[Claim, ...]:
+    """The conditions of a job that is not placed and is meant to be."""
+    return (
+        Claim(ConditionType.PLACED, False, reason, message),
+        *_nothing_runs(),
+        _not_suspended(),
+    )
+
+
+def of_plan(message: str, stopped: int | None = None) -> tuple[Claim, ...]:
+    """The conditions of a suspended job: a plan only; `stopped` is the attempt that was made before."""
+    now = f"attempt {stopped} was stopped and nothing new is created" if stopped else "nothing is created"
+    return (
+        Claim(ConditionType.PLACED, False, Reason.PLAN_ONLY, message),
+        *_nothing_runs(),
+        Claim(ConditionType.SUSPENDED, True, Reason.PLAN_ONLY, f"spec.suspend is true: {now}"),
+    )
+
+
+def of_loss(reason: Reason, message: str) -> tuple[Claim, ...]:
+    """The conditions of a job that ends without an end of its child."""
+    return (
+        Claim(ConditionType.RUNNING, False, Reason.ENDED, message),
+        Claim(ConditionType.COMPLETE, False, reason, message),
+        Claim(ConditionType.FAILED, True, reason, message),
+        _not_suspended(),
+    )
+
+
+def merged(
+    held: Sequence[Mapping[str, Any]], claims: Iterable[Claim], generation: int, now: str
+) -> list[dict[str, Any]]:
+    """The condition list after `claims`: held ones of other types stay, times change with the status only."""
+    by_type = {str(c.get("type")): dict(c) for c in held if isinstance(c, Mapping)}
+    for claim in claims:
+        status = "Unknown" if claim.holds is None else str(claim.holds)
+        before = by_type.get(claim.type)
+        since = before.get("lastTransitionTime", now) if before and before.get("status") == status else now
+        by_type[claim.type] = {
+            "type": claim.type.value,
+            "status": status,
+            "reason": claim.reason.value,
+            "message": claim.message[:4096],
+            "lastTransitionTime": since,
+            "observedGeneration": generation,
+        }
+    return [by_type[key] for key in sorted(by_type)]
+
+
+def _nothing_runs() -> tuple[Claim, ...]:
+    why = "the job is not placed"
+    return (
+        Claim(ConditionType.RUNNING, False, Reason.NOT_STARTED, why),
+        Claim(ConditionType.COMPLETE, False, Reason.NOT_ENDED, why),
+        Claim(ConditionType.FAILED, False, Reason.NOT_ENDED, why),
+    )
+
+
+def _not_suspended() -> Claim:
+    return Claim(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set")
+
+
+def _not_ended(otherwise: bool) -> Reason:
+    return Reason.ENDED if otherwise else Reason.NOT_ENDED

@@ -1,0 +1,53 @@
+"""Events for people who watch: at most one for each state that ends a wait, named so that none comes twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpujob.status.records.objects import JobRecord
+from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, ConditionType, State
+
+WARNINGS: Final = frozenset({State.FAILED, State.MISCONFIGURED, State.IMPOSSIBLE})
+TOLD: Final = frozenset({State.PLACED, State.SUCCEEDED}) | WARNINGS
+"""States that earn an event; the others are in the status only."""
+
+_EXPLAINED_BY: Final = {State.SUCCEEDED: ConditionType.COMPLETE, State.FAILED: ConditionType.FAILED}
+
+
+def event_of(job: JobRecord, status: Mapping[str, Any], instance: str, now: str) -> dict[str, Any] | None:
+    """The events.k8s.io/v1 Event that a written status earns, None when its state is not new or not told."""
+    state = State(status["state"])
+    placed_now = state in (State.STARTING, State.RUNNING) and not job.status.get("jobName")
+    told = State.PLACED if placed_now else state
+    # A child that somebody suspended or resumed was placed before.
+    placed_before = told is State.PLACED and job.status.get("jobName") == status.get("jobName")
+    # Who deletes a job needs no event about that.
+    if told not in TOLD or job.status.get("state") == status["state"] or placed_before or job.leaving:
+        return None
+    kind = _EXPLAINED_BY.get(told, ConditionType.PLACED)
+    conditions: list[Mapping[str, Any]] = status.get("conditions") or []
+    condition = next((c for c in conditions if c.get("type") == kind), {})
+    attempt = status.get("attempt") or 0
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{job.name[:200]}.{job.uid[:8]}.{attempt}.{told.lower()}.{job.generation}",
+            "namespace": job.namespace,
+        },
+        "eventTime": now.replace("Z", ".000000Z"),
+        "type": "Warning" if told in WARNINGS else "Normal",
+        "action": "Place" if told is not State.SUCCEEDED else "Run",
+        "reason": condition.get("reason", told.value),
+        "note": str(condition.get("message", ""))[:1024],
+        "regarding": {
+            "apiVersion": API_VERSION,
+            "kind": "GPUJob",
+            "namespace": job.namespace,
+            "name": job.name,
+            "uid": job.uid,
+        },
+        "reportingController": f"gpujob.dev/{FIELD_MANAGER}",
+        "reportingInstance": instance[:128],
+    }

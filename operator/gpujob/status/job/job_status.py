@@ -1,0 +1,227 @@
+"""The whole status of a job for each thing that can be the case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from gpujob.placement.report import decision_json, summary
+from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.status.attempts import cost, probe_runs, progress
+from gpujob.status.attempts.waits import read_time, within
+from gpujob.status.job import conditions
+from gpujob.status.job import telemetry as reading
+from gpujob.status.job.conditions import Claim
+from gpujob.status.job.telemetry import SILENT, Telemetry
+from gpujob.status.observe.child import Observation
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.untrusted import table, tables, whole_number
+from gpujob.values.vocabulary import ConditionType, PreflightMode, Reason, State, Verdict
+
+CANDIDATES: Final = 5
+"""The chosen candidate and the next best: what a status holds; all of them are in `kubectl gpujob plan`."""
+
+STATE_OF: Final = {
+    Verdict.WAITING: State.QUEUED,
+    Verdict.MISCONFIGURED: State.MISCONFIGURED,
+    Verdict.IMPOSSIBLE: State.IMPOSSIBLE,
+}
+
+
+def placed(
+    job: JobRecord,
+    child: ChildRecord,
+    seen: Observation,
+    decision: Decision | None,
+    now: str,
+    telemetry: Telemetry = SILENT,
+) -> dict[str, Any]:
+    """The status of a job with a child; the placement comes from the decision, the status held, or the child's hint."""
+    placement, candidates = _chosen(job, child, decision)
+    sentence = str(placement.get("message") or f"placed on pool {placement.get('pool', '?')}")
+    preflight = conditions.of_preflight(
+        child,
+        seen,
+        disabled=job.spec.get("preflight") == PreflightMode.DISABLED,
+        first=job.status.get("jobName") != child.name,
+    )
+    claims = (*conditions.of_child(seen, sentence), *preflight, *_of_reading(job, child, telemetry))
+    status = _status(job, seen.state, claims, seen.reason, now)
+    started = job.status.get("startTime") or within(seen.started, child.created, seen.ended or now)
+    until = read_time(seen.ended) or read_time(now)
+    status |= progress.members(job.status, telemetry.measured, done=seen.state is State.SUCCEEDED)
+    status |= {
+        "cost": cost.cost(job.status, placement, started, until) if until else status["cost"],
+        "placement": placement,
+        "candidates": list(candidates),
+        "jobName": child.name,
+        "jobUID": child.uid,
+        "attempt": child.attempt,
+        "startTime": started,
+        "completionTime": seen.ended,
+        "updated": seen.ended or now if started else None,
+    }
+    status["display"] |= {"accelerator": _accelerator(placement), "reason": seen.stuck or seen.reason.value}
+    status["display"] |= progress.display(status)
+    return without_blanks(status)
+
+
+def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tuple[Claim, ...]:
+    begun = job.status.get("jobName") == child.name
+    return telemetry.claims or (() if begun else reading.anew(job.status))
+
+
+def _chosen(
+    job: JobRecord, child: ChildRecord, decision: Decision | None
+) -> tuple[dict[str, Any], Sequence[Mapping[str, Any]]]:
+    if decision:
+        return _placement(decision), _candidates(decision)
+    if job.status.get("jobName") == child.name or not child.hint.placement:
+        return dict(job.status.get("placement") or {}), list(job.status.get("candidates") or [])
+    # What the status holds was said before this child was made: a wait, or the plan of a suspended job.
+    return dict(child.hint.placement), list(child.hint.candidates)
+
+
+def refused(job: JobRecord, decision: Decision, now: str, state: State | None = None) -> dict[str, Any]:
+    """The status of a job that is not placed; `state` overrides the verdict's own (Impossible is said late)."""
+    reason = summary.reason(decision)
+    claims = conditions.of_refusal(reason, summary.summary(decision))
+    status = without_child(job, state or STATE_OF[decision.verdict], claims, reason, now)
+    return without_blanks(status | {"candidates": _candidates(decision), "attempt": job.status.get("attempt")})
+
+
+def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
+    """The status of a suspended job: where it would go, and nothing created."""
+    claims = conditions.of_plan(summary.summary(decision), whole_number(job.status.get("attempt")))
+    status = without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
+    placement = _placement(decision) if decision.choice else None
+    status |= {"candidates": _candidates(decision), "placement": placement, "attempt": job.status.get("attempt")}
+    if placement:
+        status["display"] |= {"accelerator": _accelerator(placement)}
+    return without_blanks(status)
+
+
+def runs_unchecked(job: JobRecord) -> bool:
+    """Whether the job's status says that its image cannot run the preflight: the record that the next attempt goes by."""
+    held = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PREFLIGHT_PASSED)
+    return any(c.get("reason") == Reason.NO_INTERPRETER and c.get("observedGeneration") == job.generation for c in held)
+
+
+def restarting(job: JobRecord, message: str, now: str) -> dict[str, Any]:
+    """The status of a job whose next attempt waits for the pods of an earlier one."""
+    reason = Reason.EARLIER_ATTEMPT_ENDING
+    status = without_child(job, State.RESTARTING, conditions.of_refusal(reason, message), reason, now)
+    return without_blanks(status | {"attempt": job.status.get("attempt")})
+
+
+def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
+    """The status of a job that must be mended before anything can be decided or created."""
+    status = without_child(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
+    return without_blanks(status | {"attempt": job.status.get("attempt")})
+
+
+def lost(job: JobRecord, now: str) -> dict[str, Any]:
+    """The status of a job whose child Job somebody deleted: final, since its pods are gone with it."""
+    message = f"child Job {job.status.get('jobName')} was deleted by someone else; create a new GPUJob to run it again"
+    return _gone(job, Reason.CHILD_LOST, message, now)
+
+
+def deleted(job: JobRecord, now: str) -> dict[str, Any]:
+    """The status of a job that is deleted and of which nothing runs, while somebody's finalizer keeps the object."""
+    name = job.status.get("jobName")
+    what = f"its child Job {name} is gone and the GPUs are given back" if name else "nothing of it was left running"
+    held = "the object stays until the finalizers of its metadata are taken off by those who put them there"
+    return _gone(job, Reason.BEING_DELETED, f"the GPUJob is being deleted, {what}; {held}", now)
+
+
+def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
+    """The last status of a job whose child is not there any more; it has cost what it ran until now."""
+    status = _status(job, State.FAILED, conditions.of_loss(reason, message), reason, now)
+    kept = (
+        "placement",
+        "candidates",
+        "jobName",
+        "jobUID",
+        "attempt",
+        "startTime",
+        "progress",
+        "throughput",
+        "cost",
+        "checkpoint",
+    )
+    status |= {key: job.status.get(key) for key in kept} | {"completionTime": now}
+    if (started := job.status.get("startTime")) and (until := read_time(now)):
+        status["cost"] = cost.cost(job.status, table(job.status, "placement"), str(started), until)
+    status["display"] |= {"accelerator": (job.status.get("display") or {}).get("accelerator")}
+    status["display"] |= progress.display(status)
+    return without_blanks(status)
+
+
+def without_child(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
+    """The status of a job without a running attempt: what was read of the last attempt is over."""
+    before = conditions.preflight_anew(job.status.get("conditions") or ())
+    return _status(job, state, (*before, *claims, *reading.anew(job.status)), reason, now)
+
+
+def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any]:
+    """A status with the cost of the attempt that ends now; another may follow."""
+    if end := read_time(now):
+        status["cost"] = cost.ended(job.status, end)
+        status["display"] |= progress.display(status)
+    return status
+
+
+def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
+    """What every status has; cost and checkpoint outlive the attempt that they are of."""
+    return {
+        "state": state.value,
+        "observedGeneration": job.generation,
+        "conditions": conditions.merged(job.status.get("conditions") or (), claims, job.generation, now),
+        "excludedPools": list(job.status.get("excludedPools") or []),
+        "cost": dict(table(job.status, "cost")),
+        "checkpoint": dict(table(job.status, "checkpoint")),
+        "probes": probe_runs.kept(job),
+        "display": {"reason": reason.value, **progress.display({"cost": table(job.status, "cost")})},
+    }
+
+
+def _placement(decision: Decision) -> dict[str, Any]:
+    chosen = decision_json.chosen(decision) or {}
+    chosen.pop("memoryPerGPU", None)
+    chosen["provision"] = chosen.get("provision") or None
+    return without_blanks(chosen | {"message": summary.summary(decision), "digest": decision.digest})
+
+
+def hint(decision: Decision) -> dict[str, Any]:
+    """What a child Job carries of the decision: enough to write the same status after a crash."""
+    return _placement(decision) | {"candidates": _candidates(decision)}
+
+
+def _candidates(decision: Decision) -> list[dict[str, Any]]:
+    return [_candidate(candidate) for candidate in summary.best_per_pool(decision)[:CANDIDATES]]
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    first = candidate.reasons[0] if candidate.reasons else None
+    return without_blanks(
+        {
+            "pool": candidate.pool.name,
+            "runtime": candidate.runtime.name,
+            "shape": candidate.gang.shape,
+            "outcome": candidate.outcome.value,
+            "reason": first.reason.value if first else None,
+            "message": first.message[:512] if first else None,
+        }
+    )
+
+
+def _accelerator(placement: Mapping[str, Any]) -> str:
+    """For example 2x8 MI300X, or MI300X for a single device; whether it is a probe is said in the same column."""
+    nodes, gpus, name = placement.get("nodes", 1), placement.get("gpusPerNode", 1), placement.get("accelerator", "?")
+    count = f"{nodes}x{gpus} " if nodes != 1 else f"{gpus} " if gpus != 1 else ""
+    return f"{count}{name}" + (" (probe)" if placement.get("probe") is not None else "")
+
+
+def without_blanks(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without members that say nothing."""
+    return {key: value for key, value in record.items() if value not in (None, "", [], {})}

@@ -1,0 +1,137 @@
+"""What reading a job's reporter gave: what it measured, and whether it could be read at all, with the remedy if not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpujob.fleet.kubernetes.host_ports import REPORTS
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.job.conditions import Claim
+from gpujob.values.untrusted import tables
+from gpujob.values.vocabulary import ConditionType, Label, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """What the reporter of a job's first pod said last; claims are none while nothing is known."""
+
+    measured: Measured | None = None
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def blocked(self) -> str:
+        """What is said of a pod that cannot be reached; empty for others."""
+        return next((claim.message for claim in self.claims if claim.reason is Reason.TELEMETRY_BLOCKED), "")
+
+
+_PLAIN: Final = re.compile(r"(?!(?i:true|false|yes|no|on|off|null|y|n)$)[A-Za-z][A-Za-z0-9._-]*")
+
+
+_ANOTHER_PORT: Final = (
+    "the pod is on the network of its node, where another program has this port: once that ends, the reporter takes "
+    "it, and a new attempt has another one"
+)
+
+SILENT: Final = Telemetry()
+"""Nothing was read, and nothing is to be said about that."""
+
+TO_MEND: Final = frozenset(
+    {Reason.TELEMETRY_BLOCKED.value, Reason.REPORT_UNREADABLE.value, Reason.REPORT_OF_ANOTHER.value}
+)
+"""What somebody must mend."""
+
+
+def read(pod: str) -> Claim:
+    """The reporter answers."""
+    return Claim(ConditionType.TELEMETRY_REACHABLE, True, Reason.REPORTER_READ, f"pod {pod} reports its progress")
+
+
+def nobody_listens(pod: str, port: int) -> Claim:
+    """The pod answers and no reporter does: most likely there is none."""
+    message = (
+        f"nothing listens on port {port} of pod {pod}: its program does not import torch, or is not there yet; "
+        "gpujob_report.step() reports from any Python program"
+    )
+    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.NO_REPORTER, message)
+
+
+def blocked(pod: str, port: int, job: str, operator: str, why: str) -> Claim:
+    """The pod cannot be reached: `job` is the value of its job label, `operator` the operator's namespace, `why` what the
+    network said."""
+    message = (
+        f"{_unreached(pod, port, operator, why)}; if a NetworkPolicy or a mesh "
+        f"keeps it apart, add a NetworkPolicy with podSelector {{{Label.JOB}: {_quoted(job)}}} and ingress from "
+        f"namespaceSelector {{kubernetes.io/metadata.name: {operator}}} to TCP port {port}"
+    )
+    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
+
+
+def blocked_on_its_node(pod: str, port: int, operator: str, why: str) -> Claim:
+    """The same of a pod on the network of its node, to which no NetworkPolicy applies."""
+    message = (
+        f"{_unreached(pod, port, operator, why)}; it is on the network of its node: let the nodes' firewall (a cloud's "
+        f"security group) admit TCP ports {REPORTS.start} to {REPORTS.stop - 1} from the operator"
+    )
+    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
+
+
+def _unreached(pod: str, port: int, operator: str, why: str) -> str:
+    return f"port {port} of pod {pod} cannot be reached from namespace {operator} ({why})"
+
+
+def _quoted(label: str) -> str:
+    """A label's value as YAML takes it for text: 123 and on would be none."""
+    return label if _PLAIN.fullmatch(label) else f'"{label}"'
+
+
+def unreadable(pod: str, port: int, why: str, on_host_network: bool = False) -> Claim:
+    """Something answers that is no reporter."""
+    remedy = "if the program uses this port itself, give the reporter another one in spec.telemetry.port"
+    message = (
+        f"what port {port} of pod {pod} serves is no report ({why}); {_ANOTHER_PORT if on_host_network else remedy}"
+    )
+    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_UNREADABLE, message)
+
+
+def anothers(pod: str, port: int, on_host_network: bool = False) -> Claim:
+    """A reporter answers that does not say that it is of this job and attempt."""
+    remedy = "if the program sets GPUJOB_JOB_UID or GPUJOB_ATTEMPT, leave them as they are"
+    message = (
+        f"the report on port {port} of pod {pod} is not of this attempt of the job, and nothing of it is counted; "
+        f"{_ANOTHER_PORT if on_host_network else remedy}"
+    )
+    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_OF_ANOTHER, message)
+
+
+def anew(status: Mapping[str, Any]) -> tuple[Claim, ...]:
+    """What becomes of the last attempt's condition when there is another attempt, or none: nothing is known of it."""
+    if _held(status) is None:
+        return ()
+    message = "nothing was read of the current attempt so far"
+    return (Claim(ConditionType.TELEMETRY_REACHABLE, None, Reason.NOT_READ, message),)
+
+
+def is_one(condition: Mapping[str, Any]) -> bool:
+    """Whether a condition tells of the reading: it rides on other writes, or waits for its turn as progress does."""
+    return condition.get("type") == ConditionType.TELEMETRY_REACHABLE
+
+
+def differs(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether somebody must mend something, or no longer must: both are worth a write when the job's turn comes."""
+    before, after = _held(held), _held(wanted)
+    return before != after and not {before, after}.isdisjoint(TO_MEND)
+
+
+def is_news(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether it is the first word of this attempt that something must be mended, which waits for no turn of time.
+
+    A port that answers now so and now so is told of at the pace of progress.
+    """
+    return _held(held) in (None, Reason.NOT_READ) and _held(wanted) in TO_MEND
+
+
+def _held(status: Mapping[str, Any]) -> str | None:
+    return next((str(c.get("reason")) for c in tables(status, "conditions") if is_one(c)), None)

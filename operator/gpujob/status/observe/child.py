@@ -1,0 +1,201 @@
+"""What is the case with a job that has a child: Placed, Starting, Running, Succeeded or Failed, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.status.attempts.probe_runs import steps_of
+from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.status.records.preflight import Check, verdict_of
+from gpujob.status.records.rendezvous import Ended, why_not_met
+from gpujob.values.finding import counted, listed
+from gpujob.values.vocabulary import Reason, State
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A job's state with its reason and sentence; times as RFC 3339, empty where nothing happened yet."""
+
+    state: State
+    reason: Reason
+    message: str
+    started: str = ""
+    ended: str = ""
+    stuck: str = ""
+    """Kubernetes' own word for what keeps a pod from starting (ImagePullBackOff, …); empty while nothing does."""
+    checked: Check | None = None
+    """What the preflights of all pods say together; None while they say nothing."""
+    checking: bool = False
+    """Whether a preflight has begun in the pod that is waited for: it takes its time, and nothing is wrong."""
+
+
+FAILED_CREATE: Final = "FailedCreate"
+"""What the Job controller's events say when a quota or an admission policy refuses pods; no status tells it."""
+
+
+CLAIMS_REMEDY: Final = (
+    "see `kubectl describe pvc`: a claim needs a StorageClass of `kubectl get storageclass`, or a PersistentVolume"
+)
+"""What is said where the scheduler names claims."""
+
+KILLED: Final = (137, 143)
+"""Exit codes of a program that was told to end: SIGKILL and SIGTERM."""
+
+OUT_OF_MEMORY: Final = "OOMKilled"
+
+STUCK: Final = {
+    # The kubelet swings between the two while it waits; one word keeps the status still.
+    "ErrImagePull": "ImagePullBackOff",
+    **{word: word for word in ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff")},
+    **{word: word for word in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")},
+}
+"""Waiting reasons of a container that do not pass by themselves."""
+
+
+def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) -> Observation:
+    """The state of a child Job by its own conditions first, then by its pods; `ran`: all of them ran once.
+
+    A job that ran is Running until its child Job has ended: a pod that just failed does not make it start again. Only a
+    child that somebody suspends stops all of them, and starts them again when it is resumed.
+    """
+    checked = verdict_of(((pod.name, pod.node, pod.check) for pod in pods), child.pods)
+    seen = _observe(child, pods, ran=ran)
+    if seen.state is State.FAILED and checked is not None and checked.passed is False and not seen.started:
+        seen = replace(seen, reason=checked.reason, message=checked.message)
+    if seen.state is State.RUNNING and (steps := steps_of(child)) is not None:
+        message = f"{seen.message}; this is a probe of {counted(steps, 'step')}, the job itself follows"
+        seen = replace(seen, reason=Reason.PROBING, message=message)
+    return replace(seen, checked=checked)
+
+
+def waits_for_devices(bare: Arriving) -> Observation:
+    """What is the case while a node is there that was waited for, and its devices are not."""
+    reason = Reason.WAITING_FOR_DEVICES
+    message = f"node {bare.node} came at {bare.since} and offers no GPUs yet; they are waited for until {bare.until}"
+    return Observation(State.PLACED, reason, message, stuck=reason.value)
+
+
+def why_not_bound(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    """What is said of pods without a node, with the remedy; empty where each has one."""
+    if len(pods) < child.pods:
+        return _not_there(child, pods)
+    refused = next((pod for pod in pods if not pod.node), None)
+    if refused is None:
+        return ""
+    what = f": {refused.waiting_message}" if refused.waiting_message else ""
+    remedy = f" ({CLAIMS_REMEDY})" if "PersistentVolumeClaim" in refused.waiting_message else ""
+    return f"pod {refused.name} is bound to no node{what}{remedy}"
+
+
+def held_in_vain(seen: Observation, until: str) -> Observation:
+    """What is the case while pods hold GPUs of nodes to which nobody binds them: until when they may."""
+    message = f"{seen.message}; the job gives its GPUs back at {until} if that stays so"
+    return replace(seen, reason=Reason.UNSCHEDULABLE, message=message)
+
+
+def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Observation:
+    started = _all_started(child, pods)
+    if child.ended == "Complete":
+        message = f"all {child.pods} pods ended well" if child.pods > 1 else "the pod ended well"
+        return Observation(State.SUCCEEDED, Reason.SUCCEEDED, message, started, child.ended_at)
+    if child.ended == "Failed":
+        apart = why_not_met(map(_ended, pods), child.pods)
+        reason = Reason.RENDEZVOUS_TIMEOUT if apart else Reason.POD_FAILED
+        return Observation(State.FAILED, reason, apart or _why_failed(child, pods), started, child.ended_at)
+    running = sum(pod.running for pod in pods)
+    if child.paused and not running:
+        return Observation(State.PLACED, Reason.CHILD_SUSPENDED, _suspended(child), started)
+    if running >= child.pods:
+        where = next(pod.node for pod in pods if pod.running)
+        message = f"all {child.pods} pods run" if child.pods > 1 else f"the pod runs on node {where}"
+        return Observation(State.RUNNING, Reason.RUNNING, message, started)
+    if ran or (len(pods) >= child.pods and all(pod.started for pod in pods)):
+        return Observation(State.RUNNING, Reason.RUNNING, f"{running} of {child.pods} pods still run", started)
+    return _not_running(child, pods, running)
+
+
+def _suspended(child: ChildRecord) -> str:
+    resume = f'`kubectl patch job {child.name} -p \'{{"spec":{{"suspend":false}}}}\'`'
+    return (
+        f"somebody suspended child Job {child.name}, so no pod of it runs; its GPUs stay held for it and its cost goes on; "
+        f"{resume} lets it run again, spec.suspend of the GPUJob gives the GPUs back"
+    )
+
+
+def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> Observation:
+    bound = [pod for pod in pods if pod.node and not pod.running]
+    if not bound:
+        return _not_bound(child, pods)
+    waiting = next((pod for pod in bound if pod.waiting_reason), bound[0])
+    if waiting.check is not None and not waiting.check.over:
+        message = f"{running} of {child.pods} pods run; the preflight of pod {waiting.name} runs on node {waiting.node}"
+        return Observation(State.STARTING, Reason.STARTING, message, checking=True)
+    why = f": {waiting.waiting_reason}" if waiting.waiting_reason else ""
+    detail = f" ({waiting.waiting_message})" if waiting.waiting_message else ""
+    message = f"{running} of {child.pods} pods run; pod {waiting.name} starts on node {waiting.node}{why}{detail}"
+    stuck = STUCK.get(waiting.waiting_reason, "")
+    checking = waiting.check is not None and not stuck
+    return Observation(State.STARTING, Reason.STARTING, message, stuck=stuck, checking=checking)
+
+
+def _not_bound(child: ChildRecord, pods: Sequence[PodState]) -> Observation:
+    """No pod has reached its node: usually for a moment, for longer where something refuses pods."""
+    if len(pods) < child.pods:
+        return Observation(State.PLACED, Reason.PLACED, _not_there(child, pods), stuck=FAILED_CREATE)
+    refused = next((pod for pod in pods if pod.waiting_reason), None)
+    if refused is None:
+        return Observation(State.PLACED, Reason.PLACED, _there(child, pods))
+    # The one that waits is told of, whichever of them the sentence names.
+    return Observation(
+        State.PLACED, Reason.PLACED, why_not_bound(child, [refused] * child.pods), stuck=refused.waiting_reason
+    )
+
+
+def _there(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    return f"child Job {child.name} exists, {len(pods)} of {child.pods} pods are there"
+
+
+def _not_there(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    advice = f"if a quota or a policy refuses the others, `kubectl describe job {child.name}` says which"
+    return f"{_there(child, pods)}; {advice}"
+
+
+def _all_started(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    """When the last pod of the job started, empty while one has not."""
+    times = [pod.started for pod in pods if pod.started]
+    return max(times) if len(times) >= child.pods else ""
+
+
+def _ended(pod: PodState) -> Ended:
+    return Ended(pod.name, pod.node, pod.index, bool(pod.started), _by_itself(pod), pod.missed)
+
+
+def _by_itself(pod: PodState) -> bool:
+    """Whether its program failed and was not told to end: the Job controller ends the others when the first one fails."""
+    return bool(pod.exit_code) and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY)
+
+
+def _guilt(pod: PodState) -> tuple[bool, bool, bool, str]:
+    """Sorts the pod first that is most likely the cause: one that only waited for it is not."""
+    return pod.exit_code is None, not _by_itself(pod), pod.missed is not None, pod.name
+
+
+def _why_failed(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    failed = sorted((pod for pod in pods if pod.phase == "Failed"), key=_guilt)
+    gone = sorted(set(child.nodes) - {pod.node for pod in pods})
+    if not failed and gone and child.reason == "BackoffLimitExceeded":
+        nodes = "node" if len(gone) == 1 else "nodes"
+        return (
+            f"the pod on {nodes} {listed(gone)} is gone: the node or the pod was deleted, which is no fault of the "
+            "program; create a new GPUJob to run it again"
+        )
+    if not failed:
+        return f"child Job {child.name} failed: {child.reason} {child.message}".strip()
+    first = failed[0]
+    code = f" with exit code {first.exit_code}" if first.exit_code is not None else ""
+    reason = f" ({first.reason})" if first.reason and first.reason != "Error" else ""
+    detail = f": {first.message}" if first.message else ""
+    return f"pod {first.name} on node {first.node} failed{code}{reason}{detail}"

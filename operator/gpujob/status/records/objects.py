@@ -1,0 +1,304 @@
+"""Slim, checked records of GPUJobs, child Jobs and their pods, read once from what the API server sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gpujob.api.kinds.gpujob_status import GPUJobStatus
+from gpujob.fleet.assembly.usage import Promise, promises_of
+from gpujob.fleet.kubernetes.objects import MOST_DEVICES, Pod, Resources
+from gpujob.fleet.kubernetes.parse import read_pod
+from gpujob.status.records.pods import TRAIN, controller, reporter_port
+from gpujob.status.records.preflight import Check, read_check
+from gpujob.status.records.rendezvous import Missed, read_missed
+from gpujob.values.names import attempt_in
+from gpujob.values.untrusted import one_line, table, tables, whole_number
+from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label
+
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
+"""The annotation in which the Job controller numbers the pods of an Indexed Job."""
+
+NODE_NAME_FIELD: Final = "metadata.name"
+MOST_PODS: Final = 1024
+"""Pods of the largest gang (spec.nodes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A GPUJob as the API server holds it: spec and status stay as they came."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    created: str
+    version: str
+    leaving: bool
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+    metadata: Mapping[str, Any] = field(compare=False, default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What a child Job says of the decision it was made from: status.placement and status.candidates, else nothing."""
+
+    placement: Mapping[str, Any] = field(default_factory=dict)
+    candidates: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRecord:
+    """A child Job: whose it is, where its pods go, what they take, and how it ended."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner_uid: str
+    attempt: int
+    leaving: bool
+    pods: int
+    nodes: tuple[str, ...]
+    resource: str
+    gpus: int
+    needs: Resources
+    hint: Hint
+    others: tuple[tuple[str, int], ...] = ()
+    """Devices that are no GPUs, for each pod."""
+    priority_class: str | None = None
+    created: str = ""
+    ended: str = ""
+    """Complete, Failed or nothing."""
+    ended_at: str = ""
+    reason: str = ""
+    message: str = ""
+    runner: str = ""
+    """The ConfigMap that brings the runner into its pods; empty where they run without."""
+    preflight: bool = False
+    """Whether its pods begin with a preflight."""
+    paused: bool = False
+    """Whether somebody suspended it, as admission of Jobs does: it gets no pods and keeps its GPUs."""
+
+    def promises(self) -> tuple[Promise, ...]:
+        """What its pods will take of their nodes; nothing of a Job that has ended or is deleted (no pod follows) or is nobody's."""
+        if self.ended or self.leaving or not self.resource or not self.owner_uid:
+            return ()
+        pool = str(self.hint.placement.get("pool", ""))
+        # Pods that wait for nodes to be added are pinned to none.
+        nodes = self.nodes or ("",) * min(self.pods, MOST_PODS)
+        return promises_of(
+            self.owner_uid,
+            self.attempt,
+            self.namespace,
+            nodes,
+            pool,
+            self.resource,
+            self.gpus,
+            self.needs,
+            self.others,
+            self.priority_class,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRecord:
+    """A gang's Service: that it is there, and whose it is."""
+
+    owner_uid: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """What one pod of a job is doing."""
+
+    name: str
+    child_uid: str
+    """The uid of the child Job that controls the pod."""
+    node: str
+    phase: str
+    running: bool
+    leaving: bool
+    child_name: str = ""
+    """The name of the Job that controls the pod, which outlives the Job."""
+    namespace: str = ""
+    started: str = ""
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    index: int | None = None
+    """Its number in the gang; the first process of the job is in pod 0."""
+    address: str = ""
+    port: int | None = None
+    """Where its reporter serves."""
+    on_host_network: bool = False
+    """Whether it shares the network of its node, where another program may answer."""
+    check: Check | None = None
+    """What its preflight says; None before it began."""
+    missed: Missed | None = None
+    """What its program says of pods that did not come; None where it failed otherwise or did not fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """A pod: what it takes of its node and, for a job's own pods, what it is doing."""
+
+    use: Pod
+    state: PodState | None
+
+
+def read_job(raw: Mapping[str, Any]) -> JobRecord:
+    """The record of a GPUJob object."""
+    metadata = table(raw, "metadata")
+    return JobRecord(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        generation=whole_number(metadata.get("generation")) or 1,
+        created=str(metadata.get("creationTimestamp", "")),
+        version=str(metadata.get("resourceVersion", "")),
+        leaving="deletionTimestamp" in metadata,
+        spec=table(raw, "spec"),
+        status=table(raw, "status"),
+        metadata={"name": metadata.get("name"), "namespace": metadata.get("namespace"), "uid": metadata.get("uid")},
+    )
+
+
+def read_child(raw: Mapping[str, Any]) -> ChildRecord:
+    """The record of a child Job object."""
+    metadata, spec = table(raw, "metadata"), table(raw, "spec")
+    labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
+    pod = table(table(spec, "template"), "spec")
+    use = read_pod({"spec": pod})
+    by_name = next(((resource, count) for resource, count in use.devices.items() if count), None)
+    device = by_name or _claimed(annotations.get(Annotation.CLAIMS)) if tables(pod, "resourceClaims") else by_name
+    device = device or ("", 0)
+    end = next((c for c in tables(table(raw, "status"), "conditions") if _is_end(c)), {})
+    return ChildRecord(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        owner_uid=owner_uid(metadata),
+        attempt=attempt_in(str(metadata.get("name", ""))) or whole_number(labels.get(Label.ATTEMPT)) or 1,
+        leaving="deletionTimestamp" in metadata,
+        pods=whole_number(spec.get("completions")) or 1,
+        nodes=_pinned_nodes(pod),
+        resource=device[0],
+        gpus=device[1],
+        needs=use.needs,
+        others=tuple(sorted(use.others.items())),
+        priority_class=str(pod["priorityClassName"])[:253] if pod.get("priorityClassName") else None,
+        hint=_hint(annotations.get(Annotation.PLACEMENT)),
+        created=str(metadata.get("creationTimestamp", "")),
+        ended=str(end.get("type", "")),
+        ended_at=str(end.get("lastTransitionTime", "")),
+        reason=str(end.get("reason", "")),
+        message=str(end.get("message", ""))[:1024],
+        runner=next(_runners(pod), ""),
+        preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
+        paused=spec.get("suspend") is True,
+    )
+
+
+def _runners(pod: Mapping[str, Any]) -> Iterator[str]:
+    names = (table(volume, "configMap").get("name") for volume in tables(pod, "volumes"))
+    return (name for name in names if isinstance(name, str) and name.startswith(RUNNER_PREFIX))
+
+
+def read_service(raw: Mapping[str, Any]) -> ServiceRecord:
+    """The record of a gang's Service."""
+    metadata = table(raw, "metadata")
+    return ServiceRecord(owner_uid(metadata), str(metadata.get("uid", "")))
+
+
+def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:
+    """The record of a Pod object."""
+    use = read_pod(raw)
+    return PodRecord(use, _pod_state(raw, use) if use.job_uid else None)
+
+
+def owner_uid(metadata: Mapping[str, Any]) -> str:
+    """The uid of the controlling owner, empty when there is none."""
+    return str(controller(metadata).get("uid", ""))
+
+
+def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
+    metadata, status = table(raw, "metadata"), table(raw, "status")
+    containers = tables(status, "containerStatuses")
+    train = next((c for c in containers if c.get("name") == TRAIN), containers[0] if containers else {})
+    now = table(train, "state")
+    running, ended = table(now, "running"), table(now, "terminated")
+    waiting = next((w for w in (table(table(c, "state"), "waiting") for c in _all_containers(status)) if w), {})
+    if not use.node:
+        waiting = next((c for c in tables(status, "conditions") if _is_unbound(c)), {})
+    return PodState(
+        name=use.name,
+        child_uid=owner_uid(metadata),
+        node=use.node,
+        phase=str(status.get("phase", "")),
+        running="running" in now and status.get("phase") == "Running",
+        leaving="deletionTimestamp" in metadata,
+        child_name=str(controller(metadata).get("name", "")),
+        namespace=use.namespace,
+        started=str(running.get("startedAt") or ended.get("startedAt") or ""),
+        waiting_reason=str(waiting.get("reason", ""))[:64],
+        waiting_message=str(waiting.get("message", ""))[:512],
+        exit_code=whole_number(ended.get("exitCode")),
+        reason=str(ended.get("reason") or status.get("reason") or "")[:64],
+        message=_last_words(str(ended.get("message") or status.get("message") or "")),
+        index=whole_number(table(metadata, "annotations").get(INDEX)),
+        address=str(status.get("podIP") or "")[:64],
+        port=reporter_port(raw),
+        on_host_network=table(raw, "spec").get("hostNetwork") is True,
+        check=read_check(status),
+        missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
+    )
+
+
+def _last_words(text: str) -> str:
+    """The end of a message, on one line: of a log the last lines say what went wrong."""
+    lines = (line.strip() for line in text[-4096:].splitlines())
+    return one_line(" | ".join(line for line in lines if line)[-512:])
+
+
+def _all_containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*tables(status, "initContainerStatuses"), *tables(status, "containerStatuses")]
+
+
+def _is_end(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
+
+
+def _is_unbound(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+
+
+def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nodes that the pod's required affinity names, one for each term."""
+    required = table(table(table(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
+    fields = (f for term in tables(required, "nodeSelectorTerms") for f in tables(term, "matchFields"))
+    named = (f.get("values") for f in fields if f.get("key") == NODE_NAME_FIELD)
+    return tuple(str(value) for values in named if isinstance(values, list) for value in values if value)
+
+
+def _claimed(text: Any) -> tuple[str, int] | None:
+    """What a child says of its pods' ResourceClaims: the pool's devices and how many of them each pod gets."""
+    resource, equals, count = str(text)[:320].rpartition("=")
+    number = whole_number(count)
+    return (resource, number) if equals and number and number <= MOST_DEVICES else None
+
+
+def _hint(text: Any) -> Hint:
+    """The decision in a child's annotation; what others may have made of it is taken only as far as a status can be it."""
+    try:
+        value = json.loads(text) if isinstance(text, str) and len(text) <= 65536 else {}
+        known = {"candidates": value.pop("candidates", []), "placement": value} if isinstance(value, dict) else {}
+        GPUJobStatus.model_validate(known)
+    except (ValueError, RecursionError):
+        return Hint()
+    return Hint(known["placement"], known["candidates"]) if known else Hint()

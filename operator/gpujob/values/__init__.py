@@ -1,0 +1,1 @@
+"""Values that every room uses: names, quantities, reasons, findings and errors."""

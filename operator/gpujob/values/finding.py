@@ -1,0 +1,126 @@
+"""A reason with its numbers, worded only when somebody asks: fleet and placement make thousands, people read few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpujob.values.quantity import (
+    exact_dollars,
+    format_bytes,
+    format_dollars,
+    format_lack,
+    format_millicores,
+    format_need,
+)
+from gpujob.values.untrusted import one_line
+from gpujob.values.vocabulary import Reason
+
+
+class Size(int):
+    """Bytes that print as a memory size."""
+
+    def __str__(self) -> str:
+        return format_bytes(self)
+
+    def __format__(self, spec: str) -> str:
+        return format_bytes(self)
+
+
+class Need(int):
+    """Bytes that somebody asks for; they print as a memory size that is never below what is asked."""
+
+    def __str__(self) -> str:
+        return format_need(self)
+
+    def __format__(self, spec: str) -> str:
+        return format_need(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Bytes that are asked for and fewer that are there; it prints as the difference of what both print as."""
+
+    need: int
+    has: int
+
+    def __str__(self) -> str:
+        return format_lack(self.need, self.has)
+
+
+class Dollars(int):
+    """Micro-dollars that print as dollars."""
+
+    def __str__(self) -> str:
+        return f"${format_dollars(self)}"
+
+    def __format__(self, spec: str) -> str:
+        return f"${format_dollars(self)}"
+
+
+class ExactDollars(int):
+    """Micro-dollars that print with every digit."""
+
+    def __str__(self) -> str:
+        return f"${exact_dollars(self)}"
+
+    def __format__(self, spec: str) -> str:
+        return f"${exact_dollars(self)}"
+
+
+class Cores(int):
+    """Millicores that print as a CPU quantity."""
+
+    def __str__(self) -> str:
+        return format_millicores(self)
+
+    def __format__(self, spec: str) -> str:
+        return format_millicores(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason: the word, a sentence with gaps, and the numbers that fill them."""
+
+    reason: Reason
+    sentence: str
+    numbers: tuple[object, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The sentence with its numbers; what people wrote may have line ends."""
+        return one_line(self.sentence.format(*self.numbers))
+
+
+def apart(*amounts: int) -> tuple[Dollars, ...] | tuple[ExactDollars, ...]:
+    """Micro-dollars that are held against each other: as dollars, with every digit where cents would make them look alike."""
+    shown = tuple(map(Dollars, amounts))
+    alike = len({str(each) for each in shown}) < len(set(amounts))
+    return tuple(map(ExactDollars, amounts)) if alike else shown
+
+
+def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings of several nodes, of equal sentences the first."""
+    first: dict[tuple[Reason, str], Finding] = {}
+    for finding in findings:
+        first.setdefault((finding.reason, finding.sentence), finding)
+    return tuple(first.values())
+
+
+def counted(number: int, word: str) -> str:
+    """A count with its word: "1 GPU", "8 GPUs"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def nearest(*words: str | None) -> str:
+    """The end of a sentence about an unknown word: what it most likely means, nothing where that is not known."""
+    known = [word for word in words if word]
+    return f"; the nearest {'is' if len(known) == 1 else 'are'} {listed(known)}" if known else ""
+
+
+def listed(words: object) -> str:
+    """Words as people list them: "A", "A and B", "A, B and C"; at most eight, then the count of the rest."""
+    items = [str(word) for word in words]  # type: ignore[attr-defined]
+    if len(items) > 8:
+        items = [*items[:7], f"{len(items) - 7} more"]
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + f" and {items[-1]}" if items else "none"

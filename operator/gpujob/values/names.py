@@ -1,0 +1,39 @@
+"""Names that the API server accepts, whatever the job is called: for children, and for values of labels."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+from gpujob.values.untrusted import whole_number
+
+STEM: Final = 40
+"""How many characters of the job's name a child's name keeps: room for hash, attempt and the pod's index in 63."""
+
+LABEL: Final = 63
+
+
+def child_name(job_name: str, uid: str, attempt: int) -> str:
+    """The name of an attempt's Job and Service: the job's cleaned name, 8 hex digits of its uid's hash, the attempt.
+
+    A DNS label of at most 61 characters that begins with a letter: an Indexed Job's pods are called name-index, and a
+    Service's name must not begin with a digit. The hash tells jobs apart whose names agree in what is kept. A pure
+    function, so that a crash never makes a second set of children.
+    """
+    cleaned = re.sub(r"[^a-z0-9]+", "-", job_name.lower()).strip("-")
+    if not cleaned[:1].isalpha():
+        cleaned = f"j-{cleaned}"
+    digest = hashlib.sha256(uid.encode()).hexdigest()[:8]
+    return f"{cleaned[:STEM].strip('-')}-{digest}-{attempt}"
+
+
+def attempt_in(name: str) -> int | None:
+    """The number of the attempt in a child's name, which nobody can change as they can its label; None where there is none."""
+    return whole_number(name.rpartition("-")[2])
+
+
+def label_value(text: str) -> str:
+    """A text as a label's value: at most 63 characters, letters and digits at both ends; may be empty."""
+    cleaned = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).lstrip("-_.")
+    return cleaned[:LABEL].rstrip("-_.")

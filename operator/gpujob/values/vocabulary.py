@@ -1,0 +1,492 @@
+"""Every word that users, conditions, events, metrics and labels share; each is written once, here, with one sentence.
+
+A Reason names why a candidate or a job is in its state. The rooms use these members, never their text.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+from typing import Final
+
+GROUP: Final = "gpujob.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+FIELD_MANAGER: Final = "gpujob-operator"
+TELEMETRY_PORT: Final = "telemetry"
+"""The name of the training container's port on which its reporter serves."""
+REPORT_OPTIMIZER: Final = "GPUJOB_REPORT_OPTIMIZER"
+"""The one variable of ours that a job may set: Off keeps the reporter out of optimizers."""
+PREFLIGHT: Final = "preflight"
+"""The init container that checks image and devices; what it found is in its termination message."""
+RUNNER_PREFIX: Final = "gpujob-runner-"
+"""How the ConfigMaps that bring the runner into pods are called; the hash of their content follows."""
+
+
+@unique
+class Vendor(StrEnum):
+    """Who makes the device; one gang never mixes them."""
+
+    AMD = "AMD"
+    NVIDIA = "NVIDIA"
+
+    @property
+    def resource(self) -> str:
+        """The resource under which this vendor's device plugin offers whole devices."""
+        return "amd.com/gpu" if self is Vendor.AMD else "nvidia.com/gpu"
+
+
+@unique
+class Backend(StrEnum):
+    """The software stack that a container image is built for."""
+
+    CUDA = "CUDA"
+    ROCM = "ROCm"
+
+    @property
+    def vendor(self) -> Vendor:
+        """The vendor whose devices this stack drives."""
+        return Vendor.NVIDIA if self is Backend.CUDA else Vendor.AMD
+
+
+@unique
+class DeviceKind(StrEnum):
+    """What one Kubernetes device is; a job takes whole ones unless placement.devices lists more."""
+
+    WHOLE = "Whole"
+    """A whole device, or a GCD of an MI250X card."""
+    PARTITION = "Partition"
+    """A part with memory of its own: a MIG slice, an AMD partition (DPX, QPX, CPX), a virtual fraction."""
+    SHARED = "Shared"
+    """A place on a device that other pods use at the same time: time-slicing, MPS."""
+    INTEGRATED = "Integrated"
+    """A device that shares its memory with the host: an APU, GB10."""
+
+
+@unique
+class DeviceMode(StrEnum):
+    """How a pool's pods get its devices."""
+
+    DEVICE_PLUGIN = "DevicePlugin"
+    """By the name of a resource in their limits, which a device plugin or a DeviceClass offers."""
+    DRA = "DRA"
+    """By a ResourceClaim, or by the resource name that the devices' DeviceClass has."""
+    HOST_DEVICES = "HostDevices"
+    """By the host's device files: privileged, all GPUs of a node, only where an admin says so."""
+
+
+@unique
+class CapacityType(StrEnum):
+    """How a node is paid for, and so whether it can be taken away."""
+
+    ON_DEMAND = "OnDemand"
+    RESERVED = "Reserved"
+    SPOT = "Spot"
+
+
+@unique
+class Objective(StrEnum):
+    """What the choice of a pool optimises."""
+
+    VALUE = "Value"
+    """The price of the work: what the job costs an hour divided by how fast it is."""
+    COST = "Cost"
+    """The price of the whole job for an hour."""
+    SPEED = "Speed"
+    """How fast the whole job is."""
+
+
+@unique
+class WorkKind(StrEnum):
+    """What a job does with its GPUs."""
+
+    TRAINING = "Training"
+    """Training of all weights."""
+    FINE_TUNING = "FineTuning"
+    """Training of adapters on frozen weights."""
+    INFERENCE = "Inference"
+    """Forward passes only."""
+
+
+@unique
+class Precision(StrEnum):
+    """The number format of a job's matrix products; weights have the same, or 32 bits under Mixed and FP8."""
+
+    FP8 = "FP8"
+    BF16 = "BF16"
+    FP16 = "FP16"
+    FP32 = "FP32"
+    MIXED = "Mixed"
+    """16 bits in the format that the device has: BF16, or FP16 on what came before it."""
+
+
+@unique
+class RunFormat(StrEnum):
+    """The number format of a measured run's matrix products."""
+
+    FP32 = "FP32"
+    FP16 = "FP16"
+    BF16 = "BF16"
+    FP8 = "FP8"
+    INT8 = "INT8"
+    FP4 = "FP4"
+
+
+@unique
+class Evidence(StrEnum):
+    """Who stands for a measured throughput, the most trusted first."""
+
+    AUDITED = "Audited"
+    """Peers audited it (MLCommons)."""
+    MEASURED = "Measured"
+    """Somebody measured it who sells none of the devices."""
+    CLAIMED = "Claimed"
+    """A vendor says so of its own devices."""
+
+
+@unique
+class Outcome(StrEnum):
+    """What became of a candidate (pool × runtime × shape)."""
+
+    CHOSEN = "Chosen"
+    FITS = "Fits"
+    BUSY = "Busy"
+    MISCONFIGURED = "Misconfigured"
+    REJECTED = "Rejected"
+
+
+@unique
+class Verdict(StrEnum):
+    """What became of a job's placement; the three kinds of "no" are never mixed."""
+
+    PLACED = "Placed"
+    WAITING = "Waiting"
+    MISCONFIGURED = "Misconfigured"
+    IMPOSSIBLE = "Impossible"
+
+
+@unique
+class State(StrEnum):
+    """The one-word summary of a GPUJob, computed from its conditions and pods."""
+
+    QUEUED = "Queued"
+    PLACED = "Placed"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    RESTARTING = "Restarting"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    MISCONFIGURED = "Misconfigured"
+    IMPOSSIBLE = "Impossible"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing can follow."""
+        return self in (State.SUCCEEDED, State.FAILED)
+
+
+@unique
+class ConditionType(StrEnum):
+    """Condition types of a GPUJob and of a GPUPool."""
+
+    PLACED = "Placed"
+    """Whether pool, nodes and image are chosen."""
+    RUNNING = "Running"
+    """Whether every pod of the job runs."""
+    PREFLIGHT_PASSED = "PreflightPassed"
+    """Whether image, devices, memory and folders were what was promised when the pods started."""
+    COMPLETE = "Complete"
+    """Whether the job ended well."""
+    FAILED = "Failed"
+    """Whether the job ended badly."""
+    SUSPENDED = "Suspended"
+    """Whether the job is a plan only."""
+    TELEMETRY_REACHABLE = "TelemetryReachable"
+    """Whether the operator can read what the job's program reports."""
+    OVERLAPS = "Overlaps"
+    """Whether an older GPUPool claims nodes that this one selects too."""
+    EDITED = "Edited"
+    """Whether somebody changed the spec of a GPUPool that the operator wrote, which changes nothing."""
+    READ = "Read"
+    """Whether the devices of a GPUPool are known and jobs may have them; its message says what is doubtful."""
+
+
+@unique
+class Method(StrEnum):
+    """What is done with a model."""
+
+    FULL = "Full"
+    LORA = "LoRA"
+    QLORA = "QLoRA"
+    INFERENCE = "Inference"
+
+
+@unique
+class Optimizer(StrEnum):
+    """What updates the weights, by the states that it keeps."""
+
+    ADAMW = "AdamW"
+    """As fused=True updates, in place."""
+    ADAMW_FOREACH = "AdamWForeach"
+    """As PyTorch updates on a GPU where neither fused nor foreach is said: all parameters at once."""
+    ADAMW_8BIT = "AdamW8Bit"
+    PAGED_ADAMW_8BIT = "PagedAdamW8Bit"
+    ADAFACTOR = "Adafactor"
+    LION = "Lion"
+    SGD = "SGD"
+    SGD_MOMENTUM = "SGDMomentum"
+
+
+@unique
+class Checkpointing(StrEnum):
+    """Which activations are recomputed in the backward pass instead of kept."""
+
+    NONE = "None"
+    LAYERS = "Layers"
+    SELECTIVE = "Selective"
+
+
+@unique
+class Sharding(StrEnum):
+    """What is spread over the GPUs of a gang."""
+
+    NONE = "None"
+    ZERO1 = "ZeRO1"
+    ZERO2 = "ZeRO2"
+    ZERO3 = "ZeRO3"
+    FSDP = "FSDP"
+    TENSOR_PARALLEL = "TensorParallel"
+
+
+@unique
+class PreflightMode(StrEnum):
+    """What a failed preflight does to a job."""
+
+    REQUIRED = "Required"
+    """The job fails before its program starts."""
+    WARN = "Warn"
+    """The condition says so, the program runs."""
+    DISABLED = "Disabled"
+    """Nothing is checked."""
+
+
+@unique
+class WeightFormat(StrEnum):
+    """Number formats of less than 16 bits in which weights are published and served."""
+
+    FP8 = "FP8"
+    """8 bits: FP8 and INT8; embedding and head in 16."""
+    INT4 = "INT4"
+    """4 bits with a 16-bit scale and a zero for each 128 (AWQ, GPTQ)."""
+    FP4 = "FP4"
+    """4 bits with a scale for each 16 or 64 (NVFP4, NF4)."""
+    MXFP4 = "MXFP4"
+    """4 bits with an 8-bit scale for each 32, of experts alone; all else in 16."""
+
+
+class Reason(StrEnum):
+    """Why: one CamelCase word for a condition, an event, a candidate or a doubt."""
+
+    # A candidate can never run the job.
+    VENDOR_EXCLUDED = "VendorExcluded"
+    ACCELERATOR_EXCLUDED = "AcceleratorExcluded"
+    POOL_EXCLUDED = "PoolExcluded"
+    PROBE_FAILED = "ProbeFailed"
+    CAPACITY_TYPE_EXCLUDED = "CapacityTypeExcluded"
+    DEVICE_EXCLUDED = "DeviceExcluded"
+    SHARED_DEVICE = "SharedDevice"
+    MEM_TOO_SMALL = "MemTooSmall"
+    ARCH_UNSUPPORTED = "ArchUnsupported"
+    CPU_ARCH_MISMATCH = "CpuArchMismatch"
+    DRIVER_TOO_OLD = "DriverTooOld"
+    PRECISION_UNSUPPORTED = "PrecisionUnsupported"
+    FRAMEWORK_UNSUPPORTED = "FrameworkUnsupported"
+    IMAGE_NEEDS_ROOT = "ImageNeedsRoot"
+    NAMESPACE_EXCLUDED = "NamespaceExcluded"
+    WHOLE_NODES_ONLY = "WholeNodesOnly"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    POOL_TOO_SMALL = "PoolTooSmall"
+    NODE_TOO_SMALL = "NodeTooSmall"
+    DISK_TOO_SMALL = "DiskTooSmall"
+    ZONE_CONFLICT = "ZoneConflict"
+    IMAGE_VOLUME_UNSUPPORTED = "ImageVolumeUnsupported"
+    ACCESS_MODE = "AccessMode"
+    PRICE_CAP = "PriceCap"
+    PRICE_UNKNOWN = "PriceUnknown"
+
+    # Something in the cluster or in the job must be mended first.
+    DEVICE_UNKNOWN = "DeviceUnknown"
+    MEM_UNKNOWN = "MemUnknown"
+    MODELS_DIFFER = "ModelsDiffer"
+    LABELS_CONTRADICT = "LabelsContradict"
+    NO_DEVICE_PLUGIN = "NoDevicePlugin"
+    NO_DEVICE_CLASS = "NoDeviceClass"
+    NAMESPACE_UNKNOWN = "NamespaceUnknown"
+    POD_SECURITY_BLOCKED = "PodSecurityBlocked"
+    RUNTIME_CLASS_MISSING = "RuntimeClassMissing"
+    RUNTIME_HANDLER_MISSING = "RuntimeHandlerMissing"
+    RUNTIME_CLASS_EXCLUDES = "RuntimeClassExcludes"
+    RUNTIME_UNKNOWN = "RuntimeUnknown"
+    POOL_UNKNOWN = "PoolUnknown"
+    ACCELERATOR_UNKNOWN = "AcceleratorUnknown"
+    FEATURE_UNKNOWN = "FeatureUnknown"
+    FRAMEWORK_UNKNOWN = "FrameworkUnknown"
+    MODEL_UNKNOWN = "ModelUnknown"
+    VOLUME_MISSING = "VolumeMissing"
+    PRIORITY_CLASS_UNKNOWN = "PriorityClassUnknown"
+    INVALID_SPEC = "InvalidSpec"
+    NAME_CONFLICT = "NameConflict"
+    CHILD_REFUSED = "ChildRefused"
+
+    # It fits, but not now.
+    NOT_READY = "NotReady"
+    CORDONED = "Cordoned"
+    NO_ALLOCATABLE = "NoAllocatable"
+    WAITING_FOR_DEVICES = "WaitingForDevices"
+    DEVICE_TAINTED = "DeviceTainted"
+    NOT_ENOUGH_FREE = "NotEnoughFree"
+    FRAGMENTED = "Fragmented"
+    QUEUED_BEHIND = "QueuedBehind"
+    MAY_GROW = "MayGrow"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    LIMIT_RANGE = "LimitRangeExceeded"
+    NODES_DID_NOT_COME = "NodesDidNotCome"
+    UNSCHEDULABLE = "Unschedulable"
+    PROBED = "Probed"
+
+    # What the preflight in a pod finds before the program starts.
+    IMAGE_BACKEND_MISMATCH = "ImageBackendMismatch"
+    IMAGE_BROKEN = "ImageBroken"
+    COMMAND_NOT_FOUND = "CommandNotFound"
+    DEVICE_PERMISSION = "DevicePermission"
+    DEVICE_COUNT_MISMATCH = "DeviceCountMismatch"
+    DEVICE_UNUSABLE = "DeviceUnusable"
+    MEM_BELOW_REQUEST = "MemBelowRequest"
+    SHARED_MEMORY_TOO_SMALL = "SharedMemoryTooSmall"
+    FOLDER_NOT_WRITABLE = "FolderNotWritable"
+    NO_INTERPRETER = "NoInterpreter"
+    PREFLIGHT_TIMED_OUT = "PreflightTimedOut"
+    PREFLIGHT_FAULT = "PreflightFault"
+    PREFLIGHT_PASSED = "PreflightPassed"
+    PREFLIGHT_PENDING = "PreflightPending"
+    PREFLIGHT_DISABLED = "PreflightDisabled"
+
+    # A doubt: an unknown fact that does not refuse.
+    NODE_UNKNOWN = "NodeUnknown"
+    NODE_DOUBTED = "NodeDoubted"
+    MEM_TIGHT = "MemTight"
+    SHARDING_ASSUMED = "ShardingAssumed"
+    NO_COMMAND = "NoCommand"
+    DRIVER_UNKNOWN = "DriverUnknown"
+    DRIVER_UNTESTED = "DriverUntested"
+    DRIVER_FORWARD = "DriverForward"
+    ARCH_OVERRIDDEN = "ArchOverridden"
+    OVERRIDE_NOT_SET = "OverrideNotSet"
+    IMAGE_COMPILED_AT_START = "ImageCompiledAtStart"
+    IMAGE_UNCHECKED = "ImageUnchecked"
+    IMAGE_VOLUME_UNCHECKED = "ImageVolumeUnchecked"
+    QUOTA_UNCHECKED = "QuotaUnchecked"
+    PRICE_INDICATIVE = "PriceIndicative"
+    PRICE_INVALID = "PriceInvalid"
+    RUNS_AS_ROOT = "RunsAsRoot"
+    ID_OUT_OF_RANGE = "IdOutOfRange"
+    BF16_EMULATED = "BF16Emulated"
+    LABELS_GONE = "LabelsGone"
+    LABEL_UNREADABLE = "LabelUnreadable"
+    INTEGRATED_MEMORY = "IntegratedMemory"
+    TAINT_PREFERRED_AGAINST = "TaintPreferredAgainst"
+
+    # What a job's conditions and events say.
+    PLACED = "Placed"
+    WAITING = "Waiting"
+    IMPOSSIBLE = "Impossible"
+    MISCONFIGURED = "Misconfigured"
+    NO_POOL = "NoPool"
+    PLAN_ONLY = "PlanOnly"
+    NOT_SUSPENDED = "NotSuspended"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    PROBING = "Probing"
+    NOT_STARTED = "NotStarted"
+    CHILD_SUSPENDED = "ChildSuspended"
+    ENDED = "Ended"
+    SUCCEEDED = "Succeeded"
+    NOT_ENDED = "NotEnded"
+    POD_FAILED = "PodFailed"
+    RENDEZVOUS_TIMEOUT = "RendezvousTimeout"
+    CHILD_LOST = "ChildLost"
+    BEING_DELETED = "BeingDeleted"
+    EARLIER_ATTEMPT_ENDING = "EarlierAttemptEnding"
+    REPORTER_READ = "ReporterRead"
+    NO_REPORTER = "NoReporter"
+    TELEMETRY_BLOCKED = "TelemetryBlocked"
+    REPORT_UNREADABLE = "ReportUnreadable"
+    REPORT_OF_ANOTHER = "ReportOfAnother"
+    NOT_READ = "NotRead"
+    OVERLAPS = "Overlaps"
+    NO_OVERLAP = "NoOverlap"
+    SPEC_NOT_READ = "SpecNotRead"
+    SPEC_AS_WRITTEN = "SpecAsWritten"
+    READ = "Read"
+
+
+class Label:
+    """Label keys that the operator writes."""
+
+    JOB = f"{GROUP}/job"
+    """On children and pods: the GPUJob's name, cut to a label's length."""
+    JOB_UID = f"{GROUP}/job-uid"
+    """On children and pods: the GPUJob's uid; the selector of everything that belongs to it."""
+    ATTEMPT = f"{GROUP}/attempt"
+    """On children and pods: the number of the attempt."""
+    HOST_DEVICES = f"{GROUP}/host-devices"
+    """On pods that get the host's device files: of these a node takes one."""
+    DISCOVERED = f"{GROUP}/discovered"
+    """On GPUPool objects that the operator found, not an admin wrote."""
+    RUNNER = f"{GROUP}/runner"
+    """On the ConfigMaps that bring the runner into pods."""
+    MANAGED_BY = "app.kubernetes.io/managed-by"
+    """On everything that the operator creates: `gpujob-operator`."""
+
+
+class Annotation:
+    """Annotation keys that the operator reads or writes."""
+
+    PRICE_PER_GPU_HOUR = f"{GROUP}/price-per-gpu-hour"
+    """On a Node, by an admin: US dollars an hour for each GPU."""
+    PLACEMENT = f"{GROUP}/placement"
+    """On a child Job: the chosen candidate, a hint for the moment before the status write."""
+    DIGEST = f"{GROUP}/decision"
+    """On a child Job: the digest of the decision it was made from."""
+    CLAIMS = f"{GROUP}/claims"
+    """On a child Job whose pods get devices by ResourceClaims: of what, and how many each."""
+    JOB_NAME = f"{GROUP}/job-name"
+    """On children: the GPUJob's full name."""
+
+
+MENDABLE: Final = frozenset(
+    {
+        Reason.DEVICE_UNKNOWN,
+        Reason.MEM_UNKNOWN,
+        Reason.MODELS_DIFFER,
+        Reason.LABELS_CONTRADICT,
+        Reason.NO_DEVICE_PLUGIN,
+        Reason.NO_DEVICE_CLASS,
+        Reason.NAMESPACE_UNKNOWN,
+        Reason.POD_SECURITY_BLOCKED,
+        Reason.RUNTIME_CLASS_MISSING,
+        Reason.RUNTIME_HANDLER_MISSING,
+        Reason.RUNTIME_CLASS_EXCLUDES,
+        Reason.RUNTIME_UNKNOWN,
+        Reason.POOL_UNKNOWN,
+        Reason.ACCELERATOR_UNKNOWN,
+        Reason.FEATURE_UNKNOWN,
+        Reason.FRAMEWORK_UNKNOWN,
+        Reason.INVALID_SPEC,
+        Reason.MODEL_UNKNOWN,
+        Reason.VOLUME_MISSING,
+        Reason.PRIORITY_CLASS_UNKNOWN,
+        Reason.NO_POOL,
+    }
+)
+"""Reasons that somebody can mend; every other reason of a rule refuses for good."""
