@@ -23,9 +23,9 @@ import orjson
 
 from bench.placement import world
 from gpujob.cluster.__main__ import GARBAGE
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
@@ -54,8 +54,8 @@ class Cluster:
     """The operator's own path from lists and events to a fleet, without the network."""
 
     def __init__(self) -> None:
-        self.mirror = Mirror(mirrored("gpujob-runner-x"))
-        self.book = Book(self.mirror, world.catalog())
+        self.mirror = ObjectCache(mirrored("gpujob-runner-x"))
+        self.book = ClusterIndex(self.mirror, world.catalog())
         self._version = 1
 
     def list_all(self, kinds: Sequence[str] = tuple(LISTED)) -> float:

@@ -2,11 +2,12 @@
 
     gpujob.yaml ──api──▶ GPUJob ────────────────┐
     catalog/data/*.yaml ──catalog──▶ Catalog ───┤
-    GPUPool, GPURuntime ──api──▶ overrides ─────┼─▶ placement.decide ─▶ Decision ─┬─▶ explain ─▶ text, JSON
-    nodes, pods ──fleet──▶ Fleet ───────────────┘    (rules, ranking)             └─▶ render ─▶ child objects
+    GPUPool, GPURuntime ──api──▶ overrides ─────┼─▶ placement.engine ─▶ Decision ─┬─▶ placement.report ─▶ text, JSON
+    nodes, pods ──fleet──▶ Fleet ───────────────┘   (filters, scoring)            └─▶ render ─▶ child objects
                                                                                                │ create
-    status, events, metrics ◀── status.observe ◀──── children as seen in the cluster ◀────────┘
-                                                                    (create only; never patched)
+    status, events, metrics ◀── status.job ◀── status.observe ◀── children in the cluster ◀───┘
+                                   ▲
+    lifecycle.next_action ─────────┘ what each job needs next: a pure function of the job, its child, its pods and the time
 
 The edges gather and apply (`gpujob.cluster` in the cluster, `gpujob.cli` on a laptop); everything between them is
 values and functions, without I/O, so the laptop decides exactly as the cluster does.

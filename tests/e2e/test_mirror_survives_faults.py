@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gpujob.cluster.cache.object_cache import Kind, Mirror
+from gpujob.cluster.cache.object_cache import Kind, ObjectCache
 from gpujob.cluster.cache.object_key import Key
 from gpujob.cluster.cache.reflector import DEAD_AFTER, Timings, WatchHealth, mirror_all
 from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, NotFound
@@ -57,7 +57,7 @@ class World:
     """A mirror behind a proxy, and a client that is not."""
 
     direct: ApiClient
-    mirror: Mirror
+    mirror: ObjectCache
     health: WatchHealth
     proxied: ApiClient
     proxy: TcpProxy
@@ -115,7 +115,7 @@ async def behind_proxy(cluster: Cluster) -> AsyncIterator[tuple[TcpProxy, Connec
 
 @asynccontextmanager
 async def mirrored(cluster: Cluster) -> AsyncIterator[World]:
-    mirror, health = Mirror(KINDS), WatchHealth(kind.key for kind in KINDS)
+    mirror, health = ObjectCache(KINDS), WatchHealth(kind.key for kind in KINDS)
     async with (
         behind_proxy(cluster) as (proxy, proxied),
         ApiClient(proxied, connect_timeout=CONNECT) as client,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.client.api_errors import Conflict
 from gpujob.cluster.client.client import ApiClient
@@ -111,7 +111,7 @@ async def test_a_profile_that_somebody_changed_or_deleted_meanwhile_is_not_overw
         return made
 
     async with ApiClient(connection_from_kubeconfig(cluster.kubeconfig)) as client:
-        writer = Writer(client, Mirror(mirrored("gpujob-runner-x")), lambda: True, "here")
+        writer = Writer(client, ObjectCache(mirrored("gpujob-runner-x")), lambda: True, "here")
         await writer.apply_profile(body(Profile()))
         first = profile_of(profile(team, "shared"))
         team.api.patch(PROFILES.format(team.namespace), "shared", {"metadata": {"labels": {"seen": "yes"}}})

@@ -10,11 +10,11 @@ from datetime import timedelta
 from typing import Any
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.client.server_clock import ServerClock
 from gpujob.cluster.controller.controller import Reconciler
-from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
@@ -36,7 +36,7 @@ class OperatorProcess:
         self.server, self.loop, self.leads, self.skew = server, server.loop, True, skew
         self.writes, self.faults = 0, dict[int, Fault]()
         self.frozen_until = 0.0
-        self.mirror = Mirror(mirrored(RUNNER.name))
+        self.mirror = ObjectCache(mirrored(RUNNER.name))
         self.clock = ServerClock(self.loop.time, lambda: server.time() + timedelta(seconds=self.skew))
         self.clock.note(server.date())
         for kind in self.mirror.kinds:
@@ -44,7 +44,7 @@ class OperatorProcess:
         server.on_change.append(self._changed)
         leader = lambda: self.leads  # noqa: E731
         writer = Writer(self, self.mirror, leader, "here", self.clock.now)  # type: ignore[arg-type]
-        self.book = Book(self.mirror, catalog, self.loop.time)
+        self.book = ClusterIndex(self.mirror, catalog, self.loop.time)
         self.reconciler = Reconciler(
             self.book, writer, leader, RUNNER, timings or Timings(), self.loop.time, self.clock.now
         )

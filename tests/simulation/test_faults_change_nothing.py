@@ -96,8 +96,8 @@ def test_a_job_that_runs_through_leaves_no_trace_in_the_operator() -> None:
     deeds = tuple((1.0 + number, lambda world, n=number: world.submit(f"j{n}", gpusPerNode=8)) for number in range(20))
     ends = tuple((600.0, lambda world, n=number: world.remove(f"j{n}")) for number in range(20))
     world = run(play(Story("many", deeds + ends, Program(runs_for=10.0), until=1000.0)))
-    desk = world.processes[0].reconciler.desk
+    work = world.processes[0].reconciler.work
     assert world.server.objects["gpujobs"] == {}
-    stores = (desk.wishes, desk.memory, desk.tasks, desk.promised, desk.due, desk.queue, desk.awaiting, desk.telemetry)
+    stores = (work.wishes, work.memory, work.tasks, work.promised, work.due, work.queue, work.awaiting, work.telemetry)
     assert [len(store) for store in stores] == [0] * len(stores)
     assert not any(key[0] == TEAM for key in world.processes[0].mirror.objects("pods"))

@@ -2,11 +2,10 @@
 
 Everything is a row of data/*.yaml with its source and the day it was checked; new hardware is a row, not code. Fleet
 asks what a label means (`Catalog.by_device_id`, `by_product`, ...), placement what runs where
-(`architecture.runs_on`, `versions.satisfies`, `Catalog.runtimes`) and what it costs (`price_of`, `indicative_price`).
+(`devices.architecture.runs_on`, `images.versions.satisfies`, `Catalog.runtimes`) and what it costs (`price_of`, `indicative_price`).
 
-Reading order: `records` (the rows and the catalog; `runtime` and `models` are rows with more to say), `identity`
-and `pricelist` (its lookups), `consistency` (when a runtime contradicts itself), `versions` and `architecture`
-(comparisons), `rows` (text to records), `load` (files to a catalog).
+Reading order: `entities` (the rows as values), `catalog` (their lookups), `devices` (identity, architecture, prices, efficiency),
+`images` (runtimes: versions, when one contradicts itself), `models` (shapes by name), `files` (text to rows, files to a catalog).
 
 **What a runtime's feature means.** A runtime has a feature when the package is present in that image, or can be
 installed there from published wheels built for exactly its backend's version (CUDA 13.0, ROCm 7.2); compilers count

@@ -5,8 +5,7 @@ its peak (the loss, the recomputed layer, the gradient of the embedding, the opt
 model's shape, and the largest is what is expected. No figure belongs to a model: every constant is a property of
 PyTorch, named where it stands, and held against measurements by `python -m bench.memory`.
 
-Reading order: `workload` (what is asked), `states` (weights, gradients, optimizer, adapters), `activations` (what a
-layer keeps for its backward pass), `deepspeed` (its buffers), `training` and `serving` (the moments), `homes` (which
-gradients fit where activations were), `reserve` (what the
-device must have beyond the peak), `estimate` (all together), `shapes` (from a name or a size to a model's shape).
+Reading order: `workload` (the request), `model_states` (weights, gradients, optimizer, adapters), `activations` (what a layer keeps
+for its backward pass), `deepspeed` (its buffers), `training` and `serving` (the phases), `allocator` (what the device must have beyond
+the peak), `estimate` (all together), `model_shape` (from a name or a size to a model's shape), `recipe` (bytes a parameter in words).
 """

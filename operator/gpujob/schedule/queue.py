@@ -24,7 +24,7 @@ from gpujob.placement.filters.limit_range import bounded
 from gpujob.placement.filters.volumes import mounted
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Choice, Decision
-from gpujob.placement.scoring.reservations import Hold
+from gpujob.placement.scoring.reservations import Reservation
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.quota_ledger import Charges
 from gpujob.values.vocabulary import Verdict
@@ -103,19 +103,19 @@ def place_all(
 
     queue = sorted(jobs, key=lambda job: (-priority(job), job.created, job.uid))
     lowest = priority(queue[-1]) if queue else 0
-    desk = _Desk(fleet, catalog, failed)
+    snapshot = _Snapshot(fleet, catalog, failed)
     for level, equals in groupby(queue, key=priority):
         placings = []
         for job in equals:
-            placing = desk.place(job)
+            placing = snapshot.place(job)
             if placing is not None:
                 placings.append(placing)
                 yield placing
         if level != lowest:
-            desk.put_ahead(placings, level)
+            snapshot.put_ahead(placings, level)
 
 
-class _Desk:
+class _Snapshot:
     """The fleet as the placements so far leave it."""
 
     def __init__(
@@ -202,7 +202,7 @@ def _taken(placing: Placing, priority: int) -> Ahead | None:
     return Ahead(job.name, job.namespace, priority, gang.nodes, gang.gpus_per_node, taking, waits=False)
 
 
-def _held(job: Waiting, hold: Hold, priority: int) -> Ahead:
+def _held(job: Waiting, hold: Reservation, priority: int) -> Ahead:
     """What is held for a waiting job."""
     taking = Taking(hold.pool.resource, hold.on, hold.needs + hold.pool.overhead, linked=hold.nodes > 1)
     return Ahead(job.name, job.namespace, priority, hold.nodes, hold.gpus, taking, waits=True)

@@ -11,7 +11,7 @@ from gpujob.fleet.policy.quota_scopes import PodTraits
 from gpujob.fleet.policy.resource_quota import Quotas, quotas_after, refusal
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring.reservations import Hold
+from gpujob.placement.scoring.reservations import Reservation
 
 
 class Charges:
@@ -31,7 +31,7 @@ class Charges:
         """A fleet with the quotas as they are here."""
         return fleet if fleet.quotas is self._left else replace(fleet, quotas=self._left)
 
-    def take(self, fleet: Fleet, demand: Demand, hold: Hold) -> bool:
+    def take(self, fleet: Fleet, demand: Demand, hold: Reservation) -> bool:
         """Charges the whole gang of a hold, unless the quotas of its namespace leave too little for it."""
         taken = hold.pool.taken(hold.gpus, hold.needs, hold.nodes, demand.new_claims)
         quotas = self.seen(fleet).quotas_for(demand.namespace, demand.priority_class, hold.pool)

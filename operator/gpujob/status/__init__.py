@@ -1,6 +1,6 @@
-"""What came of it: children as seen in the cluster become a job's status, conditions and events.
+"""What came of a job: its child and pods become status, conditions and events.
 
-Reading order: `records` (slim records of GPUJobs, child Jobs and their pods), `observe` (pods and child -> what is the
-case), `conditions`, `report` (the whole status), `news` (the patch that makes it so, where that says something new), `events`;
-`pools` (what a GPUPool says).
+Reading order: `records` (slim records of GPUJobs, child Jobs and pods), `observe` (what a child's pods show),
+`attempts` (ownership, waits, cost, progress), `job` (the whole status, the patch that makes it so, conditions, events);
+`pools` and `profile` (statuses of GPUPools and GPUJobProfiles).
 """

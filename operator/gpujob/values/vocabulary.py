@@ -464,7 +464,7 @@ class Annotation:
     """On children: the GPUJob's full name."""
 
 
-MENDABLE: Final = frozenset(
+FIXABLE_REASONS: Final = frozenset(
     {
         Reason.DEVICE_UNKNOWN,
         Reason.MEM_UNKNOWN,

@@ -8,13 +8,13 @@ from typing import Any
 from builders import MI300X, fleet, node
 
 from gpujob.catalog.files.load import load_catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.controller.actions import Steps
-from gpujob.cluster.controller.profiles import Learning
-from gpujob.cluster.controller.runner_configmaps import Delivery
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.controller.profiles import ProfileUpdates
+from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.render.runner import Runner
 from gpujob.schedule.queue import Answer
@@ -42,15 +42,15 @@ class Server:
 
 
 async def test_what_the_last_attempt_reported_is_forgotten_when_the_next_one_is_made() -> None:
-    server, mirror = Server(), Mirror(mirrored(RUNNER.name))
-    desk = Desk(Book(mirror, load_catalog()))
+    server, mirror = Server(), ObjectCache(mirrored(RUNNER.name))
+    work = ControllerState(ClusterIndex(mirror, load_catalog()))
     writer = Writer(server, mirror, lambda: True, "here")  # type: ignore[arg-type]
-    steps = Steps(desk, writer, Delivery(desk, writer, RUNNER), Learning(desk, writer))
+    steps = JobActions(work, writer, RunnerConfigMaps(work, writer, RUNNER), ProfileUpdates(work, writer))
     metadata = {"name": "j", "namespace": "team", "uid": "u", "resourceVersion": "5"}
     job = read_job({"metadata": metadata, "spec": {"preflight": "Disabled"}, "status": {"attempt": 1}})
-    desk.telemetry["u"] = Telemetry(Measured(at=datetime(2026, 1, 1, tzinfo=UTC), counters={"steps": 700.0}))
-    wish, there = desk.wish(job).demand, fleet(node("a", MI300X))
+    work.telemetry["u"] = Telemetry(Measured(at=datetime(2026, 1, 1, tzinfo=UTC), counters={"steps": 700.0}))
+    wish, there = work.wish(job).demand, fleet(node("a", MI300X))
     assert wish is not None
     await steps.place(job, Answer(wish, there, load_catalog()).decision, there)
     assert (server.status["attempt"], "progress" in server.status) == (2, False)
-    assert "u" not in desk.telemetry
+    assert "u" not in work.telemetry

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from gpujob.catalog.files.load import load_catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import RunnerMap, mirrored
 from gpujob.cluster.client.api_errors import Conflict, Forbidden
-from gpujob.cluster.controller.runner_configmaps import Delivery
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import ChildRefused, NameConflict, Writer
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
@@ -52,11 +52,11 @@ class Room:
     """A mirror, a server and the delivery between them, with a clock of its own."""
 
     def __init__(self, answer: Any = None, there: list[dict[str, Any]] | None = None) -> None:
-        self.mirror, self.server, self.now = Mirror(mirrored(RUNNER.name)), Server(answer or held()), 0.0
+        self.mirror, self.server, self.now = ObjectCache(mirrored(RUNNER.name)), Server(answer or held()), 0.0
         self.mirror.replace("configmaps", there or [], "4")
-        self.desk = Desk(Book(self.mirror, load_catalog()))
+        self.work = ControllerState(ClusterIndex(self.mirror, load_catalog()))
         writer = Writer(self.server, self.mirror, lambda: True, "here")  # type: ignore[arg-type]
-        self.delivery = Delivery(self.desk, writer, RUNNER, lambda: self.now)
+        self.delivery = RunnerConfigMaps(self.work, writer, RUNNER, lambda: self.now)
 
     def child(self, name: str = "j-1", runner: str = RUNNER.name, version: str = "6", **status: Any) -> None:
         """The child of a GPUJob of this name."""
@@ -69,7 +69,7 @@ class Room:
         }  # fmt: skip
         body = {"metadata": metadata, "spec": {"template": {"spec": {"volumes": volumes}}}, "status": status}
         self.mirror.apply("jobs", "MODIFIED", body)
-        self.desk.book.take(self.mirror.take_changes())
+        self.work.book.take(self.mirror.take_changes())
 
 
 async def test_the_first_job_of_a_namespace_costs_one_write_and_the_next_none() -> None:
@@ -125,7 +125,7 @@ async def test_a_placement_under_way_keeps_it() -> None:
     room = Room(there=[held()])
     await room.delivery.sweep()
     room.now += UNUSED_AFTER
-    room.desk.tasks["a job that the mirror has not shown yet"] = None  # type: ignore[assignment]
+    room.work.tasks["a job that the mirror has not shown yet"] = None  # type: ignore[assignment]
     await room.delivery.sweep()
     assert room.server.calls == []
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from gpujob.catalog.files.load import load_catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.client.api_errors import ApiError, Forbidden, NotFound, TooManyRequests
 from gpujob.cluster.controller.earlier_runners import EarlierRunners
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.render.runner import Runner
 from gpujob.values.vocabulary import Label
@@ -45,10 +45,10 @@ class Room:
     """A mirror of child Jobs, and the sweep of what they mounted."""
 
     def __init__(self) -> None:
-        self.mirror, self.calls = Mirror(mirrored(NOW.name)), Calls()
+        self.mirror, self.calls = ObjectCache(mirrored(NOW.name)), Calls()
         self.mirror.replace("jobs", [], "1")
         writer = Writer(self.calls, self.mirror, lambda: True, "here")  # type: ignore[arg-type]
-        self.earlier = EarlierRunners(Desk(Book(self.mirror, load_catalog())), writer, NOW.name)
+        self.earlier = EarlierRunners(ControllerState(ClusterIndex(self.mirror, load_catalog())), writer, NOW.name)
 
     def child(self, name: str, version: str, runner: str = EARLIER.name, kind: str = "MODIFIED", **status: Any) -> None:
         volumes = [{"name": "r", "configMap": {"name": runner}}]

@@ -9,11 +9,11 @@ import orjson
 import pytest
 
 from gpujob.catalog.files.load import load_catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.controller.job_reconciler import Looking
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.job_reconciler import JobReconciler
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.status.records.objects import JobRecord, read_job
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Annotation, Label
@@ -41,10 +41,10 @@ class Gang:
 
     def __init__(self, *, nodes: tuple[str, ...] = ("n0", "n1"), suspend: bool = False) -> None:
         self.seconds, self.written = 0.0, list[Any]()
-        self.mirror = Mirror(mirrored("gpujob-runner-x"))
+        self.mirror = ObjectCache(mirrored("gpujob-runner-x"))
         wall = lambda: MADE + timedelta(seconds=self.seconds)  # noqa: E731
-        self.desk = Desk(Book(self.mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
-        self.looking = Looking(self.desk, self)  # type: ignore[arg-type]
+        self.work = ControllerState(ClusterIndex(self.mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
+        self.looking = JobReconciler(self.work, self)  # type: ignore[arg-type]
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         child = {
@@ -76,7 +76,7 @@ class Gang:
             for number, node in enumerate(nodes)
         ]  # fmt: skip
         self.mirror.replace("pods", found, "7")
-        self.desk.book.take(self.mirror.take_changes())
+        self.work.book.take(self.mirror.take_changes())
 
     def report(self, job: JobRecord, status: Any, *, moved: bool = False) -> None:
         self.written.append(status)
@@ -98,9 +98,9 @@ def test_the_attempt_is_given_up_and_the_pool_rests() -> None:
     gang = Gang()
     gang.pods("n0", "")
     gang.look(0.0)
-    gang.desk.due.clear()
+    gang.work.due.clear()
     assert gang.look(299.0)["jobName"] == CHILD
-    assert gang.desk.due["u"] == 300.0
+    assert gang.work.due["u"] == 300.0
     status = gang.look(300.0)
     assert (status["state"], "jobName" in status, "placement" in status, status["attempt"]) == (
         "Queued",

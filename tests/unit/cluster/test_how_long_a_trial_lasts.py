@@ -10,11 +10,11 @@ import orjson
 import pytest
 
 from gpujob.catalog.files.load import load_catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.controller.profiles import Learning
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.profiles import ProfileUpdates
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.lifecycle.actions import EndProbe
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
@@ -73,8 +73,8 @@ class Trial:
         return found.action.result.sentence if isinstance(found.action, EndProbe) else None
 
 
-def a_desk() -> Desk:
-    return Desk(Book(Mirror(mirrored("gpujob-runner-x")), load_catalog()))
+def a_desk() -> ControllerState:
+    return ControllerState(ClusterIndex(ObjectCache(mirrored("gpujob-runner-x")), load_catalog()))
 
 
 def running(since: str) -> dict[str, Any]:
@@ -147,11 +147,11 @@ def test_an_operator_that_starts_again_and_again_ends_a_trial_all_the_same() -> 
 
 @pytest.mark.parametrize("reason", ["NoInterpreter", None])
 def test_in_an_image_that_nothing_measures_nothing_is_tried(reason: str | None) -> None:
-    desk = a_desk()
+    work = a_desk()
     condition = {"type": "PreflightPassed", "status": "Unknown", "reason": reason, "observedGeneration": 1}
     job: JobRecord = read_job({"metadata": JOB, "spec": {}, "status": {"conditions": [condition]}})
     asked = replace(Demand(), probe_steps=50, exploration=5_000_000)
-    informed = Learning(desk, None).informed(job, asked)  # type: ignore[arg-type]
+    informed = ProfileUpdates(work, None).informed(job, asked)  # type: ignore[arg-type]
     if reason is None:
         assert informed == asked
     else:
@@ -160,13 +160,13 @@ def test_in_an_image_that_nothing_measures_nothing_is_tried(reason: str | None) 
 
 
 def test_jobs_of_a_profile_that_run_are_known_to_those_that_explore() -> None:
-    desk = a_desk()
+    work = a_desk()
     placement = {"accelerator": "MI300X", "device": "MI300X cpx_nps4", "nodes": 2, "gpusPerNode": 8}
 
     def job(name: str, profile: str = "llama", **status: Any) -> JobRecord:
         metadata = {"name": name, "namespace": "team", "uid": name}
         made = read_job({"metadata": metadata, "spec": {"profile": profile}, "status": status})
-        desk.book.jobs[name] = made
+        work.book.jobs[name] = made
         return made
 
     job("runs", state="Running", jobName="r-1", placement=placement)
@@ -174,16 +174,16 @@ def test_jobs_of_a_profile_that_run_are_known_to_those_that_explore() -> None:
     job("ended", state="Succeeded", jobName="e-1", placement=placement)
     job("tries", state="Running", jobName="t-1", placement={**placement, "probe": 50})
     job("waits", state="Queued")
-    learning = Learning(desk, None)  # type: ignore[arg-type]
+    learning = ProfileUpdates(work, None)  # type: ignore[arg-type]
     wish = replace(Demand(), exploration=5_000_000)
     learning.decides()
     asks = job("asks")
     assert learning.informed(asks, wish).under_way == ((("MI300X cpx_nps4", "2x8"), 1),)
     # One whose writes are under way has no status yet.
-    desk.tasks["made"] = None  # type: ignore[assignment]
+    work.tasks["made"] = None  # type: ignore[assignment]
     learning.placing(job("made"), ("H100-SXM", "1x8"))
     learning.decides()
     assert dict(learning.informed(asks, wish).under_way) == {("H100-SXM", "1x8"): 1, ("MI300X cpx_nps4", "2x8"): 1}
-    del desk.tasks["made"]
+    del work.tasks["made"]
     learning.decides()
     assert dict(learning.informed(asks, wish).under_way) == {("MI300X cpx_nps4", "2x8"): 1}

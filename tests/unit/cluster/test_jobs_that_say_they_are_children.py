@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, node
 
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.fleet.assembly.quotas_promised import quotas_promised
 from gpujob.fleet.assembly.usage import Promise
 from gpujob.fleet.kubernetes.objects import Resources
@@ -146,15 +146,15 @@ def test_a_pod_of_another_namespace_keeps_no_promise_of_a_quota(namespace: str, 
     assert after["team"][0].left["requests.nvidia.com/gpu"] == left
 
 
-def book_of(job: Any, *children: Any) -> Book:
+def book_of(job: Any, *children: Any) -> ClusterIndex:
     """A book of one node with 8 GPUs, a GPUJob and what says that it is a child of it."""
-    mirror = Mirror(mirrored("gpujob-runner-x"))
+    mirror = ObjectCache(mirrored("gpujob-runner-x"))
     for kind in mirror.kinds:
         mirror.replace(kind, [], "1")
     raw = node("n1", H100)
     mirror.replace("nodes", [raw | {"metadata": raw["metadata"] | {"uid": "n", "resourceVersion": "2"}}], "2")
     mirror.replace("gpujobs", [job] if job else [], "2")
     mirror.replace("jobs", list(children), "3")
-    book = Book(mirror, ANY_IMAGES)
+    book = ClusterIndex(mirror, ANY_IMAGES)
     book.take(mirror.take_changes())
     return book

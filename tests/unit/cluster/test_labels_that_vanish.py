@@ -6,9 +6,9 @@ from typing import Any
 
 from builders import ANY_IMAGES, H100, Object, demand, node
 
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.values.vocabulary import Reason, Verdict
@@ -37,10 +37,10 @@ class Cluster:
     """A book of one node, and what becomes of a job there."""
 
     def __init__(self) -> None:
-        self.clock, self.mirror = Clock(), Mirror(mirrored("gpujob-runner-x"))
+        self.clock, self.mirror = Clock(), ObjectCache(mirrored("gpujob-runner-x"))
         for kind in self.mirror.kinds:
             self.mirror.replace(kind, [], "1")
-        self.book = Book(self.mirror, ANY_IMAGES, self.clock)
+        self.book = ClusterIndex(self.mirror, ANY_IMAGES, self.clock)
         self.write(versioned(node("n1", H100), 2))
 
     def write(self, raw: Object) -> None:

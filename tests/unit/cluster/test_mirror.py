@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.cache.object_cache import Kind, Mirror
+from gpujob.cluster.cache.object_cache import Kind, ObjectCache
 from gpujob.cluster.cache.object_key import MalformedObject, version_number
 from gpujob.cluster.client.paths import Resource
 
@@ -21,19 +21,19 @@ def pod(name: str, version: int | str, uid: str = "", **spec: Any) -> dict[str, 
     }
 
 
-def listed(*objects: dict[str, Any], version: int | str = 100) -> Mirror:
-    mirror = Mirror([PODS])
+def listed(*objects: dict[str, Any], version: int | str = 100) -> ObjectCache:
+    mirror = ObjectCache([PODS])
     mirror.replace("pods", objects, str(version))
     mirror.take_changes()
     return mirror
 
 
-def names(mirror: Mirror) -> set[str]:
+def names(mirror: ObjectCache) -> set[str]:
     return {name for _, name in mirror.objects("pods")}
 
 
 def test_is_complete_only_when_every_kind_was_listed_even_if_it_is_empty() -> None:
-    mirror = Mirror([PODS, NODES])
+    mirror = ObjectCache([PODS, NODES])
     mirror.replace("pods", [pod("a", 1)], "10")
     assert not mirror.complete
     mirror.take_changes()
@@ -43,7 +43,7 @@ def test_is_complete_only_when_every_kind_was_listed_even_if_it_is_empty() -> No
 
 
 def test_events_alone_do_not_make_a_kind_complete() -> None:
-    mirror = Mirror([PODS])
+    mirror = ObjectCache([PODS])
     mirror.apply("pods", "ADDED", pod("a", 1))
     assert not mirror.complete
 
@@ -192,7 +192,7 @@ def test_a_store_that_went_back_in_time_is_believed() -> None:
 
 
 def test_an_update_of_what_slim_leaves_out_is_no_change() -> None:
-    mirror = Mirror([Kind("pods", PODS.resource, slim=lambda obj: {"gpus": obj["spec"]["gpus"]})])
+    mirror = ObjectCache([Kind("pods", PODS.resource, slim=lambda obj: {"gpus": obj["spec"]["gpus"]})])
     mirror.replace("pods", [pod("a", 1, gpus=8)], "10")
     mirror.take_changes()
     before = mirror.objects("pods")[("ns", "a")]
@@ -204,7 +204,7 @@ def test_an_update_of_what_slim_leaves_out_is_no_change() -> None:
 
 
 def test_an_object_that_slim_cannot_digest_is_kept_out_named_and_stops_nobody() -> None:
-    mirror = Mirror([Kind("pods", PODS.resource, slim=lambda obj: {"gpus": obj["spec"]["gpus"]})])
+    mirror = ObjectCache([Kind("pods", PODS.resource, slim=lambda obj: {"gpus": obj["spec"]["gpus"]})])
     mirror.replace("pods", [pod("odd", 1), pod("good", 2, gpus=8), {"no": "metadata"}], "10")
     assert names(mirror) == {"good"}
     assert mirror.refused("pods") == {("ns", "odd"): "KeyError: 'gpus'"}
@@ -215,7 +215,7 @@ def test_an_object_that_slim_cannot_digest_is_kept_out_named_and_stops_nobody() 
 
 
 def test_an_object_that_turns_odd_leaves_and_its_deletion_leaves_nothing_behind() -> None:
-    mirror = Mirror([Kind("pods", PODS.resource, slim=lambda obj: {"gpus": obj["spec"]["gpus"]})])
+    mirror = ObjectCache([Kind("pods", PODS.resource, slim=lambda obj: {"gpus": obj["spec"]["gpus"]})])
     mirror.replace("pods", [pod("a", 1, gpus=8)], "10")
     mirror.take_changes()
     mirror.apply("pods", "MODIFIED", pod("a", 11))
@@ -236,7 +236,7 @@ def test_an_unknown_event_type_is_malformed() -> None:
 
 
 def test_objects_of_the_cluster_itself_have_no_namespace() -> None:
-    mirror = Mirror([NODES])
+    mirror = ObjectCache([NODES])
     mirror.replace("nodes", [{"metadata": {"name": "n1", "resourceVersion": "1"}}], "2")
     assert mirror.get("nodes", None, "n1") is mirror.objects("nodes")[("", "n1")]
 

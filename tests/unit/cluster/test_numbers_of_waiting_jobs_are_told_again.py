@@ -9,11 +9,11 @@ import pytest
 from builders import H100, decision, node
 
 from gpujob.catalog.files.load import load_catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.controller.status_refresh import Retelling
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.status_refresh import StatusRefresh
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.status.job import job_status
@@ -33,15 +33,17 @@ class Queue:
 
     def __init__(self, jobs: int = 1) -> None:
         self.now, self.written = 1000.0, list[tuple[float, str, Any]]()
-        self.desk = Desk(Book(Mirror(mirrored("gpujob-runner-x")), load_catalog()), clock=lambda: self.now)
-        self.retelling = Retelling(self.desk, self)  # type: ignore[arg-type]
+        self.work = ControllerState(
+            ClusterIndex(ObjectCache(mirrored("gpujob-runner-x")), load_catalog()), clock=lambda: self.now
+        )
+        self.retelling = StatusRefresh(self.work, self)  # type: ignore[arg-type]
         for number in range(jobs):
             uid = f"u{number:03}"
             self.put(uid, job_status.refused(read(uid), with_free(7), NOW))
 
     def put(self, uid: str, status: dict[str, Any]) -> None:
-        self.desk.book.jobs[uid] = read(uid, **status)
-        self.desk.queue.add(uid)
+        self.work.book.jobs[uid] = read(uid, **status)
+        self.work.queue.add(uid)
 
     def report(self, job: JobRecord, status: Any, *, moved: bool = False) -> None:
         self.written.append((self.now, job.uid, status))
@@ -49,7 +51,7 @@ class Queue:
 
     def decided(self, found: Decision) -> None:
         """A decision about all jobs, then the end of the round."""
-        for job in list(self.desk.book.jobs.values()):
+        for job in list(self.work.book.jobs.values()):
             self.retelling.report(job, job_status.refused(job, found, NOW))
         self.retelling.tell()
 
@@ -114,7 +116,7 @@ def test_many_jobs_take_turns_and_running_jobs_are_not_kept_from_theirs() -> Non
     queue = Queue(100)
     queue.decided(with_free(2))
     queue.until(1020)
-    assert queue.desk.progress.wait("runs", soon=True) <= 1
+    assert queue.work.progress.wait("runs", soon=True) <= 1
     queue.until(2000)
     times = [at for at, _, _ in queue.written]
     assert len({uid for _, uid, _ in queue.written}) == len(times) == 100
@@ -123,6 +125,6 @@ def test_many_jobs_take_turns_and_running_jobs_are_not_kept_from_theirs() -> Non
 
 def test_a_job_that_is_edited_placed_or_gone_is_told_nothing_old(queue: Queue) -> None:
     queue.decided(with_free(2))
-    queue.desk.queue.clear()
+    queue.work.queue.clear()
     queue.until(2000)
     assert (queue.written, queue.retelling.seconds_to_next()) == ([], None)

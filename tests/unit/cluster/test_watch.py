@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster.cache.object_cache import Kind, Mirror
-from gpujob.cluster.cache.reflector import DEAD_AFTER, Timings, WatchHealth, _Follower, keep_mirrored, mirror_all
+from gpujob.cluster.cache.object_cache import Kind, ObjectCache
+from gpujob.cluster.cache.reflector import DEAD_AFTER, Reflector, Timings, WatchHealth, keep_mirrored, mirror_all
 from gpujob.cluster.client.api_errors import Gone, Silent, TooManyRequests, Unreachable
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.client.kubeconfig import Connection
@@ -88,7 +88,7 @@ class World:
     slept: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.mirror = Mirror([self.kind])
+        self.mirror = ObjectCache([self.kind])
         self.health = WatchHealth(["pods"])
         self.at_rest = False
 
@@ -293,7 +293,7 @@ async def test_a_list_that_fails_is_tried_again_and_nothing_is_complete_before()
 
 
 async def test_one_dead_task_ends_all_of_them() -> None:
-    class Broken(Mirror):
+    class Broken(ObjectCache):
         def listing(self, kind: str) -> Any:
             raise ZeroDivisionError(kind)
 
@@ -310,13 +310,13 @@ async def test_one_dead_task_ends_all_of_them() -> None:
 # --- Waiting
 
 
-def follower(chance: float = 1.0) -> _Follower:
+def follower(chance: float = 1.0) -> Reflector:
     async def never(_: float) -> None:
         raise AssertionError
 
-    mirror, health = Mirror([PODS]), WatchHealth(["pods"])
+    mirror, health = ObjectCache([PODS]), WatchHealth(["pods"])
     client = ApiClient(Connection("http://x"))
-    return _Follower(client, PODS, mirror, health, Timings(), never, lambda: chance)
+    return Reflector(client, PODS, mirror, health, Timings(), never, lambda: chance)
 
 
 def test_pauses_grow_from_half_a_second_to_a_quarter_of_a_minute() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from gpujob.api.manifest import read_gpujob
 from gpujob.catalog.files.load import load_catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.telemetry import scraper
 from gpujob.cluster.telemetry.scraper import Scraper, Unreached
 from gpujob.fleet.kubernetes.host_ports import report_port
@@ -34,10 +34,10 @@ class Reading:
         self.seconds, self.answer, self.on_host_network = 0.0, b"", False
         self.asked: list[int] = []
         self.meanwhile: Callable[[], None] = lambda: None
-        mirror = Mirror(mirrored("gpujob-runner-x"))
+        mirror = ObjectCache(mirrored("gpujob-runner-x"))
         wall = lambda: NOW + timedelta(seconds=self.seconds)  # noqa: E731
-        self.desk = Desk(Book(mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
-        self.scraper = Scraper(self.desk, lambda: True, "gpujob-system")
+        self.work = ControllerState(ClusterIndex(mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
+        self.scraper = Scraper(self.work, lambda: True, "gpujob-system")
         metadata = {"name": name, "namespace": "team", "uid": "u"}
         self.document = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": metadata, "spec": {}}
         self.job: JobRecord = read_job({**self.document, "status": {"state": "Running"}})
@@ -47,7 +47,7 @@ class Reading:
     def attempt(self, number: int) -> None:
         """The attempt of that number, with one pod that runs, and no other."""
         labels = {Label.JOB_UID: "u", Label.ATTEMPT: str(number)}
-        mirror, child = self.desk.book.mirror, child_name(self.job.name, "u", number)
+        mirror, child = self.work.book.mirror, child_name(self.job.name, "u", number)
         mirror.replace("gpujobs", [{**self.document, "status": {"attempt": number - 1}}], str(10 * number))
         mirror.replace("jobs", [_object(child, labels, "GPUJob", "u")], str(10 * number))
         pod = _object(f"{child}-0-x", labels, "Job", child)
@@ -60,7 +60,7 @@ class Reading:
         running = [{"name": "train", "state": {"running": {}}}]
         pod["status"] = {"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": running}
         mirror.replace("pods", [pod], str(10 * number))
-        self.desk.book.take(mirror.take_changes())
+        self.work.book.take(mirror.take_changes())
 
     async def fetch(self, session: object, host: object, port: int) -> bytes:
         self.asked.append(port)
@@ -79,7 +79,7 @@ class Reading:
 
     @property
     def measured(self) -> Measured:
-        found = self.desk.telemetry["u"].measured
+        found = self.work.telemetry["u"].measured
         assert found is not None
         return found
 
@@ -94,7 +94,7 @@ async def test_the_policy_to_add_selects_the_pods_of_a_job_with_a_long_name(monk
     reading = Reading(monkeypatch, LONG)
     for seconds in (0.0, 60.0):
         await reading.read(seconds)
-    (claim,) = reading.desk.telemetry["u"].claims
+    (claim,) = reading.work.telemetry["u"].claims
     carried = Numbered(read_gpujob(reading.document), 1).labels[Label.JOB]
     assert len(carried) == 63 < len(LONG)
     assert f"podSelector {{gpujob.dev/job: {carried}}} and" in claim.message
@@ -122,7 +122,7 @@ async def test_a_reading_that_comes_after_another_attempt_began_is_not_of_it(mon
     reading = Reading(monkeypatch)
     reading.meanwhile = lambda: reading.attempt(2)
     await reading.read(0.0, "gpujob_up 1\ngpujob_steps_total 700\n")
-    assert reading.desk.telemetry == {}
+    assert reading.work.telemetry == {}
     reading.meanwhile = lambda: None
     await reading.read(15.0, "gpujob_up 1\ngpujob_steps_total 3\n")
     assert reading.measured.counters == {"steps": 3.0}
@@ -154,7 +154,7 @@ async def test_nothing_is_counted_of_what_another_job_or_attempt_reports(
     reading.attempt(1)
     for seconds in (0.0, 60.0):
         await reading.read(seconds, answer)
-    seen = reading.desk.telemetry["u"]
+    seen = reading.work.telemetry["u"]
     assert seen.measured is None
     assert [claim.reason for claim in seen.claims] == [Reason.REPORT_OF_ANOTHER]
     assert reading.scraper.results == {"ReportOfAnother": 2}
@@ -167,7 +167,7 @@ async def test_on_the_network_of_a_node_a_report_must_say_whose_it_is(monkeypatc
     reading.on_host_network = True
     reading.attempt(1)
     await reading.read(0.0, "gpujob_up 1\ngpujob_steps_total 700\n")
-    assert reading.desk.telemetry == {}
+    assert reading.work.telemetry == {}
 
 
 async def test_a_firewall_of_nodes_is_the_remedy_on_their_network(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ async def test_a_firewall_of_nodes_is_the_remedy_on_their_network(monkeypatch: p
     reading.attempt(1)
     for seconds in (0.0, 60.0):
         await reading.read(seconds)
-    (claim,) = reading.desk.telemetry["u"].claims
+    (claim,) = reading.work.telemetry["u"].claims
     assert claim.reason is Reason.TELEMETRY_BLOCKED
     assert "firewall" in claim.message
     assert "NetworkPolicy" not in claim.message

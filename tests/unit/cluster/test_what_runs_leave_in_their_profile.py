@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from gpujob.catalog.files.load import load_catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.client.api_errors import ApiError, Conflict, Forbidden, Unreachable
-from gpujob.cluster.controller.profiles import Learning
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.profiles import ProfileUpdates
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.job.telemetry import Telemetry
@@ -45,10 +45,10 @@ class Server:
         return self.held
 
 
-def learner(server: Server) -> tuple[Desk, Learning]:
-    mirror = Mirror(mirrored("gpujob-runner-x"))
-    desk = Desk(Book(mirror, load_catalog()), clock=lambda: 0.0, wall=lambda: NOW)
-    return desk, Learning(desk, Writer(server, mirror, lambda: True, "here"))  # type: ignore[arg-type]
+def learner(server: Server) -> tuple[ControllerState, ProfileUpdates]:
+    mirror = ObjectCache(mirrored("gpujob-runner-x"))
+    work = ControllerState(ClusterIndex(mirror, load_catalog()), clock=lambda: 0.0, wall=lambda: NOW)
+    return work, ProfileUpdates(work, Writer(server, mirror, lambda: True, "here"))  # type: ignore[arg-type]
 
 
 def job(uid: str, **status: Any) -> JobRecord:
@@ -72,9 +72,9 @@ def runs(server: Server) -> list[str]:
 
 async def test_jobs_that_end_at_the_same_time_all_count() -> None:
     server = Server()
-    desk, learning = learner(server)
+    work, learning = learner(server)
     uids = [f"u{number}" for number in range(6)]
-    desk.telemetry |= {uid: measured(1000.0) for uid in uids}
+    work.telemetry |= {uid: measured(1000.0) for uid in uids}
     await asyncio.gather(*(learning.remember(job(uid), child(uid)) for uid in uids))
     assert sorted(runs(server)) == [f"{uid}.1" for uid in uids]
     assert server.held["status"]["runs"] == 6
@@ -82,13 +82,13 @@ async def test_jobs_that_end_at_the_same_time_all_count() -> None:
 
 async def test_what_somebody_wrote_meanwhile_is_not_undone() -> None:
     server = Server()
-    desk, learning = learner(server)
-    desk.telemetry |= {"a": measured(1000.0), "b": measured(1000.0)}
+    work, learning = learner(server)
+    work.telemetry |= {"a": measured(1000.0), "b": measured(1000.0)}
     await learning.remember(job("a"), child("a"))
     server.held["metadata"] = {**server.held["metadata"], "resourceVersion": "7"}
     with pytest.raises(Conflict):
         await learning.remember(job("b"), child("b"))
-    desk.book.mirror.note_written("gpujobprofiles", server.held)
+    work.book.mirror.note_written("gpujobprofiles", server.held)
     await learning.remember(job("b"), child("b"))
     assert runs(server) == ["a.1", "b.1"]
 
@@ -97,8 +97,8 @@ async def test_an_operator_that_comes_after_the_end_takes_what_the_status_says()
     told = {"progress": {"updated": "2026-01-01T11:25:00Z"}, "throughput": {"tokensPerSecond": "2553"}}
     for late in (None, measured(2.0, seconds=6.0)):
         server = Server()
-        desk, learning = learner(server)
-        desk.telemetry |= {"a": late} if late else {}
+        work, learning = learner(server)
+        work.telemetry |= {"a": late} if late else {}
         await learning.remember(job("a", **told), child("a"))
         (measurement,) = server.held["status"]["measurements"]
         (run,) = measurement["runs"]
@@ -129,14 +129,14 @@ async def test_a_status_that_does_not_say_it_teaches_nothing(status: dict[str, A
 
 async def test_a_job_ends_without_its_profile_only_where_no_other_try_helps() -> None:
     server = Server()
-    desk, learning = learner(server)
-    desk.telemetry["a"] = measured(1000.0)
+    work, learning = learner(server)
+    work.telemetry["a"] = measured(1000.0)
     server.error = Unreachable(0, "Timeout", "no answer")
     with pytest.raises(Unreachable):
         await learning.remember(job("a"), child("a"))
-    desk.remember("a").delay = desk.timings.profile_patience
+    work.remember("a").delay = work.timings.profile_patience
     await learning.remember(job("a"), child("a"))
-    desk.remember("a").delay, server.error = 0.0, Forbidden(403, "Forbidden", "no")
+    work.remember("a").delay, server.error = 0.0, Forbidden(403, "Forbidden", "no")
     await learning.remember(job("a"), child("a"))
     server.error = None
     await learning.remember(job("a"), child("a"))

@@ -11,7 +11,7 @@ import pytest
 
 from gpujob.cluster.app.metrics_snapshot import snapshot
 from gpujob.cluster.metrics.collector import Snapshot
-from gpujob.cluster.queue.work_queue import Tally
+from gpujob.cluster.queue.work_queue import ControllerCounters
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.job.telemetry import Telemetry
 
@@ -23,14 +23,16 @@ def record(uid: str, **status: Any) -> Any:
 
 
 def a_desk(telemetry: Any = None) -> Any:
-    return SimpleNamespace(tally=Tally(), telemetry=telemetry or {}, dollars_told={}, wall=lambda: datetime.now(UTC))
+    return SimpleNamespace(
+        tally=ControllerCounters(), telemetry=telemetry or {}, dollars_told={}, wall=lambda: datetime.now(UTC)
+    )
 
 
-def look(*jobs: Any, leader: bool = True, telemetry: Any = None, desk: Any = None) -> Snapshot:
-    """A snapshot of an operator that holds these jobs, or of one with this desk."""
-    desk = desk or a_desk(telemetry)
+def look(*jobs: Any, leader: bool = True, telemetry: Any = None, work: Any = None) -> Snapshot:
+    """A snapshot of an operator that holds these jobs, or of one with this controller state."""
+    work = work or a_desk(telemetry)
     operator: Any = SimpleNamespace(
-        reconciler=SimpleNamespace(desk=desk),
+        reconciler=SimpleNamespace(work=work),
         mirror=SimpleNamespace(complete=False, malformed=Counter(), refusals=Counter()),
         leadership=SimpleNamespace(is_leader=lambda: leader),
         health=SimpleNamespace(
@@ -85,16 +87,16 @@ def test_what_was_not_read_lately_is_not_told_as_what_is(age: int, told: bool) -
 
 def test_the_dollars_of_a_job_never_become_fewer() -> None:
     """The end of a job lies before the looks at which it still ran, and is told by another clock."""
-    desk, placement = a_desk(), {"pool": "p", "vendor": "AMD", "pricePerHour": "36.00"}
+    work, placement = a_desk(), {"pool": "p", "vendor": "AMD", "pricePerHour": "36.00"}
     began = (datetime.now(UTC) - timedelta(seconds=100)).strftime("%Y-%m-%dT%H:%M:%SZ")
     running = record("a", startTime=began, placement=placement)
-    (before,) = look(running, desk=desk).ran
+    (before,) = look(running, work=work).ran
     assert (before.dollars or 0) >= 1_000_000
     ended = record("a", state="Succeeded", startTime=began, placement=placement, cost={"accrued": "0.97"})
-    (after,) = look(ended, desk=desk).ran
+    (after,) = look(ended, work=work).ran
     assert after.dollars == before.dollars
-    assert look(desk=desk).ran == []
-    (another,) = look(ended, desk=desk).ran
+    assert look(work=work).ran == []
+    (another,) = look(ended, work=work).ran
     assert another.dollars == 970_000, "what was told of a job that is gone is forgotten"
 
 

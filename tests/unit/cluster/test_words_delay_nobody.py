@@ -11,13 +11,13 @@ import pytest
 from builders import H100, node
 
 from gpujob.catalog.files.load import load_catalog
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.controller.profiles import Learning
-from gpujob.cluster.controller.scheduling import Deciding
-from gpujob.cluster.controller.status_refresh import Retelling
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.profiles import ProfileUpdates
+from gpujob.cluster.controller.scheduling import SchedulingRound
+from gpujob.cluster.controller.status_refresh import StatusRefresh
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.lifecycle.timings import Timings
 from gpujob.status.job import job_status
 from gpujob.status.records.objects import JobRecord
@@ -32,10 +32,12 @@ class Round:
 
     def __init__(self, impossible: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.started, self.worded = 1000.0, list[str](), 0
-        self.mirror = Mirror(mirrored("gpujob-runner-x"))
-        self.desk = Desk(Book(self.mirror, load_catalog()), clock=lambda: self.now, timings=Timings(hold=0.0))
-        self.deciding = Deciding(
-            self.desk, self, Learning(self.desk, None), Retelling(self.desk, self),  # type: ignore[arg-type]
+        self.mirror = ObjectCache(mirrored("gpujob-runner-x"))
+        self.work = ControllerState(
+            ClusterIndex(self.mirror, load_catalog()), clock=lambda: self.now, timings=Timings(hold=0.0)
+        )
+        self.deciding = SchedulingRound(
+            self.work, self, ProfileUpdates(self.work, None), StatusRefresh(self.work, self),  # type: ignore[arg-type]
         )  # fmt: skip
         self.mirror.replace("nodes", [node("n", H100)], "1")
         self.jobs = {f"u{number:03}": {"gpuMemory": "500Gi"} for number in range(impossible)} | {"u999": {}}
@@ -60,8 +62,8 @@ class Round:
             for uid, spec in self.jobs.items()
         ]  # fmt: skip
         self.mirror.replace("gpujobs", found, str(self.writes))
-        self.desk.book.take(self.mirror.take_changes())
-        self.desk.queue |= self.jobs.keys() - set(self.started)
+        self.work.book.take(self.mirror.take_changes())
+        self.work.queue |= self.jobs.keys() - set(self.started)
 
     def slowly(self, status: dict[str, Any]) -> dict[str, Any]:
         self.now += WORDS_TAKE
@@ -74,7 +76,7 @@ class Round:
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
         step.close()
         self.started.append(job.uid)
-        self.desk.queue.discard(job.uid)
+        self.work.queue.discard(job.uid)
 
     def report(self, job: JobRecord, status: dict[str, Any], *, moved: bool = False) -> None:
         self.statuses[job.uid] = status
@@ -83,14 +85,14 @@ class Round:
     async def until_rest(self) -> int:
         """Decides as often as the loop would until nobody is left to be looked at; how often."""
         for rounds in range(1000):
-            waits = [at - self.now for at in self.desk.due.values()]
+            waits = [at - self.now for at in self.work.due.values()]
             waits += [wait for wait in [self.deciding.seconds_to_next()] if wait is not None]
             if not waits:
                 return rounds
             self.now += max(0.0, min(waits))
-            if any(at <= self.now for at in self.desk.due.values()):
-                self.desk.due = {uid: at for uid, at in self.desk.due.items() if at > self.now}
-                self.desk.decided_at = ()
+            if any(at <= self.now for at in self.work.due.values()):
+                self.work.due = {uid: at for uid, at in self.work.due.items() if at > self.now}
+                self.work.decided_at = ()
             if self.deciding.must_decide():
                 await self.deciding.decide()
                 self.write()
@@ -145,7 +147,7 @@ async def test_costly_words_are_seldom_looked_for_again(monkeypatch: pytest.Monk
     for number in range(200):
         queue.now += 1
         queue.mirror.replace("nodes", [node("n", H100), node(f"n{number}", H100)], f"{number + 2}")
-        queue.desk.decided_at = ()
+        queue.work.decided_at = ()
         if queue.deciding.must_decide():
             await queue.deciding.decide()
             queue.write()

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import JOBS, PoolRecord, mirrored
 from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, Fenced, Invalid, NotFound, OutcomeUnknown
 from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
@@ -57,7 +57,7 @@ class Answers:
 
 
 def writer(client: Any, leads: Callable[[], bool] = lambda: True) -> Writer:
-    return Writer(client, Mirror(mirrored("gpujob-runner-x")), leads, "here")
+    return Writer(client, ObjectCache(mirrored("gpujob-runner-x")), leads, "here")
 
 
 async def test_a_child_that_is_there_already_is_taken_over() -> None:

@@ -8,25 +8,25 @@ import pytest
 from builders import A100, H100, L4, MI210, MI300X, Object, demand, fleet, node, pod
 
 from gpujob.fleet.kubernetes.objects import Resources
-from gpujob.placement.capacity.node_fit import Room, find_room
+from gpujob.placement.capacity.node_fit import NodeFit, find_room
 from gpujob.placement.capacity.pod_resources import node_needs, shared_memory
 from gpujob.values.quantity import GI
 
 GPU = "nvidia.com/gpu"
 
 
-def room(*objects: Object, image: int | None = None, **spec: Any) -> Room:
+def room(*objects: Object, image: int | None = None, **spec: Any) -> NodeFit:
     """Where a job fits on the only pool of some objects."""
     found = fleet(*objects)
     assert len(found.pools) == 1
     return find_room(demand(**spec), found.pools[0], image)
 
 
-def said(found: Room) -> list[str]:
+def said(found: NodeFit) -> list[str]:
     return [f"{finding.reason}: {finding.message}" for finding in (*found.never, *found.busy)]
 
 
-def chosen(found: Room) -> list[str]:
+def chosen(found: NodeFit) -> list[str]:
     return [one.name for one in found.nodes]
 
 

@@ -15,7 +15,7 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.app.http_server import Endpoints
 from gpujob.cluster.app.metrics_snapshot import snapshot
 from gpujob.cluster.app.settings import Settings
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.reflector import Timings, WatchHealth, mirror_all
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.client.client import ApiClient
@@ -24,7 +24,7 @@ from gpujob.cluster.client.server_clock import ServerClock
 from gpujob.cluster.controller.controller import Reconciler
 from gpujob.cluster.controller.pools import PoolPublisher
 from gpujob.cluster.election.election import Leadership, LeaseTimings
-from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.collector import FleetCollector
 from gpujob.cluster.telemetry.scraper import Scraper
 from gpujob.cluster.writer.writes import Writer
@@ -59,7 +59,7 @@ class Operator:
         kinds = mirrored(runner.name)
         self._settings, self._kinds, self._watching = settings, kinds, watching
         self._client = ApiClient(connection, write_rate=settings.write_rate, write_burst=2 * settings.write_rate)
-        self.mirror = Mirror(kinds)
+        self.mirror = ObjectCache(kinds)
         self.health = WatchHealth(kind.key for kind in kinds)
         # A name alone is not unique: a restarted container must not take its own stale Lease for a held one.
         identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
@@ -67,7 +67,7 @@ class Operator:
         self._client.may_write = self.leadership.is_leader
         clock = ServerClock()
         self._client.on_date = clock.note
-        book = Book(self.mirror, load_catalog())
+        book = ClusterIndex(self.mirror, load_catalog())
         writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name, clock.now)
         self.reconciler = Reconciler(
             book,
@@ -83,7 +83,7 @@ class Operator:
             wall=clock.now,
         )
         self.scraper = Scraper(
-            self.reconciler.desk, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
+            self.reconciler.work, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
         )
         self._publisher = PoolPublisher(book, writer, self.leadership.is_leader, wall=clock.now)
         registry = CollectorRegistry()

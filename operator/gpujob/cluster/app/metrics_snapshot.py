@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gpujob.cluster.client.client import ApiClient
-from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.collector import JobView, PoolView, Snapshot
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status.attempts import cost
 from gpujob.status.attempts.waits import read_time
@@ -23,7 +23,7 @@ from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, State
 
 if TYPE_CHECKING:
-    from gpujob.cluster.cache.object_cache import Mirror
+    from gpujob.cluster.cache.object_cache import ObjectCache
     from gpujob.cluster.cache.reflector import WatchHealth
     from gpujob.cluster.controller.controller import Reconciler
     from gpujob.cluster.election.election import Leadership
@@ -38,16 +38,16 @@ class Running(Protocol):
 
     reconciler: Reconciler
     leadership: Leadership
-    mirror: Mirror
+    mirror: ObjectCache
     health: WatchHealth
     scraper: Scraper
 
 
-def snapshot(operator: Running, book: Book, client: ApiClient) -> Snapshot:
+def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapshot:
     """Everything that /metrics says, from one moment."""
     now = time.monotonic()
-    desk = operator.reconciler.desk
-    tally = desk.tally
+    work = operator.reconciler.work
+    tally = work.tally
     # Only who acts tells of jobs and pools: several operators would tell everything several times, and sums be wrong.
     leader = operator.leadership.is_leader()
     jobs = list(book.jobs.values()) if leader else []
@@ -56,7 +56,7 @@ def snapshot(operator: Running, book: Book, client: ApiClient) -> Snapshot:
         leader=leader,
         jobs=Counter(_standing(job) for job in jobs),
         preflight_failed=Counter(finding for job in jobs if (finding := _finding(job))),
-        ran=_jobs(desk, jobs),
+        ran=_jobs(work, jobs),
         pools=[_pool(pool) for pool in pools],
         watch_age={kind: operator.health.age(kind, now) for kind in operator.health.last_byte},
         # A counter that begins with its first event loses it: what has not happened is 0 for every kind that is watched.
@@ -100,15 +100,15 @@ def _pool(pool: Pool) -> PoolView:
     return PoolView(pool.name, pool.vendor.value, pool.accelerator_id, pool.total, pool.free, held, price)
 
 
-def _jobs(desk: Desk, jobs: Iterable[JobRecord]) -> list[JobView]:
+def _jobs(work: ControllerState, jobs: Iterable[JobRecord]) -> list[JobView]:
     """The jobs that have run. Dollars never become fewer, which would count as a counter that began anew: the time at which a
     job ended lies before the look at which it still ran."""
-    views = {job.uid: _job(job, desk.telemetry.get(job.uid, SILENT), desk.wall()) for job in jobs if _ran(job)}
+    views = {job.uid: _job(job, work.telemetry.get(job.uid, SILENT), work.wall()) for job in jobs if _ran(job)}
     for uid, view in views.items():
-        told = desk.dollars_told.get(uid, 0)
+        told = work.dollars_told.get(uid, 0)
         if view.dollars is not None and view.dollars < told:
             views[uid] = replace(view, dollars=told)
-    desk.dollars_told = {uid: view.dollars for uid, view in views.items() if view.dollars is not None}
+    work.dollars_told = {uid: view.dollars for uid, view in views.items() if view.dollars is not None}
     return list(views.values())
 
 

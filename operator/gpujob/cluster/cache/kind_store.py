@@ -33,7 +33,7 @@ def slimmed(slim: Slim, obj: JsonObject) -> JsonObject | Refusal:
         return Refusal(f"{type(error).__name__}: {error}")
 
 
-class Shelf:
+class KindStore:
     """One kind's objects."""
 
     __slots__ = ("dirty", "ended", "listed", "moved", "objects", "refused", "seen", "slim", "tags", "version")

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 import structlog
 
-from gpujob.cluster.cache.kind_store import Refusal, Shelf, Slim, slimmed
+from gpujob.cluster.cache.kind_store import KindStore, Refusal, Slim, slimmed
 from gpujob.cluster.cache.object_key import (
     Identity,
     Key,
@@ -60,7 +60,7 @@ class Kind:
 class Listing:
     """A list as it comes in, page by page: objects are slimmed at once, so that no whole raw list is in memory."""
 
-    def __init__(self, mirror: Mirror, kind: str) -> None:
+    def __init__(self, mirror: ObjectCache, kind: str) -> None:
         self._mirror, self._kind = mirror, kind
         self._slim = mirror.kinds[kind].slim
         self.objects: dict[Key, tuple[Identity, JsonObject | Refusal]] = {}
@@ -80,7 +80,7 @@ class Listing:
         self._mirror.replace_by(self._kind, self, resource_version)
 
 
-class Mirror:
+class ObjectCache:
     """What is known of every kind; `complete` once each was listed. For one event loop, without locks."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
@@ -88,7 +88,7 @@ class Mirror:
         self.changed = asyncio.Event()
         self.refusals: Counter[str] = Counter()
         self.malformed: Counter[str] = Counter()
-        self._shelves = {key: Shelf(kind.slim) for key, kind in self.kinds.items()}
+        self._shelves = {key: KindStore(kind.slim) for key, kind in self.kinds.items()}
         self._views = {key: MappingProxyType(shelf.objects) for key, shelf in self._shelves.items()}
 
     # Reading
@@ -237,14 +237,16 @@ class Mirror:
         if shelf.dirty:
             self.changed.set()
 
-    def _delete(self, shelf: Shelf, key: Key, uid: str) -> bool:
+    def _delete(self, shelf: KindStore, key: Key, uid: str) -> bool:
         held = shelf.tags.get(key)
         if held is None or (uid and held.uid and held.uid != uid):
             return False
         shelf.remove(key)
         return True
 
-    def _put(self, kind: str, shelf: Shelf, identity: Identity, value: JsonObject | Refusal, *, written: bool) -> None:
+    def _put(
+        self, kind: str, shelf: KindStore, identity: Identity, value: JsonObject | Refusal, *, written: bool
+    ) -> None:
         first = shelf.put(identity, value, written)
         if isinstance(value, Refusal):
             self.refusals[kind] += 1

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import orjson
 import structlog
 
-from gpujob.cluster.cache.object_cache import Kind, Mirror
+from gpujob.cluster.cache.object_cache import Kind, ObjectCache
 from gpujob.cluster.cache.object_key import MalformedObject
 from gpujob.cluster.client.api_errors import (
     ApiError,
@@ -101,7 +101,7 @@ class _UnknownLoss(Exception):
 async def keep_mirrored(
     client: ApiClient,
     kind: Kind,
-    mirror: Mirror,
+    mirror: ObjectCache,
     health: WatchHealth,
     *,
     timings: Timings | None = None,
@@ -109,13 +109,13 @@ async def keep_mirrored(
     chance: Callable[[], float] = random.random,
 ) -> None:
     """Keeps one kind of the mirror up to date for ever; raises only what nobody foresaw."""
-    await _Follower(client, kind, mirror, health, timings or Timings(), sleep, chance).run()
+    await Reflector(client, kind, mirror, health, timings or Timings(), sleep, chance).run()
 
 
 async def mirror_all(
     client: ApiClient,
     kinds: Iterable[Kind],
-    mirror: Mirror,
+    mirror: ObjectCache,
     health: WatchHealth,
     *,
     timings: Timings | None = None,
@@ -126,14 +126,14 @@ async def mirror_all(
             tasks.create_task(keep_mirrored(client, kind, mirror, health, timings=timings), name=f"watch {kind.key}")
 
 
-class _Follower:
+class Reflector:
     """One kind's list and watch, and the version up to which they have come (None: to be listed)."""
 
     def __init__(
         self,
         client: ApiClient,
         kind: Kind,
-        mirror: Mirror,
+        mirror: ObjectCache,
         health: WatchHealth,
         timings: Timings,
         sleep: Callable[[float], Awaitable[None]],

@@ -13,9 +13,9 @@ import structlog
 
 from gpujob.cluster.cache.watched_kinds import JOBS, SERVICES, claim_templates
 from gpujob.cluster.client.api_errors import ApiError, Fenced
-from gpujob.cluster.controller.profiles import Learning
-from gpujob.cluster.controller.runner_configmaps import Delivery
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.profiles import ProfileUpdates
+from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import ChildRefused, NameConflict, NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle import endings
@@ -41,18 +41,20 @@ AT_ONCE: Final = 32
 """Jobs whose writes are under way at the same time."""
 
 
-class Steps:
+class JobActions:
     """Starts steps and makes their writes, a bounded number at once."""
 
-    def __init__(self, desk: Desk, writer: Writer, delivery: Delivery, learning: Learning) -> None:
-        self._desk, self._writer, self._delivery = desk, writer, delivery
+    def __init__(
+        self, controller_state: ControllerState, writer: Writer, delivery: RunnerConfigMaps, learning: ProfileUpdates
+    ) -> None:
+        self._work, self._writer, self._delivery = controller_state, writer, delivery
         self._learning = learning
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
         """Runs one step of a job; afterwards the job is looked at again."""
         task = asyncio.create_task(self._guarded(job, step), name=f"{job.namespace}/{job.name}")
-        self._desk.tasks[job.uid] = task
+        self._work.tasks[job.uid] = task
 
     def report(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
         """Writes a status that says something new; `moved`: its progress is worth a write too."""
@@ -61,19 +63,19 @@ class Steps:
 
     async def end_tasks(self) -> None:
         """Ends the steps under way, so that nothing is written once the Lease is given back."""
-        tasks = list(self._desk.tasks.values())
+        tasks = list(self._work.tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
         """Creates the children of a placed job and writes its status: what its pods need first, then the Job."""
-        wish, choice = self._desk.wish(job), decision.choice
+        wish, choice = self._work.wish(job), decision.choice
         if wish.job is None or choice is None:
             return
-        began, attempt = self._desk.clock(), next_attempt(job)
+        began, attempt = self._work.clock(), next_attempt(job)
         if attempt > 1 and (left := await self._earlier_pods(job)):
-            self._desk.retry_later(job, said_of(left, attempt), job.version)
+            self._work.requeue_with_backoff(job, said_of(left, attempt), job.version)
             return
         hint, runner = job_status.hint(decision), None if job_status.runs_unchecked(job) else self._delivery.runner
         children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner)
@@ -86,35 +88,35 @@ class Steps:
         raw, created = await self._writer.ensure_child(JOBS, children.job, job)
         child = read_child(raw)
         seen = Observation(State.PLACED, Reason.PLACED, f"child Job {child.name} is created")
-        status = job_status.placed(job, child, seen, decision if created else None, self._desk.now())
-        self._desk.queue.discard(job.uid)
+        status = job_status.placed(job, child, seen, decision if created else None, self._work.now())
+        self._work.queue.discard(job.uid)
         # What the attempt before reported says nothing of this one.
-        self._desk.telemetry.pop(job.uid, None)
+        self._work.telemetry.pop(job.uid, None)
         await self.write(job, status)
         if created:
-            self._desk.tally.placing.observe(self._desk.clock() - began)
-            waited = (self._desk.wall() - asked).total_seconds() if (asked := waits.read_time(job.created)) else 0.0
-            self._desk.tally.queue_wait.observe(waited)
+            self._work.tally.placing.observe(self._work.clock() - began)
+            waited = (self._work.wall() - asked).total_seconds() if (asked := waits.read_time(job.created)) else 0.0
+            self._work.tally.queue_wait.observe(waited)
 
     async def _earlier_pods(self, job: JobRecord) -> list[PodState]:
         """Pods of earlier attempts by the API server itself, on nodes that are ready: the watch may lag behind."""
         pods = live_pods(job, await self._writer.find_pods(job))
-        ready = self._desk.book.nodes_ready(pods)
+        ready = self._work.book.nodes_ready(pods)
         return [pod for pod in pods if not pod.node or ready.get(pod.node)]
 
     async def serve(self, job: JobRecord, child: ChildRecord) -> None:
         """Makes a gang's Service again that somebody deleted; a gang that runs goes on whatever comes of it."""
-        wish = self._desk.wish(job)
+        wish = self._work.wish(job)
         if wish.job is None:
             return
         try:
             await self._writer.ensure_child(SERVICES, rendezvous(Numbered(wish.job, child.attempt)), job)
         except (NameConflict, ChildRefused) as error:
-            self._desk.retry_later(job, error, job.version)
+            self._work.requeue_with_backoff(job, error, job.version)
 
     async def end(self, child: ChildRecord, *, pods_first: bool = False) -> None:
         """Deletes a child, its Service first: as long as the Job is there this is tried again."""
-        service = self._desk.book.service(child)
+        service = self._work.book.service(child)
         if service is not None and service.uid:
             await self._writer.delete_service(child, service.uid)
         await self._writer.delete_child(child, pods_first=pods_first)
@@ -126,27 +128,27 @@ class Steps:
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
         """Writes what a trial gave; its child, which the status then no longer names, is deleted when it is seen next."""
-        wish, now = self._desk.wish(job), self._desk.wall()
+        wish, now = self._work.wish(job), self._work.wall()
         precision = wish.demand.work.precision.value if wish.demand else ""
         if not result.failed:
             await self._learning.remember(job, child)
         probes = probe_runs.with_result({"probes": probe_runs.kept(job)}, child, result, precision, now)
-        self._desk.telemetry.pop(job.uid, None)
-        await self.write(job, end_attempt(job, child, endings.probe_over(result.sentence, probes), self._desk.now()))
+        self._work.telemetry.pop(job.uid, None)
+        await self.write(job, end_attempt(job, child, endings.probe_over(result.sentence, probes), self._work.now()))
 
     async def confirm_loss(self, job: JobRecord) -> None:
         """A child that the mirror lacks is lost only when the API server says so."""
         held = await self._writer.find_child(job, str(job.status["jobName"]))
         if held is None:
             end = job_status.deleted if job.leaving else job_status.lost
-            await self.write(job, end(job, self._desk.now()))
+            await self.write(job, end(job, self._work.now()))
             return
         # It is there and the watch does not show it (yet, or because its labels were taken off): asked again, ever later.
         child = read_child(held)
         if child.ended:
-            seen = observe(child, self._desk.book.pods(child), ran=has_run(job))
-            await self.finish(job, child, job_status.placed(job, child, seen, None, self._desk.now()))
-        self._desk.retry_later(job, "the watch does not show its child Job", job.version)
+            seen = observe(child, self._work.book.pods(child), ran=has_run(job))
+            await self.finish(job, child, job_status.placed(job, child, seen, None, self._work.now()))
+        self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
 
     async def write(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
         """Writes what of a status differs from the one held; a write that does not fit any more is tried later."""
@@ -155,9 +157,9 @@ class Steps:
             return
         if not await self._writer.write_status(job, changes, status):
             # Gone or changed; the watch will tell, and until then the same write would fail again.
-            self._desk.retry_later(job, "the job changed meanwhile", job.version)
-        elif job.uid in self._desk.memory and status.get("display", {}).get("reason") not in REFUSALS:
-            self._desk.memory[job.uid].delay = 0.0
+            self._work.requeue_with_backoff(job, "the job changed meanwhile", job.version)
+        elif job.uid in self._work.memory and status.get("display", {}).get("reason") not in REFUSALS:
+            self._work.memory[job.uid].delay = 0.0
 
     async def _guarded(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
         try:
@@ -171,20 +173,20 @@ class Steps:
             message = f"the API server refuses its child: {error}"
             await self._refused_write(job, error, Reason.CHILD_REFUSED, message)
         except ApiError as error:
-            self._desk.retry_later(job, error, job.version)
+            self._work.requeue_with_backoff(job, error, job.version)
         except Exception as error:  # whatever one job does, the others go on
-            self._desk.retry_later(job, error, job.version)
+            self._work.requeue_with_backoff(job, error, job.version)
             log.exception("step failed", job=f"{job.namespace}/{job.name}")
         finally:
-            self._desk.tasks.pop(job.uid, None)
-            self._desk.promised.pop(job.uid, None)
-            self._desk.dirty.add(job.uid)
-            self._desk.book.mirror.changed.set()
+            self._work.tasks.pop(job.uid, None)
+            self._work.promised.pop(job.uid, None)
+            self._work.dirty.add(job.uid)
+            self._work.book.mirror.changed.set()
 
     async def _refused_write(self, job: JobRecord, error: Exception, reason: Reason, message: str) -> None:
         """A child that the API server refuses is the job's to mend: one condition, and another try later."""
-        self._desk.retry_later(job, error, job.generation)
+        self._work.requeue_with_backoff(job, error, job.generation)
         try:
-            await self.write(job, job_status.unreadable(job, reason, message[:1024], self._desk.now()))
+            await self.write(job, job_status.unreadable(job, reason, message[:1024], self._work.now()))
         except (ApiError, NotLeader) as unwritten:
             log.warning("status not written", job=f"{job.namespace}/{job.name}", error=str(unwritten))

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from gpujob.cluster.controller.actions import Steps
-from gpujob.cluster.controller.job_reconciler import Looking
-from gpujob.cluster.controller.profiles import Learning
-from gpujob.cluster.controller.runner_configmaps import Delivery
-from gpujob.cluster.controller.scheduling import Deciding
-from gpujob.cluster.controller.status_refresh import Retelling
-from gpujob.cluster.index.cluster_index import Book
-from gpujob.cluster.queue.work_queue import DEFAULT_TIMINGS, Desk
+from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.controller.job_reconciler import JobReconciler
+from gpujob.cluster.controller.profiles import ProfileUpdates
+from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
+from gpujob.cluster.controller.scheduling import SchedulingRound
+from gpujob.cluster.controller.status_refresh import StatusRefresh
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.work_queue import DEFAULT_TIMINGS, ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
@@ -30,7 +30,7 @@ class Reconciler:
 
     def __init__(
         self,
-        book: Book,
+        book: ClusterIndex,
         writer: Writer,
         is_leader: Callable[[], bool],
         runner: Runner,
@@ -38,31 +38,31 @@ class Reconciler:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.desk = Desk(book, clock, wall, timings)
+        self.work = ControllerState(book, clock, wall, timings)
         self._is_leader = is_leader
-        self.delivery = Delivery(self.desk, writer, runner)
-        learning = Learning(self.desk, writer)
-        self._steps = Steps(self.desk, writer, self.delivery, learning)
-        self._looking = Looking(self.desk, self._steps)
-        self._retelling = Retelling(self.desk, self._steps)
-        self._deciding = Deciding(self.desk, self._steps, learning, self._retelling)
+        self.delivery = RunnerConfigMaps(self.work, writer, runner)
+        learning = ProfileUpdates(self.work, writer)
+        self._steps = JobActions(self.work, writer, self.delivery, learning)
+        self._looking = JobReconciler(self.work, self._steps)
+        self._retelling = StatusRefresh(self.work, self._steps)
+        self._deciding = SchedulingRound(self.work, self._steps, learning, self._retelling)
         self._led = False
 
     async def run(self) -> None:
         """Rounds for ever, each woken by a change or by the time that a job asked for."""
-        mirror = self.desk.book.mirror
+        mirror = self.work.book.mirror
         try:
             while True:
                 try:
                     async with asyncio.timeout(self._seconds_to_next()):
                         await mirror.changed.wait()
-                    await asyncio.sleep(self.desk.timings.gather)
+                    await asyncio.sleep(self.work.timings.gather)
                 except TimeoutError:
                     pass
                 changes = mirror.take_changes()
-                self.desk.dirty |= self.desk.book.take(changes)
+                self.work.dirty |= self.work.book.take(changes)
                 if "nodes" in changes:
-                    self.desk.dirty |= self.desk.awaiting
+                    self.work.dirty |= self.work.awaiting
                 if mirror.complete and self._leads():
                     await self.round()
         finally:
@@ -70,15 +70,15 @@ class Reconciler:
 
     async def round(self) -> None:
         """One look at everything that changed: the steps in order."""
-        self.desk.tally.rounds += 1
+        self.work.tally.rounds += 1
         # 1. Gather: the jobs that changed or asked to be looked at again.
         for uid in self._gather():
-            job = self.desk.book.jobs.get(uid)
+            job = self.work.book.jobs.get(uid)
             if job is None:
-                self.desk.forget(uid)
-            elif uid not in self.desk.tasks:
+                self.work.forget(uid)
+            elif uid not in self.work.tasks:
                 # 2. Observe and report those with a child, queue those without.
-                with self.desk.alone(job):
+                with self.work.alone(job):
                     self._looking.look(job)
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():
@@ -89,25 +89,25 @@ class Reconciler:
     def _leads(self) -> bool:
         leads = self._is_leader()
         if leads and not self._led:
-            self.desk.dirty |= set(self.desk.book.jobs)
-            self.desk.decided_at = ()
+            self.work.dirty |= set(self.work.book.jobs)
+            self.work.decided_at = ()
         self._led = leads
         return leads
 
     def _gather(self) -> list[str]:
-        now = self.desk.clock()
-        due = {uid for uid, at in self.desk.due.items() if at <= now}
+        now = self.work.clock()
+        due = {uid for uid, at in self.work.due.items() if at <= now}
         for uid in due:
-            del self.desk.due[uid]
-            if self.desk.book.child(uid) is None:
-                self.desk.decided_at = ()
-        dirty, self.desk.dirty = self.desk.dirty | due, set()
+            del self.work.due[uid]
+            if self.work.book.child(uid) is None:
+                self.work.decided_at = ()
+        dirty, self.work.dirty = self.work.dirty | due, set()
         return sorted(dirty)
 
     def _seconds_to_next(self) -> float | None:
         if not self._led:
             return 1.0
-        waits = [at - self.desk.clock() for at in self.desk.due.values()]
+        waits = [at - self.work.clock() for at in self.work.due.values()]
         others = self._deciding.seconds_to_next(), self._retelling.seconds_to_next()
         waits += [seconds for seconds in others if seconds is not None]
         return max(0.0, min(waits)) if waits else None

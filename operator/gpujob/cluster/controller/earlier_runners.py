@@ -13,7 +13,7 @@ import structlog
 
 from gpujob.cluster.cache.watched_kinds import RunnerMap
 from gpujob.cluster.client.api_errors import ApiError, Forbidden
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import NotLeader, Writer
 from gpujob.render.runner import name_of
 from gpujob.status.records.objects import ChildRecord
@@ -28,15 +28,15 @@ Place = tuple[str, str]
 class EarlierRunners:
     """Removes them, each with one read and one write."""
 
-    def __init__(self, desk: Desk, writer: Writer, name: str) -> None:
+    def __init__(self, work: ControllerState, writer: Writer, name: str) -> None:
         """`name` is that of this version's ConfigMap."""
-        self._desk, self._writer, self._name = desk, writer, name
+        self._work, self._writer, self._name = work, writer, name
         self._noted: set[Place] = set()
         self._settled: set[Place] = set()
 
     async def sweep(self) -> None:
         """One look at all children, also those that ended."""
-        children = cast("list[ChildRecord]", list(self._desk.book.mirror.objects("jobs").values()))
+        children = cast("list[ChildRecord]", list(self._work.book.mirror.objects("jobs").values()))
         self._noted |= {(child.namespace, child.runner) for child in children if child.runner not in ("", self._name)}
         needed = {(child.namespace, child.runner) for child in children if not child.ended}
         # What is mounted anew by a child that came meanwhile (an earlier version led again) is looked at once more.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpujob.cluster.controller.actions import Steps
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.gpupools.selection import selects
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle import actions
@@ -16,36 +16,36 @@ from gpujob.status.job.telemetry import SILENT
 from gpujob.status.records.objects import ChildRecord, JobRecord
 
 
-class Looking:
+class JobReconciler:
     """Starts at most one step of a job, or puts the job into the queue."""
 
-    def __init__(self, desk: Desk, steps: Steps) -> None:
-        self._desk, self._steps = desk, steps
+    def __init__(self, work: ControllerState, steps: JobActions) -> None:
+        self._work, self._steps = work, steps
 
     def look(self, job: JobRecord) -> None:
         """Performs the next action of a job, unless a step that failed is to be repeated later."""
-        desk = self._desk
-        desk.queue.discard(job.uid)
-        if job.uid in desk.passed_over:
+        work = self._work
+        work.queue.discard(job.uid)
+        if job.uid in work.passed_over:
             # Its write was under way when the queue was last decided, so that decision was not about it.
-            desk.passed_over.discard(job.uid)
-            desk.decided_at = ()
-        memory = desk.remember(job.uid)
-        if memory.retry_at > desk.clock() and memory.failed_on in (job.generation, job.version):
-            desk.due[job.uid] = memory.retry_at
+            work.passed_over.discard(job.uid)
+            work.decided_at = ()
+        memory = work.remember(job.uid)
+        if memory.retry_at > work.clock() and memory.failed_on in (job.generation, job.version):
+            work.due[job.uid] = memory.retry_at
             return
-        found = next_action(self._view(job), memory.sightings, desk.moment(), desk.timings)
+        found = next_action(self._view(job), memory.sightings, work.moment(), work.timings)
         memory.sightings = found.sightings
         if found.watches_nodes:
-            desk.awaiting.add(job.uid)
+            work.awaiting.add(job.uid)
         else:
-            desk.awaiting.discard(job.uid)
+            work.awaiting.discard(job.uid)
         if found.requeue_after is not None:
-            desk.look_again(job.uid, found.requeue_after)
+            work.requeue_after(job.uid, found.requeue_after)
         self._perform(job, found.action)
 
     def _view(self, job: JobRecord) -> JobView:
-        book, children = self._desk.book, self._desk.book.children_of(job.uid)
+        book, children = self._work.book, self._work.book.children_of(job.uid)
         child, pods = current_child(job, children), book.pods_of(job)
         if child is None:
             return JobView(job, children, pods, book.nodes_ready(pods), spec_error=self._spec_error(job))
@@ -56,25 +56,25 @@ class Looking:
             book.nodes_ready(pods),
             lacks_service=book.lacks_service(child),
             bare_node=self._newest_bare_node(child),
-            telemetry=self._desk.telemetry.get(job.uid, SILENT),
+            telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 
     def _spec_error(self, job: JobRecord) -> str:
         """Why a spec cannot be read, of a job that waits for a placement; the others are not read for it."""
         if is_final(job) or job.leaving or job.status.get("jobName"):
             return ""
-        wish = self._desk.wish(job)
+        wish = self._work.wish(job)
         return wish.problem if wish.demand is None else ""
 
     def _newest_bare_node(self, child: ChildRecord) -> Arriving | None:
         """The node of an admin's pool that came last and offers no devices, where pods wait for nodes of that pool."""
-        placement, desk = child.hint.placement, self._desk
+        placement, work = child.hint.placement, self._work
         if child.nodes or not placement.get("provision"):
             return None
-        admin = next((admin for admin in desk.book.admin_pools() if admin.name == str(placement.get("pool", ""))), None)
+        admin = next((admin for admin in work.book.admin_pools() if admin.name == str(placement.get("pool", ""))), None)
         if admin is None:
             return None
-        newcomers = desk.book.newcomers(desk.wall(), desk.timings.provision)
+        newcomers = work.book.newcomers(work.wall(), work.timings.provision)
         found = [arriving for node, arriving in newcomers if selects(admin.selector, node.labels)]
         return max(found, key=lambda arriving: arriving.since, default=None)
 
@@ -82,7 +82,7 @@ class Looking:
         steps = self._steps
         match action:
             case actions.Schedule():
-                self._desk.queue.add(job.uid)
+                self._work.queue.add(job.uid)
             case actions.WriteStatus(status, numbers):
                 steps.report(job, status, moved=numbers is not Numbers.SAME and self._has_turn(job, numbers))
             case actions.Finish(child, status):
@@ -100,7 +100,7 @@ class Looking:
 
     def _has_turn(self, job: JobRecord, numbers: Numbers) -> bool:
         """Whether progress, throughput and cost are to be written now; the job is looked at again when they will be."""
-        wait = self._desk.progress.wait(job.uid, soon=numbers is Numbers.NEWS)
+        wait = self._work.progress.wait(job.uid, soon=numbers is Numbers.NEWS)
         if wait > 0:
-            self._desk.look_again(job.uid, wait)
+            self._work.requeue_after(job.uid, wait)
         return wait <= 0

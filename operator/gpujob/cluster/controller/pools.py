@@ -13,7 +13,7 @@ import structlog
 
 from gpujob.cluster.cache.watched_kinds import PoolRecord
 from gpujob.cluster.client.api_errors import ApiError
-from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.writer.writes import NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
@@ -33,7 +33,7 @@ class PoolPublisher:
 
     def __init__(
         self,
-        book: Book,
+        book: ClusterIndex,
         writer: Writer,
         is_leader: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,

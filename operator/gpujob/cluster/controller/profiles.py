@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from gpujob.cluster.client.api_errors import ApiError, Forbidden, Invalid
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.attempts import is_final
 from gpujob.placement.request.demand import Demand
@@ -27,11 +27,11 @@ from gpujob.values.untrusted import table
 log = structlog.get_logger(__name__)
 
 
-class Learning:
+class ProfileUpdates:
     """Reads and writes GPUJobProfiles; what cannot be written is told and never keeps a job from its end."""
 
-    def __init__(self, desk: Desk, writer: Writer) -> None:
-        self._desk, self._writer = desk, writer
+    def __init__(self, controller_state: ControllerState, writer: Writer) -> None:
+        self._work, self._writer = controller_state, writer
         self._under_way: defaultdict[tuple[str, str], Counter[tuple[str, str]]] | None = None
         self._placing: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -75,12 +75,12 @@ class Learning:
                 await self._writer.apply_profile(body)
             except ApiError as error:
                 for_good = isinstance(error, Forbidden | Invalid)
-                if not for_good and self._desk.remember(job.uid).delay < self._desk.timings.profile_patience:
+                if not for_good and self._work.remember(job.uid).delay < self._work.timings.profile_patience:
                     raise
                 log.warning("profile not written", job=f"{job.namespace}/{job.name}", profile=profile, error=str(error))
 
     def _ran(self, job: JobRecord, child: ChildRecord) -> Ran | None:
-        measured, demand = self._desk.telemetry.get(job.uid, SILENT).measured, self._desk.wish(job).demand
+        measured, demand = self._work.telemetry.get(job.uid, SILENT).measured, self._work.wish(job).demand
         placement = child.hint.placement or job.status.get("placement") or {}
         rates, seconds = (measured.overall, measured.seconds) if measured else ({}, 0.0)
         if seconds < LEAST_SECONDS:
@@ -88,7 +88,7 @@ class Learning:
             rates, seconds = as_told(job.status)
         if demand is None or not rates:
             return None
-        ended = waits.read_time(child.ended_at) or self._desk.wall()
+        ended = waits.read_time(child.ended_at) or self._work.wall()
         spent = cost.cost(job.status, placement, str(job.status.get("startTime") or ""), ended)
         whole_run = probe_runs.steps_of(child) is None
         return Ran(
@@ -114,7 +114,7 @@ class Learning:
 
     def _under_way_of(self, job: JobRecord) -> Counter[tuple[str, str]]:
         if self._under_way is None:
-            self._placing = {uid: each for uid, each in self._placing.items() if uid in self._desk.tasks}
+            self._placing = {uid: each for uid, each in self._placing.items() if uid in self._work.tasks}
             self._under_way = defaultdict(Counter)
             for whose, place in (*self._placing.values(), *self._running()):
                 self._under_way[whose][place] += 1
@@ -122,14 +122,14 @@ class Learning:
 
     def _running(self) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
         """The profile and the place of each job that runs, or is about to, and is no trial."""
-        for uid, job in self._desk.book.jobs.items():
+        for uid, job in self._work.book.jobs.items():
             begun = job.spec.get("profile") and job.status.get("jobName") and not is_final(job)
             if begun and uid not in self._placing and not probe_runs.is_trial(job.status):
                 told = table(job.status, "placement")
                 yield (job.namespace, _profile(job)), (probe_runs.device_of(told), probe_runs.shape_of(told))
 
     def _held(self, namespace: str, profile: str) -> Profile:
-        record = self._desk.book.mirror.get("gpujobprofiles", namespace, profile) if profile else None
+        record = self._work.book.mirror.get("gpujobprofiles", namespace, profile) if profile else None
         return cast("Profile", record) if record is not None else Profile()
 
 

@@ -17,20 +17,22 @@ import structlog
 from gpujob.cluster.cache.watched_kinds import RunnerMap
 from gpujob.cluster.client.api_errors import ApiError
 from gpujob.cluster.controller.earlier_runners import EarlierRunners
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import ChildRefused, NameConflict, NotLeader, Writer, foreign_runner
 from gpujob.render.runner import Runner, digest_of
 
 log = structlog.get_logger(__name__)
 
 
-class Delivery:
+class RunnerConfigMaps:
     """Keeps the ConfigMap where children need it; one write for a namespace's first job, none for the next ones."""
 
-    def __init__(self, desk: Desk, writer: Writer, runner: Runner, clock: Callable[[], float] = time.monotonic) -> None:
-        self._desk, self._writer, self.runner, self._clock = desk, writer, runner, clock
+    def __init__(
+        self, work: ControllerState, writer: Writer, runner: Runner, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._work, self._writer, self.runner, self._clock = work, writer, runner, clock
         self._digest = digest_of(runner.data)
-        self._earlier = EarlierRunners(desk, writer, runner.name)
+        self._earlier = EarlierRunners(work, writer, runner.name)
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._unused_since: dict[str, float] = {}
 
@@ -47,15 +49,15 @@ class Delivery:
     async def run(self, is_leader: Callable[[], bool]) -> None:
         """Removes what no child needs and makes again what somebody removed, for ever."""
         while True:
-            await asyncio.sleep(self._desk.timings.runner_every)
-            if is_leader() and self._desk.book.mirror.complete:
+            await asyncio.sleep(self._work.timings.runner_every)
+            if is_leader() and self._work.book.mirror.complete:
                 await self.sweep()
                 await self._earlier.sweep()
 
     async def sweep(self) -> None:
         """One look at all namespaces."""
-        needed = {child.namespace for child in self._desk.book.children() if child.runner == self.runner.name}
-        there = {namespace for namespace, _ in self._desk.book.mirror.objects("configmaps")}
+        needed = {child.namespace for child in self._work.book.children() if child.runner == self.runner.name}
+        there = {namespace for namespace, _ in self._work.book.mirror.objects("configmaps")}
         for namespace in sorted(needed - there):
             await self._guarded(namespace, self.ensure)
         for namespace in sorted(there):
@@ -63,7 +65,7 @@ class Delivery:
                 self._unused_since.pop(namespace, None)
             elif (
                 self._clock() - self._unused_since.setdefault(namespace, self._clock())
-                >= self._desk.timings.runner_unused
+                >= self._work.timings.runner_unused
             ):
                 await self._guarded(namespace, self._remove)
 
@@ -77,10 +79,10 @@ class Delivery:
             self._unused_since.pop(namespace, None)
 
     def _held(self, namespace: str) -> RunnerMap | None:
-        return cast("RunnerMap | None", self._desk.book.mirror.get("configmaps", namespace, self.runner.name))
+        return cast("RunnerMap | None", self._work.book.mirror.get("configmaps", namespace, self.runner.name))
 
     def _under_way(self, namespace: str) -> bool:
-        jobs = (self._desk.book.jobs.get(uid) for uid in self._desk.tasks)
+        jobs = (self._work.book.jobs.get(uid) for uid in self._work.tasks)
         return any(job is None or job.namespace == namespace for job in jobs)
 
     async def _guarded(self, namespace: str, act: Callable[[str], object]) -> None:

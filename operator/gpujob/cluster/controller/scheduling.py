@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpujob.cluster.controller.actions import Steps
-from gpujob.cluster.controller.profiles import Learning
-from gpujob.cluster.controller.status_refresh import Retelling
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.controller.profiles import ProfileUpdates
+from gpujob.cluster.controller.status_refresh import StatusRefresh
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.assembly.usage import promises_of
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.fleet import Fleet
@@ -31,18 +31,18 @@ from gpujob.status.records.objects import JobRecord
 from gpujob.values.vocabulary import State, Verdict
 
 
-class Deciding:
+class SchedulingRound:
     """Decides the queue when what a decision depends on has changed, and not more often than it can afford."""
 
     def __init__(
         self,
-        desk: Desk,
-        steps: Steps,
-        learning: Learning,
-        retelling: Retelling,
+        work: ControllerState,
+        steps: JobActions,
+        learning: ProfileUpdates,
+        retelling: StatusRefresh,
     ) -> None:
-        self._desk, self._steps, self._learning, self._retelling = desk, steps, learning, retelling
-        self._timings = desk.timings
+        self._work, self._steps, self._learning, self._retelling = work, steps, learning, retelling
+        self._timings = work.timings
         self._arriving: tuple[Arriving, ...] = ()
         self._next_decision = 0.0
         self._next_telling = 0.0
@@ -55,10 +55,10 @@ class Deciding:
 
     def seconds_to_next(self) -> float | None:
         """Seconds until the queue may be decided again; None while there is no need."""
-        if not self._desk.queue or not (self._stale() or self._untold):
+        if not self._work.queue or not (self._stale() or self._untold):
             return None
         at = self._next_decision if self._stale() else max(self._next_decision, self._next_telling)
-        return at - self._desk.clock()
+        return at - self._work.clock()
 
     def must_decide(self) -> bool:
         """Whether somebody waits and something has changed, or is still to be told."""
@@ -67,87 +67,87 @@ class Deciding:
 
     async def decide(self) -> None:
         """Decides for the whole queue; each placed job is rendered, created and reported by a step of its own."""
-        began = self._gave_way = self._desk.clock()
-        self._decided_on = self._desk.decided_at = self._inputs()
+        began = self._gave_way = self._work.clock()
+        self._decided_on = self._work.decided_at = self._inputs()
         self._learning.decides()
-        fleet = self._desk.book.fleet(p for promises in self._desk.promised.values() for p in promises)
+        fleet = self._work.book.fleet(p for promises in self._work.promised.values() for p in promises)
         without_place = []
         for job, placing in self._decisions(fleet):
             if placing.choice is None or _is_plan(job):
                 without_place.append((job, placing))
             else:
-                with self._desk.alone(job):
+                with self._work.alone(job):
                     decision = placing.decision
                     self._promise(job, decision)
                     self._steps.start(job, self._steps.place(job, decision, fleet))
                     self._count(decision)
             await self._give_way()
-        decided = self._desk.clock()
+        decided = self._work.clock()
         if decided >= self._next_telling:
             self._untold = await self._tell(without_place)
-            self._next_telling = self._desk.clock() + 2 * (self._desk.clock() - decided)
+            self._next_telling = self._work.clock() + 2 * (self._work.clock() - decided)
         else:
             self._untold = bool(without_place)
-        self._desk.tally.decide_seconds += self._desk.clock() - began
+        self._work.tally.decide_seconds += self._work.clock() - began
         # A long queue is looked at less often, so that deciding never takes more than a third of the time.
         self._next_decision = decided + 2 * (decided - began)
 
     def _stale(self) -> bool:
-        return self._desk.decided_at != self._inputs()
+        return self._work.decided_at != self._inputs()
 
     def _inputs(self) -> tuple[object, ...]:
         """What a decision about the queue depends on."""
         asks = frozenset(
-            (uid, self._desk.book.jobs[uid].generation) for uid in self._desk.queue if uid in self._desk.book.jobs
+            (uid, self._work.book.jobs[uid].generation) for uid in self._work.queue if uid in self._work.book.jobs
         )
-        return (self._desk.book.fleet_version(), asks, frozenset(self._desk.promised))
+        return (self._work.book.fleet_version(), asks, frozenset(self._work.promised))
 
     def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Placing]]:
-        now = self._desk.wall()
-        newcomers = (arriving for _, arriving in self._desk.book.newcomers(now, self._timings.provision))
+        now = self._work.wall()
+        newcomers = (arriving for _, arriving in self._work.book.newcomers(now, self._timings.provision))
         self._arriving = tuple(waits.still_arriving(newcomers, now))
-        self._desk.passed_over = self._desk.queue & self._desk.tasks.keys()
+        self._work.passed_over = self._work.queue & self._work.tasks.keys()
         # One with a write under way is decided next time; until then nobody gets what is its turn to get.
-        present = self._desk.queue - (self._desk.passed_over & self._desk.promised.keys())
-        jobs = [self._desk.book.jobs[uid] for uid in present if uid in self._desk.book.jobs]
-        waiting = [self._waiting(job, demand) for job in jobs if (demand := self._desk.wish(job).demand) is not None]
-        for placing in place_all(waiting, fleet, self._desk.book.catalog, self._not_decided):
-            if placing.job.uid not in self._desk.passed_over:
-                yield self._desk.book.jobs[placing.job.uid], placing
+        present = self._work.queue - (self._work.passed_over & self._work.promised.keys())
+        jobs = [self._work.book.jobs[uid] for uid in present if uid in self._work.book.jobs]
+        waiting = [self._waiting(job, demand) for job in jobs if (demand := self._work.wish(job).demand) is not None]
+        for placing in place_all(waiting, fleet, self._work.book.catalog, self._not_decided):
+            if placing.job.uid not in self._work.passed_over:
+                yield self._work.book.jobs[placing.job.uid], placing
 
     def _waiting(self, job: JobRecord, demand: Demand) -> Waiting:
         """A job of the queue; devices are held for it only so long, since nobody knows whether pods on them ever end."""
         demand = self._timely(job, demand)
-        left = waits.hold_left(job.created, job.status, self._desk.wall(), self._timings.hold)
+        left = waits.hold_left(job.created, job.status, self._work.wall(), self._timings.hold)
         if left > 0:
-            self._desk.look_again(job.uid, left)
+            self._work.requeue_after(job.uid, left)
         return Waiting(job.uid, job.created, demand, _is_plan(job), job.namespace, job.name, holds=left > 0)
 
     def _timely(self, job: JobRecord, demand: Demand) -> Demand:
         """What a job asks for now; it is looked at again when time alone changes that."""
-        now = self._desk.wall()
+        now = self._work.wall()
         demand = replace(demand, arriving=self._arriving) if self._arriving else demand
         seconds = waits.next_change(demand, job.created, job.status, now)
         if seconds is not None:
-            self._desk.due[job.uid] = self._desk.clock() + seconds
+            self._work.due[job.uid] = self._work.clock() + seconds
         return self._learning.informed(job, waits.timely(demand, job.created, job.status, now))
 
     def _not_decided(self, waiting: Waiting, error: Exception) -> None:
-        job = self._desk.book.jobs[waiting.uid]
-        self._desk.queue.discard(job.uid)
-        self._desk.retry_later(job, error, job.generation)
+        job = self._work.book.jobs[waiting.uid]
+        self._work.queue.discard(job.uid)
+        self._work.requeue_with_backoff(job, error, job.generation)
 
     async def _give_way(self) -> None:
         """Lets everything else run when this has gone on for long."""
-        if self._desk.clock() - self._gave_way >= self._timings.loop_slice:
+        if self._work.clock() - self._gave_way >= self._timings.loop_slice:
             await asyncio.sleep(0)
-            self._gave_way = self._desk.clock()
+            self._gave_way = self._work.clock()
 
     async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> bool:
         """Tells jobs why they have no place, or where a suspended one would go; namespaces take turns. Whether some are left."""
-        until = self._desk.clock() + self._timings.explain_slice
+        until = self._work.clock() + self._timings.explain_slice
         untold = [
-            ((job, placing), job.namespace, self._desk.remember(job.uid).told_at)
+            ((job, placing), job.namespace, self._work.remember(job.uid).told_at)
             for job, placing in without_place
             if not self._may_wait(job, placing)
         ]
@@ -155,9 +155,9 @@ class Deciding:
         self._told_in = {namespace: at for namespace, at in self._told_in.items() if namespace in spaces}
         for number, (job, placing) in enumerate(in_turns(untold, self._told_in)):
             # One that came meanwhile is not to wait for everybody's words.
-            if self._desk.clock() >= until or (number and self._desk.book.mirror.changed.is_set()):
+            if self._work.clock() >= until or (number and self._work.book.mirror.changed.is_set()):
                 return True
-            with self._desk.alone(job):
+            with self._work.alone(job):
                 self._say(job, placing)
             await self._give_way()
         return False
@@ -168,7 +168,7 @@ class Deciding:
 
     def _may_wait(self, job: JobRecord, placing: Placing) -> bool:
         """Whether a job that is where it was needs no words now: none are new, or it hears later what changed."""
-        memory, now, verdict = self._desk.remember(job.uid), self._desk.clock(), placing.verdict
+        memory, now, verdict = self._work.remember(job.uid), self._work.clock(), placing.verdict
         state = State.SUSPENDED if _is_plan(job) else job_status.STATE_OF[verdict]
         if verdict is Verdict.IMPOSSIBLE and state is State.IMPOSSIBLE and job.status.get("state") == State.QUEUED:
             return self._is_unripe(job)
@@ -179,34 +179,34 @@ class Deciding:
         again = memory.told_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
         same = job.status.get("state") == state and job.status.get("observedGeneration") == job.generation
         if same and now < again:
-            self._desk.look_again(job.uid, again - now)
+            self._work.requeue_after(job.uid, again - now)
             return True
         return False
 
     def _is_unripe(self, job: JobRecord) -> bool:
         """Whether a job that fitted before has not been impossible for long enough to be told so."""
-        memory, now = self._desk.remember(job.uid), self._desk.clock()
+        memory, now = self._work.remember(job.uid), self._work.clock()
         memory.impossible_since = memory.impossible_since or now
         ripe = memory.impossible_since + self._timings.impossible
         if ripe > now:
-            self._desk.due[job.uid] = ripe
+            self._work.due[job.uid] = ripe
         return ripe > now
 
     def _say(self, job: JobRecord, placing: Placing) -> None:
         """Tells one job, and remembers of what and how long its words took to find."""
-        memory, began = self._desk.remember(job.uid), self._desk.clock()
+        memory, began = self._work.remember(job.uid), self._work.clock()
         if _is_plan(job):
-            self._retelling.report(job, job_status.planned(job, placing.decision, self._desk.now()))
+            self._retelling.report(job, job_status.planned(job, placing.decision, self._work.now()))
         else:
-            self._retelling.report(job, job_status.refused(job, placing.decision, self._desk.now()))
+            self._retelling.report(job, job_status.refused(job, placing.decision, self._work.now()))
             self._count(placing.decision)
-        memory.told_at, memory.told_of = self._desk.clock(), self._words_of(job, placing)
+        memory.told_at, memory.told_of = self._work.clock(), self._words_of(job, placing)
         memory.words_took = memory.told_at - began
         self._told_in[job.namespace] = memory.told_at
 
     def _count(self, decision: Decision) -> None:
         """Counts a decision that is told; those that a waiting job hears of later, or never, have no words yet."""
-        self._desk.tally.decisions[decision.verdict.value, summary.reason(decision).value] += 1
+        self._work.tally.decisions[decision.verdict.value, summary.reason(decision).value] += 1
 
     def _promise(self, job: JobRecord, decision: Decision) -> None:
         choice = decision.choice
@@ -214,7 +214,7 @@ class Deciding:
             pool, gpus = choice.candidate.pool, choice.candidate.gang.gpus_per_node
             self._learning.placing(job, place_of(choice.candidate))
             attempt = next_attempt(job)
-            self._desk.promised[job.uid] = promises_of(
+            self._work.promised[job.uid] = promises_of(
                 job.uid,
                 attempt,
                 job.namespace,

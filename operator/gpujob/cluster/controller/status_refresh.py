@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpujob.cluster.controller.actions import Steps
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.status.job import status_patch
 from gpujob.status.records.objects import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class StaleStatuses:
     """A status that differs from the one held in numbers only, and when it may be told."""
 
     held: Mapping[str, Any]
@@ -25,13 +25,13 @@ class Untold:
     ripe: float
 
 
-class Retelling:
+class StatusRefresh:
     """Keeps what waiting jobs are to be told. One of them at a time stands in the line of those that tell their progress,
     so that many of them are told less often and hardly delay it."""
 
-    def __init__(self, desk: Desk, steps: Steps) -> None:
-        self._desk, self._steps = desk, steps
-        self._untold: dict[str, Untold] = {}
+    def __init__(self, work: ControllerState, steps: JobActions) -> None:
+        self._work, self._steps = work, steps
+        self._untold: dict[str, StaleStatuses] = {}
         self._next = 0.0
 
     def report(self, job: JobRecord, status: Mapping[str, Any]) -> None:
@@ -41,11 +41,11 @@ class Retelling:
             self._steps.report(job, status)
         elif status_patch.has_other_numbers(job.status, status):
             before = self._untold.get(job.uid)
-            told_at, timings = self._desk.remember(job.uid).retold_at, self._desk.timings
+            told_at, timings = self._work.remember(job.uid).retold_at, self._work.timings
             ripe = (
-                before.ripe if before else max(self._desk.clock() + timings.numbers_settled, told_at + timings.numbers)
+                before.ripe if before else max(self._work.clock() + timings.numbers_settled, told_at + timings.numbers)
             )
-            self._untold[job.uid] = Untold(job.status, status, ripe)
+            self._untold[job.uid] = StaleStatuses(job.status, status, ripe)
         else:
             self._drop(job.uid)
 
@@ -53,28 +53,28 @@ class Retelling:
         """Writes those whose turn it is."""
         while self._untold:
             uid = min(self._untold, key=lambda each: (self._untold[each].ripe, each))
-            job, untold = self._desk.book.jobs.get(uid), self._untold[uid]
+            job, untold = self._work.book.jobs.get(uid), self._untold[uid]
             if job is None or not self._is_of_now(job, untold):
                 self._drop(uid)
                 continue
-            now = self._desk.clock()
-            wait = untold.ripe - now if untold.ripe > now else self._desk.progress.wait(uid, soon=True)
+            now = self._work.clock()
+            wait = untold.ripe - now if untold.ripe > now else self._work.progress.wait(uid, soon=True)
             if wait > 0:
                 self._next = now + wait
                 return
             self._drop(uid)
-            self._desk.remember(uid).retold_at = now
+            self._work.remember(uid).retold_at = now
             self._steps.report(job, untold.status, moved=True)
 
     def seconds_to_next(self) -> float | None:
         """Seconds until it is the next one's turn; None while nobody is to be told anything."""
-        return max(0.0, self._next - self._desk.clock()) if self._untold else None
+        return max(0.0, self._next - self._work.clock()) if self._untold else None
 
-    def _is_of_now(self, job: JobRecord, untold: Untold) -> bool:
+    def _is_of_now(self, job: JobRecord, untold: StaleStatuses) -> bool:
         """Whether the job still waits with the status from which the other one was made."""
-        waits = job.uid in self._desk.queue and job.uid not in self._desk.tasks
+        waits = job.uid in self._work.queue and job.uid not in self._work.tasks
         return waits and job.status == untold.held and job.generation == untold.status.get("observedGeneration")
 
     def _drop(self, uid: str) -> None:
         if self._untold.pop(uid, None) is not None:
-            self._desk.progress.forget(uid)
+            self._work.progress.forget(uid)

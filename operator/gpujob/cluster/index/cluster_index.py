@@ -13,7 +13,7 @@ import structlog
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
 from gpujob.cluster.cache.watched_kinds import PoolRecord
 from gpujob.cluster.index.nodes_without_devices import Newcomers
@@ -65,10 +65,10 @@ FLEET_KINDS = (
 """Kinds whose change can change a decision."""
 
 
-class Book:
+class ClusterIndex:
     """An index over the mirror, kept by its changes; `take` them before reading."""
 
-    def __init__(self, mirror: Mirror, shipped: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, mirror: ObjectCache, shipped: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
         self.mirror, self._clock = mirror, clock
         self.jobs: dict[str, JobRecord] = {}
         self._uids: dict[Key, str] = {}

@@ -18,7 +18,7 @@ import structlog
 
 from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
-from gpujob.cluster.index.cluster_index import Book
+from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.durations import Durations
 from gpujob.cluster.queue.progress_throttle import ProgressPace
 from gpujob.fleet.assembly.usage import Promise
@@ -38,7 +38,7 @@ NOTHING_SEEN = Sightings()
 
 
 @dataclass(slots=True)
-class Wish:
+class ParsedSpec:
     """A job's manifest as read, kept for its generation."""
 
     generation: int
@@ -48,7 +48,7 @@ class Wish:
 
 
 @dataclass(slots=True)
-class Memory:
+class JobState:
     """What is remembered of a job between rounds; losing it (a restart) costs time, never correctness."""
 
     sightings: Sightings = NOTHING_SEEN
@@ -69,7 +69,7 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Tally:
+class ControllerCounters:
     """What the loop has done so far, for the metrics room."""
 
     rounds: int = 0
@@ -81,20 +81,20 @@ class Tally:
     placing: Durations = field(default_factory=Durations)
 
 
-class Desk:
+class ControllerState:
     """What lies on the table: jobs as read, what is remembered of them, what is under way, and who waits."""
 
     def __init__(
         self,
-        book: Book,
+        book: ClusterIndex,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
         self.book, self.clock, self.wall, self.timings = book, clock, wall, timings
-        self.tally = Tally()
-        self.wishes: dict[str, Wish] = {}
-        self.memory: dict[str, Memory] = {}
+        self.tally = ControllerCounters()
+        self.wishes: dict[str, ParsedSpec] = {}
+        self.memory: dict[str, JobState] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.promised: dict[str, tuple[Promise, ...]] = {}
         """What placements under way will take of the fleet, by job."""
@@ -116,16 +116,16 @@ class Desk:
         self.decided_at: tuple[object, ...] = ()
         """What the last decision about the queue was made on; empty: to be made anew."""
 
-    def wish(self, job: JobRecord) -> Wish:
+    def wish(self, job: JobRecord) -> ParsedSpec:
         """What a job asks for, read once for each of its generations."""
         held = self.wishes.get(job.uid)
         if held is None or held.generation != job.generation:
             held = self.wishes[job.uid] = _read_wish(job)
         return held
 
-    def remember(self, uid: str) -> Memory:
+    def remember(self, uid: str) -> JobState:
         """What is remembered of a job."""
-        return self.memory.setdefault(uid, Memory())
+        return self.memory.setdefault(uid, JobState())
 
     def forget(self, uid: str) -> None:
         """A job is gone."""
@@ -135,11 +135,11 @@ class Desk:
         self.queue.discard(uid)
         self.awaiting.discard(uid)
 
-    def look_again(self, uid: str, seconds: float) -> None:
+    def requeue_after(self, uid: str, seconds: float) -> None:
         """Looks at a job after some seconds, or before if something else asks for that."""
         self.due[uid] = min(self.due.get(uid, math.inf), self.clock() + seconds)
 
-    def retry_later(self, job: JobRecord, why: Exception | str, failed_on: int | str) -> None:
+    def requeue_with_backoff(self, job: JobRecord, why: Exception | str, failed_on: int | str) -> None:
         """Waits before the next step, longer each time, unless the job itself changes in what the step failed on."""
         memory = self.remember(job.uid)
         memory.delay = min(max(memory.delay * 2, self.timings.backoff_first), self.timings.backoff_longest)
@@ -156,7 +156,7 @@ class Desk:
             yield
         except Exception as error:
             log.exception("job is left out", job=f"{job.namespace}/{job.name}")
-            self.retry_later(job, error, job.version)
+            self.requeue_with_backoff(job, error, job.version)
 
     def now(self) -> str:
         """The time as statuses write it."""
@@ -167,10 +167,10 @@ class Desk:
         return Moment(self.clock(), self.wall())
 
 
-def _read_wish(job: JobRecord) -> Wish:
+def _read_wish(job: JobRecord) -> ParsedSpec:
     document = {"apiVersion": API_VERSION, "kind": "GPUJob", "metadata": dict(job.metadata), "spec": dict(job.spec)}
     try:
         parsed = read_gpujob(document)
-        return Wish(job.generation, parsed, demand_of(parsed))
+        return ParsedSpec(job.generation, parsed, demand_of(parsed))
     except BadInput as error:
-        return Wish(job.generation, None, None, str(error)[:1024])
+        return ParsedSpec(job.generation, None, None, str(error)[:1024])

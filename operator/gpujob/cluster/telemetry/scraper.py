@@ -23,7 +23,7 @@ from yarl import URL
 
 from gpujob.cluster.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
 from gpujob.cluster.metrics.window import SHORTEST, Window
-from gpujob.cluster.queue.work_queue import Desk
+from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.status.attempts import probe_runs, progress
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.job import telemetry
@@ -82,11 +82,13 @@ class _Memory:
 
 
 class Scraper:
-    """Reads while this process leads; what it read is on the desk, and wakes a job only when that is worth a look."""
+    """Reads while this process leads; what it read is in the controller state, and wakes a job only when that is worth a look."""
 
-    def __init__(self, desk: Desk, is_leader: Callable[[], bool], namespace: str, every: float = EVERY) -> None:
+    def __init__(
+        self, work: ControllerState, is_leader: Callable[[], bool], namespace: str, every: float = EVERY
+    ) -> None:
         self.results: Counter[str] = Counter()
-        self._desk, self._is_leader, self._namespace, self._every = desk, is_leader, namespace, every
+        self._work, self._is_leader, self._namespace, self._every = work, is_leader, namespace, every
         self._memory: dict[str, _Memory] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -94,15 +96,15 @@ class Scraper:
         """Rounds for ever, each reading the jobs whose time has come."""
         async with reading_session() as session:
             while True:
-                began = self._desk.clock()
-                due = self._due() if self._is_leader() and self._desk.book.mirror.complete else []
+                began = self._work.clock()
+                due = self._due() if self._is_leader() and self._work.book.mirror.complete else []
                 await asyncio.gather(*(self._read_one(session, job, pod) for job, pod in due))
-                await asyncio.sleep(max(0.2, 1.0 - (self._desk.clock() - began)))
+                await asyncio.sleep(max(0.2, 1.0 - (self._work.clock() - began)))
 
     def _due(self) -> list[tuple[JobRecord, PodState]]:
         """The running jobs to read now, with the pod of their first process."""
-        now, due, running = self._desk.clock(), [], set()
-        for uid, job in self._desk.book.jobs.items():
+        now, due, running = self._work.clock(), [], set()
+        for uid, job in self._work.book.jobs.items():
             if job.status.get("state") != State.RUNNING or (pod := self._first_pod(uid)) is None:
                 continue
             running.add(uid)
@@ -121,8 +123,8 @@ class Scraper:
         return due
 
     def _first_pod(self, uid: str) -> PodState | None:
-        child = self._desk.book.child(uid)
-        pods = self._desk.book.pods(child) if child is not None else []
+        child = self._work.book.child(uid)
+        pods = self._work.book.pods(child) if child is not None else []
         return next((pod for pod in pods if pod.index == 0 and pod.running and pod.port and pod.address), None)
 
     async def _read_one(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> None:
@@ -130,7 +132,7 @@ class Scraper:
             async with self._slots:
                 found = await self._read(session, job, pod)
             # A reading takes its time: meanwhile another attempt may have begun, of which it says nothing.
-            child = self._desk.book.child(job.uid)
+            child = self._work.book.child(job.uid)
             if child is None or child.uid != pod.child_uid:
                 return
             if isinstance(found, Report) and not found.is_of(job.uid, child.attempt, must_say=pod.on_host_network):
@@ -161,8 +163,8 @@ class Scraper:
     def _take(self, job: JobRecord, pod: PodState, report: Report) -> None:
         memory = self._memory.setdefault(job.uid, _Memory())
         memory.failing_since = None
-        memory.window.add(self._desk.clock(), report.counters)
-        now = self._desk.wall()
+        memory.window.add(self._work.clock(), report.counters)
+        now = self._work.wall()
         saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
         overall, seconds = memory.window.overall()
         # What was is not to come, whatever the clock of a node says.
@@ -185,10 +187,10 @@ class Scraper:
     def _fail(self, job: JobRecord, claim: Claim) -> None:
         reason = claim.reason
         self.results[reason.value] += 1
-        memory, now = self._memory.setdefault(job.uid, _Memory()), self._desk.clock()
+        memory, now = self._memory.setdefault(job.uid, _Memory()), self._work.clock()
         if memory.failing_since is None:
             memory.failing_since = now
-        held = self._desk.telemetry.get(job.uid, telemetry.SILENT)
+        held = self._work.telemetry.get(job.uid, telemetry.SILENT)
         # A program that has reported and does not any more has ended its training, or is about to end.
         ended = reason is Reason.NO_REPORTER and held.measured is not None
         if now - memory.failing_since >= PATIENCE * self._every and not ended:
@@ -198,13 +200,13 @@ class Scraper:
 
     def _note(self, job: JobRecord, seen: Telemetry) -> None:
         """Keeps what was read; the job is looked at only if that may be worth a write."""
-        before = self._desk.telemetry.get(job.uid, telemetry.SILENT)
-        self._desk.telemetry[job.uid] = seen
+        before = self._work.telemetry.get(job.uid, telemetry.SILENT)
+        self._work.telemetry[job.uid] = seen
         trial = probe_runs.is_trial(job.status)
         turned = [claim.reason for claim in before.claims] != [claim.reason for claim in seen.claims]
         if trial or turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
-            self._desk.dirty.add(job.uid)
-            self._desk.book.mirror.changed.set()
+            self._work.dirty.add(job.uid)
+            self._work.book.mirror.changed.set()
 
 
 def _last_step(memory: _Memory, report: Report, now: float) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from gpujob.cluster.cache.object_cache import Mirror
+from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import (
     CONFIG_MAPS,
     EVENTS,
@@ -93,7 +93,7 @@ class Writer:
     def __init__(
         self,
         client: ApiClient,
-        mirror: Mirror,
+        mirror: ObjectCache,
         is_leader: Callable[[], bool],
         instance: str,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),

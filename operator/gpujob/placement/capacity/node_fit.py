@@ -25,7 +25,7 @@ from gpujob.values.vocabulary import Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class NodeFit:
     """Where a job fits: the chosen nodes and what each pod gets, or why it never fits, or why not now."""
 
     nodes: tuple[PoolNode, ...] = ()
@@ -39,28 +39,28 @@ class Room:
         return any(node.coming for node in self.nodes)
 
 
-def find_room(demand: Demand, pool: Pool, image_size: int | None) -> Room:
+def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     """The nodes for a demand: of those with room the ones that the job leaves fullest, ties by name; else why not."""
     if pool.problem is not None and not pool.nodes:
-        return Room()
+        return NodeFit()
     chosen = _with_room(demand, pool, image_size)
     if len(chosen) == demand.nodes:
         rest = _rests(demand, pool)
-        return Room(busy=(rest,)) if rest else _room_on(chosen)
+        return NodeFit(busy=(rest,)) if rest else _room_on(chosen)
     able = _able(demand, pool, image_size)
     if len(able) >= demand.nodes:
         # Free devices that nobody can use are told beside those that are waited for.
         why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
-        return Room(busy=(*why, *kept_out_by_class(pool, pool.nodes)))
+        return NodeFit(busy=(*why, *kept_out_by_class(pool, pool.nodes)))
     late = _did_not_come(demand, pool)
     if late:
-        return Room(busy=(late,))
+        return NodeFit(busy=(late,))
     never = tuple(why_never(demand, pool, with_coming(demand, pool), image_size))
     grown = _may_grow(demand, pool, never)
-    return Room(busy=(grown,)) if grown else Room(never=never)
+    return NodeFit(busy=(grown,)) if grown else NodeFit(never=never)
 
 
-def room_now(demand: Demand, pool: Pool, image_size: int | None) -> Room | None:
+def room_now(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit | None:
     """What `find_room` finds where that has nodes; nothing is said of why not."""
     if _rests(demand, pool):
         return None
@@ -68,11 +68,11 @@ def room_now(demand: Demand, pool: Pool, image_size: int | None) -> Room | None:
     return _room_on(chosen) if len(chosen) == demand.nodes else None
 
 
-def _room_on(chosen: Sequence[tuple[PoolNode, Resources]]) -> Room:
+def _room_on(chosen: Sequence[tuple[PoolNode, Resources]]) -> NodeFit:
     if len(chosen) == 1:
         (node, needs), *_ = chosen
-        return Room((node,), needs)
-    return Room(
+        return NodeFit((node,), needs)
+    return NodeFit(
         tuple(sorted([node for node, _ in chosen], key=attrgetter("name"))), smallest([needs for _, needs in chosen])
     )
 

@@ -12,17 +12,17 @@ from math import inf
 
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity import node_fit
-from gpujob.placement.capacity.node_fit import Room
-from gpujob.placement.engine.evaluate import Asked
+from gpujob.placement.capacity.node_fit import NodeFit
+from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.filters.memory import is_tight, needed
-from gpujob.placement.filters.selection import Kin
+from gpujob.placement.filters.selection import PoolClass
 from gpujob.placement.images.image import Image
 from gpujob.placement.scoring import score
-from gpujob.placement.scoring.pool_order import Standing, standings
-from gpujob.placement.scoring.reservations import Hold, holds_nothing, nearest
-from gpujob.placement.scoring.score import Aim, Rank, Trial, Worth
+from gpujob.placement.scoring.pool_order import PoolScore, standings
+from gpujob.placement.scoring.reservations import Reservation, holds_nothing, nearest
+from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import MENDABLE, Objective, Outcome
+from gpujob.values.vocabulary import FIXABLE_REASONS, Objective, Outcome
 
 
 class Wanted:
@@ -44,7 +44,7 @@ class Wanted:
         "refusals",
     )
 
-    def __init__(self, asked: Asked, every: Sequence[Wanted], only: str | None = None) -> None:
+    def __init__(self, asked: GangEvaluator, every: Sequence[Wanted], only: str | None = None) -> None:
         self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
         self.catalog, self.refusals = asked.catalog, asked.refusals
         self._only, self._least = only, needed(self.demand) or 0
@@ -53,9 +53,9 @@ class Wanted:
         # The most micro-dollars that one GPU may cost.
         self._dearest = inf if limit is None else limit // self.gang.gpus
         self._known: dict[int, Place | None] = {}
-        self._accepted, self._refused = set[Kin](), set[Kin]()
+        self._accepted, self._refused = set[PoolClass](), set[PoolClass]()
 
-    def worth(self, standing: Standing) -> Worth:
+    def worth(self, standing: PoolScore) -> Worth:
         """What the gang is worth on nodes of a pool that are there; one that is started costs more."""
         return standing.worth(self.gang.gpus, scales=self.asked.scales)
 
@@ -85,7 +85,7 @@ class Wanted:
         for place in filter(None, self._known.values()):
             place.is_next = True
 
-    def sizes(self, standing: Standing) -> Sequence[Place]:
+    def sizes(self, standing: PoolScore) -> Sequence[Place]:
         """The places of one pool, one for each gang that holds the model on it, the smallest first."""
         sized = (each._place(standing) for each in self._every if each.gang.is_for(standing.pool))
         return tuple(filter(None, sized)) if self.gang.pools is not None else ()
@@ -95,7 +95,7 @@ class Wanted:
         unknown = standings(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
         return filter(None, map(self._place, self._asked_about(unknown)))
 
-    def _asked_about(self, found: Sequence[Standing]) -> Iterator[Standing]:
+    def _asked_about(self, found: Sequence[PoolScore]) -> Iterator[PoolScore]:
         """Those of the pools that the gang is for and that have the memory and the price for it: most are told by these."""
         least, most, refused, pools = self._least, self._dearest, self._refused, self.gang.pools
         if self._only is not None:
@@ -105,17 +105,17 @@ class Wanted:
             if (memory is None or memory >= least) and (price is None or price <= most) and each.kin not in refused:
                 yield each
 
-    def _place(self, standing: Standing) -> Place | None:
+    def _place(self, standing: PoolScore) -> Place | None:
         """The place; None where the gang is refused for good."""
         place = standing.place
         if place not in self._known:
             pool = self.fleet.pools[place]
             refusal = self._first_refusal(pool, standing.kin)
-            refused = refusal is not None and refusal.reason not in MENDABLE
+            refused = refusal is not None and refusal.reason not in FIXABLE_REASONS
             self._known[place] = None if refused else Place(self, pool, standing, refusal)
         return self._known[place]
 
-    def _first_refusal(self, pool: Pool, kin: Kin) -> Finding | None:
+    def _first_refusal(self, pool: Pool, kin: PoolClass) -> Finding | None:
         """What refuses a pool whatever the image; where that refuses all its kin for good, these are not asked about."""
         over, forever = self.asked.allowance.refusal_of_gpus(pool)
         if over is not None and forever:
@@ -126,7 +126,7 @@ class Wanted:
         found = of_rules or next(iter(self.refusals.of_device(pool)), None)
         if shared and found is None:
             self._accepted.add(kin)
-        elif shared and found is not None and found.reason not in MENDABLE:
+        elif shared and found is not None and found.reason not in FIXABLE_REASONS:
             self._refused.add(kin)
         return found
 
@@ -147,13 +147,13 @@ class Place:
         "is_tight",
     )
 
-    def __init__(self, wanted: Wanted, pool: Pool, standing: Standing, refusal: Finding | None) -> None:
+    def __init__(self, wanted: Wanted, pool: Pool, standing: PoolScore, refusal: Finding | None) -> None:
         self._wanted, self._pool, self._standing = wanted, pool, standing
         self._refusal = refusal
         self.is_tight = is_tight(wanted.gang, pool)
         self.is_next, self._tried, self._mendable = True, False, False
-        self._fit: Trial | None = None
-        self._by_size: Sequence[tuple[Image, Room | None]] | None = None
+        self._fit: PoolResult | None = None
+        self._by_size: Sequence[tuple[Image, NodeFit | None]] | None = None
 
     def floor(self, aim: Aim) -> Rank:
         """The least that its rank can be, and the ranks of those after it in their order: nodes that are there, no doubt
@@ -176,7 +176,7 @@ class Place:
             *score.ties_of(self._pool, gang, doubts),
         )
 
-    def fitting(self) -> Trial | None:
+    def fitting(self) -> PoolResult | None:
         """The trial of its best image that fits now; none where a nearer gang that holds the model fits the pool."""
         found = self._fitting()
         if found is None or self._wanted.gang.pools is None:
@@ -190,7 +190,7 @@ class Place:
         mine = sizes.index(self)
         return (other for place, other in enumerate(sizes) if (other.is_tight, place) < (self.is_tight, mine))
 
-    def _fitting(self) -> Trial | None:
+    def _fitting(self) -> PoolResult | None:
         if not self._tried:
             self._tried = True
             wanted, pool = self._wanted, self._pool
@@ -228,7 +228,7 @@ class Place:
                 return True
         return False
 
-    def nearest(self) -> Hold | None:
+    def nearest(self) -> Reservation | None:
         """The nodes that lack the fewest devices; None where other things than devices are in the way."""
         for image, trial in self._busy_images():
             if trial is None or not holds_nothing(trial.candidate.reasons):
@@ -240,7 +240,7 @@ class Place:
         if self._mendable:
             return True
         wanted, pool = self._wanted, self._pool
-        if self._refusal is None and not wanted.refusals.may_say(MENDABLE, pool):
+        if self._refusal is None and not wanted.refusals.may_say(FIXABLE_REASONS, pool):
             return False
         images = [
             alike
@@ -250,11 +250,11 @@ class Place:
         trials = wanted.asked.some(pool, images)
         return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
 
-    def _busy(self) -> Iterator[Trial | None]:
+    def _busy(self) -> Iterator[PoolResult | None]:
         """Its busy candidates, one for each room; None where it is plain that pods have what there is."""
         return (trial for _, trial in self._busy_images())
 
-    def _busy_images(self) -> Iterator[tuple[Image, Trial | None]]:
+    def _busy_images(self) -> Iterator[tuple[Image, PoolResult | None]]:
         demand, pool = self._wanted.demand, self._pool
         has_quota = demand.namespace in self._wanted.fleet.quotas
         for image, room in self._rooms():
@@ -266,17 +266,17 @@ class Place:
                 if trial.candidate.outcome is Outcome.BUSY:
                     yield image, trial
 
-    def _try(self, image: Image, room: Room | None) -> Trial:
+    def _try(self, image: Image, room: NodeFit | None) -> PoolResult:
         alike = self._wanted.refusals.accepted(self._pool, image)
         return next(self._wanted.asked.some(self._pool, (alike,), room, refusals=()))
 
-    def _rooms(self) -> Sequence[tuple[Image, Room | None]]:
+    def _rooms(self) -> Sequence[tuple[Image, NodeFit | None]]:
         """`_by_room`, kept; none where the pool is refused whatever the image."""
         if self._by_size is None:
             self._by_size = () if self._refusal is not None else tuple(self._by_room())
         return self._by_size
 
-    def _by_room(self) -> Iterator[tuple[Image, Room | None]]:
+    def _by_room(self) -> Iterator[tuple[Image, NodeFit | None]]:
         """The images that nothing refuses, best first, of those with equal room the first; and the room there is now."""
         demand, pool, refusals = self._wanted.demand, self._pool, self._wanted.refusals
         seen, one_size = set(), False

@@ -15,16 +15,16 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.best_first import Place, Wanted
 from gpujob.placement.engine.decide import choice_of
-from gpujob.placement.engine.evaluate import Asked
+from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
 from gpujob.placement.filters.job_validation import job_problems
-from gpujob.placement.filters.selection import Asking
-from gpujob.placement.images.selection import Refusals
+from gpujob.placement.filters.selection import FilterSelection
+from gpujob.placement.images.selection import ImageSelector
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Choice
-from gpujob.placement.scoring.reservations import Hold, holds_of_room
-from gpujob.placement.scoring.score import Aim, Rank, Trial, Worth
+from gpujob.placement.scoring.reservations import Reservation, holds_of_room
+from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
 from gpujob.values.vocabulary import Objective, Verdict
 
 
@@ -62,7 +62,7 @@ def _pick(asked: Sequence[Wanted], demand: Demand) -> Pick | None:
     return Pick(Verdict.PLACED, choice_of(best, demand))
 
 
-def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Hold, ...]:
+def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Reservation, ...]:
     """What is held for a demand that `choose` lets wait: of the places where only devices are in its way the one that lacks
     the fewest, by the objective of equal ones.
 
@@ -78,14 +78,14 @@ def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Hold, ...
     return (*holds_of_room(best), *_nearest(_better_that_are_busy(best, asked, objective), objective))
 
 
-def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Hold, ...]:
+def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Reservation, ...]:
     found = [(hold.lacking, place.bound(_plain(objective)), hold) for place in places if (hold := place.nearest())]
     return (min(found, key=lambda each: each[:2])[2],) if found else ()
 
 
 def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[Wanted]:
-    asking, refusals = Asking(demand), Refusals(demand, catalog)
-    asked = (Asked(demand.only(gang), fleet, catalog, asking, refusals) for gang in demand.gangs)
+    asking, refusals = FilterSelection(demand), ImageSelector(demand, catalog)
+    asked = (GangEvaluator(demand.only(gang), fleet, catalog, asking, refusals) for gang in demand.gangs)
     every: list[Wanted] = []
     every += (Wanted(each, every, only) for each in asked)
     return every
@@ -104,7 +104,7 @@ def _plain(objective: Objective) -> Aim:
     return Aim(objective, at_worst=objective is Objective.VALUE)
 
 
-def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Trial | None:
+def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> PoolResult | None:
     """The best trial that fits. Under Value first the one that is best at worst, then the cheapest of all that are equal to it
     within the error of the speeds."""
     found = _first(asked, _plain(objective), demand)
@@ -115,19 +115,19 @@ def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Tria
     return _first(asked, Aim(objective, ceiling), demand, price if ceiling is not None else None)
 
 
-def _first(asked: Sequence[Wanted], aim: Aim, demand: Demand, dearest: int | None = None) -> Trial | None:
+def _first(asked: Sequence[Wanted], aim: Aim, demand: Demand, dearest: int | None = None) -> PoolResult | None:
     """The first trial that fits. Of each gang the next place waits under the best that it and all later ones could be, a
     place that was looked at under the best that it could be itself, and one that was tried under what it is."""
     for wanted in asked:
         wanted.begin()
     streams = [wanted.places(aim, dearest=dearest) for wanted in asked]
-    waiting: list[tuple[Rank, int, Place | Trial]] = []
+    waiting: list[tuple[Rank, int, Place | PoolResult]] = []
     for number, stream in enumerate(streams):
         waiting += ((place.floor(aim), number, place) for place in islice(stream, 1))
     heapify(waiting)
     while waiting:
         bound, number, found = waiting[0]
-        if isinstance(found, Trial):
+        if isinstance(found, PoolResult):
             return found
         if found.is_next:
             found.is_next = False
@@ -157,7 +157,7 @@ def _without_room(asked: Sequence[Wanted], objective: Objective) -> Verdict:
     return Verdict.MISCONFIGURED if any(place.is_misconfigured() for place in places) else Verdict.IMPOSSIBLE
 
 
-def _better_that_are_busy(best: Trial, asked: Sequence[Wanted], objective: Objective) -> Iterator[Place]:
+def _better_that_are_busy(best: PoolResult, asked: Sequence[Wanted], objective: Objective) -> Iterator[Place]:
     """Where `ranking.worth_waiting_for` finds its candidates, asked of those places only that could have one."""
     candidate = best.candidate
     if objective is Objective.VALUE:

@@ -11,18 +11,18 @@ from typing import Final
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.capacity.node_fit import Room
+from gpujob.placement.capacity.node_fit import NodeFit
 from gpujob.placement.capacity.pod_resources import shared_memory
-from gpujob.placement.engine.evaluate import Asked
+from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
 from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.memory import is_tight
-from gpujob.placement.filters.selection import Asking
-from gpujob.placement.images.selection import Refusals
+from gpujob.placement.filters.selection import FilterSelection
+from gpujob.placement.images.selection import ImageSelector
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate, Choice, Decision
-from gpujob.placement.scoring.score import Trial
+from gpujob.placement.scoring.score import PoolResult
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Outcome, Verdict
 
@@ -41,10 +41,16 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
 
 
 def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -> Decision:
-    problems, asking, refusals = job_problems(demand, fleet, catalog), Asking(demand), Refusals(demand, catalog)
-    places: list[Sequence[Trial]] = []
-    sized: dict[str, list[Sequence[Trial]]] = {}
-    for asked in (Asked(demand.only(gang), fleet, catalog, asking, refusals, problems) for gang in demand.gangs):
+    problems, asking, refusals = (
+        job_problems(demand, fleet, catalog),
+        FilterSelection(demand),
+        ImageSelector(demand, catalog),
+    )
+    places: list[Sequence[PoolResult]] = []
+    sized: dict[str, list[Sequence[PoolResult]]] = {}
+    for asked in (
+        GangEvaluator(demand.only(gang), fleet, catalog, asking, refusals, problems) for gang in demand.gangs
+    ):
         gang = asked.demand.gang
         for pool in fleet.pools:
             if only in (None, pool.name) and gang.is_for(pool.name):
@@ -61,7 +67,7 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
     return Decision(demand, Verdict.PLACED, (choice.candidate, *candidates[1:]), choice)
 
 
-def _best_size(gangs: Sequence[Sequence[Trial]]) -> Sequence[Trial]:
+def _best_size(gangs: Sequence[Sequence[PoolResult]]) -> Sequence[PoolResult]:
     """Of the gangs that hold a model on one pool the one with the best outcome: of equal ones one without a doubt whether it
     holds it, then the smallest."""
     if len(gangs) == 1:
@@ -69,7 +75,7 @@ def _best_size(gangs: Sequence[Sequence[Trial]]) -> Sequence[Trial]:
     return min(gangs, key=lambda trials: (min(map(_outcome, trials)), _is_tight(trials[0].candidate)))
 
 
-def _outcome(trial: Trial) -> int:
+def _outcome(trial: PoolResult) -> int:
     return score.ORDER.index(trial.candidate.outcome)
 
 
@@ -77,7 +83,7 @@ def _is_tight(candidate: Candidate) -> bool:
     return is_tight(candidate.gang, candidate.pool)
 
 
-def choice_of(best: Trial, demand: Demand) -> Choice:
+def choice_of(best: PoolResult, demand: Demand) -> Choice:
     """The choice of a trial that fits."""
     chosen = best.candidate._replace(outcome=Outcome.CHOSEN)
     return Choice(
@@ -103,6 +109,6 @@ def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> 
     return Verdict.MISCONFIGURED if Outcome.MISCONFIGURED in outcomes else Verdict.IMPOSSIBLE
 
 
-def _tolerations(room: Room, pool: Pool) -> tuple[tuple[str, str], ...]:
+def _tolerations(room: NodeFit, pool: Pool) -> tuple[tuple[str, str], ...]:
     taints = {(t.key, t.effect) for node in room.nodes for t in node.taints if t.effect != "PreferNoSchedule"}
     return tuple(sorted(taints))

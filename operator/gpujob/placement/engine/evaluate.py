@@ -14,25 +14,25 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.throughput import Speed
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.capacity.node_fit import Room, find_room, telling_size, untold_size
+from gpujob.placement.capacity.node_fit import NodeFit, find_room, telling_size, untold_size
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import mending_could_help
 from gpujob.placement.filters.memory import memory_tight, sharding_assumed
 from gpujob.placement.filters.quota import Allowance
-from gpujob.placement.filters.selection import Asking
+from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images import filters
 from gpujob.placement.images.compatibility import Findings
-from gpujob.placement.images.selection import Alike, Refusals
+from gpujob.placement.images.selection import ImageGroup, ImageSelector
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate
-from gpujob.placement.scoring.score import Trial
+from gpujob.placement.scoring.score import PoolResult
 from gpujob.placement.scoring.speed import speed_of
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import MENDABLE, Outcome, Reason
+from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason
 
 
-class Asked:
+class GangEvaluator:
     """A demand of one gang, asked of one pool after the other."""
 
     __slots__ = ("allowance", "asking", "catalog", "demand", "fleet", "problems", "refusals", "scales", "unknown")
@@ -42,8 +42,8 @@ class Asked:
         demand: Demand,
         fleet: Fleet,
         catalog: Catalog,
-        asking: Asking,
-        refusals: Refusals,
+        asking: FilterSelection,
+        refusals: ImageSelector,
         problems: Findings = (),
     ) -> None:
         self.demand, self.fleet, self.catalog = demand, fleet, catalog
@@ -52,24 +52,24 @@ class Asked:
         self.unknown = _unknown_to_the_fleet(demand, fleet)
         self.scales = demand.scales(demand.gang)
 
-    def trials(self, pool: Pool) -> Sequence[Trial]:
+    def trials(self, pool: Pool) -> Sequence[PoolResult]:
         """Every image on one pool."""
         return tuple(self.some(pool, self.refusals.alike(pool)))
 
     def some(
-        self, pool: Pool, images: Iterable[Alike], room: Room | None = None, refusals: Findings | None = None
-    ) -> Iterator[Trial]:
+        self, pool: Pool, images: Iterable[ImageGroup], room: NodeFit | None = None, refusals: Findings | None = None
+    ) -> Iterator[PoolResult]:
         """Some images on one pool. Where they are known: what `find_room` finds for them, what refuses the pool."""
         demand = self.demand
         of_pool = self._refusals(pool) if refusals is None else refusals
         untold = untold_size(demand, pool)
         one_size = self.refusals.suited(pool).largest <= untold
-        speed, sizes = speed_of(demand, pool, self.catalog), dict[int | None, _Tried]()
+        speed, sizes = speed_of(demand, pool, self.catalog), dict[int | None, _PoolEvaluation]()
         for each in images:
             for size, alike in ((None, each),) if one_size else _by_size(each, untold):
                 if size not in sizes:
                     found = find_room(demand, pool, size) if room is None else room
-                    sizes[size] = _Tried(self, pool, of_pool, speed, found)
+                    sizes[size] = _PoolEvaluation(self, pool, of_pool, speed, found)
                 yield sizes[size].trial(alike)
 
     def _refusals(self, pool: Pool) -> Findings:
@@ -78,7 +78,7 @@ class Asked:
         return (*self.problems, *of_rules, *self.refusals.of_device(pool))
 
 
-def _by_size(alike: Alike, untold: int) -> Iterator[tuple[int | None, Alike]]:
+def _by_size(alike: ImageGroup, untold: int) -> Iterator[tuple[int | None, ImageGroup]]:
     """Images by their size, where the room depends on it."""
     indices: dict[int | None, list[int]] = defaultdict(list)
     for index, image in enumerate(alike.images):
@@ -86,7 +86,7 @@ def _by_size(alike: Alike, untold: int) -> Iterator[tuple[int | None, Alike]]:
     return ((size, alike.only(some)) for size, some in indices.items())
 
 
-class _Tried:
+class _PoolEvaluation:
     """One pool for a demand of one gang and images of one size: what is equal for all of them."""
 
     __slots__ = (
@@ -104,7 +104,7 @@ class _Tried:
         "_suspected",
     )
 
-    def __init__(self, asked: Asked, pool: Pool, of_pool: Findings, speed: Speed | None, room: Room) -> None:
+    def __init__(self, asked: GangEvaluator, pool: Pool, of_pool: Findings, speed: Speed | None, room: NodeFit) -> None:
         self._asked, self._pool, self._speed, self._room = asked, pool, speed, room
         demand = asked.demand
         self._price = score.job_price(demand, pool, room)
@@ -113,12 +113,12 @@ class _Tried:
         if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in of_pool):
             # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.
             self._beyond += tuple(filter(None, (pool_filters.over_cap(demand, self._price),)))
-        self._mendable = all(finding.reason in MENDABLE for finding in (*self._before, *self._beyond))
+        self._mendable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
         self._doubts = tuple(_doubts_before(demand, pool))
         self._suspected = any(node.suspected is not None for node in room.nodes)
         self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
 
-    def trial(self, alike: Alike) -> Trial:
+    def trial(self, alike: ImageGroup) -> PoolResult:
         """The trial of some images, with all that refuses them and is doubtful about them here."""
         demand = self._asked.demand
         outcome, unrefused = self._outcome(alike), self._before + self._beyond or self._busy
@@ -133,9 +133,9 @@ class _Tried:
             for image, refusals in zip(alike.images, alike.refusals, strict=True)
         ]  # fmt: skip
         ranks = [image.rank for image in alike.images]
-        return Trial(candidates, ranks, self._room, filters.count(doubts), alike.lacks)
+        return PoolResult(candidates, ranks, self._room, filters.count(doubts), alike.lacks)
 
-    def _outcome(self, alike: Alike) -> Outcome:
+    def _outcome(self, alike: ImageGroup) -> Outcome:
         """A refusal for good outweighs what could be mended, and this outweighs what only needs time."""
         if not (alike.refusals[0] or self._before or self._beyond):
             return Outcome.BUSY if self._busy else Outcome.FITS
@@ -144,9 +144,9 @@ class _Tried:
         return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
 
 
-def _over_quota(allowance: Allowance, pool: Pool, room: Room) -> tuple[Findings, Findings]:
+def _over_quota(allowance: Allowance, pool: Pool, room: NodeFit) -> tuple[Findings, Findings]:
     """What the namespace's quotas do not leave now, and what they never allow."""
-    if any(finding.reason not in MENDABLE for finding in room.never):
+    if any(finding.reason not in FIXABLE_REASONS for finding in room.never):
         return (), ()
     finding, never = allowance.refusal(pool, room.needs)
     if finding is None:
@@ -197,7 +197,7 @@ def _beyond_ids(demand: Demand) -> Iterator[Finding]:
             yield Finding(Reason.ID_OUT_OF_RANGE, sentence, numbers)
 
 
-def _doubts_after(demand: Demand, pool: Pool, room: Room) -> Iterator[Finding]:
+def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding]:
     """What is doubtful whatever the image, and told after it."""
     yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):

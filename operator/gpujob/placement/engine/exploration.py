@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.decide import decide
-from gpujob.placement.request.probe_target import Trying
+from gpujob.placement.request.probe_target import ProbeTarget
 from gpujob.values.finding import Dollars, counted
 from gpujob.values.vocabulary import Outcome
 
@@ -55,7 +55,7 @@ def _why_unprobed(demand: Demand, places: Sequence[Candidate]) -> str:
     return "nothing is probed: no other device has room"
 
 
-def _probe(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
+def _probe(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
     """The cheapest place whose device and shape were not measured yet; once all were, the best that started.
 
     A trial is made once: one that counted another unit than the others compares with nothing, and would again.
@@ -66,16 +66,16 @@ def _probe(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
     first = min(left, key=lambda c: (c.price_per_hour is None, c.price_per_hour or 0, c.pool.name, c.gang.shape))
     why, others = f"probed for {counted(demand.probe_steps or 0, 'step')}", len(left) - 1
     then = f"{counted(others, 'more pool')} to probe after it" if others else "the job itself follows"
-    return Trying(first.pool.name, first.gang.shape, why, probe=True, then=then)
+    return ProbeTarget(first.pool.name, first.gang.shape, why, probe=True, then=then)
 
 
-def _started(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
+def _started(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
     """The best place that is not one on which the trial's pods did not start; None where that is the best of all."""
     first = next((c for c in places if place_of(c) not in demand.unstarted), None)
     if first is None or first is places[0]:
         return None
     why = f"the best without {places[0].pool.name}, on which the trial did not start"
-    return Trying(first.pool.name, first.gang.shape, why)
+    return ProbeTarget(first.pool.name, first.gang.shape, why)
 
 
 def with_one_more(demand: Demand, placed: Mapping[tuple[str, str], int]) -> Demand:
@@ -103,7 +103,7 @@ def place_of(candidate: Candidate) -> tuple[str, str]:
     return candidate.pool.device, candidate.gang.shape
 
 
-def _exploration(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
+def _exploration(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
     """The little known device whose run may cost the least more than one on the best measured one, within the bound.
 
     With the same work to do, what a run costs goes as the price of work: dollars an hour divided by the speed. Runs that
@@ -129,7 +129,7 @@ def _exploration(demand: Demand, places: Sequence[Candidate]) -> Trying | None:
         return None
     so_far = f"measured on {counted(runs, 'run')} so far" if runs else "unmeasured so far"
     why = f"explored, {so_far}: may cost {Dollars(regret)} more than {best.pool.name}"
-    return Trying(first.pool.name, first.gang.shape, why)
+    return ProbeTarget(first.pool.name, first.gang.shape, why)
 
 
 def _worst(runs: int) -> int:

@@ -87,7 +87,7 @@ _OF_NUMBERS: Final = frozenset({memory_too_small, pool_filters.price_over_cap})
 """Rules that compare one number of the pool with one of the job."""
 
 
-class Kin:
+class PoolClass:
     """Pools of which the rules `_OF_KIN` say the same; and the rules that may refuse them to some job."""
 
     __slots__ = ("rules",)
@@ -96,7 +96,7 @@ class Kin:
         self.rules = asked
 
 
-def kin_of(pool: Pool) -> Kin:
+def kin_of(pool: Pool) -> PoolClass:
     """The pools that are alike; follows from a pool's facts, and is kept with them."""
     kept = pool.answers.get(kin_of)
     if kept is None:
@@ -104,15 +104,15 @@ def kin_of(pool: Pool) -> Kin:
         of_admin = (pool.namespaces, pool.host_devices, pool.fabric)
         asked = frozenset(rule for rule in pool_filters.POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
         kept = pool.answers[kin_of] = (None, _kin((*pool.equipment, *of_device, *of_admin), asked))
-    return cast("Kin", kept[1])
+    return cast("PoolClass", kept[1])
 
 
 @lru_cache(maxsize=1024)
-def _kin(facts: tuple[object, ...], asked: frozenset[PoolRule]) -> Kin:
-    return Kin(asked)
+def _kin(facts: tuple[object, ...], asked: frozenset[PoolRule]) -> PoolClass:
+    return PoolClass(asked)
 
 
-class Asking:
+class FilterSelection:
     """The rules for a demand, asked for each of its gangs of one pool after the other."""
 
     __slots__ = ("_asked", "_but_numbers", "_rules")

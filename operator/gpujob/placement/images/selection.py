@@ -21,10 +21,10 @@ from gpujob.placement.images.image import NO_IMAGE, Image, own_images, shipped_i
 from gpujob.placement.request.demand import Demand
 from gpujob.values.derived import Lazy
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import MENDABLE, Backend, Reason
+from gpujob.values.vocabulary import FIXABLE_REASONS, Backend, Reason
 
 
-class Alike(NamedTuple):
+class ImageGroup(NamedTuple):
     """Images of a pool that nothing sets apart but their rank, best first: what refuses each, and what is doubtful."""
 
     images: Sequence[Image]
@@ -36,14 +36,14 @@ class Alike(NamedTuple):
     lacks: Release = ()
     """The driver that they need and the pool does not have; empty where it has it."""
 
-    def only(self, indices: Sequence[int]) -> Alike:
+    def only(self, indices: Sequence[int]) -> ImageGroup:
         """Some of them."""
         return self._replace(
             images=[self.images[index] for index in indices], refusals=[self.refusals[index] for index in indices]
         )
 
 
-class Refusals:
+class ImageSelector:
     """What a job, with a pool's equipment, says of the images to try there."""
 
     __slots__ = ("_accepted", "_alike", "_catalog", "_demand", "_of_job", "_of_stacks", "_own", "_reasons", "_required")
@@ -54,11 +54,11 @@ class Refusals:
         self._of_job: dict[str, Findings] = {}
         self._of_stacks: dict[Backend, Findings] = {}
         self._reasons: set[Reason] = set()
-        self._alike: dict[Suitability, Sequence[Alike]] = {}
+        self._alike: dict[Suitability, Sequence[ImageGroup]] = {}
         self._accepted: dict[Suitability, Lazy[Image]] = {}
         self._own: dict[Equipment, Suitability] = {}
 
-    def alike(self, pool: Pool) -> Sequence[Alike]:
+    def alike(self, pool: Pool) -> Sequence[ImageGroup]:
         """All images to try on a pool, with every refusal and doubt."""
         suited = self.suited(pool)
         found = self._alike.get(suited)
@@ -85,10 +85,10 @@ class Refusals:
             if not self._of_stack(image):
                 yield image
 
-    def accepted(self, pool: Pool, image: Image) -> Alike:
+    def accepted(self, pool: Pool, image: Image) -> ImageGroup:
         """What is doubtful about an image that nothing refuses."""
         doubts = next(each.doubts for each in self.suited(pool).images if each.image is image)
-        return Alike((image,), ((),), doubts)
+        return ImageGroup((image,), ((),), doubts)
 
     def may_say(self, reasons: Set[Reason], pool: Pool) -> bool:
         """Whether an image may be refused for one of these reasons; yes rather than a long look."""
@@ -126,19 +126,19 @@ class Refusals:
         own = own_images(demand, pool.vendor, catalog) if demand.own_images else shipped_images(catalog, pool.vendor)
         return Suitability(pool.equipment, own, demand.gfx_override)
 
-    def _sorted(self, suited: Suitability) -> Iterator[Alike]:
+    def _sorted(self, suited: Suitability) -> Iterator[ImageGroup]:
         missing = self._missing(suited)
         found: dict[tuple[int, int, bool, Release], list[tuple[Image, Findings]]] = {}
         doubts: dict[int, Findings] = {}
         for each in suited.images:
             refusals = self._against(each, missing)
-            mendable = all(finding.reason in MENDABLE for finding in refusals)
+            mendable = all(finding.reason in FIXABLE_REASONS for finding in refusals)
             doubts[id(each.doubts)] = each.doubts
             kind = (len(refusals), id(each.doubts), mendable, least_need(refusals))
             found.setdefault(kind, []).append((each.image, refusals))
         for (_, about, mendable, lacks), alike in found.items():
             images, reasons = [image for image, _ in alike], [against for _, against in alike]
-            yield Alike(images, reasons, doubts[about], mendable, lacks)
+            yield ImageGroup(images, reasons, doubts[about], mendable, lacks)
 
     def _against(self, suited: Suited, missing: Sequence[Mapping[str, Finding]]) -> Findings:
         """All that refuses an image."""

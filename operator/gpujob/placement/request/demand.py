@@ -30,7 +30,7 @@ from gpujob.values.vocabulary import (
 if TYPE_CHECKING:  # the models would be half of the start of commands that read no job
     from gpujob.api.kinds.gpujob import GPUJob, GPUJobSpec, OwnImage
     from gpujob.api.kinds.model import Model
-    from gpujob.placement.request.probe_target import Trying
+    from gpujob.placement.request.probe_target import ProbeTarget
 
 DEFAULT_FRAMEWORK = "pytorch"
 DEFAULT_DEVICES = (DeviceKind.WHOLE,)
@@ -146,7 +146,7 @@ class Demand:
     """Devices and shapes on which jobs of its profile run now, and how many; worked out where it explores."""
     unstarted: tuple[tuple[str, str], ...] = ()
     """Those of them that did not start."""
-    trying: Trying | None = None
+    trying: ProbeTarget | None = None
     """The pool that comes first whatever the objective says."""
     unprobed: str = ""
     """Why no trial is made although the job asks for them, in a clause."""

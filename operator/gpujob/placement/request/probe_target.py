@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Trying:
+class ProbeTarget:
     """The pool and the shape that come first, and the sentence that says why."""
 
     pool: str

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.filters.selection import Kin, kin_of
+from gpujob.placement.filters.selection import PoolClass, kin_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.score import Aim, Worth
@@ -23,7 +23,7 @@ from gpujob.placement.scoring.speed import speed_of
 T = TypeVar("T")
 
 
-class Standing(NamedTuple):
+class PoolScore(NamedTuple):
     """One pool: its name, its place in the fleet, and what one GPU is worth."""
 
     pool: str
@@ -38,7 +38,7 @@ class Standing(NamedTuple):
     """Doubts about the pool that rank it lower."""
     memory: int | None
     """Bytes of one GPU."""
-    kin: Kin
+    kin: PoolClass
     at_worst: int | None
     at_best: int | None
     """The value of one GPU at worst and at best (`ranking.Worth`): that of a gang which scales, whatever its size."""
@@ -71,24 +71,24 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class PoolOrder:
     """All pools of a fleet in the order of one objective, best first, and those of which nobody knows the value."""
 
-    ordered: Sequence[Standing]
-    without_speed: Sequence[Standing]
+    ordered: Sequence[PoolScore]
+    without_speed: Sequence[PoolScore]
 
 
-def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> Standings:
+def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> PoolOrder:
     """The pools for a demand of one gang, in the order of the least that their ranks can be.
 
     With a ceiling those beyond it stand where they would without it; `Wanted.places` leaves them out.
     """
     aim = aim._replace(ceiling=None)
 
-    def each() -> Sequence[Standing]:
+    def each() -> Sequence[PoolScore]:
         return _each(demand, fleet, catalog)
 
-    def ordered() -> Standings:
+    def ordered() -> PoolOrder:
         return _ordered(_kept(fleet, demand.work, catalog, each), demand, aim, fleet)
 
     # What earlier runs measured is the job's own, and told by shape.
@@ -98,10 +98,10 @@ def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> Stand
         return found
     gang = demand.gang
     first = sorted(found.ordered, key=lambda each: score.is_late(demand, fleet.pools[each.place], gang))
-    return Standings(first, found.without_speed)
+    return PoolOrder(first, found.without_speed)
 
 
-def _ordered(pools: Sequence[Standing], demand: Demand, aim: Aim, fleet: Fleet) -> Standings:
+def _ordered(pools: Sequence[PoolScore], demand: Demand, aim: Aim, fleet: Fleet) -> PoolOrder:
     gang, scales = demand.gang, demand.scales(demand.gang)
     found = sorted(
         pools,
@@ -110,10 +110,10 @@ def _ordered(pools: Sequence[Standing], demand: Demand, aim: Aim, fleet: Fleet) 
             score.ties_of(fleet.pools[each.place], gang, each.doubts),
         ),
     )
-    return Standings(found, [each for each in found if each.without_speed])
+    return PoolOrder(found, [each for each in found if each.without_speed])
 
 
-def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
+def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]:
     found = []
     for index, pool in enumerate(fleet.pools):
         speed, price = speed_of(demand, pool, catalog), pool.price
@@ -123,7 +123,7 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[Standing]:
             speed.error if speed else 0,
         )
         found.append(
-            Standing(
+            PoolScore(
                 pool.name,
                 index,
                 *worth,

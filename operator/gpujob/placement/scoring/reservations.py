@@ -19,7 +19,7 @@ from gpujob.placement.capacity.node_fit import all_able
 from gpujob.placement.capacity.pod_resources import node_needs, smallest
 from gpujob.placement.capacity.topology import in_one_place, place_of
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring.score import Trial
+from gpujob.placement.scoring.score import PoolResult
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason
 
@@ -30,7 +30,7 @@ HOLDS_NOTHING: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Reservation:
     """Nodes of a pool by name, the devices that each keeps for one pod of a job, and what the pod needs besides."""
 
     pool: Pool
@@ -47,7 +47,7 @@ def holds_nothing(reasons: Iterable[Finding]) -> bool:
     return any(finding.reason in HOLDS_NOTHING for finding in reasons)
 
 
-def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Hold | None:
+def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Reservation | None:
     """The ready nodes of a pool that lack the fewest devices for the whole gang; None where devices that become free do not
     make room on enough of them."""
     asked = asked_of(demand)
@@ -67,13 +67,13 @@ def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Hold | None:
     return min(whole, key=lambda hold: (hold.lacking, hold.on), default=None)
 
 
-def holds_of_room(trial: Trial) -> tuple[Hold, ...]:
+def holds_of_room(trial: PoolResult) -> tuple[Reservation, ...]:
     """The room that a job has now; nothing where nodes must be added first."""
     nodes, gang = trial.room.nodes, trial.candidate.gang
     if trial.room.coming or not all(node.name for node in nodes):
         return ()
     on = tuple((node.name, gang.gpus_per_node) for node in nodes)
-    return (Hold(trial.candidate.pool, gang.nodes, gang.gpus_per_node, on, trial.room.needs, 0),)
+    return (Reservation(trial.candidate.pool, gang.nodes, gang.gpus_per_node, on, trial.room.needs, 0),)
 
 
 def _has_room_without_gpu_pods(demand: Demand, asked: Resources, node: PoolNode) -> bool:
@@ -84,9 +84,9 @@ def _has_room_without_gpu_pods(demand: Demand, asked: Resources, node: PoolNode)
     return node.share_base.covers(node_needs(demand, emptied))
 
 
-def _hold(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> Hold:
+def _hold(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> Reservation:
     gpus = demand.gpus_per_node
     nodes = sorted(nodes, key=lambda node: node.name)
     on = tuple((node.name, max(0, min(node.free, gpus))) for node in nodes)
     needs = smallest([node_needs(demand, node) for node in nodes])
-    return Hold(pool, demand.nodes, gpus, on, needs, sum(gpus - held for _, held in on))
+    return Reservation(pool, demand.nodes, gpus, on, needs, sum(gpus - held for _, held in on))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from gpujob.catalog.devices.throughput import MILLION
 from gpujob.catalog.images.versions import Release
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.capacity.node_fit import Room
+from gpujob.placement.capacity.node_fit import NodeFit
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring.candidate import Candidate
@@ -53,14 +53,14 @@ _Standing = tuple[int, int, tuple[object, ...]]
 """The outcome, reasons against it and what its images lack: what orders the trials of one place."""
 
 
-class Trial(NamedTuple):
+class PoolResult(NamedTuple):
     """Candidates of one pool and gang that differ in nothing but their image and the words against it, best first, with
     what is needed to rank and to choose them."""
 
     candidates: Sequence[Candidate]
     ranks: Sequence[int]
     """The ranks of their images."""
-    room: Room
+    room: NodeFit
     doubts: int
     """Doubts about their images."""
     lacks: Release = ()
@@ -72,7 +72,7 @@ class Trial(NamedTuple):
         return self.candidates[0]
 
 
-def job_price(demand: Demand, pool: Pool, room: Room) -> int | None:
+def job_price(demand: Demand, pool: Pool, room: NodeFit) -> int | None:
     """Micro-dollars an hour for the whole job; None when no price is known.
 
     On nodes that run anyway, or that are started for other jobs, the job pays for its GPUs. A node that is started for it
@@ -85,7 +85,7 @@ def job_price(demand: Demand, pool: Pool, room: Room) -> int | None:
     return pool.price.per_gpu_hour * (demand.gang.gpus + idle)
 
 
-def ranked(places: Iterable[Sequence[Trial]], demand: Demand) -> tuple[tuple[Candidate, ...], Trial | None]:
+def ranked(places: Iterable[Sequence[PoolResult]], demand: Demand) -> tuple[tuple[Candidate, ...], PoolResult | None]:
     """The candidates of all pools and gangs, best first, and the trial of the first one.
 
     The order is that of the outcomes, then of pools and gangs by their best image, then of images. A job that does not wait
@@ -96,7 +96,7 @@ def ranked(places: Iterable[Sequence[Trial]], demand: Demand) -> tuple[tuple[Can
     bests = [min(place, key=_first)[1].candidate for place in stands]
     aim = aim_of(objective, [each for each in bests if each.outcome is Outcome.FITS], demand)
     stands.sort(key=lambda place: rank_of(min(place, key=_first)[1].candidate, aim, demand))
-    equal: dict[tuple[object, ...], list[Trial]] = {}
+    equal: dict[tuple[object, ...], list[PoolResult]] = {}
     for index, place in enumerate(stands):
         for (outcome, refused, image), trial in place:
             equal.setdefault((outcome, refused, index, image), []).append(trial)
@@ -105,11 +105,11 @@ def ranked(places: Iterable[Sequence[Trial]], demand: Demand) -> tuple[tuple[Can
     return tuple(candidate for trials in ordered for candidate in _by_image(trials)), best
 
 
-def _first(stand: tuple[_Standing, Trial]) -> tuple[_Standing, int]:
+def _first(stand: tuple[_Standing, PoolResult]) -> tuple[_Standing, int]:
     return stand[0], stand[1].ranks[0]
 
 
-def _by_image(trials: Sequence[Trial]) -> Iterable[Candidate]:
+def _by_image(trials: Sequence[PoolResult]) -> Iterable[Candidate]:
     """The candidates of trials that stand equal, by the ranks of their images."""
     if len(trials) == 1:
         return trials[0].candidates
@@ -284,7 +284,7 @@ def telling(doubts: Iterable[Finding]) -> int:
     return sum(doubt.reason not in SILENT_DOUBTS for doubt in doubts)
 
 
-def _in_pool(trial: Trial, demand: Demand) -> _Standing:
+def _in_pool(trial: PoolResult, demand: Demand) -> _Standing:
     candidate = trial.candidate
     refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
     if not demand.is_meant_for(candidate.gang, (candidate.pool.accelerator_id, *candidate.pool.models)):
