@@ -1,0 +1,70 @@
+"""Names in the code are the field's words: retired ones stay away, folders stay small and each says what it holds."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "operator" / "gpujob"
+
+RETIRED = {
+    "desk": "controller_state",
+    "shelf": "kind_store",
+    "asking": "selection",
+    "looking": "job_reconciler",
+    "retelling": "status_refresh",
+    "untold": "stale_statuses",
+    "wish": "parsed_spec",
+    "wishes": "constraints",
+    "mendable": "fixable",
+    "mending": "fixable",
+    "trying": "probe_target",
+    "refusals": "selection",
+    "tally": "counters",
+    "somebody": "a job, a user or an admin",
+    "dearest": "most expensive",
+}
+"""A word that names of modules and classes had, and the standard one."""
+
+MOST_ENTRIES = 12
+
+
+def modules() -> list[Path]:
+    return [path for path in sorted(ROOT.rglob("*.py")) if "data" not in path.parts]
+
+
+def words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_modules_and_classes_have_standard_names(path: Path) -> None:
+    named = [
+        path.stem,
+        *(node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)),
+    ]
+    found = {f"{name}: write {RETIRED[word]} for {word}" for name in named for word in words(name) & RETIRED.keys()}
+    assert not found
+
+
+def test_the_list_of_retired_words_is_read() -> None:
+    assert words("PoolDesk") & RETIRED.keys() == {"desk"}
+    assert words("kind_store") & RETIRED.keys() == set()
+
+
+def folders() -> list[Path]:
+    return sorted({path.parent for path in modules()})
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_folder_has_at_most_a_dozen_entries_and_says_what_it_holds(folder: Path) -> None:
+    entries = {
+        path.name
+        for path in folder.iterdir()
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").is_file()
+    }
+    assert len(entries) <= MOST_ENTRIES, sorted(entries)
+    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
