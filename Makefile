@@ -84,11 +84,12 @@ format: .venv/ready ## Formats the code.
 	.venv/bin/ruff format .
 
 .PHONY: generate
-generate: .venv/ready ## Writes the catalog's JSON from its YAML, the CRDs from the models, the runner's name, rules and dashboards into the chart, and the pages of fields and reasons.
+generate: .venv/ready ## Writes the catalog's JSON from its YAML, the CRDs from the models, the runner's name, rules, dashboards, values' schema and table into the chart, and the pages of fields and reasons.
 	$(RUN) -m gpujob.catalog.files.shipped
 	$(RUN) -m gpujob.api.generate.crd crds $(CHART)/files/crds
 	$(RUN) -m gpujob.render.runner_files $(CHART)/files/runner-name
 	$(RUN) -m monitoring $(CHART)/files/monitoring
+	$(RUN) -m charts $(CHART)
 	$(RUN) -m gpujob.api.generate.reasons_page docs/reasons.md
 	$(RUN) -m gpujob.api.generate.fields_page docs/fields.md
 
@@ -98,6 +99,7 @@ verify: .venv/ready ## Fails when a generated file differs from its source.
 	$(RUN) -m gpujob.api.generate.crd --check crds $(CHART)/files/crds
 	$(RUN) -m gpujob.render.runner_files --check $(CHART)/files/runner-name
 	$(RUN) -m monitoring --check $(CHART)/files/monitoring
+	$(RUN) -m charts --check $(CHART)
 	$(RUN) -m gpujob.api.generate.reasons_page --check docs/reasons.md
 	$(RUN) -m gpujob.api.generate.fields_page --check docs/fields.md
 

@@ -80,7 +80,7 @@ def _ecc(nvidia: str, amd: str, kind: str) -> Record:
 
 
 _POD_INFO: Final = """\
-group by (namespace, pod, job) (up{gpujob_attempt!=""})
+group by (namespace, pod, job) (label_replace(up{gpujob_attempt!=""}, "job", "$1", "gpujob", "(.+)"))
 or
 group by (namespace, pod, job) (
   label_replace(kube_pod_labels{label_gpujob_dev_job!=""}, "job", "$1", "label_gpujob_dev_job", "(.+)")

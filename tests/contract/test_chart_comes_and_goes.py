@@ -57,7 +57,7 @@ def rights(tmp_path: Path) -> Path:
     chart = tmp_path / "gpujob-operator"
     shutil.copytree(CHART, chart, ignore=shutil.ignore_patterns("crds", "monitoring"))
     for template in (chart / "templates").iterdir():
-        if template.name not in ("_names.tpl", "rbac.yaml"):
+        if not template.name.startswith("_") and template.name != "rbac.yaml":
             template.unlink()
     return chart
 

@@ -27,6 +27,7 @@ NAMESPACE = "gpujob-system"
 RELEASE = "gpujob-operator"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 REPOSITORY_OF_AN_ADMIN = "registry.example/gpujob-operator"
+LEASE = "gpujob-operator"
 NO_IMAGE = (
     "image.repository is empty and no image is published: build images/operator, push it to your registry, "
     "and set image.repository to its name there (replicaCount=0 needs no image)"
@@ -40,8 +41,26 @@ EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": [{"name": "pull"}],
     "logLevel": "debug",
     "logFormat": "text",
+    "global": {"imagePullSecrets": [{"name": "everywhere"}]},
+    "commonLabels": {"example.com/cost-center": "42"},
+    "podLabels": {"sidecar.istio.io/inject": "false"},
     "metrics": {"port": 9000},
     "health": {"port": 9001},
+    "extraEnv": [
+        {"name": "GPUJOB_WRITE_RATE", "value": "50"},
+        {"name": "ZONE", "valueFrom": {"configMapKeyRef": {"name": "site", "key": "zone"}}},
+    ],
+    "terminationGracePeriodSeconds": 60,
+    "podDisruptionBudget": {"maxUnavailable": "50%", "unhealthyPodEvictionPolicy": "IfHealthyBudget"},
+    "networkPolicy": {
+        "enabled": True,
+        "metricsFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+        "apiServerTo": [{"ipBlock": {"cidr": "10.0.0.0/28"}}],
+        "apiServerPorts": [6443],
+        "nodeCIDRs": ["10.0.0.0/16"],
+        "extraIngress": [{"from": [{"podSelector": {"matchLabels": {"app": "debug"}}}]}],
+        "extraEgress": [{"ports": [{"port": 53, "protocol": "UDP"}]}],
+    },
     "resources": {"requests": {"cpu": 2, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
@@ -74,6 +93,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "no-replicas": {"replicaCount": 0},
     "everything": EVERYTHING,
     "nothing": {
+        "podDisruptionBudget": {"enabled": False},
         "serviceAccount": {"create": False},
         "rbac": {"create": False},
         "userRoles": {"create": False},
@@ -191,7 +211,20 @@ def test_without_crds_none_is_rendered() -> None:
     ("values", "named"),
     [
         ({"replicas": 2}, "replicas"),
-        ({"image": {"registry": "x"}}, "registry"),
+        ({"image": {"registri": "x"}}, "registri"),
+        ({"image": {"registry": "https://x"}}, "registry"),
+        ({"commonLabels": {"team": "a b"}}, "commonLabels"),
+        ({"podLabels": {"-": "a"}}, "podLabels"),
+        ({"extraEnv": [{"name": "A-B", "value": "1"}]}, "extraEnv"),
+        ({"extraEnv": [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {}}}]}, "extraEnv"),
+        ({"terminationGracePeriodSeconds": 0}, "terminationGracePeriodSeconds"),
+        ({"topologySpreadConstraints": [{"topologyKey": "zone"}]}, "maxSkew"),
+        ({"podDisruptionBudget": {"maxUnavailable": "half"}}, "maxUnavailable"),
+        ({"podDisruptionBudget": {"unhealthyPodEvictionPolicy": "Never"}}, "unhealthyPodEvictionPolicy"),
+        ({"networkPolicy": {"apiServerPorts": []}}, "apiServerPorts"),
+        ({"networkPolicy": {"metricsFrom": [{"namespace": "monitoring"}]}}, "metricsFrom"),
+        ({"networkPolicy": {"nodeCIDRs": ["10.0.0.1"]}}, "nodeCIDRs"),
+        ({"userRoles": {"aggregated": True}}, "aggregated"),
         ({"image": {"repository": "images.example/operator@sha256:0"}}, "repository"),
         ({"image": {"digest": "sha256:short"}}, "digest"),
         ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
@@ -234,20 +267,24 @@ def test_schema_knows_every_value_with_its_default() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     def compare(part: dict[str, Any], defaults: dict[str, Any], where: str) -> None:
-        assert part["additionalProperties"] is False, where
+        # What a parent chart gives to all of its charts is not all for this one.
+        assert part["additionalProperties"] is (where == "values.global"), where
         for name, sub in part["properties"].items():
+            assert sub["description"], f"{where}.{name}"
             if isinstance(defaults.get(name), dict) and "properties" in sub:
                 compare(sub, defaults[name], f"{where}.{name}")
-        assert set(defaults) == set(part["properties"]) - {"global"}, where
+        assert set(defaults) == set(part["properties"]), where
 
     compare(schema, values, "values")
 
 
 def test_readme_has_a_row_for_every_value() -> None:
+    free = {"resources", "monitoring.dashboards.labels", "monitoring.dashboards.annotations"}
+
     def leaves(values: dict[str, Any], prefix: str = "") -> set[str]:
         found: set[str] = set()
         for name, value in values.items():
-            nested = isinstance(value, dict) and value and prefix + name != "resources"
+            nested = isinstance(value, dict) and value and prefix + name not in free
             found |= leaves(value, f"{prefix}{name}.") if nested else {prefix + name}
         return found
 
@@ -409,6 +446,9 @@ def test_the_operator_may_do_what_it_calls_and_nothing_else() -> None:
     lease = one(objects, "Role")
     assert lease["metadata"]["namespace"] == NAMESPACE
     assert rights(lease) == {("coordination.k8s.io", "leases"): {"create", "get", "patch"}}
+    # RBAC compares no name with that of an object which does not exist yet.
+    unnamed = [verb for rule in lease["rules"] if rule.get("resourceNames") != [LEASE] for verb in rule["verbs"]]
+    assert unnamed == ["create"]
 
 
 def test_the_operators_roles_are_bound_to_its_account_only() -> None:
@@ -475,7 +515,9 @@ def test_the_operators_pod_is_restricted(sample: str) -> None:
 
 def test_the_operator_is_told_what_it_reads() -> None:
     (container,) = one(rendered(EVERYTHING), "Deployment")["spec"]["template"]["spec"]["containers"]
-    told = {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"]}
+    *own, rate, zone = container["env"]
+    assert [rate, zone] == EVERYTHING["extraEnv"]
+    told = {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in own}
     assert told == {
         "GPUJOB_NAMESPACE": "metadata.namespace",
         "GPUJOB_POD_NAME": "metadata.name",
@@ -515,5 +557,6 @@ def test_notes_warn_of_a_value_that_takes_something_away(values: dict[str, Any],
 def test_notes_can_be_pasted() -> None:
     text = notes({})
     assert "\nkubectl get gpupools\n" in text
+    assert f"\nhelm upgrade {RELEASE} CHART --namespace {NAMESPACE} --reset-then-reuse-values\n" in text
     script = text.split("<<EOF\n")[1].split("\nEOF\n")[0]
     assert yaml.safe_load(script)["kind"] == "GPUJob"

@@ -61,7 +61,11 @@ def test_the_service_monitor_finds_the_service_and_keeps_the_jobs_own_labels() -
 
 def test_the_pod_monitor_keeps_what_reporters_serve_and_nothing_else() -> None:
     (endpoint,) = one(rendered({}, WITH_THE_API), "PodMonitor")["spec"]["podMetricsEndpoints"]
-    (keep,) = endpoint["metricRelabelings"]
+    keep, name, drop = endpoint["metricRelabelings"]
+    assert (name, drop) == (
+        {"sourceLabels": ["gpujob"], "targetLabel": "job"},
+        {"regex": "gpujob", "action": "labeldrop"},
+    )
     page = (REPOSITORY / "docs" / "telemetry.md").read_text()
     names = set(re.findall(r"^\| `(gpujob_[a-z_]+)`", page, flags=re.MULTILINE))
     assert len(names) > 20
@@ -70,6 +74,14 @@ def test_the_pod_monitor_keeps_what_reporters_serve_and_nothing_else() -> None:
     for other in ("gpujob_job_cost_dollars_total", "gpujob_operator_leader", "gpujob_up_x", "python_info", "up"):
         assert not re.fullmatch(keep["regex"], other), f"a program could serve {other}"
     assert endpoint["honorLabels"] is False
+
+
+def test_the_job_of_a_scrape_is_the_same_for_all_pods_whatever_their_gpujob_is_called() -> None:
+    """Else `up{job="apiserver"}` of a GPUJob with that name answers for the API server."""
+    (endpoint,) = one(rendered({}, WITH_THE_API), "PodMonitor")["spec"]["podMetricsEndpoints"]
+    named = [rule for rule in endpoint["relabelings"] if rule["targetLabel"] == "job"]
+    assert named == [{"targetLabel": "job", "replacement": "gpujob-pods"}]
+    assert {rule["targetLabel"] for rule in endpoint["relabelings"]} == {"job", "gpujob", "gpujob_attempt"}
 
 
 def test_dashboards_are_config_maps_that_the_sidecar_finds() -> None:

@@ -24,7 +24,7 @@ def of(metric: str, values: str, **labels: str) -> Series:
     return {selector(metric, labels): values}
 
 
-POD = of("up", "1x120", **JOB, pod="llama-0", gpujob_attempt="1")
+POD = of("up", "1x120", namespace="team-a", pod="llama-0", job="gpujob-pods", gpujob="llama", gpujob_attempt="1")
 """The target that tells whose the pod is."""
 HELD = {"namespace": "team-a", "pod": "llama-0"}
 

@@ -22,7 +22,8 @@ def known(*pods: str, namespace: str = "team-a") -> Series:
     """Targets of the PodMonitor; the reporter of one answers, those of the others do not yet."""
     found = {}
     for pod in pods:
-        labels = {"namespace": namespace, "pod": pod, "job": pod.rsplit("-", 1)[0], "gpujob_attempt": "1"}
+        owner = {"job": "gpujob-pods", "gpujob": pod.rsplit("-", 1)[0], "gpujob_attempt": "1"}
+        labels = {"namespace": namespace, "pod": pod, **owner}
         found[selector("up", labels | {"instance": pod})] = f"{int(pod.endswith('-0'))}x60"
     return found
 

@@ -1,18 +1,21 @@
-{{/* The chart's name in labels. */}}
+{{/* The chart's name in labels. Every object has it, so the values are checked here. */}}
 {{- define "gpujob-operator.name" -}}
+{{- include "gpujob-operator.checks" . -}}
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The name of the release's objects: the release's own name when it contains the chart's. */}}
+{{/* The name of the release's objects: the release's own name when it contains the chart's. A Service is among them. */}}
 {{- define "gpujob-operator.fullname" -}}
 {{- $name := include "gpujob-operator.name" . -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
-{{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- $full := .Values.fullnameOverride -}}
+{{- if not $full -}}
+{{- $full = contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
 {{- end -}}
+{{- $full = $full | trunc 63 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $full) -}}
+{{- fail (printf "no Service can be named %s: set fullnameOverride to lower-case letters, digits and hyphens, with a letter first" $full) -}}
+{{- end -}}
+{{- $full -}}
 {{- end -}}
 
 {{/* The name of the operator's ServiceAccount. */}}
@@ -26,28 +29,45 @@
 
 {{/* The labels that select the operator's pods; they never change between versions. */}}
 {{- define "gpujob-operator.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "gpujob-operator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "gpujob-operator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* The labels of every object. */}}
 {{- define "gpujob-operator.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{ include "gpujob-operator.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/part-of: gpujob
+{{- include "gpujob-operator.labelsWith" (list . dict) -}}
 {{- end -}}
 
-{{/* The operator's image: by digest where one is given, else by tag. There is no default repository, since no image is published. */}}
+{{/* The labels of an object that has more of its own: (list root labels). Its own come before commonLabels. */}}
+{{- define "gpujob-operator.labelsWith" -}}
+{{- $root := index . 0 -}}
+{{- $labels := include "gpujob-operator.selectorLabels" $root | fromYaml -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $_ := set $labels "app.kubernetes.io/part-of" "gpujob" -}}
+{{- toYaml (merge $labels (index . 1) $root.Values.commonLabels) -}}
+{{- end -}}
+
+{{/* The operator's image: by digest where one is given, else by tag, from the registry of the values where one is given.
+There is no default repository, since no image is published. */}}
 {{- define "gpujob-operator.image" -}}
-{{- if not .Values.image.repository -}}
+{{- $repository := .Values.image.repository -}}
+{{- if not $repository -}}
 {{- fail "image.repository is empty and no image is published: build images/operator, push it to your registry, and set image.repository to its name there (replicaCount=0 needs no image)" -}}
 {{- end -}}
+{{- with .Values.image.registry | default .Values.global.imageRegistry -}}
+{{- $parts := splitn "/" 2 $repository -}}
+{{- /* As container runtimes read it: the first part is a registry when it has a dot or a port, or is localhost. */ -}}
+{{- if and $parts._1 (or (contains "." $parts._0) (contains ":" $parts._0) (eq $parts._0 "localhost")) -}}
+{{- $repository = $parts._1 -}}
+{{- end -}}
+{{- $repository = printf "%s/%s" . $repository -}}
+{{- end -}}
 {{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- printf "%s@%s" $repository .Values.image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
 
@@ -108,4 +128,30 @@ reporter_failures_total
 {{- range $at, $name := uniq $names }}
 {{- if lt $at 16 }}{{ if $at }}, {{ end }}{{ $name }}{{ end }}
 {{- end }}
+{{- end }}
+
+{{/* The operator's environment, as the values say it. */}}
+{{- define "gpujob-operator.environment" -}}
+- name: GPUJOB_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: GPUJOB_POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: GPUJOB_METRICS_PORT
+  value: {{ .Values.metrics.port | quote }}
+- name: GPUJOB_HEALTH_PORT
+  value: {{ .Values.health.port | quote }}
+- name: GPUJOB_LOG_LEVEL
+  value: {{ .Values.logLevel | quote }}
+- name: GPUJOB_LOG_FORMAT
+  value: {{ .Values.logFormat | quote }}
+- name: GPUJOB_PROVISION_SECONDS
+  value: {{ .Values.provisionSeconds | quote }}
+- name: GPUJOB_HOLD_SECONDS
+  value: {{ .Values.holdSeconds | quote }}
+- name: GPUJOB_UNBOUND_SECONDS
+  value: {{ .Values.unboundSeconds | quote }}
 {{- end }}
