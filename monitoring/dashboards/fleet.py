@@ -98,7 +98,7 @@ COST: Final = Row(
             stacked=True,
         ),
         table(
-            "Dearest jobs",
+            "Most expensive jobs",
             "The ten jobs that cost most an hour, and what their dollars buy.",
             ["namespace", "job"],
             [

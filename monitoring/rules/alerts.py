@@ -1,4 +1,4 @@
-"""What somebody must know of; each alert has a page in docs/runbooks and a test in which it fires and one in which it does not.
+"""States that need a person; each alert has a page in docs/runbooks and a test in which it fires and one in which it does not.
 
 There is no alert for a budget, for GPUJobs have none.
 """

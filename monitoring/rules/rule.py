@@ -30,12 +30,12 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A state that somebody must know of; `page` is its runbook's file name without the suffix."""
+    """A state that needs a person; `page` is its runbook's file name without the suffix."""
 
     alert: str
     expr: str
     lasts: str
-    """How long the state holds before somebody is told, as Prometheus writes durations."""
+    """How long the state holds before the alert fires, as Prometheus writes durations."""
     severity: str
     summary: str
     description: str

@@ -137,7 +137,7 @@ class _Step:
         return found
 
     def _lingering(self) -> ChildRecord | None:
-        """A deleted Job whose pods run on, because somebody's finalizer keeps the Job and garbage collection waits for it."""
+        """A deleted Job whose pods run on, because a finalizer holds the Job and garbage collection waits for it."""
         now = self._now.elapsed
         for child in self._view.children:
             pods = pods_of(child, self._view.pods) if child.leaving and not child.ended else []

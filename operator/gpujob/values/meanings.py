@@ -88,9 +88,9 @@ RuntimeUnknown: images names a GPURuntime that neither the catalog nor the clust
     correct the name; the sentence tells the nearest
 PoolUnknown: placement.pools names a pool that is not there
     correct the name; the sentence lists the pools
-AcceleratorUnknown: placement.accelerators or a shape names an accelerator that nobody knows
+AcceleratorUnknown: placement.accelerators or a shape names an unknown accelerator
     correct the name; `gpujob catalog` lists them
-FeatureUnknown: requires names a feature that nobody knows
+FeatureUnknown: requires names an unknown feature
     correct the name
 FrameworkUnknown: framework.name is no framework of the catalog
     correct the name
@@ -134,7 +134,7 @@ LimitRangeExceeded: a LimitRange of the namespace allows no such pod
 NodesDidNotCome: nodes that were to be added did not come in time
     see the autoscaler's events; other pools are tried meanwhile
 Unschedulable: the scheduler bound pods to none of their nodes, so that the job gave its GPUs back
-    mend what the scheduler says; other pools are tried meanwhile
+    fix what the scheduler reports; other pools are tried meanwhile
 Probed: a short trial of the job ended, and the next one or the job itself follows
     none
 """
@@ -203,7 +203,7 @@ QuotaUnchecked: a ResourceQuota has a scope that nothing is known of, or leaves 
     see that the quota leaves enough
 PriceIndicative: the price is a list price, of another region, or a bound
     set one in a GPUPool
-PriceInvalid: a price that an admin wrote is none and is not used
+PriceInvalid: the price in a GPUPool or annotation is not a number of dollars, so it is not used
     correct it as the sentence says
 IdOutOfRange: the job names a uid or an fsGroup that OpenShift's restricted-v2 refuses in its namespace
     leave it out, or let the pods' service account use another SCC
@@ -228,7 +228,7 @@ Waiting: it fits, but not now
     none: the sentence says for what
 Impossible: no pool of the cluster can ever run it
     the sentence tells the nearest change that makes it fit
-Misconfigured: something in the cluster or in the job must be mended first
+Misconfigured: the job or the cluster has a fault that must be fixed first
     the sentence tells it
 NoPool: the cluster has no GPU nodes, or the GPUPool selects none
     add nodes, see to labels and device plugins, or correct spec.nodeSelector
@@ -244,7 +244,7 @@ Probing: the pods run, for a short trial on one pool (spec.probe)
     none; the next pool or the job itself follows
 NotStarted: the pods do not run yet
     none
-ChildSuspended: somebody suspended the child Job, so that none of its pods runs; its GPUs stay held for it
+ChildSuspended: the child Job is suspended by a user, so none of its pods runs; its GPUs stay held for it
     resume the child Job, or set spec.suspend to give the GPUs back
 Ended: the job ended
     none
@@ -256,9 +256,9 @@ PodFailed: a pod ended badly
     the sentence names pod, exit code and the end of its log
 RendezvousTimeout: the pods did not find each other in time
     what the sentence names: network policies, the interface, the port
-ChildLost: somebody deleted the child Job while it ran
+ChildLost: the child Job was deleted while it ran
     create the job again
-BeingDeleted: the GPUJob is being deleted and nothing of it runs any more; a finalizer of somebody else keeps the object
+BeingDeleted: the GPUJob is being deleted and nothing of it runs any more; another finalizer holds the object
     whoever put the finalizer there takes it off
 EarlierAttemptEnding: a pod of an earlier attempt still runs, and two attempts must not write one checkpoint
     none; where its node is dead, delete the node or the pod
@@ -278,7 +278,7 @@ Overlaps: an older GPUPool claims nodes that this one selects too
     narrow spec.nodeSelector
 NoOverlap: no older GPUPool claims this one's nodes
     none
-SpecNotRead: somebody edited a GPUPool that the operator wrote, which changes nothing
+SpecNotRead: a GPUPool that the operator writes was edited; the edit changes nothing
     make it yours, or write a GPUPool of your own
 SpecAsWritten: the spec is what the operator wrote
     none
@@ -294,7 +294,7 @@ SECTIONS: Final = (
         f"{IN_PLANS}; where every pool has one, condition Placed is False: Impossible",
     ),
     (
-        "Something must be mended first",
+        "Something must be fixed first",
         MEND,
         f"condition Placed, state Misconfigured; {IN_PLANS}; condition Read of a GPUPool",
     ),

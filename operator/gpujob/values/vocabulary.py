@@ -314,7 +314,7 @@ class Reason(StrEnum):
     PRICE_CAP = "PriceCap"
     PRICE_UNKNOWN = "PriceUnknown"
 
-    # Something in the cluster or in the job must be mended first.
+    # Something in the cluster or in the job must be fixed first.
     DEVICE_UNKNOWN = "DeviceUnknown"
     MEM_UNKNOWN = "MemUnknown"
     MODELS_DIFFER = "ModelsDiffer"

@@ -110,7 +110,7 @@ def test_an_image_without_torch_is_checked_for_devices_only(
     uid = team.run("plain", "python3", "-c", "print('ran')", preflight="Required", placement={"vendors": [vendor]})
     state, passed, printed = ended(team, "plain", uid)
     assert (state, passed["status"], printed) == ("Succeeded", "True", ["ran\n"])
-    assert "torch is not in the image: devices only, the nodes of 1 GPU open; checked in " in passed["message"]
+    assert "torch is not in the image: devices only, opened the device nodes of 1 GPU; checked in " in passed["message"]
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,14 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             [node("u", devices={"amd.com/gpu": "8"})],
             {},
             Reason.DEVICE_UNKNOWN,
-            "pool unknown-amd-ondemand must be mended first: no label or catalog row identifies the devices of "
+            "pool unknown-amd-ondemand must be fixed first: no label or catalog row identifies the devices of "
             "amd.com/gpu; set spec.accelerator in a GPUPool for them",
         ),
         (
             [node("n", labels={"nvidia.com/gpu.present": "true"})],
             {},
             Reason.NO_DEVICE_PLUGIN,
-            "pool unknown-nvidia-ondemand must be mended first: labels of node n show NVIDIA devices but no device "
+            "pool unknown-nvidia-ondemand must be fixed first: labels of node n show NVIDIA devices but no device "
             "plugin offers nvidia.com/gpu; install or restart the plugin",
         ),
         (

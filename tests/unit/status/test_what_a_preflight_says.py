@@ -133,7 +133,10 @@ def test_success_says_what_was_seen() -> None:
     assert (found.passed, found.message) == (
         True, "torch 2.11.0+cu130 (CUDA 13.0) computes on 8 NVIDIA H100 80GB HBM3 with 79Gi free; checked in 6.2 seconds",
     )  # fmt: skip
-    assert check(0, message(nodes=2)).message == "torch is not in the image: devices only, the nodes of 2 GPUs open"
+    assert (
+        check(0, message(nodes=2)).message
+        == "torch is not in the image: devices only, opened the device nodes of 2 GPUs"
+    )
 
 
 def test_what_blocks_comes_before_what_is_not_known() -> None:

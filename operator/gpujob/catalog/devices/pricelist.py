@@ -43,7 +43,7 @@ class PriceList:
     def median(self, accelerator: str, capacity: CapacityType) -> Price | None:
         """What a model costs at the cloud in the middle, each cloud standing for the median of its own rows.
 
-        Without that step the clouds with the longest price tables, which are the dearest, would decide the figure of
+        Without that step the clouds with the longest price tables, which are the most expensive, would decide the figure of
         NVIDIA's models but not of AMD's, which they hardly offer.
         """
         rows = [row for row in self._rows if row.accelerator == accelerator and row.capacity_type == capacity]

@@ -1,8 +1,8 @@
-"""The decision about all jobs that wait, on one snapshot of the fleet: placed ones are promised their devices.
+"""One scheduling round: decides all waiting jobs on one snapshot of the fleet and reserves devices for those that it places.
 
-Words cost more than decisions, and anybody may write a job that costs many. So jobs that get a place start first, the
-others are told why after them, for a bounded time in each round, and everything else of the operator runs in between. Deciding
-and telling each take at most a third of the time, and a decision waits for no words but those that are being looked for.
+A full explanation costs more than a decision, and a user can write a job whose explanation is costly. So placed jobs start first; the
+others get their explanation after them, within a time limit per round, and the rest of the operator runs in between. Decisions
+and explanations each take at most a third of the time, and a decision waits only for an explanation in progress.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class ControllerCounters:
 
 
 class ControllerState:
-    """What lies on the table: jobs as read, what is remembered of them, what is under way, and who waits."""
+    """State that the controller's steps share: parsed specs, state of each job, tasks in flight and the queue."""
 
     def __init__(
         self,

@@ -158,7 +158,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         problem=None,
         doubts=doubts,
     )
-    # Of a mixture no figure holds for all; once it is mended each part has its own.
+    # Of a mixture no figure holds for all; once it is fixed each part has its own.
     return (replace(_unsized(worst), models=mixed) if mixed else worst), problem
 
 

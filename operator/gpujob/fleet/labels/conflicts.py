@@ -1,7 +1,7 @@
 """Several labels about one device: which of them counts, and what is said where they contradict each other.
 
 What the vendor's labeller read from the device goes before what the cloud says of the machine. Labels of one labeller
-that name different architectures leave nobody knowing which image runs there, so the node must be mended; so do two
+that name different architectures leave nobody knowing which image runs there, so the node must be fixed; so do two
 words of the cloud where no labeller speaks. Everything else is a doubt, and of memory the smaller figure counts.
 """
 

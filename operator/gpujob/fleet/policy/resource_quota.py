@@ -153,7 +153,7 @@ def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: 
 def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding | None, bool]:
     """The first quota that does not allow it, and whether it never will (more is needed than is allowed at all).
 
-    A quota that cannot be read allows nothing until it is mended.
+    A quota that cannot be read allows nothing until it is fixed.
     """
     quotas = tuple(quotas)
     for quota in quotas:

@@ -19,4 +19,4 @@ class Equipment(NamedTuple):
     host_architecture: str
     """The CPU architecture of the hosts."""
     is_read: bool
-    """Whether nothing about the devices must be mended first."""
+    """Whether nothing about the devices must be fixed first."""

@@ -104,7 +104,7 @@ def _owned(owned: Ownership, devices: int, share: Share) -> tuple[PoolPrice | No
 
 
 def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
-    """The dearest annotation of the nodes (discovered pools share one); None where a node has none that is readable."""
+    """The highest price among the nodes' annotations (discovered pools share one); None where a node has none that is readable."""
     prices: list[int] = []
     doubts: list[Finding] = []
     for node in (group.node for group in groups if group.node.price is not None):

@@ -30,11 +30,11 @@ class Wanted:
 
     __slots__ = (
         "_accepted",
-        "_dearest",
         "_every",
         "_known",
         "_least",
         "_only",
+        "_price_limit",
         "_refused",
         "asked",
         "catalog",
@@ -51,7 +51,7 @@ class Wanted:
         self._every = every
         limit = self.demand.max_price
         # The most micro-dollars that one GPU may cost.
-        self._dearest = inf if limit is None else limit // self.gang.gpus
+        self._price_limit = inf if limit is None else limit // self.gang.gpus
         self._known: dict[int, Place | None] = {}
         self._accepted, self._refused = set[PoolClass](), set[PoolClass]()
 
@@ -60,13 +60,13 @@ class Wanted:
         return standing.worth(self.gang.gpus, scales=self.asked.scales)
 
     def places(
-        self, aim: Aim, beats: Callable[[Worth], bool] | None = None, dearest: int | None = None
+        self, aim: Aim, beats: Callable[[Worth], bool] | None = None, price_limit: int | None = None
     ) -> Iterator[Place]:
         """The pools that are not refused for good, best first; those only that may beat something, and none that is beyond
-        the aim's ceiling or, where pools stand in the order of their prices, costs more than `dearest` micro-dollars."""
+        the aim's ceiling or, where pools stand in the order of their prices, costs more than `price_limit` micro-dollars."""
         gpus, scales = self.gang.gpus, self.asked.scales
         for each in self._asked_about(standings(self.demand, aim, self.fleet, self.catalog).ordered):
-            if dearest is not None and each.price is not None and each.price * gpus > dearest:
+            if price_limit is not None and each.price is not None and each.price * gpus > price_limit:
                 if self.demand.trying is None:
                     return  # They stand in the order of their prices.
                 continue
@@ -97,7 +97,7 @@ class Wanted:
 
     def _asked_about(self, found: Sequence[PoolScore]) -> Iterator[PoolScore]:
         """Those of the pools that the gang is for and that have the memory and the price for it: most are told by these."""
-        least, most, refused, pools = self._least, self._dearest, self._refused, self.gang.pools
+        least, most, refused, pools = self._least, self._price_limit, self._refused, self.gang.pools
         if self._only is not None:
             pools = frozenset({self._only}) & (pools if pools is not None else frozenset({self._only}))
         for each in found if pools is None else [each for each in found if each.pool in pools]:

@@ -115,12 +115,12 @@ def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Pool
     return _first(asked, Aim(objective, ceiling), demand, price if ceiling is not None else None)
 
 
-def _first(asked: Sequence[Wanted], aim: Aim, demand: Demand, dearest: int | None = None) -> PoolResult | None:
+def _first(asked: Sequence[Wanted], aim: Aim, demand: Demand, price_limit: int | None = None) -> PoolResult | None:
     """The first trial that fits. Of each gang the next place waits under the best that it and all later ones could be, a
     place that was looked at under the best that it could be itself, and one that was tried under what it is."""
     for wanted in asked:
         wanted.begin()
-    streams = [wanted.places(aim, dearest=dearest) for wanted in asked]
+    streams = [wanted.places(aim, price_limit=price_limit) for wanted in asked]
     waiting: list[tuple[Rank, int, Place | PoolResult]] = []
     for number, stream in enumerate(streams):
         waiting += ((place.floor(aim), number, place) for place in islice(stream, 1))

@@ -10,9 +10,9 @@ from gpujob.values.vocabulary import DeviceKind, Reason
 
 
 def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
-    """Whether a job could run on a pool once what is wrong with the pool is mended: no other job is to wait for that.
+    """Whether a job could run on a pool once what is wrong with the pool is fixed: no other job is to wait for that.
 
-    A selector that is mended brings no node that is not in another pool already, so a pool without nodes concerns only
+    A selector that is fixed brings no node that is not in another pool already, so a pool without nodes concerns only
     the jobs that name it, unless it says too little of nodes that can be added. A device that nobody
     identifies is at best the best one that its vendor makes.
     """

@@ -1,4 +1,4 @@
-"""What must be mended in the job itself, whatever the pool: words that nothing knows, objects that are not there."""
+"""What must be fixed in the job itself, whatever the pool: words that nothing knows, objects that are not there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpujob.values.vocabulary import Reason
 
 
 def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
-    """What must be mended in the job itself: words that nothing knows, runtimes that are not there."""
+    """What must be fixed in the job itself: words that nothing knows, runtimes that are not there."""
     return tuple(filter(None, (*_unknown_words(demand, fleet, catalog), gfx_override.problem(demand))))
 
 

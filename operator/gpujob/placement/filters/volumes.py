@@ -1,4 +1,4 @@
-"""A job's PersistentVolumeClaims against where they can be mounted: nodes that are left, and what must be mended first."""
+"""A job's PersistentVolumeClaims against where they can be mounted: nodes that are left, and what must be fixed first."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ SENTENCE_LENGTH = 160
 
 
 def summary(decision: Decision) -> str:
-    """Why the job is placed, waits, must be mended or is impossible: one sentence with numbers and the remedy."""
+    """Why the job is placed, waits, must be fixed or is impossible: one sentence with numbers and the remedy."""
     return one_line(_placed(decision) if decision.verdict is Verdict.PLACED else _not_placed(decision))
 
 
@@ -41,7 +41,7 @@ def _not_placed(decision: Decision) -> str:
     if decision.verdict is Verdict.WAITING:
         return f"fits pool {nearest.pool.name}, which is busy: {why}"
     if decision.verdict is Verdict.MISCONFIGURED:
-        return f"pool {nearest.pool.name} must be mended first: {why}"
+        return f"pool {nearest.pool.name} must be fixed first: {why}"
     pools = len({candidate.pool.name for candidate in decision.candidates})
     fix = f"; {decision.fix.message}" if decision.fix else decision.hopeless and f"; {decision.hopeless}"
     if pools == 1:

@@ -97,7 +97,7 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
     if best.outcome is Outcome.BUSY:
         return _with_room(asked, best)
     if best.outcome is Outcome.MISCONFIGURED:
-        return "it can be decided about once that is mended"
+        return "it can be decided about once that is fixed"
     if isinstance(fix, str):
         return fix
     return f"{fix.message}{_after_fix(asked, best, fix)}"

@@ -99,10 +99,10 @@ class Decision:
     demand: Demand
     verdict: Verdict
     candidates: tuple[Candidate, ...]
-    """Ranked: the chosen one first, then what fits, is busy, must be mended, is rejected."""
+    """Ranked: the chosen one first, then what fits, is busy, must be fixed, is rejected."""
     choice: Choice | None = None
     problems: tuple[Finding, ...] = ()
-    """What must be mended in the job itself, whatever the pool."""
+    """What must be fixed in the job itself, whatever the pool."""
     fix: Fix | None = None
     hopeless: str = ""
     """That no change of the job helps, and what is in the way of the nearest one; empty where that is not known."""

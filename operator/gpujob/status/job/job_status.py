@@ -115,7 +115,7 @@ def restarting(job: JobRecord, message: str, now: str) -> dict[str, Any]:
 
 
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
-    """The status of a job that must be mended before anything can be decided or created."""
+    """The status of a job that must be fixed before anything can be decided or created."""
     status = without_child(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
     return without_blanks(status | {"attempt": job.status.get("attempt")})
 
@@ -127,7 +127,7 @@ def lost(job: JobRecord, now: str) -> dict[str, Any]:
 
 
 def deleted(job: JobRecord, now: str) -> dict[str, Any]:
-    """The status of a job that is deleted and of which nothing runs, while somebody's finalizer keeps the object."""
+    """The status of a job that is deleted and of which nothing runs, while another finalizer holds the object."""
     name = job.status.get("jobName")
     what = f"its child Job {name} is gone and the GPUs are given back" if name else "nothing of it was left running"
     held = "the object stays until the finalizers of its metadata are taken off by those who put them there"

@@ -126,7 +126,7 @@ def differs(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def is_news(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether it is the first word of this attempt that something must be mended, which waits for no turn of time.
+    """Whether it is the first word of this attempt that something must be fixed, which waits for no turn of time.
 
     A port that answers now so and now so is told of at the pace of progress.
     """

@@ -174,4 +174,4 @@ def all_well(facts: Numbers) -> str:
 
 def _nodes(facts: Numbers) -> str:
     number = _number(facts, "nodes")
-    return "no device node was counted" if number is None else f"the nodes of {counted(number, 'GPU')} open"
+    return "no device node was counted" if number is None else f"opened the device nodes of {counted(number, 'GPU')}"

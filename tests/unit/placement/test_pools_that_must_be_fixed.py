@@ -1,4 +1,4 @@
-"""A pool that must be mended concerns the jobs that could run on it then, and no others."""
+"""A pool that must be fixed concerns the jobs that could run on it then, and no others."""
 
 from __future__ import annotations
 
