@@ -156,7 +156,7 @@ def look_further(cluster: Cluster) -> None:
     where = f"CLUSTER_DIR={demo_dir()} " if "CLUSTER_DIR" in os.environ else "CLUSTER_DIR=.cluster/demo "
     print(f'  eval "$({where}.venv/bin/python -m tests.e2e.cluster env)"')
     print('  export PATH="$PWD/.venv/bin:$PATH"           # kubectl finds its plugin kubectl-gpujob there')
-    print("  kubectl describe gpujob two-nodes            # conditions, candidates, events")
+    print("  kubectl describe gpujob two-nodes            # conditions, events")
     print("  kubectl get gpujobs -w                       # must-wait starts when two-nodes ends")
     print("  kubectl gpujob pools                         # the fleet with prices and doubts")
     print("  kubectl gpujob plan -f demo/jobs/3-fp8.yaml -o wide")

@@ -14,7 +14,7 @@ from gpujob.status.observe.child import Observation, observe
 from gpujob.status.records.objects import JobRecord, read_child, read_pod_record
 from gpujob.status.records.preflight import Check, read_check, verdict_of
 from gpujob.status.records.preflight_messages import SENTENCES, all_well
-from gpujob.values.vocabulary import ConditionType, Label, Reason, State
+from gpujob.values.vocabulary import Label, Reason, State
 
 GI = 1 << 30
 KFD = {"path": "/dev/kfd", "group": 109, "mode": "0660", "uid": 1000, "groups": [44, 1000]}
@@ -241,9 +241,15 @@ def test_a_running_preflight_is_a_start_that_takes_its_time() -> None:
 
 
 def claims(
-    state: State, check: Check | None, held: str = "", preflight: bool = True, mode: str = "Required"
+    state: State,
+    check: Check | None,
+    held: str = "",
+    preflight: bool = True,
+    mode: str = "Required",
+    before: dict[str, str] | None = None,
 ) -> dict[str, tuple[str, str]]:
-    job = JobRecord("ns", "j", "u", 1, "", "7", False, {"preflight": mode}, {"jobName": held} if held else {})
+    told = ({"jobName": held} if held else {}) | ({"conditions": [before]} if before else {})
+    job = JobRecord("ns", "j", "u", 1, "", "7", False, {"preflight": mode}, told)
     seen = Observation(state, Reason.STARTING, "x", checked=check)
     status = job_status.placed(job, child(preflight), seen, None, "2026-01-01T00:00:00Z")
     return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"] if c["type"] == "PreflightPassed"}
@@ -251,7 +257,9 @@ def claims(
 
 def test_that_it_passed_is_told_with_what_it_lets_happen() -> None:
     passed = Check(True, True, Reason.PREFLIGHT_PASSED, "x")
-    assert claims(State.PLACED, None) == {ConditionType.PREFLIGHT_PASSED: ("Unknown", "PreflightPending")}
+    assert claims(State.PLACED, None) == {}
+    before = {"type": "PreflightPassed", "status": "True", "reason": "PreflightPassed"}
+    assert claims(State.PLACED, None, before=before) == {"PreflightPassed": ("Unknown", "PreflightPending")}
     assert claims(State.STARTING, passed, held="j-1") == {}
     assert claims(State.RUNNING, passed, held="j-1") == {"PreflightPassed": ("True", "PreflightPassed")}
     assert claims(State.RUNNING, None, held="j-1") == {}

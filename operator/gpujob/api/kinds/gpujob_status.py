@@ -41,7 +41,7 @@ class PlacementStatus(Shape):
     price_source: Annotated[str, Field(max_length=256)] | None = None
     """Where the price comes from, with its date."""
     message: Annotated[str, Field(max_length=256)] | None = None
-    """Why this pool, in one sentence."""
+    """Why this pool, as earlier versions wrote it; the condition Placed says it."""
     digest: Annotated[str, Field(max_length=64)] | None = None
     """A digest of the decision."""
 
@@ -97,11 +97,11 @@ class GPUJobStatus(Shape):
     state: Annotated[str, Field(max_length=16)] | None = None
     """Queued, Placed, Starting, Running, Suspended, Succeeded, Failed, Misconfigured or Impossible."""
     conditions: Annotated[tuple[Condition, ...], list_map("type", items=16)] = ()
-    """Placed, PreflightPassed, Running, Complete, Failed, Suspended: each with a reason and one sentence."""
+    """Placed, PreflightPassed, Running, Complete, Failed, Suspended: each with a reason and one sentence, once it says anything."""
     placement: PlacementStatus | None = None
     """The choice that was made."""
     candidates: Annotated[tuple[CandidateStatus, ...], a_list(items=8)] = ()
-    """The choice and the next best candidates; all of them: kubectl gpujob plan."""
+    """The nearest candidates of a job that is not placed; all of them, of any job: kubectl gpujob plan."""
     observed_generation: int | None = None
     """The generation of the spec that this status is about."""
     start_time: Annotated[str, Field(max_length=32)] | None = None

@@ -24,10 +24,15 @@ class Claim:
     """None: nobody knows."""
     reason: Reason
     message: str
+    quiet: bool = False
+    """It says nothing yet: written only where a condition of its type is held and must turn."""
 
 
 def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
-    """The conditions of a job with a child; `placed` is the sentence of its decision."""
+    """The conditions of a job with a child; `placed` is the sentence of its decision.
+
+    What has not happened yet is quiet: the state says so too, and every byte of a status is written with every change.
+    """
     runs, done, failed = (seen.state is s for s in (State.RUNNING, State.SUCCEEDED, State.FAILED))
     ended = done or failed
     # What is waited for is told by its own word; most others are the kubelet's, and in the message.
@@ -36,9 +41,9 @@ def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
     running_reason = seen.reason if runs else Reason.ENDED if ended else not_started
     return (
         Claim(ConditionType.PLACED, True, Reason.PLACED, placed),
-        Claim(ConditionType.RUNNING, runs, running_reason, seen.message),
-        Claim(ConditionType.COMPLETE, done, Reason.SUCCEEDED if done else _not_ended(failed), seen.message),
-        Claim(ConditionType.FAILED, failed, seen.reason if failed else _not_ended(done), seen.message),
+        Claim(ConditionType.RUNNING, runs, running_reason, seen.message, quiet=_only_placed(seen)),
+        Claim(ConditionType.COMPLETE, done, Reason.SUCCEEDED if done else _not_ended(failed), seen.message, not done),
+        Claim(ConditionType.FAILED, failed, seen.reason if failed else _not_ended(done), seen.message, not failed),
         _not_suspended(),
     )
 
@@ -55,7 +60,7 @@ def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first
         message = f"{SENTENCES[Reason.NO_INTERPRETER]({})}; attempt {child.attempt} runs without a preflight"
         check = Check(True, None, Reason.NO_INTERPRETER, message)
     elif check is None and first:
-        check = Check(False, None, Reason.PREFLIGHT_PENDING, NOT_RUN)
+        return (Claim(ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_PENDING, NOT_RUN, quiet=True),)
     elif check is not None and check.passed and seen.state in (State.PLACED, State.STARTING) and not seen.stuck:
         check = None
     return () if check is None else (Claim(ConditionType.PREFLIGHT_PASSED, check.passed, check.reason, check.message),)
@@ -103,7 +108,7 @@ def of_loss(reason: Reason, message: str) -> tuple[Claim, ...]:
     """The conditions of a job that ends without an end of its child."""
     return (
         Claim(ConditionType.RUNNING, False, Reason.ENDED, message),
-        Claim(ConditionType.COMPLETE, False, reason, message),
+        Claim(ConditionType.COMPLETE, False, reason, message, quiet=True),
         Claim(ConditionType.FAILED, True, reason, message),
         _not_suspended(),
     )
@@ -117,6 +122,8 @@ def merged(
     for claim in claims:
         status = "Unknown" if claim.holds is None else str(claim.holds)
         before = by_type.get(claim.type)
+        if claim.quiet and before is None:
+            continue
         since = before.get("lastTransitionTime", now) if before and before.get("status") == status else now
         by_type[claim.type] = {
             "type": claim.type.value,
@@ -132,14 +139,19 @@ def merged(
 def _nothing_runs() -> tuple[Claim, ...]:
     why = "the job is not placed"
     return (
-        Claim(ConditionType.RUNNING, False, Reason.NOT_STARTED, why),
-        Claim(ConditionType.COMPLETE, False, Reason.NOT_ENDED, why),
-        Claim(ConditionType.FAILED, False, Reason.NOT_ENDED, why),
+        Claim(ConditionType.RUNNING, False, Reason.NOT_STARTED, why, quiet=True),
+        Claim(ConditionType.COMPLETE, False, Reason.NOT_ENDED, why, quiet=True),
+        Claim(ConditionType.FAILED, False, Reason.NOT_ENDED, why, quiet=True),
     )
 
 
+def _only_placed(seen: Observation) -> bool:
+    """Whether nothing is known of the pods that the condition Placed does not say."""
+    return seen.state is State.PLACED and seen.reason is Reason.PLACED and not seen.stuck
+
+
 def _not_suspended() -> Claim:
-    return Claim(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set")
+    return Claim(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set", quiet=True)
 
 
 def _not_ended(otherwise: bool) -> Reason:

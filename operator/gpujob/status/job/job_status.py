@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpujob.placement.report import decision_json, summary
@@ -19,7 +19,7 @@ from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, PreflightMode, Reason, State, Verdict
 
 CANDIDATES: Final = 5
-"""The chosen candidate and the next best: what a status holds; all of them are in `kubectl gpujob plan`."""
+"""The nearest candidates of a job without a child: what its status holds; all of them are in `kubectl gpujob plan`."""
 
 STATE_OF: Final = {
     Verdict.WAITING: State.QUEUED,
@@ -37,8 +37,7 @@ def placed(
     telemetry: Telemetry = SILENT,
 ) -> dict[str, Any]:
     """The status of a job with a child; the placement comes from the decision, the status held, or the child's hint."""
-    placement, candidates = _chosen(job, child, decision)
-    sentence = str(placement.get("message") or f"placed on pool {placement.get('pool', '?')}")
+    placement, sentence = _chosen(job, child, decision)
     preflight = conditions.of_preflight(
         child,
         seen,
@@ -53,7 +52,6 @@ def placed(
     status |= {
         "cost": cost.cost(job.status, placement, started, until) if until else status["cost"],
         "placement": placement,
-        "candidates": list(candidates),
         "jobName": child.name,
         "jobUID": child.uid,
         "attempt": child.attempt,
@@ -71,15 +69,20 @@ def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tup
     return telemetry.claims or (() if begun else reading.anew(job.status))
 
 
-def _chosen(
-    job: JobRecord, child: ChildRecord, decision: Decision | None
-) -> tuple[dict[str, Any], Sequence[Mapping[str, Any]]]:
+def _chosen(job: JobRecord, child: ChildRecord, decision: Decision | None) -> tuple[dict[str, Any], str]:
+    """status.placement, and the sentence of the condition Placed, which alone holds it."""
     if decision:
-        return _placement(decision), _candidates(decision)
+        return _placement(decision), summary.summary(decision)
+    held = table(job.status, "placement")
     if job.status.get("jobName") == child.name or not child.hint.placement:
-        return dict(job.status.get("placement") or {}), list(job.status.get("candidates") or [])
-    # What the status holds was said before this child was made: a wait, or the plan of a suspended job.
-    return dict(child.hint.placement), list(child.hint.candidates)
+        said = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PLACED)
+        sentence = next((c.get("message") for c in said if c.get("status") == "True"), held.get("message"))
+    else:
+        # What the status holds was said before this child was made: a wait, or the plan of a suspended job.
+        held = child.hint.placement
+        sentence = held.get("message")
+    placement = {key: value for key, value in held.items() if key != "message"}
+    return placement, str(sentence or f"placed on pool {placement.get('pool', '?')}")
 
 
 def refused(job: JobRecord, decision: Decision, now: str, state: State | None = None) -> dict[str, Any]:
@@ -139,7 +142,6 @@ def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, A
     status = _status(job, State.FAILED, conditions.of_loss(reason, message), reason, now)
     kept = (
         "placement",
-        "candidates",
         "jobName",
         "jobUID",
         "attempt",
@@ -189,12 +191,12 @@ def _placement(decision: Decision) -> dict[str, Any]:
     chosen = decision_json.chosen(decision) or {}
     chosen.pop("memoryPerGPU", None)
     chosen["provision"] = chosen.get("provision") or None
-    return without_blanks(chosen | {"message": summary.summary(decision), "digest": decision.digest})
+    return without_blanks(chosen | {"digest": decision.digest})
 
 
 def hint(decision: Decision) -> dict[str, Any]:
     """What a child Job carries of the decision: enough to write the same status after a crash."""
-    return _placement(decision) | {"candidates": _candidates(decision)}
+    return _placement(decision) | {"message": summary.summary(decision)}
 
 
 def _candidates(decision: Decision) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,10 +44,9 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a child Job says of the decision it was made from: status.placement and status.candidates, else nothing."""
+    """What a child Job says of the decision it was made from: status.placement and its sentence, else nothing."""
 
     placement: Mapping[str, Any] = field(default_factory=dict)
-    candidates: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +296,11 @@ def _hint(text: Any) -> Hint:
     """The decision in a child's annotation; what others may have made of it is taken only as far as a status can be it."""
     try:
         value = json.loads(text) if isinstance(text, str) and len(text) <= 65536 else {}
-        known = {"candidates": value.pop("candidates", []), "placement": value} if isinstance(value, dict) else {}
-        GPUJobStatus.model_validate(known)
+        if not isinstance(value, dict):
+            return Hint()
+        # Earlier versions wrote what became of other pools too.
+        value.pop("candidates", None)
+        GPUJobStatus.model_validate({"placement": value})
     except (ValueError, RecursionError):
         return Hint()
-    return Hint(known["placement"], known["candidates"]) if known else Hint()
+    return Hint(value)

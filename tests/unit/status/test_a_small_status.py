@@ -1,0 +1,127 @@
+"""How much a status says: it is written with every change, and the API server reads, checks and stores all of it each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from builders import H100, MI300X, decision, node
+
+from gpujob.api.kinds.gpujob_status import GPUJobStatus
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.status.job import job_status
+from gpujob.status.observe.child import Observation
+from gpujob.status.records.objects import ChildRecord, JobRecord, read_child, read_job
+from gpujob.values.vocabulary import PREFLIGHT, Annotation, Label, Reason, State
+
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+MOST = 1024
+RUNNING = 300
+"""What a job that runs says besides: a condition, when it began and what it has cost."""
+UID = "0a1b2c3d-0a1b-2c3d-4e5f-0a1b2c3d4e5f"
+LONG = "a-training-job-with-a-name-that-is-as-long-as-many-teams-make-it"
+
+ONE = decision(node("gpu-worker-0001.region-1.example.com", H100, price="2.10"))
+GANG = decision(*(node(f"node-{number}", MI300X, price="2.10") for number in range(8)), nodes=8, gpusPerNode=8)
+AMONG_MANY = decision(
+    node("a", MI300X, price="2.10"),
+    *(node(f"n{number}", H100, price=f"{number + 9}") for number in range(9)),
+)
+UNPRICED = decision(node("a", MI300X))
+
+
+def job(name: str = "j", spec: dict[str, Any] | None = None, **status: Any) -> JobRecord:
+    return read_job({"metadata": {"name": name, "uid": UID, "generation": 3}, "spec": spec or {}, "status": status})
+
+
+def child(name: str = "j-1", preflight: bool = True, hint: dict[str, Any] | None = None) -> ChildRecord:
+    init = [{"name": PREFLIGHT}] if preflight else []
+    annotations = {Annotation.PLACEMENT: orjson.dumps(hint).decode()} if hint else {}
+    metadata = {"name": name, "uid": UID, "labels": {Label.ATTEMPT: "1"}, "annotations": annotations}
+    return read_child({"metadata": metadata, "spec": {"template": {"spec": {"initContainers": init}}}})
+
+
+def placed(
+    found: Decision | None, held: JobRecord, its: ChildRecord, seen: Observation, now: str = NOW
+) -> dict[str, Any]:
+    status = job_status.placed(held, its, seen, found, now)
+    GPUJobStatus.model_validate(status)
+    return status
+
+
+def just_placed(its: ChildRecord) -> Observation:
+    return Observation(State.PLACED, Reason.PLACED, f"child Job {its.name} is created")
+
+
+def running(node_name: str) -> Observation:
+    return Observation(State.RUNNING, Reason.RUNNING, f"the pod runs on node {node_name}", started=NOW)
+
+
+def size(status: dict[str, Any]) -> int:
+    return len(orjson.dumps(status))
+
+
+@pytest.mark.parametrize("found", [ONE, GANG, AMONG_MANY, UNPRICED], ids=["one", "gang", "among many", "unpriced"])
+@pytest.mark.parametrize("preflight", ["Required", "Disabled"])
+@pytest.mark.parametrize("name", ["j", LONG[:63]])
+def test_a_placed_job_has_a_status_of_a_kilobyte(found: Decision, preflight: str, name: str) -> None:
+    held, its = job(name, {"preflight": preflight}), child(f"{name[:52]}-0a1b2c3d-1", preflight == "Required")
+    status = placed(found, held, its, just_placed(its))
+    assert size(status) <= MOST, status
+    begun = placed(None, job(name, held.spec, **status), its, running("gpu-worker-0001.region-1.example.com"))
+    assert size(begun) <= MOST + RUNNING, begun
+
+
+def test_a_queued_job_that_is_placed_keeps_nothing_of_its_wait() -> None:
+    waiting = job_status.refused(job(), decision(node("a", H100, cordoned=True)), NOW)
+    assert waiting["candidates"]
+    its = child()
+    status = placed(ONE, job(**waiting), its, just_placed(its))
+    assert "candidates" not in status
+    assert size(status) <= MOST, status
+
+
+def test_what_earlier_versions_wrote_is_taken_off() -> None:
+    its = child()
+    status = placed(ONE, job(), its, just_placed(its))
+    sentence = status["conditions"][0]["message"]
+    candidates = [{"pool": "a", "runtime": "r", "shape": "1x1", "outcome": "Fits"}]
+    earlier = status | {"candidates": candidates, "placement": status["placement"] | {"message": sentence}}
+    now = placed(None, job(**earlier), its, running("a"), LATER)
+    assert "candidates" not in now
+    assert "message" not in now["placement"]
+    assert next(c["message"] for c in now["conditions"] if c["type"] == "Placed") == sentence
+
+
+@pytest.mark.parametrize(
+    "also", [{}, {"candidates": [{"pool": "a", "runtime": "r", "shape": "1x1", "outcome": "Fits"}]}]
+)
+def test_the_sentence_survives_a_crash_before_the_status(also: dict[str, Any]) -> None:
+    its = child(hint=dict(job_status.hint(ONE)) | also)
+    status = placed(None, job(), its, just_placed(its))
+    assert status == placed(ONE, job(), its, just_placed(its))
+
+
+def test_the_sentence_stays_with_each_later_status() -> None:
+    its = child(hint=dict(job_status.hint(ONE)))
+    first = placed(ONE, job(), its, just_placed(its))
+    second = placed(None, job(**first), its, running("a"), LATER)
+    third = placed(None, job(**second), its, Observation(State.SUCCEEDED, Reason.SUCCEEDED, "x", NOW, LATER), LATER)
+    told = [next(c for c in each["conditions"] if c["type"] == "Placed") for each in (first, second, third)]
+    assert told[0] == told[1] == told[2]
+
+
+def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]}
+
+
+def test_a_condition_that_was_true_turns_and_is_told() -> None:
+    plan = job_status.planned(job(), ONE, NOW)
+    assert conditions(plan)["Suspended"] == ("True", "PlanOnly")
+    its = child()
+    status = placed(ONE, job(**plan), its, just_placed(its), LATER)
+    assert conditions(status)["Suspended"] == ("False", "NotSuspended")
+    begun = placed(None, job(**status), its, running("a"), LATER)
+    again = job_status.refused(job(**begun), decision(node("a", H100, cordoned=True)), LATER)
+    assert conditions(again)["Running"] == ("False", "NotStarted")
