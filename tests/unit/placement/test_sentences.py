@@ -88,6 +88,26 @@ def decided(*objects: Object, **spec: Any) -> Decision:
         *(
             (
                 [H],
+                {"requires": [word]},
+                Reason.FEATURE_UNKNOWN,
+                f"requires: {word} is an experimental layer that runs CUDA programs on AMD GPUs, and is not offered; "
+                "require CustomCUDAKernels to stay on CUDA, or port the code with hipify",
+            )
+            for word in ("ZLUDA", "zluda", "Zluda")
+        ),
+        *(
+            ([H], {"requires": [word]}, Reason.FEATURE_UNKNOWN, f"requires: {word} {sentence}")
+            for word, sentence in (
+                ("CUDA", "is a vendor's stack and no feature; write placement.vendors: [NVIDIA]"),
+                ("ROCm", "is a vendor's stack and no feature; write placement.vendors: [AMD]"),
+                ("HIP", "is a vendor's stack and no feature; write placement.vendors: [AMD]"),
+                ("NCCL", "is in every CUDA image; leave it out"),
+                ("rccl", "is in every ROCm image; leave it out"),
+            )
+        ),
+        *(
+            (
+                [H],
                 {"framework": {"name": word}},
                 Reason.FRAMEWORK_UNKNOWN,
                 f"framework.name: {word} is no known framework; the nearest is pytorch",

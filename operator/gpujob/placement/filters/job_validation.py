@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
@@ -13,6 +15,24 @@ from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.values.finding import Finding, listed, nearest
 from gpujob.values.vocabulary import Reason
 
+_LAYER: Final = (
+    "is an experimental layer that runs CUDA programs on AMD GPUs, and is not offered; "
+    "require CustomCUDAKernels to stay on CUDA, or port the code with hipify"
+)
+_STACK: Final = "is a vendor's stack and no feature; write placement.vendors: [{}]"
+
+NOT_FEATURES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "zluda": _LAYER,
+        "cuda": _STACK.format("NVIDIA"),
+        "rocm": _STACK.format("AMD"),
+        "hip": _STACK.format("AMD"),
+        "nccl": "is in every CUDA image; leave it out",
+        "rccl": "is in every ROCm image; leave it out",
+    }
+)
+"""Words in lower case that people require and that are no features, with what they are and what to write instead."""
+
 
 def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
     """What must be fixed in the job itself: words that nothing knows, runtimes that are not there."""
@@ -20,10 +40,7 @@ def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Findin
 
 
 def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Finding]:
-    for word in demand.requires:
-        if word not in catalog.features:
-            near = nearest(*catalog.nearest_features(word))
-            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
+    yield from _unknown_features(demand, catalog)
     yield from _unknown_framework(demand, catalog)
     for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
         if not _is_accelerator(word, fleet, catalog):
@@ -48,6 +65,19 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
         near = nearest(identity.nearest(demand.priority_class, fleet.priorities))
         yield Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class, near))
     yield from _unknown_runtimes(demand, catalog)
+
+
+def _unknown_features(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
+    """The words of `requires` that are no features; those of other things that exist say what to write instead."""
+    for word in demand.requires:
+        if word in catalog.features:
+            continue
+        known = NOT_FEATURES.get(word.lower())
+        if known is not None:
+            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} {}", (word, known))
+            continue
+        near = nearest(*catalog.nearest_features(word))
+        yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
 
 
 def _unknown_runtimes(demand: Demand, catalog: Catalog) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import Any
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.filters.job_validation import NOT_FEATURES
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.placement.suggestions.proposal import Proposal, proposed
 
@@ -53,7 +54,7 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
 
 def _of_several(catalog: Catalog, number: int, word: str) -> str | None:
     """The feature of this number among those that a word may mean, the first where there are fewer."""
-    meant = catalog.nearest_features(word)
+    meant = () if word.lower() in NOT_FEATURES else catalog.nearest_features(word)
     return meant[number] if number < len(meant) else next(iter(meant), None)
 
 
