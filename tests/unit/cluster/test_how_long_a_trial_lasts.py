@@ -185,5 +185,6 @@ def test_jobs_of_a_profile_that_run_are_known_to_those_that_explore() -> None:
     learning.decides()
     assert dict(learning.informed(asks, wish).under_way) == {("H100-SXM", "1x8"): 1, ("MI300X cpx_nps4", "2x8"): 1}
     del work.tasks["made"]
+    learning.step_ended("made")
     learning.decides()
     assert dict(learning.informed(asks, wish).under_way) == {("MI300X cpx_nps4", "2x8"): 1}

@@ -90,8 +90,7 @@ class Round:
             if not waits:
                 return rounds
             self.now += max(0.0, min(waits))
-            if any(at <= self.now for at in self.work.due.values()):
-                self.work.due = {uid: at for uid, at in self.work.due.items() if at > self.now}
+            if self.work.due.take(self.now):
                 self.work.decided_at = ()
             if self.deciding.must_decide():
                 await self.deciding.decide()

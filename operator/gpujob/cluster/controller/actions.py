@@ -180,6 +180,7 @@ class JobActions:
         finally:
             self._work.tasks.pop(job.uid, None)
             self._work.promised.pop(job.uid, None)
+            self._learning.step_ended(job.uid)
             self._work.dirty.add(job.uid)
             self._work.book.mirror.changed.set()
 

@@ -95,10 +95,8 @@ class Reconciler:
         return leads
 
     def _gather(self) -> list[str]:
-        now = self.work.clock()
-        due = {uid for uid, at in self.work.due.items() if at <= now}
+        due = self.work.due.take(self.work.clock())
         for uid in due:
-            del self.work.due[uid]
             if self.work.book.child(uid) is None:
                 self.work.decided_at = ()
         dirty, self.work.dirty = self.work.dirty | due, set()
@@ -107,7 +105,8 @@ class Reconciler:
     def _seconds_to_next(self) -> float | None:
         if not self._led:
             return 1.0
-        waits = [at - self.work.clock() for at in self.work.due.values()]
+        first = self.work.due.first()
+        waits = [first[0] - self.work.clock()] if first else []
         others = self._deciding.seconds_to_next(), self._retelling.seconds_to_next()
         waits += [seconds for seconds in others if seconds is not None]
         return max(0.0, min(waits)) if waits else None

@@ -25,15 +25,26 @@ class JobReconciler:
     def look(self, job: JobRecord) -> None:
         """Performs the next action of a job, unless a step that failed is to be repeated later."""
         work = self._work
-        work.queue.discard(job.uid)
         if job.uid in work.passed_over:
             # Its write was under way when the queue was last decided, so that decision was not about it.
             work.passed_over.discard(job.uid)
             work.decided_at = ()
+        action: Action = actions.Nothing()
+        try:
+            action = self._next_action(job)
+        finally:
+            # A job that waits on stays in the queue: that it was looked at changes nothing there.
+            if not isinstance(action, actions.Schedule):
+                work.queue.discard(job.uid)
+        self._perform(job, action)
+
+    def _next_action(self, job: JobRecord) -> Action:
+        """The next action of a job; none while a step that failed is not to be repeated yet."""
+        work = self._work
         memory = work.remember(job.uid)
         if memory.retry_at > work.clock() and memory.failed_on in (job.generation, job.version):
             work.due[job.uid] = memory.retry_at
-            return
+            return actions.Nothing()
         found = next_action(self._view(job), memory.sightings, work.moment(), work.timings)
         memory.sightings = found.sightings
         if found.watches_nodes:
@@ -42,7 +53,7 @@ class JobReconciler:
             work.awaiting.discard(job.uid)
         if found.requeue_after is not None:
             work.requeue_after(job.uid, found.requeue_after)
-        self._perform(job, found.action)
+        return found.action
 
     def _view(self, job: JobRecord) -> JobView:
         book, children = self._work.book, self._work.book.children_of(job.uid)
@@ -82,7 +93,7 @@ class JobReconciler:
         steps = self._steps
         match action:
             case actions.Schedule():
-                self._work.queue.add(job.uid)
+                self._work.queue.put(job.uid, job.generation)
             case actions.WriteStatus(status, numbers):
                 steps.report(job, status, moved=numbers is not Numbers.SAME and self._has_turn(job, numbers))
             case actions.Finish(child, status):

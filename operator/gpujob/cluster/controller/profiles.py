@@ -109,12 +109,16 @@ class ProfileUpdates:
         self._under_way = None
 
     def placing(self, job: JobRecord, place: tuple[str, str]) -> None:
-        """A job of a profile is placed; until its status says so, this does."""
-        self._placing[job.uid] = (job.namespace, _profile(job)), place
+        """A job is placed; until its status says so, this does. Jobs without a profile are counted nowhere."""
+        if _profile(job):
+            self._placing[job.uid] = (job.namespace, _profile(job)), place
+
+    def step_ended(self, uid: str) -> None:
+        """The step that places a job has ended: its status says where it runs, or it is not placed."""
+        self._placing.pop(uid, None)
 
     def _under_way_of(self, job: JobRecord) -> Counter[tuple[str, str]]:
         if self._under_way is None:
-            self._placing = {uid: each for uid, each in self._placing.items() if uid in self._work.tasks}
             self._under_way = defaultdict(Counter)
             for whose, place in (*self._placing.values(), *self._running()):
                 self._under_way[whose][place] += 1

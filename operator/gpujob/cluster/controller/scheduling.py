@@ -97,19 +97,17 @@ class SchedulingRound:
 
     def _inputs(self) -> tuple[object, ...]:
         """What a decision about the queue depends on."""
-        asks = frozenset(
-            (uid, self._work.book.jobs[uid].generation) for uid in self._work.queue if uid in self._work.book.jobs
-        )
-        return (self._work.book.fleet_version(), asks, frozenset(self._work.promised))
+        return (self._work.book.fleet_version(), self._work.queue.version, frozenset(self._work.promised))
 
     def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Placing]]:
         now = self._work.wall()
         newcomers = (arriving for _, arriving in self._work.book.newcomers(now, self._timings.provision))
         self._arriving = tuple(waits.still_arriving(newcomers, now))
-        self._work.passed_over = self._work.queue & self._work.tasks.keys()
+        self._work.passed_over = {uid for uid in self._work.tasks if uid in self._work.queue}
         # One with a write under way is decided next time; until then nobody gets what is its turn to get.
-        present = self._work.queue - (self._work.passed_over & self._work.promised.keys())
-        jobs = [self._work.book.jobs[uid] for uid in present if uid in self._work.book.jobs]
+        absent = self._work.passed_over & self._work.promised.keys()
+        found = (self._work.book.jobs.get(uid) for uid in self._work.queue if uid not in absent)
+        jobs = [job for job in found if job is not None]
         waiting = [self._waiting(job, demand) for job in jobs if (demand := self._work.wish(job).demand) is not None]
         for placing in place_all(waiting, fleet, self._work.book.catalog, self._not_decided):
             if placing.job.uid not in self._work.passed_over:

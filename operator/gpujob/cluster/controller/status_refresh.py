@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.queue.due_times import DueTimes
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.status.job import status_patch
 from gpujob.status.records.objects import JobRecord
@@ -18,11 +19,10 @@ from gpujob.status.records.objects import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class StaleStatuses:
-    """A status that differs from the one held in numbers only, and when it may be told."""
+    """A status that differs from the one held in numbers only."""
 
     held: Mapping[str, Any]
     status: Mapping[str, Any]
-    ripe: float
 
 
 class StatusRefresh:
@@ -32,6 +32,8 @@ class StatusRefresh:
     def __init__(self, work: ControllerState, steps: JobActions) -> None:
         self._work, self._steps = work, steps
         self._untold: dict[str, StaleStatuses] = {}
+        self._ripe = DueTimes()
+        """When each of them may be told."""
         self._next = 0.0
 
     def report(self, job: JobRecord, status: Mapping[str, Any]) -> None:
@@ -40,25 +42,23 @@ class StatusRefresh:
             self._drop(job.uid)
             self._steps.report(job, status)
         elif status_patch.has_other_numbers(job.status, status):
-            before = self._untold.get(job.uid)
-            told_at, timings = self._work.remember(job.uid).retold_at, self._work.timings
-            ripe = (
-                before.ripe if before else max(self._work.clock() + timings.numbers_settled, told_at + timings.numbers)
-            )
-            self._untold[job.uid] = StaleStatuses(job.status, status, ripe)
+            if job.uid not in self._untold:
+                told_at, timings = self._work.remember(job.uid).retold_at, self._work.timings
+                self._ripe[job.uid] = max(self._work.clock() + timings.numbers_settled, told_at + timings.numbers)
+            self._untold[job.uid] = StaleStatuses(job.status, status)
         else:
             self._drop(job.uid)
 
     def tell(self) -> None:
         """Writes those whose turn it is."""
-        while self._untold:
-            uid = min(self._untold, key=lambda each: (self._untold[each].ripe, each))
+        while (first := self._ripe.first()) is not None:
+            ripe, uid = first
             job, untold = self._work.book.jobs.get(uid), self._untold[uid]
             if job is None or not self._is_of_now(job, untold):
                 self._drop(uid)
                 continue
             now = self._work.clock()
-            wait = untold.ripe - now if untold.ripe > now else self._work.progress.wait(uid, soon=True)
+            wait = ripe - now if ripe > now else self._work.progress.wait(uid, soon=True)
             if wait > 0:
                 self._next = now + wait
                 return
@@ -77,4 +77,5 @@ class StatusRefresh:
 
     def _drop(self, uid: str) -> None:
         if self._untold.pop(uid, None) is not None:
+            del self._ripe[uid]
             self._work.progress.forget(uid)

@@ -20,6 +20,8 @@ from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.durations import Durations
+from gpujob.cluster.queue.due_times import DueTimes
+from gpujob.cluster.queue.pending_jobs import PendingJobs
 from gpujob.cluster.queue.progress_throttle import ProgressPace
 from gpujob.fleet.assembly.usage import Promise
 from gpujob.lifecycle.sightings import Sightings
@@ -100,9 +102,9 @@ class ControllerState:
         """What placements under way will take of the fleet, by job."""
         self.dirty: set[str] = set()
         """Jobs to be looked at in the next round."""
-        self.due: dict[str, float] = {}
+        self.due = DueTimes()
         """When a job is to be looked at though nothing changes."""
-        self.queue: set[str] = set()
+        self.queue = PendingJobs()
         """Jobs without a child: to be decided."""
         self.awaiting: set[str] = set()
         """Jobs whose pods wait for nodes to be added: looked at when nodes change."""
@@ -134,6 +136,7 @@ class ControllerState:
         self.progress.forget(uid)
         self.queue.discard(uid)
         self.awaiting.discard(uid)
+        self.passed_over.discard(uid)
 
     def requeue_after(self, uid: str, seconds: float) -> None:
         """Looks at a job after some seconds, or before if something else asks for that."""
