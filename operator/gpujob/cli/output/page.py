@@ -15,6 +15,7 @@ from gpujob.cli.output import cells
 from gpujob.cli.planning.planner import why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.placement.report import decision_json, summary
+from gpujob.placement.report.notes import notes
 from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
 from gpujob.values.errors import BadInput
 from gpujob.values.finding import listed
@@ -84,6 +85,8 @@ def _plan(plan: Plan) -> Iterator[str]:
     general = summary.of_the_job(decision)
     yield from _table(HEADERS, [(candidate.outcome.value, _row(candidate, general)) for candidate in candidates])
     yield from _choice(decision)
+    for note in notes(decision):
+        yield f'<p class="note"><b>Note:</b> {_text(note)}</p>'
     for pool, why_not in why_not_sentences(plan):
         yield f'<p class="note"><b>Why not {_text(pool)}:</b> {_text(why_not)}</p>'
     if any(gang.memory for gang in decision.demand.gangs):

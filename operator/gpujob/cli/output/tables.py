@@ -15,6 +15,7 @@ from gpujob.cli.printing import plain
 from gpujob.fleet.pools.naming import short_names
 from gpujob.placement.capacity.shortage import barred
 from gpujob.placement.report import decision_json, summary
+from gpujob.placement.report.notes import notes
 from gpujob.values.finding import Finding, counted, listed
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
@@ -171,6 +172,8 @@ def _endings(
     everywhere = () if decision.choice else (doubt for doubt in _first_doubts(decision) if doubt in general)
     for doubt in (*doubts, *everywhere):
         yield "Doubt:", f"{doubt.message} ({doubt.reason})"
+    for note in notes(decision):
+        yield "Note:", note
 
 
 def _first_doubts(decision: Decision) -> tuple[Finding, ...]:

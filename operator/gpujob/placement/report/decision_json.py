@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.devices.roofline import REFERENCE
+from gpujob.placement.report.notes import notes
 from gpujob.placement.report.summary import best_per_pool, summary
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, speed_text
@@ -35,6 +36,7 @@ def plan(decision: Decision, *, every: bool = True) -> dict[str, Any]:
         "nearestFix": _single(decision.fix),
         "together": _several(decision.fix),
         "problems": _findings(decision.problems),
+        "notes": list(notes(decision)),
     }
 
 
