@@ -89,6 +89,41 @@ def test_an_object_that_is_described_twice_is_told() -> None:
     assert read_cluster(nodes).unread == ("Node a is described twice; the last one counts",)
 
 
+@pytest.mark.parametrize(
+    ("kind", "version"), [("GPUPool", "gpujob.dev/v1alpha1"), ("Node", "v1"), ("RuntimeClass", "node.k8s.io/v1")]
+)
+def test_a_namespace_makes_no_second_object_of_a_kind_without_namespaces(kind: str, version: str) -> None:
+    one = {"kind": kind, "apiVersion": version, "metadata": {"name": "a"}}
+    other = {**one, "metadata": {"name": "a", "namespace": "x"}}
+    assert f"{kind} a is described twice; the last one counts" in read_cluster([one, other]).unread
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"a": ' * 400 + "1" + "}]" * 400,
+        '{"kind": "Node", "metadata": ' + '{"a":' * 400 + "1" + "}" * 401,
+        "[" * 5000 + "]" * 5000,
+    ],
+)
+def test_what_is_nested_too_deep_is_refused(text: str) -> None:
+    with pytest.raises(BadClusterFile, match=r"nested|no YAML or JSON|recursion"):
+        read_cluster(text)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "left"),
+    [
+        ({"memory": "9e99"}, "memory"), ({"cpu": "9e90"}, "cpu"), ({"ephemeral-storage": "9e99"}, "ephemeral-storage"),
+        ({"memory": "2Ei"}, "memory"), ({"pods": "9e20"}, "pods"),
+    ],
+)  # fmt: skip
+def test_what_no_machine_has_counts_as_none(amounts: dict[str, str], left: str) -> None:
+    node = read_cluster([{"kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": amounts}}])
+    assert node.unread == (f"Node a: {left}: {amounts[left]} is more than any node has; it counts as none",)
+    assert max(node.nodes[0].allocatable.memory, node.nodes[0].allocatable.millicores) == 0
+
+
 @pytest.mark.parametrize("text", ["[1, 2, 3]", "[]", "{}", "- a\n- b", "5", "a: b"])
 def test_what_holds_no_object_is_no_cluster(text: str) -> None:
     with pytest.raises(BadClusterFile, match="holds no Kubernetes objects"):

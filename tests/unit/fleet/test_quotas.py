@@ -203,3 +203,20 @@ def test_claims_of_a_class_that_stands_for_a_resource_count_as_the_resource_too(
         found = decide(demand().but(namespace="default"), offering, ANY_IMAGES)
         said = [reason.message for candidate in found.candidates for reason in candidate.reasons]
         assert f"ResourceQuota q: {key} needs 1, 0 left of 1" in said, (key, said)
+
+
+@pytest.mark.parametrize(
+    ("asked", "hard", "shown"),
+    [
+        (64 * GI + 1, "64Gi", "64.01Gi, 64Gi left of 64Gi"),
+        (GI + 4096, "1Gi", "1.01Gi, 1Gi left of 1Gi"),
+        (512 * 2**20 + 1, "512Mi", "512.01Mi, 512Mi left of 512Mi"),
+        (20 * 2**40 + 1, "20Ti", "20.01Ti, 20Ti left of 20Ti"),
+    ],
+)
+def test_what_is_asked_is_never_shown_as_what_is_left(asked: int, hard: str, shown: str) -> None:
+    needs = taken_by((), 0, Resources(0, asked, 0, 1), 1)
+    finding, never = refusal([read_quota(quota(hard={"requests.memory": hard}))], needs)
+    assert finding is not None
+    assert never
+    assert finding.message == f"ResourceQuota q: requests.memory needs {shown}"

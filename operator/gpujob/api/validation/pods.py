@@ -52,6 +52,7 @@ def _free_path(value: VolumeMount) -> bool:
     path = value.mount_path
     # What is not written plainly could name /gpujob all the same: //gpujob, /./gpujob.
     plain = path.startswith("/") and path != "/" and not any(part in path for part in (":", "..", "//", "/./"))
+    plain = plain and not path.endswith("/.")
     return plain and not _OURS.match(path)
 
 
@@ -104,10 +105,11 @@ RULES: Final[tuple[Rule, ...]] = (
     keys(PodMetadata, "labels", patterns.LABEL_KEY),
     keys(PodMetadata, "annotations", patterns.ANNOTATION_KEY),
     Rule(
-        VolumeMount, "mountPath", "mountPath must be absolute, without .. or a colon, written plainly (no //, no /./), "
+        VolumeMount, "mountPath", "mountPath must be absolute, without .. or a colon, written plainly (no //, no /.), "
         "and not below /gpujob, /opt/gpujob or /run/gpujob, which are the operator's",
         "self.mountPath.startsWith('/') && self.mountPath != '/' && !self.mountPath.contains(':') && "
         "!self.mountPath.contains('..') && !self.mountPath.contains('//') && !self.mountPath.contains('/./') && "
+        "!self.mountPath.endsWith('/.') && "
         f"!self.mountPath.matches('{_OURS.pattern}')", _free_path,
     ),
     relative_path(VolumeMount, "sub_path", "subPath"),

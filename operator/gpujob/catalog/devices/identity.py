@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from gpujob.values.quantity import GI, KI
@@ -172,7 +172,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     # Imported on use: only mistakes need it.
     from difflib import get_close_matches
 
-    plain = {_plain(name).replace("-", ""): name for name in known}
+    # A set has no order of its own, and of equally near words the first is meant.
+    plain = {_plain(name).replace("-", ""): name for name in (sorted(known) if isinstance(known, Set) else known)}
     wanted = _plain(word).replace("-", "")
     if not wanted:
         return None

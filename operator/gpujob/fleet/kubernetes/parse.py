@@ -25,7 +25,7 @@ from gpujob.fleet.kubernetes.objects import (
 )
 from gpujob.fleet.kubernetes.pod_requests import effective_requests
 from gpujob.fleet.kubernetes.provider_id import provider_of
-from gpujob.fleet.kubernetes.quantities import read_devices, read_others, read_resources
+from gpujob.fleet.kubernetes.quantities import read_devices, read_node_resources, read_others
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.values.untrusted import one_line, table, tables, whole_number
 from gpujob.values.vocabulary import Annotation, Label
@@ -54,7 +54,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         leaving=bool(metadata.get("deletionTimestamp")),
         provider=provider_of(str(spec.get("providerID") or "")),
         price=price,
-        allocatable=read_resources(allocatable, unread),
+        allocatable=read_node_resources(allocatable, unread),
         devices=read_devices(allocatable, unread),
         capacity=read_devices(table(status, "capacity"), unread),
         others=read_others(allocatable),

@@ -24,6 +24,25 @@ def read_resources(amounts: Mapping[str, Any], unread: list[str]) -> Resources:
     )
 
 
+def read_node_resources(amounts: Mapping[str, Any], unread: list[str]) -> Resources:
+    """What a node says it has; an amount that no machine has counts as none, so that no pod is sent there for it."""
+    found = read_resources(amounts, unread)
+    for key, attribute, most in _BELIEVED:
+        if (getattr(found, attribute) or 0) > most:
+            unread.append(f"{key}: {one_line(str(amounts[key])[:24])} is more than any node has; it counts as none")
+            found = found._replace(**{attribute: 0})
+    return found
+
+
+_BELIEVED: Final = (
+    ("cpu", "millicores", 100_000_000),
+    ("memory", "memory", 2**60),
+    ("ephemeral-storage", "storage", 2**70),
+    ("pods", "pods", 1_000_000),
+)
+"""The most of each that is believed of one node: 100,000 cores, 1 EiB of memory, 1,024 EiB of disk; far above any machine."""
+
+
 def read_devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int]:
     found = {}
     for resource in amounts:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.policy.quota_scopes import PodTraits, Scope, hold, read_scopes
 from gpujob.values.errors import BadQuantity
-from gpujob.values.finding import Cores, Finding, Size
+from gpujob.values.finding import Cores, Finding, Need, Size
 from gpujob.values.quantity import parse_bytes, parse_millicores
 from gpujob.values.untrusted import one_line, table
 from gpujob.values.vocabulary import Reason
@@ -171,8 +171,9 @@ def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding 
         return None, False
     fits_when_empty, quota, name = min(short, key=lambda entry: (entry[0], entry[1].name, entry[2]))
     show = _shown(name)
+    asked = Need if show is Size else show
     sentence = "ResourceQuota {}: {} needs {}, {} left of {}"
-    numbers = (quota.name, name, show(needs[name]), show(max(quota.left[name], 0)), show(quota.hard[name]))
+    numbers = (quota.name, name, asked(needs[name]), show(max(quota.left[name], 0)), show(quota.hard[name]))
     return Finding(Reason.QUOTA_EXCEEDED, sentence, numbers), not fits_when_empty
 
 

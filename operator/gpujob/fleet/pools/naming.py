@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -15,7 +15,7 @@ from gpujob.values.vocabulary import CapacityType
 
 _TYPES: Final = frozenset(kind.value.lower() for kind in CapacityType)
 """How names of discovered pools end."""
-_HASHED: Final = re.compile(rf"(.+-(?:{'|'.join(kind.lower() for kind in CapacityType)}))-[0-9a-f]{{6}}")
+_HASHED: Final = re.compile(rf"(.+-(?:{'|'.join(kind.lower() for kind in CapacityType)}))-[0-9a-f]{{6,64}}")
 
 
 class Named(Protocol):
@@ -65,7 +65,7 @@ def names_of(
         often[name] += 1
     found = {}
     for key, name in plain.items():
-        hashed = f"{name}-{_hash(key)}"
+        hashed = _hashed(name, key, taken)
         shown = name if often[name] == 1 and name not in taken else hashed
         found[key] = Naming(shown, tuple(sorted({name, hashed, *_stems_of(identities[key][0])} - taken - {shown})))
     return found
@@ -117,8 +117,11 @@ def plain_name(device: str, portion: str, instance_type: str, capacity_type: str
     return "-".join(filter(None, (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts)))[:200]
 
 
-def _hash(identity: tuple[object, ...]) -> str:
-    return hashlib.sha256(repr(tuple(str(part) for part in identity)).encode()).hexdigest()[:6]
+def _hashed(name: str, identity: tuple[object, ...], taken: Set[str]) -> str:
+    """The name with a hash of the identity: six digits, more where an admin's pool has that name."""
+    digits = hashlib.sha256(repr(tuple(str(part) for part in identity)).encode()).hexdigest()
+    free = (hashed for end in range(6, len(digits)) if (hashed := f"{name}-{digits[:end]}") not in taken)
+    return next(free, f"{name}-{digits}")
 
 
 def without_type(name: str) -> str:

@@ -61,6 +61,11 @@ GROUPS: Final[Mapping[str, str]] = {
 }
 """Kinds that a cluster description can hold, with their API group; all others are passed over."""
 
+NAMESPACED: Final = frozenset(
+    {"Pod", "ResourceQuota", "LimitRange", "PersistentVolumeClaim", "ResourceClaim", "GPUJobProfile"}
+)
+"""Those of them whose names are unique in a namespace only; a namespace that another kind names says nothing."""
+
 ALL_CLAIMS: Final = "PersistentVolumeClaimList"
 """The kind of a list of all claims, as the API server gives it."""
 
@@ -218,7 +223,7 @@ class _Reading:
             found = "" if name in (None, "") else f" of text (it is {str(name)[:40]}; put it in quotes)"
             self.unread.append(f"a {kind} without metadata.name{found} is left out")
             return
-        namespace = metadata.get("namespace")
+        namespace = metadata.get("namespace") if kind in NAMESPACED else None
         key = namespace if isinstance(namespace, str) else "", name
         if key in self._found[kind]:
             self.unread.append(f"{kind} {'/'.join(filter(None, key))} is described twice; the last one counts")

@@ -41,6 +41,7 @@ def _documents(text: str, repeated: list[str], loader: Any) -> list[Any]:
     if _JSON_START.match(text):
         documents = _json(text)
         if documents is not None:
+            _refuse_nested(documents)
             repeated += _repeated_in_json(text) if len(text) <= HAND_WRITTEN else []
             return documents
         if len(text) > HAND_WRITTEN:  # As YAML it would take minutes.
@@ -70,6 +71,16 @@ def _json(text: str) -> list[Any] | None:
         return [orjson.loads(line) for line in text.splitlines() if line.strip()]
     except orjson.JSONDecodeError:
         return None
+
+
+def _refuse_nested(documents: list[Any]) -> None:
+    """BadClusterFile for what is nested deeper than any Kubernetes object, and than Python's own functions follow."""
+    try:
+        orjson.dumps(documents)
+    except orjson.JSONEncodeError as error:
+        raise BadClusterFile(
+            "is nested more than 254 levels deep, as no Kubernetes object is; take that out"
+        ) from error
 
 
 def _json_problem(text: str) -> str:

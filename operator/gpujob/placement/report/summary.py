@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from gpujob.catalog.devices.throughput import MILLION
 from gpujob.placement.filters.memory import lacking
@@ -13,8 +14,8 @@ from gpujob.values.finding import Dollars, Finding, listed
 from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import Objective, Outcome, Reason, Verdict
 
-SENTENCE_LENGTH = 160
-"""The most characters of status.placement.message."""
+SENTENCE_LENGTH: Final = 512
+"""The most characters of a sentence with further clauses."""
 
 
 def summary(decision: Decision) -> str:
@@ -74,17 +75,23 @@ def _placed(decision: Decision) -> str:
     unprobed = f"; {decision.demand.unprobed}" if decision.demand.unprobed else ""
     if trying is not None and (chosen.pool.name, chosen.gang.shape) == (trying.pool, trying.shape):
         then = f"; {trying.then}" if trying.then else ""
-        return f"{chosen.pool.name} is {trying.why}{price}{then}"[:SENTENCE_LENGTH]
+        return _with_clauses(f"{chosen.pool.name} is {trying.why}{price}", then)
     if len(fitting) == 1:
-        return f"{chosen.pool.name} is the only pool with room{price}{added}{unprobed}"[:SENTENCE_LENGTH]
+        return _with_clauses(f"{chosen.pool.name} is the only pool with room{price}", added, unprobed)
     rank, why = _rank(decision, chosen, fitting)
     unpriced = sum(each.price_per_hour is None for each in fitting) if chosen.price_per_hour is not None else 0
     if chosen.speed is not None and chosen.speed.measured:
         why = f"{why}, {chosen.speed.measured}"
     of_no_price = f"; {unpriced} of them {'has' if unpriced == 1 else 'have'} no known price" if unpriced else ""
-    return f"{chosen.pool.name} is {rank.format(len(fitting))}{price}{why}{added}{unprobed}{of_no_price}"[
-        :SENTENCE_LENGTH
-    ]
+    said = f"{chosen.pool.name} is {rank.format(len(fitting))}{price}"
+    return _with_clauses(said, why, added, unprobed, of_no_price)
+
+
+def _with_clauses(said: str, *clauses: str) -> str:
+    """A sentence with those of its further clauses that it has room for: one is told whole or not at all."""
+    for clause in clauses:
+        said += clause if len(said) + len(clause) <= SENTENCE_LENGTH else ""
+    return said
 
 
 def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:

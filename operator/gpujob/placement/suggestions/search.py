@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -147,6 +147,7 @@ def _searched(
 ) -> _Step | str:
     """The first that helps, by the number of changes, then by how far they go; else the sentence that none does."""
     start = _Step(0, (), decision.demand, only)
+    candidates = candidates if only else _one_of_each_kind(candidates)
     proposed, whole = _bounded(_steps(start, candidates, decision.problems, fleet, catalog))
     steps, seen, grown = _distinct(proposed, ()), set[object](), ""
     for _ in range(MOST_CHANGES):
@@ -165,6 +166,37 @@ def _searched(
     if grown:
         return f"{HOPELESS if whole else NOT_FOUND} on the nodes that are there; {grown}"
     return f"more than {MOST_CHANGES} changes of the job would be needed" if whole else NOT_FOUND
+
+
+def _one_of_each_kind(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Of pools that are alike to the job the first in the order of the candidates, so that more of a kind change nothing.
+
+    Pools are alike where their devices, nodes and offers are, and where the same candidates have the same reasons; their
+    prices count as far as the reasons tell them.
+    """
+    of_pool: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        of_pool.setdefault(candidate.pool.name, []).append(candidate)
+    kinds: dict[object, list[Candidate]] = {}
+    for found in of_pool.values():
+        kinds.setdefault(_kind(found), found)
+    return tuple(candidate for found in kinds.values() for candidate in found)
+
+
+def _kind(candidates: Sequence[Candidate]) -> object:
+    pool = candidates[0].pool
+    device = (pool.vendor, pool.accelerator_id, pool.resource, pool.portion, pool.memory, pool.driver)
+    nodes = (pool.cpu_architecture, pool.capacity_type, pool.size[1:], pool.growth, pool.fabric)
+    said = ((each, finding) for each in candidates for finding in each.reasons)
+    # Numbers count, names of nodes and claims do not.
+    return device, nodes, frozenset(
+        (each.runtime.name, each.gang.shape, each.outcome, finding.reason, finding.sentence, _amounts(finding))
+        for each, finding in said
+    )  # fmt: skip
+
+
+def _amounts(finding: Finding) -> tuple[object, ...]:
+    return tuple(number for number in finding.numbers if not isinstance(number, str))
 
 
 def _bounded(steps: Iterator[_Step]) -> tuple[list[_Step], bool]:

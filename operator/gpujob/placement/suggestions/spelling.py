@@ -76,10 +76,11 @@ def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]
             changed = demand.with_model(replace(model, name=name))
             yield proposed(0.1 + place / 100, "spec.model.name", model.name, name, changed)
     for own in demand.own_images:
-        names = {each.name for each in catalog.runtimes if each.backend is own.backend or each.unreadable}
+        fitting = [each.name for each in catalog.runtimes if each.backend is own.backend]
+        names = {*fitting, *(each.name for each in catalog.runtimes if each.unreadable)}
         if own.runtime is not None and own.runtime not in names:
             field = f"spec.images.{own.backend.lower()}.runtime"
-            for place, other in enumerate((identity.nearest(own.runtime, names), None)):
+            for place, other in enumerate((identity.nearest(own.runtime, fitting), None)):
                 images = tuple(replace(each, runtime=other) if each is own else each for each in demand.own_images)
                 yield proposed(0.1 + place / 10, field, own.runtime, other, demand.but(own_images=images))
 
