@@ -12,6 +12,7 @@ from typing import Any
 from gpujob.catalog.catalog import Catalog
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.client.api_errors import ApiError
 from gpujob.cluster.client.server_clock import ServerClock
 from gpujob.cluster.controller.controller import Reconciler
 from gpujob.cluster.index.cluster_index import ClusterIndex
@@ -29,6 +30,10 @@ Fault = Callable[["OperatorProcess", Call], Coroutine[Any, Any, Object]]
 """What becomes of one write: makes it, or not, or later, and gives or raises the answer."""
 
 
+Trouble = Callable[[str, str], ApiError | None]
+"""What the API server answers to a verb on a path instead of doing it; None: nothing is wrong."""
+
+
 class OperatorProcess:
     """One process, leading until it is killed. `skew`: seconds by which the clock of its machine is ahead."""
 
@@ -36,6 +41,8 @@ class OperatorProcess:
         self.server, self.loop, self.leads, self.skew = server, server.loop, True, skew
         self.writes, self.faults = 0, dict[int, Fault]()
         self.frozen_until = 0.0
+        self.trouble: Trouble = lambda verb, path: None
+        self.refused_calls = 0
         self.mirror = ObjectCache(mirrored(RUNNER.name))
         self.clock = ServerClock(self.loop.time, lambda: server.time() + timedelta(seconds=self.skew))
         self.clock.note(server.date())
@@ -79,12 +86,13 @@ class OperatorProcess:
     # Its client: what `ApiClient` offers
 
     async def get(self, path: str) -> Object:
-        return await self._read(lambda: self.server.get(path))
+        return await self._read(path, lambda: self.server.get(path))
 
     async def list_paged(self, path: str, params: Any = None) -> AsyncGenerator[Object, None]:
         namespace = path.split("/")[-2]
         wanted = params["labelSelector"].partition("=")[2]
         await asyncio.sleep(LATENCY)
+        self._meet_trouble("list", path)
         found = [
             copy.deepcopy(pod)
             for (where, _), pod in self.server.objects["pods"].items()
@@ -93,25 +101,40 @@ class OperatorProcess:
         yield {"items": found}
 
     async def create(self, path: str, body: Object) -> Object:
-        return await self._write(lambda: self.server.create(path, body))
+        return await self._write("create", path, lambda: self.server.create(path, body))
 
     async def patch(self, path: str, body: Object, kind: str = "", *, params: Any = None) -> Object:
-        return await self._write(lambda: self.server.patch(path, body))
+        return await self._write("patch", path, lambda: self.server.patch(path, body))
 
     async def delete(self, path: str, *, uid: str, propagation: str = "Background") -> Object:
-        return await self._write(lambda: self.server.delete(path, uid, propagation))
+        return await self._write("delete", path, lambda: self.server.delete(path, uid, propagation))
 
-    async def _read(self, call: Call) -> Object:
+    async def _read(self, path: str, call: Call) -> Object:
         await asyncio.sleep(LATENCY)
+        self._meet_trouble("get", path)
         return self._answer(call)
 
     def _answer(self, call: Call) -> Object:
         self.clock.note(self.server.date())
-        return call()
+        try:
+            answer = call()
+        except ApiError as error:
+            self.reconciler.work.outage.note(error.status)
+            raise
+        self.reconciler.work.outage.note(200)
+        return answer
 
-    async def _write(self, call: Call) -> Object:
+    def _meet_trouble(self, verb: str, path: str) -> None:
+        error = self.trouble(verb, path)
+        if error is not None:
+            self.refused_calls += 1
+            self.reconciler.work.outage.note(error.status)
+            raise error
+
+    async def _write(self, verb: str, path: str, call: Call) -> Object:
         self.writes += 1
         await asyncio.sleep(LATENCY)
+        self._meet_trouble(verb, path)
         fault = self.faults.get(self.writes)
         if fault is None:
             return self._answer(call)

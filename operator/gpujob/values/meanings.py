@@ -105,7 +105,7 @@ InvalidSpec: the spec cannot be used as it is, although the API server accepted 
 NameConflict: an object that is not the job's has the name of one of its children, or of the runner's ConfigMap
     delete or rename that object
 ChildRefused: the API server refuses a child of the job
-    the sentence is the API server's: a quota, a policy, a webhook
+    the sentence is the API server's: a policy, a webhook, a field
 """
 
 LATER: Final = """
@@ -135,6 +135,8 @@ NodesDidNotCome: nodes that were to be added did not come in time
     see the autoscaler's events; other pools are tried meanwhile
 Unschedulable: the scheduler bound pods to none of their nodes, so that the job gave its GPUs back
     fix what the scheduler reports; other pools are tried meanwhile
+ChildNotCreated: the job has a place, and the API server does not create a child of it for now
+    the sentence is the API server's: a quota, a namespace that ends, a webhook that does not answer; it is asked again within 15 s
 Probed: a short trial of the job ended, and the next one or the job itself follows
     none
 """

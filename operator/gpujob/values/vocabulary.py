@@ -352,6 +352,7 @@ class Reason(StrEnum):
     LIMIT_RANGE = "LimitRangeExceeded"
     NODES_DID_NOT_COME = "NodesDidNotCome"
     UNSCHEDULABLE = "Unschedulable"
+    CHILD_NOT_CREATED = "ChildNotCreated"
     PROBED = "Probed"
 
     # What the preflight in a pod finds before the program starts.

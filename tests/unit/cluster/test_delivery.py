@@ -14,7 +14,8 @@ from gpujob.cluster.client.api_errors import Conflict, Forbidden
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.cluster.writer.writes import ChildRefused, NameConflict, Writer
+from gpujob.cluster.writer.child_errors import ChildRefused
+from gpujob.cluster.writer.writes import NameConflict, Writer
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
 from gpujob.values.names import child_name

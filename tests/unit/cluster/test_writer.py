@@ -16,7 +16,8 @@ from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, Fenced, In
 from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
 from gpujob.cluster.client.kubeconfig import Connection
 from gpujob.cluster.client.rate_limit import Patience
-from gpujob.cluster.writer.writes import ChildRefused, NameConflict, NotLeader, Writer
+from gpujob.cluster.writer.child_errors import ChildRefused
+from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.names import child_name
 

@@ -82,6 +82,7 @@ class Operator:
             ),
             wall=clock.now,
         )
+        self._client.on_answer = self.reconciler.work.outage.note
         self.scraper = Scraper(
             self.reconciler.work, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
         )

@@ -114,6 +114,8 @@ class Transport:
         minute, or the process may have been frozen in between."""
         self.on_date: Callable[[str | None], None] = lambda _: None
         """Is told the Date header of each answer."""
+        self.on_answer: Callable[[int], None] = lambda _: None
+        """Is told the HTTP code of each answer, 0 when none came."""
         self._connection = connection
         self._server = connection.server.rstrip("/")
         self._token = Token(connection, clock)
@@ -202,9 +204,9 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             if isinstance(data, FencedBody) and data.withheld:
                 raise _fenced(call) from error
-            self.requests[(call.verb, resource, 0)] += 1
+            self._count(call.verb, resource, 0)
             raise _error_without_answer(call, error) from error
-        self.requests[(call.verb, resource, response.status)] += 1
+        self._count(call.verb, resource, response.status)
         self.on_date(response.headers.get("Date"))
         if response.status >= 300:
             raise error_from_answer(response.status, response.reason or "", response.headers, body)
@@ -218,16 +220,20 @@ class Transport:
             async with asyncio.timeout(min(silence, call.patience.timeout)):
                 response = await self._request(call, timeout)
                 if response.status == 200:
-                    self.requests[(*key, 200)] += 1
+                    self._count(*key, 200)
                     return response
                 body = await response.read()
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
-            self.requests[(*key, 0)] += 1
+            self._count(*key, 0)
             raise Unreachable(0, type(error).__name__, f"watch of {call.path}: {error}") from error
-        self.requests[(*key, response.status)] += 1
+        self._count(*key, response.status)
         if response.status == 401:
             self._token.renewed()  # the caller's next try has the rotated token
         raise error_from_answer(response.status, response.reason or "", response.headers, body)
+
+    def _count(self, verb: str, resource: str, code: int) -> None:
+        self.requests[(verb, resource, code)] += 1
+        self.on_answer(code)
 
     async def _request(
         self, call: Call, timeout: aiohttp.ClientTimeout, data: bytes | FencedBody | None = None

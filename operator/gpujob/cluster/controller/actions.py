@@ -13,10 +13,12 @@ import structlog
 
 from gpujob.cluster.cache.watched_kinds import JOBS, SERVICES, claim_templates
 from gpujob.cluster.client.api_errors import ApiError, Fenced
+from gpujob.cluster.client.outage_gate import LONGEST_OUTAGE_DELAY, is_outage
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.cluster.writer.writes import ChildRefused, NameConflict, NotLeader, Writer
+from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
+from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.attempts import end_attempt, has_run, next_attempt
@@ -34,7 +36,7 @@ from gpujob.values.vocabulary import Reason, State
 
 log = structlog.get_logger(__name__)
 
-REFUSALS: Final = frozenset({Reason.NAME_CONFLICT.value, Reason.CHILD_REFUSED.value})
+REFUSALS: Final = frozenset({Reason.NAME_CONFLICT.value, Reason.CHILD_REFUSED.value, Reason.CHILD_NOT_CREATED.value})
 """Reasons that a try found, so that saying them is no progress."""
 
 AT_ONCE: Final = 32
@@ -111,6 +113,8 @@ class JobActions:
             return
         try:
             await self._writer.ensure_child(SERVICES, rendezvous(Numbered(wish.job, child.attempt)), job)
+        except ChildNotCreated as error:
+            self._work.requeue_after_outage(job, error)
         except (NameConflict, ChildRefused) as error:
             self._work.requeue_with_backoff(job, error, job.version)
 
@@ -159,7 +163,7 @@ class JobActions:
             # Gone or changed; the watch will tell, and until then the same write would fail again.
             self._work.requeue_with_backoff(job, "the job changed meanwhile", job.version)
         elif job.uid in self._work.memory and status.get("display", {}).get("reason") not in REFUSALS:
-            self._work.memory[job.uid].delay = 0.0
+            self._work.succeeded(job.uid)
 
     async def _guarded(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
         try:
@@ -172,8 +176,13 @@ class JobActions:
         except ChildRefused as error:
             message = f"the API server refuses its child: {error}"
             await self._refused_write(job, error, Reason.CHILD_REFUSED, message)
+        except ChildNotCreated as error:
+            await self._not_created(job, error)
         except ApiError as error:
-            self._work.requeue_with_backoff(job, error, job.version)
+            if is_outage(error.status):
+                self._work.requeue_after_outage(job, error)
+            else:
+                self._work.requeue_with_backoff(job, error, job.version)
         except Exception as error:  # whatever one job does, the others go on
             self._work.requeue_with_backoff(job, error, job.version)
             log.exception("step failed", job=f"{job.namespace}/{job.name}")
@@ -187,7 +196,18 @@ class JobActions:
     async def _refused_write(self, job: JobRecord, error: Exception, reason: Reason, message: str) -> None:
         """A child that the API server refuses is the job's to mend: one condition, and another try later."""
         self._work.requeue_with_backoff(job, error, job.generation)
+        await self._write_why(job, job_status.unreadable(job, reason, message[:1024], self._work.now()))
+
+    async def _not_created(self, job: JobRecord, error: ChildNotCreated) -> None:
+        """A child that may be created later: said once it was tried twice, since most such answers pass in a second."""
+        if self._work.requeue_after_outage(job, error) < 2:
+            return
+        words, again = str(error)[:900], f"it is asked again within {LONGEST_OUTAGE_DELAY:g} s"
+        message = f"the API server did not create a child: {words}; {again}"
+        await self._write_why(job, job_status.not_created(job, message, self._work.now()))
+
+    async def _write_why(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         try:
-            await self.write(job, job_status.unreadable(job, reason, message[:1024], self._work.now()))
+            await self.write(job, status)
         except (ApiError, NotLeader) as unwritten:
             log.warning("status not written", job=f"{job.namespace}/{job.name}", error=str(unwritten))

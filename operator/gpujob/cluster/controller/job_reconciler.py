@@ -45,6 +45,11 @@ class JobReconciler:
         if memory.retry_at > work.clock() and memory.failed_on in (job.generation, job.version):
             work.due[job.uid] = memory.retry_at
             return actions.Nothing()
+        if (wait := work.outage.wait()) > 0:
+            work.held.add(job.uid)
+            work.requeue_after(job.uid, wait)
+            return actions.Nothing()
+        work.held.discard(job.uid)
         found = next_action(self._view(job), memory.sightings, work.moment(), work.timings)
         memory.sightings = found.sightings
         if found.watches_nodes:

@@ -18,7 +18,8 @@ from gpujob.cluster.cache.watched_kinds import RunnerMap
 from gpujob.cluster.client.api_errors import ApiError
 from gpujob.cluster.controller.earlier_runners import EarlierRunners
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.cluster.writer.writes import ChildRefused, NameConflict, NotLeader, Writer, foreign_runner
+from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
+from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer, foreign_runner
 from gpujob.render.runner import Runner, digest_of
 
 log = structlog.get_logger(__name__)
@@ -88,5 +89,5 @@ class RunnerConfigMaps:
     async def _guarded(self, namespace: str, act: Callable[[str], object]) -> None:
         try:
             await act(namespace)  # type: ignore[misc]
-        except (ApiError, NotLeader, NameConflict, ChildRefused) as error:
+        except (ApiError, NotLeader, NameConflict, ChildRefused, ChildNotCreated) as error:
             log.warning("runner not delivered or removed", namespace=namespace, error=str(error))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ import structlog
 
 from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
+from gpujob.cluster.client.api_errors import ApiError
+from gpujob.cluster.client.outage_gate import OutageGate, outage_delay
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.durations import Durations
 from gpujob.cluster.queue.due_times import DueTimes
@@ -66,6 +69,10 @@ class JobState:
     """When it was last told other numbers."""
     retry_at: float = 0.0
     delay: float = 0.0
+    outages: int = 0
+    """Steps in a row that failed for the API server's sake; `delay` is of failures that are the job's own."""
+    unanswered: bool = False
+    """Whether no answer came to the last of them: any answer to anybody is news then."""
     failed_on: int | str = ""
     """The job's generation or resourceVersion that the last step failed on: another one is tried at once."""
 
@@ -115,6 +122,10 @@ class ControllerState:
         self.dollars_told: dict[str, int] = {}
         """Micro-dollars that /metrics said last of jobs that have run."""
         self.progress = ProgressPace(clock, timings.progress, timings.progress_rate)
+        self.held: set[str] = set()
+        """Jobs that are not looked at while the API server gives no good answer."""
+        self.outage = OutageGate(clock)
+        self.outage.on_open = self._outage_ended
         self.decided_at: tuple[object, ...] = ()
         """What the last decision about the queue was made on; empty: to be made anew."""
 
@@ -135,6 +146,7 @@ class ControllerState:
             store.pop(uid, None)
         self.progress.forget(uid)
         self.queue.discard(uid)
+        self.held.discard(uid)
         self.awaiting.discard(uid)
         self.passed_over.discard(uid)
 
@@ -151,6 +163,34 @@ class ControllerState:
         self.due[job.uid] = memory.retry_at
         self.tally.failures[type(why).__name__ if isinstance(why, Exception) else "Stale"] += 1
         log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=memory.delay, why=str(why))
+
+    def requeue_after_outage(self, job: JobRecord, why: Exception) -> int:
+        """Waits 15 s at most before the next step, since the API server and not the job was at fault; gives the failures in a row."""
+        memory = self.remember(job.uid)
+        memory.outages += 1
+        memory.unanswered = isinstance(why, ApiError) and why.status == 0
+        seconds = outage_delay(memory.outages, random.random)
+        memory.retry_at, memory.failed_on = self.clock() + seconds, job.generation
+        memory.told_of = None
+        self.due[job.uid] = memory.retry_at
+        self.tally.failures[type(why).__name__] += 1
+        log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=round(seconds, 1), why=str(why))
+        return memory.outages
+
+    def succeeded(self, uid: str) -> None:
+        """A step of a job went well."""
+        memory = self.remember(uid)
+        memory.delay, memory.outages, memory.unanswered = 0.0, 0, False
+
+    def _outage_ended(self, lasted: bool) -> None:
+        """The API server answers again: jobs that waited for that are looked at now, those whose steps got no answer too."""
+        self.dirty |= self.held
+        self.held.clear()
+        for uid, memory in self.memory.items() if lasted else ():
+            if memory.unanswered:
+                memory.unanswered, memory.retry_at = False, 0.0
+                self.dirty.add(uid)
+        self.book.mirror.changed.set()
 
     @contextmanager
     def alone(self, job: JobRecord) -> Iterator[None]:

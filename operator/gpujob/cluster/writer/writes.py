@@ -29,13 +29,13 @@ from gpujob.cluster.client.api_errors import (
     AlreadyExists,
     ApiError,
     Conflict,
-    Forbidden,
     Invalid,
     NotFound,
     OutcomeUnknown,
 )
 from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
 from gpujob.cluster.client.paths import Resource
+from gpujob.cluster.writer.child_errors import refusal
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status.attempts.ownership import is_child
 from gpujob.status.job.events import event_of
@@ -54,10 +54,6 @@ class NotLeader(Exception):
 
 class NameConflict(Exception):
     """An object of the child's name exists and is not the job's; nothing was written."""
-
-
-class ChildRefused(Exception):
-    """The API server refuses a child: a quota, an admission policy, or what the job asks its pods to be."""
 
 
 def foreign_runner(namespace: str, name: str) -> str:
@@ -104,27 +100,28 @@ class Writer:
     async def ensure_child(self, resource: Resource, body: Mapping[str, Any], job: JobRecord) -> tuple[Any, bool]:
         """The child as it is in the cluster, and whether it was created now; NameConflict if the name is another's.
 
-        ChildRefused when the API server will not have it, however often it is asked.
+        ChildRefused when the API server will not have it, however often it is asked; ChildNotCreated when it may later.
         """
         namespace, name = job.namespace, body["metadata"]["name"]
         self._check()
         try:
             created = await self._client.create(resource.path(namespace), dict(body))
-        except (Forbidden, Invalid, NotFound) as error:
-            raise ChildRefused(error.message) from error
-        except (AlreadyExists, OutcomeUnknown) as unsure:
+        except (Conflict, OutcomeUnknown) as unsure:
             # Whether it was there before or came with the answer that got lost: what is there now is what counts.
             try:
                 held = await self._client.get(resource.path(namespace, name))
             except NotFound:
                 # Nothing is refused: the POST got lost, or what had the name is gone by now.
-                raise unsure from None
+                answer = refusal(unsure) if isinstance(unsure, OutcomeUnknown) else None
+                raise (answer or unsure) from None
             if not _is_made_for(held, body, job):
                 raise NameConflict(
                     f"a {body['kind']} {name} exists and is not this job's; delete or rename it"
                 ) from None
             self._note(resource, held)
             return held, False
+        except ApiError as error:
+            raise (refusal(error) or error) from error
         self._note(resource, created)
         return created, True
 
@@ -140,8 +137,8 @@ class Writer:
             applied = await self._client.patch(path, dict(body), APPLY_PATCH, params=manager)
         except (Conflict, Invalid) as error:
             raise NameConflict(foreign_runner(namespace, name)) from error
-        except (Forbidden, NotFound) as error:
-            raise ChildRefused(error.message) from error
+        except ApiError as error:
+            raise (refusal(error) or error) from error
         self._note(CONFIG_MAPS, applied)
         return applied
 

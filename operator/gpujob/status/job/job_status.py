@@ -123,6 +123,13 @@ def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[s
     return without_blanks(status | {"attempt": job.status.get("attempt")})
 
 
+def not_created(job: JobRecord, message: str, now: str) -> dict[str, Any]:
+    """The status of a job that has a place and whose child the API server does not create for now."""
+    reason = Reason.CHILD_NOT_CREATED
+    status = without_child(job, State.QUEUED, conditions.of_refusal(reason, message), reason, now)
+    return without_blanks(status | {"attempt": job.status.get("attempt")})
+
+
 def lost(job: JobRecord, now: str) -> dict[str, Any]:
     """The status of a job whose child Job somebody deleted: final, since its pods are gone with it."""
     message = f"child Job {job.status.get('jobName')} was deleted by someone else; create a new GPUJob to run it again"
