@@ -34,6 +34,8 @@ class Program:
     grace: float = 5.0
     """Seconds that it saves after SIGTERM."""
     bound: bool = True
+    evicted: int = 0
+    """Attempts from the first whose last pod its node evicts, instead of their end."""
     lacks_python: bool = False
     """Whether the preflight of the image cannot run."""
 
@@ -212,7 +214,14 @@ class ApiServer:
         self.change("pods", key, lambda pod: pod.update(status=status))
         self.ran.append([owner, pod["metadata"]["ownerReferences"][0]["name"], child, self.loop.time(), None, key])
         if program.runs_for:
-            self.loop.call_later(program.runs_for, self._stop, key, program.exit_code, child)
+            attempt = int(pod["metadata"]["labels"]["gpujob.dev/attempt"])
+            evicted = attempt <= program.evicted and pod["metadata"]["name"].startswith(
+                f"{pod['metadata']['ownerReferences'][0]['name']}-0-"
+            )
+            if evicted:
+                self.loop.call_later(program.runs_for / 2, self._evict, key, child)
+            else:
+                self.loop.call_later(program.runs_for, self._stop, key, program.exit_code, child)
 
     def _stop(self, key: tuple[str, str], exit_code: int, child: str) -> None:
         if key not in self.objects["pods"] or "deletionTimestamp" in self.objects["pods"][key]["metadata"]:
@@ -223,6 +232,31 @@ class ApiServer:
         self.change("pods", key, lambda pod: pod.update(status=status))
         self._note_end(key)
         self.loop.call_later(0.2, self._end_job, child)
+
+    def _evict(self, key: tuple[str, str], child: str) -> None:
+        """The kubelet ends a pod since its node runs out of memory; the Job controller then ends the Job and its other pods."""
+        if key not in self.objects["pods"] or "deletionTimestamp" in self.objects["pods"][key]["metadata"]:
+            return
+        why = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "TerminationByKubelet",
+            "message": "low on memory",
+        }
+        ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
+        status = {
+            "phase": "Failed", "reason": "Evicted", "conditions": [why],
+            "containerStatuses": [{"name": "train", "state": ended}],
+        }  # fmt: skip
+        self.change("pods", key, lambda pod: pod.update(status=status))
+        self._note_end(key)
+        self.loop.call_later(0.2, self._end_job, child)
+        self.loop.call_later(0.3, self._end_live_pods, child)
+
+    def _end_live_pods(self, uid: str) -> None:
+        for key, pod in list(self.objects["pods"].items()):
+            if pod["metadata"]["ownerReferences"][0]["uid"] == uid and pod["status"]["phase"] in ("Pending", "Running"):
+                self.loop.call_later(self.program.grace, self._gone, key)
 
     def _end_job(self, uid: str) -> None:
         job = self._job(uid)

@@ -34,6 +34,28 @@ def stories(shift: float) -> list[Story]:
         Story("one pod", (submit,)),
         Story("a gang", ((1.0, lambda world: world.submit("j", nodes=2, gpusPerNode=8)),)),
         Story("it fails", (submit,), Program(exit_code=3)),
+        Story("evicted once", (submit,), Program(evicted=1)),
+        Story(
+            "a gang is evicted twice",
+            ((1.0, lambda world: world.submit("j", nodes=2, gpusPerNode=8)),),
+            Program(evicted=2),
+        ),
+        Story(
+            "evicted more often than it may",
+            ((1.0, lambda world: world.submit("j", gpusPerNode=8, retries={"infrastructure": 2})),),
+            Program(evicted=9),
+        ),
+        Story(
+            "it fails and is tried again",
+            ((1.0, lambda world: world.submit("j", gpusPerNode=8, retries={"user": 2})),),
+            Program(exit_code=3),
+        ),
+        Story(
+            "evicted and suspended",
+            (submit, (50.0 + s, suspend), (80.0 + s, resume)),
+            Program(evicted=1),
+            timings=Timings(retry_first=60.0),
+        ),
         Story("suspended and resumed", (submit, (3.0 + s, suspend), (30.0 + s, resume))),
         Story("suspended and resumed at once", (submit, (3.0 + s, suspend), (3.5 + s, resume)), Program(grace=12.0)),
         Story("suspended twice", (submit, (1.0 + s, suspend), (9.0, resume), (12.0 + s, suspend), (40.0, resume))),

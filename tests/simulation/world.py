@@ -126,6 +126,8 @@ def summary(status: Mapping[str, Any]) -> Any:
         "reason": status.get("display", {}).get("reason"),
         "pool": placement.get("pool"),
         "names a child": "jobName" in status,
+        "failures": status.get("failures"),
+        "why attempts failed": [(e.get("blame"), e["reason"]) for e in status.get("attempts", []) if "blame" in e],
         "ended": "completionTime" in status,
         "excluded": [each["name"] for each in status.get("excludedPools", [])],
     }

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from gpujob.lifecycle.endings import Ending
+from gpujob.lifecycle.failures import Blame
+from gpujob.lifecycle.timings import Timings
+from gpujob.status.attempts.cost import dollars
+from gpujob.status.attempts.waits import read_time
 from gpujob.status.job import job_status
 from gpujob.status.records.objects import ChildRecord, JobRecord
-from gpujob.values.untrusted import whole_number
+from gpujob.values.quantity import exact_dollars
+from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import State
+
+REMEMBERED: Final = 5
+"""Attempts that a status lists."""
+
+NODES: Final = 8
+"""Nodes that are listed of an attempt."""
+
+RETRIES: Final = {Blame.USER: 0, Blame.INFRASTRUCTURE: 5}
+"""How often a job is tried again where spec.retries does not say."""
 
 
 def is_final(job: JobRecord) -> bool:
@@ -36,6 +51,43 @@ def is_retired(job: JobRecord, child: ChildRecord) -> bool:
     return child.attempt <= last_attempt(job) and job.status.get("jobName") != child.name
 
 
+def has_failed(job: JobRecord, attempt: int) -> bool:
+    """Whether the status records that an attempt failed and another one follows: its child Job says nothing more."""
+    entries = (entry for entry in tables(job.status, "attempts") if entry.get("blame"))
+    return any(entry.get("attempt") == attempt for entry in entries)
+
+
+def failures(job: JobRecord) -> dict[str, int]:
+    """How many attempts failed, by the words of status.failures."""
+    held = table(job.status, "failures")
+    return {key: count for blame in Blame if (count := whole_number(held.get(key := blame.value.lower())))}
+
+
+def retries(job: JobRecord, blame: Blame) -> int:
+    """How often the job is tried again after failures of this kind."""
+    said = whole_number(table(job.spec, "retries").get(blame.value.lower()))
+    return RETRIES[blame] if said is None else said
+
+
+def pause(number: int, timings: Timings) -> float:
+    """Seconds between the failure that is the `number`th of its kind (from 1) and the next attempt."""
+    return min(timings.retry_longest, timings.retry_first * 2.0 ** min(number - 1, 32))
+
+
+def pause_left(job: JobRecord, now: datetime, timings: Timings) -> float:
+    """Seconds until the attempt after a failed one may follow; 0 where none is waited for.
+
+    Never more than the pause itself: an entry that another clock wrote keeps no job waiting.
+    """
+    last = next((entry for entry in tables(job.status, "attempts") if entry.get("attempt") == last_attempt(job)), {})
+    ended, blame = read_time(last.get("to")), str(last.get("blame", ""))
+    if ended is None or blame not in tuple(Blame):
+        return 0.0
+    whole = pause(failures(job).get(blame.lower(), 1), timings)
+    left = (ended + timedelta(seconds=whole) - now).total_seconds()
+    return min(max(left, 0.0), whole)
+
+
 def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str) -> dict[str, Any]:
     """The status of a job whose attempt ends at `now` (RFC 3339) although its child Job did not; another may follow.
 
@@ -44,4 +96,35 @@ def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str) ->
     """
     status = job_status.without_child(job, ending.state, ending.claims, ending.reason, now)
     status = job_status.with_cost(job, status, now) | {"attempt": child.attempt} | dict(ending.members)
-    return job_status.without_blanks(status)
+    why = ending.message or next((claim.message for claim in ending.claims), "")
+    return with_entry(job, child, job_status.without_blanks(status), (ending.reason.value, ending.blame, why), now)
+
+
+def with_entry(
+    job: JobRecord, child: ChildRecord, status: dict[str, Any], why: tuple[str, str, str], now: str
+) -> dict[str, Any]:
+    """A status that lists the child's attempt, which ends at `now`; `why`: reason, blame (or empty) and sentence."""
+    reason, blame, message = why
+    # A status that does not name the child yet is of the attempt before.
+    mine = job.status.get("jobName") == child.name
+    placement = table(job.status, "placement") if mine else child.hint.placement
+    spent = dollars(table(status, "cost").get("accrued")) if mine and job.status.get("startTime") else None
+    before = dollars(table(job.status, "cost").get("earlier")) or 0
+    entries = job_status.ended_attempts(job.status)
+    held = next((each for each in entries if each.get("attempt") == child.attempt), {})
+    entry = {
+        "attempt": child.attempt,
+        "pool": placement.get("pool"),
+        "vendor": placement.get("vendor"),
+        "nodes": list(child.nodes[:NODES]),
+        "from": job.status.get("startTime") if mine else None,
+        "to": now,
+        "cost": exact_dollars(max(0, spent - before)) if spent else None,
+        "reason": reason,
+        "blame": blame,
+        "message": message[:256],
+    }
+    # What was written when it was told to end (spec.suspend) is known no more when it has ended.
+    known = {key: held[key] for key in ("pool", "vendor", "nodes", "from", "cost") if key in held}
+    others = [each for each in entries if each.get("attempt") != child.attempt]
+    return status | {"attempts": [*others, known | job_status.without_blanks(entry)][-REMEMBERED:]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpujob.lifecycle.attempts import last_attempt, next_attempt
+from gpujob.lifecycle.attempts import has_failed, last_attempt, next_attempt
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.names import attempt_in, child_name
 
@@ -17,6 +17,9 @@ def current_child(job: JobRecord, children: Iterable[ChildRecord]) -> ChildRecor
     if name := job.status.get("jobName"):
         return next((child for child in by_attempt.values() if child.name == name), None)
     last = by_attempt.get(last_attempt(job))
+    if last is not None and last.ended and has_failed(job, last.attempt):
+        # It stays for its logs.
+        last = None
     if last is not None and last.leaving and not last.ended:
         # Only its pods are waited for: a finalizer may keep the object for ever.
         last = None

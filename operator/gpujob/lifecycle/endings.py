@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from gpujob.fleet.pools.arriving import Arriving
+from gpujob.lifecycle.failures import Failure
 from gpujob.status.attempts.waits import with_pool_away
 from gpujob.status.job import conditions
 from gpujob.status.job.conditions import Claim
+from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.finding import counted
 from gpujob.values.vocabulary import Reason, State
 
 
@@ -23,6 +26,10 @@ class Ending:
     claims: tuple[Claim, ...]
     state: State = State.QUEUED
     members: Mapping[str, Any] = field(default_factory=dict)
+    blame: str = ""
+    """User or Infrastructure where the attempt failed."""
+    message: str = ""
+    """Why it ended, in a sentence."""
 
 
 def suspension(child: ChildRecord) -> Ending:
@@ -58,6 +65,23 @@ def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, rest
         f"this one at {away[-1]['until']}"
     )
     return _without_pool(reason, sentence, away)
+
+
+def failed(failure: Failure, failures: Mapping[str, int], until: str, following: int) -> Ending:
+    """An attempt failed and attempt `following` comes after a pause that lasts until `until`; `failures` counts this one."""
+    sentence = f"{failure.message}; attempt {following} follows at {until}"
+    claims = conditions.of_refusal(failure.reason, sentence)
+    return Ending(
+        failure.reason, claims, State.RESTARTING, {"failures": dict(failures)}, failure.blame.value, failure.message
+    )
+
+
+def seen_at_last(seen: Observation, failure: Failure, retried: int) -> Observation:
+    """What is said of a job that ends with a failure: how often it was tried again after failures of this kind."""
+    times = (
+        f"; it was tried again {counted(retried, 'time')} (retries.{failure.blame.value.lower()})" if retried else ""
+    )
+    return replace(seen, reason=failure.reason, message=f"{failure.message}{times}")
 
 
 def probe_over(sentence: str, probes: Sequence[Mapping[str, Any]]) -> Ending:

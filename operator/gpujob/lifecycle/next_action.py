@@ -23,9 +23,21 @@ from gpujob.lifecycle.actions import (
     Schedule,
     WriteStatus,
 )
-from gpujob.lifecycle.attempts import end_attempt, has_run, is_final, is_retired, next_attempt
+from gpujob.lifecycle.attempts import (
+    end_attempt,
+    failures,
+    has_run,
+    is_final,
+    is_retired,
+    next_attempt,
+    pause,
+    pause_left,
+    retries,
+    with_entry,
+)
 from gpujob.lifecycle.children import TERMINAL, current_child, live_pods, pods_of, said_of, superfluous
 from gpujob.lifecycle.endings import Ending
+from gpujob.lifecycle.failures import failure_of
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
@@ -104,9 +116,15 @@ class _Step:
             return ConfirmLoss()
         if error := self._view.spec_error:
             return WriteStatus(job_status.unreadable(self._job, Reason.INVALID_SPEC, error, self._now.text))
+        if self._job.spec.get("suspend") is not True and (left := self._pause_left()) > 0:
+            self._requeue(left)
+            return Nothing()
         # A plan starts nothing, so that it need not wait.
         pods = [] if self._job.spec.get("suspend") is True else self._pods_in_the_way()
         return self._wait_for(pods) if pods else Schedule()
+
+    def _pause_left(self) -> float:
+        return pause_left(self._job, self._now.server, self._timings)
 
     def _wait_for(self, pods: list[PodState]) -> Action:
         """Two attempts never overlap: the earlier one may be saving its checkpoint."""
@@ -163,7 +181,7 @@ class _Step:
         if probe and not retired and (result := self._probe_result(child)):
             return EndProbe(child, result)
         if child.ended and not (probe and retired):
-            return self._report_child(child)
+            return self._ended_child(child, follows=not (retired or probe or suspend))
         if child.leaving:
             return self._leaving_child(child)
         if retired:
@@ -172,6 +190,41 @@ class _Step:
         if suspend:
             return self._end(child, endings.suspension(child))
         return self._starting_or_running(job, child)
+
+    def _ended_child(self, child: ChildRecord, *, follows: bool) -> Action:
+        """The end of the job, or of an attempt that failed where another one follows."""
+        job, seen = self._job, self._observe(child)
+        if child.ended != "Failed":
+            return self._finish(child, seen)
+        if self._awaits_failed_pod(child):
+            return Nothing()
+        failure = failure_of(child, self._pods, seen)
+        counts = failures(job)
+        retried = counts.get(kind := failure.blame.value.lower(), 0)
+        number = retried + 1
+        if retried >= retries(job, failure.blame) or not follows or job.leaving:
+            return self._finish(child, endings.seen_at_last(seen, failure, retried), failure.blame.value)
+        until = self._now.server + timedelta(seconds=pause(number, self._timings))
+        following = child.attempt + 1
+        return self._end(child, endings.failed(failure, counts | {kind: number}, waits.write_time(until), following))
+
+    def _finish(self, child: ChildRecord, seen: Observation, blame: str = "") -> Action:
+        """The end of the job: what it measured is recorded, then its status is final."""
+        job = self._job
+        status = job_status.placed(job, child, seen, None, self._now.text, self._view.telemetry)
+        status = with_entry(job, child, status, (seen.reason.value, blame, seen.message), seen.ended or self._now.text)
+        new = not is_final(job) and status_patch.patch(job.status, status) is not None
+        return Finish(child, status) if new else WriteStatus(status)
+
+    def _awaits_failed_pod(self, child: ChildRecord) -> bool:
+        """Whether the watch of Jobs is ahead of that of pods: why a Job failed only its pods say."""
+        if len(self._pods) < child.pods or any(pod.phase == "Failed" or pod.leaving for pod in self._pods):
+            return False
+        if self.sightings.failed[0] != child.uid:
+            self._see(failed=(child.uid, self._now.elapsed))
+        left = self.sightings.failed[1] + self._timings.failed_pods - self._now.elapsed
+        self._requeue(left)
+        return left > 0
 
     def _starting_or_running(self, job: JobRecord, child: ChildRecord) -> Action:
         timings, now = self._timings, self._now.server
@@ -307,8 +360,6 @@ class _Step:
             seen = held_in_vain(seen, unbound.until)
         seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(seen)
         status = job_status.placed(job, child, seen, None, self._now.text, self._view.telemetry)
-        if seen.state.final and not is_final(job) and status_patch.patch(job.status, status) is not None:
-            return Finish(child, status)
         numbers = self._numbers(status) if seen.state is State.RUNNING else Numbers.SAME
         return WriteStatus(status, numbers)
 

@@ -25,6 +25,8 @@ class Sightings:
     """The child of whose pods one is bound to no node."""
     probe: tuple[str, float, float] = ("", 0.0, 0.0)
     """The probe's child, and how old it was then by the API server's clock."""
+    failed: tuple[str, float] = ("", 0.0)
+    """The child Job that has failed, none of whose pods is seen to have failed or gone."""
     ending: float | None = None
     """Pods of an earlier attempt keep the next one waiting."""
     lingering: tuple[str, float] = ("", 0.0)

@@ -32,6 +32,12 @@ class Timings:
 
     # An attempt that runs or ends
 
+    failed_pods: float = 5.0
+    """A Job has failed and no pod of it is seen to have failed this long before its end is judged: watches may be that far apart."""
+    retry_first: float = 10.0
+    """After the first failure of an attempt before the next attempt is placed; each pause is twice the one before."""
+    retry_longest: float = 600.0
+    """The longest such pause."""
     restarting: float = 2.0
     """Pods of an earlier attempt keep the next one waiting this long before Restarting is worth a status write."""
     node_lost: float = 300.0

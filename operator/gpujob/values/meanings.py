@@ -258,6 +258,18 @@ PodFailed: a pod ended badly
     the sentence names pod, exit code and the end of its log
 RendezvousTimeout: the pods did not find each other in time
     what the sentence names: network policies, the interface, the port
+NodeLost: the node of a pod went away, shut down or did not answer
+    none: the job is tried again, retries.infrastructure times
+Evicted: the node or an administrator evicted a pod
+    none: the job is tried again, retries.infrastructure times; the sentence says why the pod was evicted
+Preempted: a pod made room for one of higher priority
+    none, or a higher priorityClassName
+PodDeleted: somebody deleted a pod, or its node went away
+    none: the job is tried again, retries.infrastructure times
+PodNotAdmitted: the kubelet of a node refused a pod, for example since it has fewer devices than it said
+    see to device plugin and kubelet of the node; the job is tried again
+DeviceFault: the program ended with the words of a broken device
+    see to the device; the job is tried again
 ChildLost: the child Job was deleted while it ran
     create the job again
 BeingDeleted: the GPUJob is being deleted and nothing of it runs any more; another finalizer holds the object

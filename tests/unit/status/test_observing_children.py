@@ -238,7 +238,6 @@ def test_a_node_that_is_gone_is_named_and_the_program_is_not_blamed() -> None:
     failed = child(2, **ended("Failed", reason="BackoffLimitExceeded", message="Job has reached the limit"))
     left = pod("a", {"running": {}}, node="n0")
     assert observe(failed, [left], ran=True).message == (
-        "the pod on node n1 is gone: the node or the pod was deleted, which is no fault of the program; "
-        "create a new GPUJob to run it again"
+        "the pod on node n1 is gone: the node or the pod was deleted, which is no fault of the program"
     )
     assert "the pod on nodes n0 and n1 is gone" in observe(failed, [], ran=True).message

@@ -203,6 +203,15 @@ class Telemetry(Shape):
     """Tokens of one optimizer step of the whole job; unset: only steps are counted."""
 
 
+class Retries(Shape):
+    """How often the job is tried again after an attempt failed; the two counts are never mixed."""
+
+    user: Annotated[int, Field(ge=0, le=100)] | None = None
+    """After failures of the program or of what the job asks for; 0 when absent. The attempt stays on the same pool."""
+    infrastructure: Annotated[int, Field(ge=0, le=100)] | None = None
+    """After failures of nodes, devices and the network, evictions and preemptions; 5 when absent."""
+
+
 class GPUJobSpec(Shape):
     """What to run and what it needs; the operator chooses vendor, image, pool and nodes."""
 
@@ -255,6 +264,8 @@ class GPUJobSpec(Shape):
     with what it says of preemption; the placement itself takes free GPUs alone."""
     suspend: bool | None = None
     """True: plan only. The status shows where the job would go; nothing is created."""
+    retries: Retries | None = None
+    """How often the job is tried again after an attempt failed. A new attempt is a new Job; pauses between them grow."""
     image_pull_secrets: Annotated[tuple[LocalReference, ...], list_map("name", items=16)] = ()
     """Secrets for private registries, in the job's namespace."""
     security_context: SecurityContext | None = None

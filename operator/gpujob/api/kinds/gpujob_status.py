@@ -76,6 +76,40 @@ class ExcludedPool(Shape):
     """What the scheduler said, where it is Unschedulable."""
 
 
+class Failures(Shape):
+    """How many attempts failed so far, by what was to blame."""
+
+    user: int | None = None
+    """Failures of the program or of what the job asks for."""
+    infrastructure: int | None = None
+    """Failures of nodes, devices and the network, evictions and preemptions."""
+
+
+class EndedAttempt(Shape):
+    """One attempt that is over."""
+
+    attempt: int
+    """Its number."""
+    pool: Annotated[str, Field(max_length=253)] | None = None
+    """The pool that it ran on."""
+    vendor: Annotated[str, Field(max_length=16)] | None = None
+    """AMD or NVIDIA."""
+    nodes: Annotated[tuple[DnsName, ...], a_list(items=8)] = ()
+    """Its nodes, the first 8."""
+    from_: Annotated[str, Field(max_length=32)] | None = Field(default=None, alias="from")
+    """When all pods first ran; absent where they never did."""
+    to: Annotated[str, Field(max_length=32)]
+    """When it ended."""
+    cost: Annotated[str, Field(max_length=24)] | None = None
+    """What it cost in US dollars; absent where no price is known or it never ran."""
+    reason: Annotated[str, Field(max_length=64)]
+    """Why it ended, one word."""
+    blame: Annotated[str, Field(max_length=16)] | None = None
+    """User or Infrastructure where it failed: which of the two counts it is in."""
+    message: Annotated[str, Field(max_length=256)] | None = None
+    """Why it ended, in a sentence."""
+
+
 class Display(Shape):
     """Texts for `kubectl get`, which cannot compute."""
 
@@ -114,6 +148,10 @@ class GPUJobStatus(Shape):
     """Its uid: another Job of that name is not taken for it."""
     attempt: int | None = None
     """The number of the current attempt, from 1."""
+    failures: Failures | None = None
+    """How many attempts failed, by what was to blame; spec.retries bounds both."""
+    attempts: Annotated[tuple[EndedAttempt, ...], list_map("attempt", items=5)] = ()
+    """The last 5 attempts that are over: where they ran, for how long, what they cost, and why they ended."""
     excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
     """Pools whose nodes did not come or did not take the job's pods, and when they are tried again."""
     progress: Progress | None = None

@@ -21,8 +21,12 @@ from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
 from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle import endings
-from gpujob.lifecycle.attempts import end_attempt, has_run, next_attempt
+from gpujob.lifecycle.actions import Finish, WriteStatus
+from gpujob.lifecycle.attempts import end_attempt, next_attempt
 from gpujob.lifecycle.children import live_pods, said_of
+from gpujob.lifecycle.next_action import next_action
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.view import JobView
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.render.attempt import Numbered
 from gpujob.render.children import render
@@ -30,7 +34,7 @@ from gpujob.render.service import rendezvous
 from gpujob.status.attempts import probe_runs, waits
 from gpujob.status.attempts.probe_runs import Result
 from gpujob.status.job import job_status, status_patch
-from gpujob.status.observe.child import Observation, observe
+from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState, read_child
 from gpujob.values.vocabulary import Reason, State
 
@@ -150,8 +154,12 @@ class JobActions:
         # It is there and the watch does not show it (yet, or because its labels were taken off): asked again, ever later.
         child = read_child(held)
         if child.ended:
-            seen = observe(child, self._work.book.pods(child), ran=has_run(job))
-            await self.finish(job, child, job_status.placed(job, child, seen, None, self._work.now()))
+            view = JobView(job, (child,), tuple(self._work.book.pods(child)))
+            action = next_action(view, Sightings(), self._work.moment(), self._work.timings).action
+            if isinstance(action, Finish):
+                await self.finish(job, child, action.status)
+            elif isinstance(action, WriteStatus):
+                await self.write(job, action.status)
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
 
     async def write(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:

@@ -56,6 +56,9 @@ def pool_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.pools leaves it out."""
     if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
         return Finding(Reason.POOL_EXCLUDED, "placement.pools.allow names only {}", (listed(demand.pools_allowed),))
+    if demand.stays_on and pool.name != demand.stays_on:
+        sentence = "the job failed by its own fault on pool {}, which is not repeated on another pool"
+        return Finding(Reason.POOL_EXCLUDED, sentence, (demand.stays_on,))
     denied = next(filter(pool.is_called, demand.pools_denied), None)
     if denied is not None:
         return Finding(Reason.POOL_EXCLUDED, "placement.pools.deny names {}", (denied,))

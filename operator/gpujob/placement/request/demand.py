@@ -131,6 +131,8 @@ class Demand:
     """Pools whose nodes did not come lately, and until when (RFC 3339) they are not waited for."""
     pools_resting: tuple[tuple[str, str, str], ...] = ()
     """Pools to whose nodes the job's pods were not bound lately, until when (RFC 3339) they are not tried, and why."""
+    stays_on: str = ""
+    """The pool on which the attempt before failed by the job's own fault: the next one goes to no other."""
 
     learned: Learned | None = None
     """What earlier runs of this work measured; None where nothing was."""

@@ -26,7 +26,19 @@ def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetim
     resting = tuple(sorted(_resting(status, now)))
     begun = read_time(created)
     over = begun is None or now >= begun + timedelta(seconds=demand.wait_seconds)
-    return replace(demand, pools_away=away, pools_resting=resting, wait_seconds=0 if over else demand.wait_seconds)
+    return replace(
+        demand,
+        pools_away=away,
+        pools_resting=resting,
+        wait_seconds=0 if over else demand.wait_seconds,
+        stays_on=_stays_on(status),
+    )
+
+
+def _stays_on(status: Mapping[str, Any]) -> str:
+    """The pool of the last attempt where it failed by the job's own fault; empty otherwise."""
+    last = next((e for e in tables(status, "attempts") if e.get("attempt") == status.get("attempt")), {})
+    return str(last.get("pool", ""))[:253] if last.get("blame") == "User" else ""
 
 
 def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> float | None:

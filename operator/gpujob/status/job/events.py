@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpujob.status.records.objects import JobRecord
+from gpujob.values.untrusted import tables
 from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, ConditionType, State
 
-WARNINGS: Final = frozenset({State.FAILED, State.MISCONFIGURED, State.IMPOSSIBLE})
+WARNINGS: Final = frozenset({State.RESTARTING, State.FAILED, State.MISCONFIGURED, State.IMPOSSIBLE})
 TOLD: Final = frozenset({State.PLACED, State.SUCCEEDED}) | WARNINGS
 """States that earn an event; the others are in the status only."""
 
@@ -21,6 +22,8 @@ def event_of(job: JobRecord, status: Mapping[str, Any], instance: str, now: str)
     placed_now = state in (State.STARTING, State.RUNNING) and not job.status.get("jobName")
     told = State.PLACED if placed_now else state
     # A child that somebody suspended or resumed was placed before.
+    if state is State.RESTARTING and not _has_failed(status):
+        return None
     placed_before = told is State.PLACED and job.status.get("jobName") == status.get("jobName")
     # Who deletes a job needs no event about that.
     if told not in TOLD or job.status.get("state") == status["state"] or placed_before or job.leaving:
@@ -51,3 +54,9 @@ def event_of(job: JobRecord, status: Mapping[str, Any], instance: str, now: str)
         "reportingController": f"gpujob.dev/{FIELD_MANAGER}",
         "reportingInstance": instance[:128],
     }
+
+
+def _has_failed(status: Mapping[str, Any]) -> bool:
+    """Whether the job starts again since its last attempt failed; else it only waits for the end of one that was stopped."""
+    last = next((e for e in tables(status, "attempts") if e.get("attempt") == status.get("attempt")), {})
+    return "blame" in last

@@ -104,6 +104,13 @@ def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
     return without_blanks(status)
 
 
+def ended_attempts(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entries of status.attempts that can be read."""
+    entries = (dict(entry) for entry in tables(status, "attempts"))
+    texts = "to", "reason"
+    return [e for e in entries if whole_number(e.get("attempt")) and all(isinstance(e.get(key), str) for key in texts)]
+
+
 def runs_unchecked(job: JobRecord) -> bool:
     """Whether the job's status says that its image cannot run the preflight: the record that the next attempt goes by."""
     held = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PREFLIGHT_PASSED)
@@ -187,6 +194,8 @@ def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reaso
         "observedGeneration": job.generation,
         "conditions": conditions.merged(job.status.get("conditions") or (), claims, job.generation, now),
         "excludedPools": list(job.status.get("excludedPools") or []),
+        "failures": dict(table(job.status, "failures")),
+        "attempts": ended_attempts(job.status),
         "cost": dict(table(job.status, "cost")),
         "checkpoint": dict(table(job.status, "checkpoint")),
         "probes": probe_runs.kept(job),

@@ -188,10 +188,7 @@ def _why_failed(child: ChildRecord, pods: Sequence[PodState]) -> str:
     gone = sorted(set(child.nodes) - {pod.node for pod in pods})
     if not failed and gone and child.reason == "BackoffLimitExceeded":
         nodes = "node" if len(gone) == 1 else "nodes"
-        return (
-            f"the pod on {nodes} {listed(gone)} is gone: the node or the pod was deleted, which is no fault of the "
-            "program; create a new GPUJob to run it again"
-        )
+        return f"the pod on {nodes} {listed(gone)} is gone: the node or the pod was deleted, which is no fault of the program"
     if not failed:
         return f"child Job {child.name} failed: {child.reason} {child.message}".strip()
     first = failed[0]

@@ -130,6 +130,12 @@ class PodState:
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
+    pod_reason: str = ""
+    """The kubelet's word for the end of the whole pod (Evicted, NodeShutdown, …); empty where its containers ended."""
+    pod_message: str = ""
+    disruption: str = ""
+    """The reason of the pod's condition DisruptionTarget (PreemptionByScheduler, …); empty where it does not hold."""
+    disruption_message: str = ""
     index: int | None = None
     """Its number in the gang; the first process of the job is in pod 0."""
     address: str = ""
@@ -233,6 +239,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
     now = table(train, "state")
     running, ended = table(now, "running"), table(now, "terminated")
     waiting = next((w for w in (table(table(c, "state"), "waiting") for c in _all_containers(status)) if w), {})
+    disruption = next((c for c in tables(status, "conditions") if _is_disruption(c)), {})
     if not use.node:
         waiting = next((c for c in tables(status, "conditions") if _is_unbound(c)), {})
     return PodState(
@@ -250,6 +257,10 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         exit_code=whole_number(ended.get("exitCode")),
         reason=str(ended.get("reason") or status.get("reason") or "")[:64],
         message=_last_words(str(ended.get("message") or status.get("message") or "")),
+        pod_reason=str(status.get("reason") or "")[:64],
+        pod_message=one_line(str(status.get("message") or "")[:256]),
+        disruption=str(disruption.get("reason") or "DisruptionTarget")[:64] if disruption else "",
+        disruption_message=one_line(str(disruption.get("message") or "")[:256]),
         index=whole_number(table(metadata, "annotations").get(INDEX)),
         address=str(status.get("podIP") or "")[:64],
         port=reporter_port(raw),
@@ -275,6 +286,10 @@ def _is_end(condition: Mapping[str, Any]) -> bool:
 
 def _is_unbound(condition: Mapping[str, Any]) -> bool:
     return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+
+
+def _is_disruption(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
 
 
 def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,0 +1,134 @@
+"""Who is to blame for a failed attempt: one table over what Kubernetes, the preflight and the program's last lines say.
+
+The rows are tried in this order, over all pods of the attempt: when a node takes one pod of a gang away, the others fail with
+errors of their own. docs/life.md shows the same table. Sources: k8s.io/api/core/v1 (DisruptionTarget and its reasons), the kubelet
+(pkg/kubelet/eviction, lifecycle, nodeshutdown), the Job controller (pkg/controller/job/pod_failure_policy.go), cudaError_t and
+hipError_t for the words of devices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from typing import Final
+
+from gpujob.status.observe.child import KILLED, OUT_OF_MEMORY, Observation
+from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.values.vocabulary import Reason
+
+
+@unique
+class Blame(StrEnum):
+    """Which of the two counts of retries a failure is in."""
+
+    USER = "User"
+    """The program, its image or what the job asks for: the same failure is likely anywhere."""
+    INFRASTRUCTURE = "Infrastructure"
+    """A node, a device, the network, or somebody who took the place: elsewhere the job goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed."""
+
+    blame: Blame
+    reason: Reason
+    message: str
+    node: str = ""
+    """The node that is to blame; empty where none is."""
+
+
+DISRUPTIONS: Final = {
+    "PreemptionByScheduler": Reason.PREEMPTED,
+    "DeletionByTaintManager": Reason.NODE_LOST,
+    "DeletionByPodGC": Reason.NODE_LOST,
+    "EvictionByEvictionAPI": Reason.EVICTED,
+    "TerminationByKubelet": Reason.EVICTED,
+}
+"""Reasons of the pod condition DisruptionTarget; one that is not here is an eviction."""
+
+POD_REASONS: Final = {
+    "Evicted": Reason.EVICTED,
+    "Preempting": Reason.PREEMPTED,
+    "NodeLost": Reason.NODE_LOST,
+    "NodeShutdown": Reason.NODE_LOST,
+    "Shutdown": Reason.NODE_LOST,
+    "Terminated": Reason.NODE_LOST,
+    "UnexpectedAdmissionError": Reason.POD_NOT_ADMITTED,
+    "NodeAffinity": Reason.POD_NOT_ADMITTED,
+    "OutOfcpu": Reason.POD_NOT_ADMITTED,
+    "OutOfmemory": Reason.POD_NOT_ADMITTED,
+    "OutOfpods": Reason.POD_NOT_ADMITTED,
+    "OutOfephemeral-storage": Reason.POD_NOT_ADMITTED,
+    "OutOfamd.com/gpu": Reason.POD_NOT_ADMITTED,
+    "OutOfnvidia.com/gpu": Reason.POD_NOT_ADMITTED,
+}
+"""What the kubelet says of a whole pod that it ended or did not take (status.reason)."""
+
+OWN_LIMITS: Final = (
+    "exceeds the limit",
+    "exceeded its local ephemeral storage limit",
+    "exceeds the total limit of containers",
+)
+"""What an eviction says that enforces a limit of the pod itself: it happens on any node."""
+
+PREFLIGHT: Final = frozenset({Reason.DEVICE_UNUSABLE, Reason.DEVICE_COUNT_MISMATCH})
+"""Findings of the preflight that are of one node; the others are of the image or of what the job asks for."""
+
+DEVICE_WORDS: Final = re.compile(
+    r"uncorrectable (?:ECC|NVLink) error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable|hipErrorECCNotCorrectable"
+    r"|fallen off the bus|cudaErrorDevicesUnavailable|CUDA-capable device\(s\) is/are busy or unavailable"
+    r"|\bXid\b[^|]{0,40}\b(?:48|63|64|74|79|94|95|119|120)\b",
+    re.IGNORECASE,
+)
+"""What programs print last when a device breaks under them; anybody can print it, so it decides no more than a retry."""
+
+
+def failure_of(child: ChildRecord, pods: Sequence[PodState], seen: Observation) -> Failure:
+    """Why the attempt of a failed child Job failed, by the first row that applies; `seen` is what is said of it."""
+    return next(_infrastructure(child, pods, seen), Failure(Blame.USER, seen.reason, seen.message))
+
+
+def _infrastructure(child: ChildRecord, pods: Sequence[PodState], seen: Observation) -> Iterator[Failure]:
+    for pod in pods:
+        if pod.disruption:
+            reason = DISRUPTIONS.get(pod.disruption, Reason.EVICTED)
+            yield _of_pod(reason, pod, pod.disruption, pod.disruption_message)
+    for pod in pods:
+        word = POD_REASONS.get(pod.pod_reason)
+        word = word or (Reason.POD_NOT_ADMITTED if pod.pod_reason.startswith("OutOf") else None)
+        if word and not any(limit in pod.pod_message for limit in OWN_LIMITS):
+            yield _of_pod(word, pod, pod.pod_reason, pod.pod_message)
+    if seen.checked is not None and seen.reason in PREFLIGHT and seen.reason is seen.checked.reason:
+        node = next((pod.node for pod in pods if pod.check and pod.check.reason is seen.reason), "")
+        yield Failure(Blame.INFRASTRUCTURE, seen.reason, seen.message, node)
+    if seen.reason is Reason.RENDEZVOUS_TIMEOUT:
+        yield Failure(Blame.INFRASTRUCTURE, seen.reason, seen.message)
+    for pod in pods:
+        if pod.exit_code and DEVICE_WORDS.search(pod.message):
+            yield Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, seen.message, pod.node)
+    if _taken_away(child, pods):
+        gone = sorted(set(child.nodes) - {pod.node for pod in pods})
+        yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, seen.message, gone[0] if len(gone) == 1 else "")
+
+
+def _of_pod(reason: Reason, pod: PodState, word: str, message: str) -> Failure:
+    detail = f": {message}" if message else ""
+    where = f" on node {pod.node}" if pod.node else ""
+    # Who is preempted or evicted on request did not meet a bad node.
+    bad = reason in (Reason.NODE_LOST, Reason.POD_NOT_ADMITTED) or word in ("TerminationByKubelet", "Evicted")
+    return Failure(
+        Blame.INFRASTRUCTURE, reason, f"pod {pod.name}{where} was taken away ({word}){detail}", pod.node if bad else ""
+    )
+
+
+def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
+    """Whether a pod is gone or was told to end from outside, and no program failed by itself."""
+    if any(pod.exit_code and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY) for pod in pods):
+        return False
+    if any(pod.exit_code in KILLED and pod.leaving for pod in pods):
+        return True
+    failed = any(pod.phase == "Failed" for pod in pods)
+    return not failed and len(pods) < child.pods and child.reason == "BackoffLimitExceeded"

@@ -1,0 +1,292 @@
+"""An attempt that fails: who is to blame, whether another one follows and when, and what the status lists of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpujob.api.kinds.gpujob_status import GPUJobStatus
+from gpujob.lifecycle.actions import Finish, Nothing, Schedule, WriteStatus
+from gpujob.lifecycle.failures import DISRUPTIONS, POD_REASONS, Blame, failure_of
+from gpujob.lifecycle.next_action import next_action
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.timings import Timings
+from gpujob.lifecycle.view import JobView, Moment
+from gpujob.status.observe.child import observe
+from gpujob.status.records.objects import ChildRecord, PodState, read_child, read_job, read_pod_record
+from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Reason
+
+BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TIMINGS = Timings(retry_first=10.0, retry_longest=60.0, failed_pods=5.0)
+PLACEMENT = {"pool": "h100", "vendor": "NVIDIA", "accelerator": "H100-SXM", "pricePerHour": "36.00", "image": "i",
+             "nodes": 1, "gpusPerNode": 8, "runtime": "r"}  # fmt: skip
+
+
+def child(attempt: int = 1, pods: int = 1, ended: str = "Failed", **end: str) -> ChildRecord:
+    owner = {"kind": "GPUJob", "name": "j", "uid": "u", "controller": True}
+    conditions = (
+        [{"type": ended, "status": "True", "lastTransitionTime": "2026-01-01T12:00:00Z", **end}] if ended else []
+    )
+    fields = [{"key": "metadata.name", "operator": "In", "values": [f"n{n}"]} for n in range(pods)]
+    terms = [{"matchFields": [one]} for one in fields]
+    pod = {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    }
+    return read_child(
+        {
+            "metadata": {"name": child_name("j", "u", attempt), "uid": f"c{attempt}", "ownerReferences": [owner]},
+            "spec": {"completions": pods, "template": {"spec": pod}},
+            "status": {"conditions": conditions},
+        }
+    )
+
+
+def pod(
+    number: int = 0, attempt: int = 1, code: int = 0, *, leaving: bool = False, train: Any = None, **status: Any
+) -> PodState:
+    owner = {"kind": "Job", "name": child_name("j", "u", attempt), "uid": f"c{attempt}", "controller": True}
+    ended = {"terminated": {"exitCode": code, "startedAt": "2026-01-01T11:30:00Z", **(train or {})}}
+    raw = {
+        "metadata": {
+            "name": f"p{number}", "labels": {"gpujob.dev/job-uid": "u"}, "ownerReferences": [owner],
+            **({"deletionTimestamp": "2026-01-01T12:00:00Z"} if leaving else {}),
+        },
+        "spec": {"nodeName": f"n{number}"},
+        "status": {"phase": "Failed", "containerStatuses": [{"name": "train", "state": ended}], **status},
+    }  # fmt: skip
+    found = read_pod_record(raw).state
+    assert found is not None
+    return found
+
+
+def disrupted(reason: str, **more: Any) -> dict[str, Any]:
+    return {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason, **more}]}
+
+
+def blamed(pods: list[PodState], *, of: int | None = None, **end: str) -> tuple[Blame, Reason, str]:
+    failed = child(pods=of or len(pods), **end)
+    found = failure_of(failed, pods, observe(failed, pods, ran=True))
+    return found.blame, found.reason, found.node
+
+
+@pytest.mark.parametrize("word", [*DISRUPTIONS, "SomethingNew"])
+def test_a_pod_that_is_taken_away_is_no_failure_of_the_program(word: str) -> None:
+    # The other pod of the gang fails with an error of its own, since it lost its peer.
+    blame, reason, _ = blamed([pod(0, code=1), pod(1, code=143, **disrupted(word))])
+    assert (blame, reason) == (Blame.INFRASTRUCTURE, DISRUPTIONS.get(word, Reason.EVICTED))
+
+
+@pytest.mark.parametrize("word", [*POD_REASONS, "OutOfexample.com/part"])
+def test_what_the_kubelet_says_of_a_whole_pod(word: str) -> None:
+    assert blamed([pod(0, code=137, reason=word)])[0] is Blame.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi". ',
+        'Container train exceeded its local ephemeral storage limit "1Gi". ',
+        "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+    ],
+)
+def test_an_eviction_for_a_limit_of_its_own_is_the_jobs_fault(message: str) -> None:
+    assert blamed([pod(code=137, reason="Evicted", message=message)])[0] is Blame.USER
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", Reason.DEVICE_FAULT),
+        ("torch.AcceleratorError: hipErrorECCNotCorrectable", Reason.DEVICE_FAULT),
+        ("NVRM: Xid (PCI:0000:07:00): 79, GPU has fallen off the bus.", Reason.DEVICE_FAULT),
+        ("NVRM: Xid (PCI:0000:07:00): 13, Graphics SM Warp Exception", Reason.POD_FAILED),
+        ("torch.OutOfMemoryError: CUDA out of memory.", Reason.POD_FAILED),
+        ("ValueError: 79", Reason.POD_FAILED),
+    ],
+)
+def test_last_words(text: str, reason: Reason) -> None:
+    blame, found, node = blamed([pod(code=1, train={"message": text})])
+    assert found is reason
+    assert (blame, node) == ((Blame.INFRASTRUCTURE, "n0") if reason is Reason.DEVICE_FAULT else (Blame.USER, ""))
+
+
+@pytest.mark.parametrize(
+    ("pods", "blame"),
+    [
+        ([pod(code=137, leaving=True)], Blame.INFRASTRUCTURE),
+        ([pod(code=143, leaving=True)], Blame.INFRASTRUCTURE),
+        ([pod(code=137)], Blame.USER),
+        ([pod(code=137, leaving=True, train={"reason": "OOMKilled"})], Blame.USER),
+        ([pod(0, code=1), pod(1, code=143, leaving=True)], Blame.USER),
+        ([pod(0, code=2)], Blame.USER),
+    ],
+)
+def test_a_pod_that_is_told_to_end(pods: list[PodState], blame: Blame) -> None:
+    assert blamed(pods)[0] is blame
+
+
+def test_a_pod_that_is_gone_names_its_node() -> None:
+    left = replace(pod(0), phase="Running", running=True, exit_code=None)
+    assert blamed([left], of=2, reason="BackoffLimitExceeded") == (Blame.INFRASTRUCTURE, Reason.POD_DELETED, "n1")
+
+
+@pytest.mark.parametrize(
+    ("word", "blame"),
+    [("DeviceUnusable", Blame.INFRASTRUCTURE), ("DeviceCountMismatch", Blame.INFRASTRUCTURE),
+     ("ImageBackendMismatch", Blame.USER), ("CommandNotFound", Blame.USER)],
+)  # fmt: skip
+def test_what_the_preflight_finds(word: str, blame: Blame) -> None:
+    seen = pod()
+    checked = observe(child(), [seen])
+    reason = Reason(word)
+    from gpujob.status.records.preflight import Check
+
+    check = Check(True, False, reason, "what it says")
+    failed = replace(seen, check=check, started="", exit_code=None)
+    observed = replace(checked, reason=reason, message="what it says", checked=check)
+    found = failure_of(child(), [failed], observed)
+    assert (found.blame, found.node) == (blame, "n0" if blame is Blame.INFRASTRUCTURE else "")
+
+
+class Watch:
+    """One job that is looked at again and again, with what the operator writes of it."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.sightings, self.spec = Sightings(), spec
+        self.status: dict[str, Any] = {}
+
+    def runs(self, attempt: int) -> None:
+        """An attempt that has run since 11:30."""
+        self.status = {key: value for key, value in self.status.items() if key not in ("completionTime",)} | {
+            "state": "Running", "attempt": attempt, "jobName": child_name("j", "u", attempt), "jobUID": f"c{attempt}",
+            "placement": PLACEMENT, "startTime": "2026-01-01T11:30:00Z",
+        }  # fmt: skip
+
+    def look(self, second: float, children: Any = (), pods: Any = (), **job: Any) -> Any:
+        metadata = {"name": "j", "namespace": "team", "uid": "u", "generation": 1, **job}
+        view = JobView(read_job({"metadata": metadata, "spec": self.spec, "status": self.status}), children, pods, {})
+        found = next_action(view, self.sightings, Moment(second, BEGAN + timedelta(seconds=second)), TIMINGS)
+        self.sightings = found.sightings
+        if isinstance(found.action, (WriteStatus, Finish)):
+            self.status = dict(found.action.status)
+            GPUJobStatus.model_validate(self.status)
+        return found
+
+    def placed(self) -> dict[str, Any]:
+        (condition,) = (c for c in self.status["conditions"] if c["type"] == "Placed")
+        return condition
+
+
+EVICTED = pod(code=137, reason="Evicted", **disrupted("TerminationByKubelet", message="low on memory"))
+
+
+def test_an_eviction_makes_a_new_attempt_after_a_pause_and_is_listed() -> None:
+    watch = Watch()
+    watch.runs(1)
+    assert isinstance(watch.look(0.0, (child(),), (EVICTED,)).action, WriteStatus)
+    assert (watch.status["state"], watch.status["failures"], "jobName" in watch.status) == (
+        "Restarting", {"infrastructure": 1}, False,
+    )  # fmt: skip
+    sentence = "pod p0 on node n0 was taken away (TerminationByKubelet): low on memory"
+    assert watch.placed()["reason"] == "Evicted"
+    assert watch.placed()["message"] == f"{sentence}; attempt 2 follows at 2026-01-01T12:00:10Z"
+    assert watch.status["attempts"] == [
+        {
+            "attempt": 1, "pool": "h100", "vendor": "NVIDIA", "nodes": ["n0"], "from": "2026-01-01T11:30:00Z",
+            "to": "2026-01-01T12:00:00Z", "cost": "18.00", "reason": "Evicted", "blame": "Infrastructure",
+            "message": sentence,
+        }
+    ]  # fmt: skip
+    waiting = watch.look(4.0, (child(),), (EVICTED,))
+    assert (waiting.action, waiting.requeue_after) == (Nothing(), 6.0)
+    assert watch.look(10.0, (child(),), (EVICTED,)).action == Schedule()
+
+
+def test_pauses_grow_to_a_limit_and_the_last_failure_is_final() -> None:
+    watch, ends = Watch(), []
+    for attempt in range(1, 7):
+        watch.runs(attempt)
+        taken = replace(EVICTED, child_uid=f"c{attempt}")
+        watch.look(0.0, (child(attempt),), (taken,))
+        if watch.status["state"] == "Restarting":
+            ends.append(watch.placed()["message"][-9:])
+    assert ends == ["12:00:10Z", "12:00:20Z", "12:00:40Z", "12:01:00Z", "12:01:00Z"]
+    failed = next(c for c in watch.status["conditions"] if c["type"] == "Failed")
+    assert (watch.status["state"], failed["reason"], watch.status["failures"]) == (
+        "Failed",
+        "Evicted",
+        {"infrastructure": 5},
+    )
+    assert failed["message"].endswith("low on memory; it was tried again 5 times (retries.infrastructure)")
+    assert [entry["attempt"] for entry in watch.status["attempts"]] == [2, 3, 4, 5, 6]
+    # Failed stays failed.
+    assert watch.look(900.0, (child(6),), ()).action == Nothing()
+
+
+@pytest.mark.parametrize(
+    ("retries", "state"),
+    [(None, "Failed"), ({"infrastructure": 9}, "Failed"), ({"user": 1}, "Restarting"), ({"user": 0}, "Failed"),
+     ({"user": "x"}, "Failed"), ("x", "Failed"), ({"user": -1}, "Failed")],
+)  # fmt: skip
+def test_the_two_counts_are_not_mixed(retries: Any, state: str) -> None:
+    watch = Watch(**({"retries": retries} if retries is not None else {}))
+    watch.runs(1)
+    watch.look(0.0, (child(),), (pod(code=3),))
+    assert watch.status["state"] == state
+    assert watch.status["attempts"][0]["blame"] == "User"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [{"failures": "x"}, {"failures": {"infrastructure": "many"}}, {"attempts": "x"}, {"attempts": [7, {"attempt": []}]},
+     {"attempts": [{"attempt": 1, "to": 7, "blame": {}}]}],
+)  # fmt: skip
+def test_a_status_that_somebody_wrote_stops_nothing(held: dict[str, Any]) -> None:
+    watch = Watch()
+    watch.runs(1)
+    watch.status |= held
+    found = watch.look(0.0, (child(),), (EVICTED,)).action
+    assert isinstance(found, WriteStatus)
+    assert found.status["state"] == "Restarting"
+
+
+def test_a_pause_that_another_clock_wrote_is_no_longer_than_it_may_be() -> None:
+    watch = Watch()
+    watch.status = {
+        "state": "Restarting", "attempt": 1, "failures": {"infrastructure": 1},
+        "attempts": [{"attempt": 1, "to": "2096-01-01T00:00:00Z", "reason": "Evicted", "blame": "Infrastructure"}],
+    }  # fmt: skip
+    assert watch.look(0.0).requeue_after == 10.0
+
+
+def test_a_failed_job_whose_pods_are_not_seen_to_have_failed_is_judged_later() -> None:
+    watch = Watch()
+    watch.runs(1)
+    runs = replace(pod(), phase="Running", running=True, exit_code=None)
+    assert watch.look(0.0, (child(),), (runs,)).action == Nothing()
+    assert isinstance(watch.look(2.0, (child(),), (EVICTED,)).action, WriteStatus)
+    assert watch.status["state"] == "Restarting"
+    late = Watch()
+    late.runs(1)
+    late.look(0.0, (child(),), (runs,))
+    assert isinstance(late.look(5.0, (child(),), (runs,)).action, Finish)
+
+
+def test_a_deleted_job_is_not_tried_again() -> None:
+    watch = Watch()
+    watch.runs(1)
+    watch.look(0.0, (child(),), (EVICTED,), deletionTimestamp="2026-01-01T12:00:00Z")
+    assert watch.status["state"] == "Failed"
+
+
+def test_a_success_is_listed_too() -> None:
+    watch = Watch()
+    watch.runs(2)
+    well = replace(pod(attempt=2), phase="Succeeded")
+    assert isinstance(watch.look(0.0, (child(2, ended="Complete"),), (well,)).action, Finish)
+    (entry,) = watch.status["attempts"]
+    assert (entry["attempt"], entry["reason"], "blame" in entry) == (2, "Succeeded", False)
