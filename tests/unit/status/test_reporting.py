@@ -66,7 +66,11 @@ def valid(status: dict[str, Any]) -> dict[str, Any]:
 def test_a_job_that_is_not_placed(found: Decision, state: str, reason: str, verdict: tuple[str, str]) -> None:
     status = valid(job_status.refused(job(), found, NOW))
     assert (status["state"], status["display"]) == (state, {"reason": reason})
-    assert claims(status) == {"Placed": verdict}
+    assert claims(status) == {
+        "Placed": verdict,
+        "Running": ("False", "NotStarted"),
+        "Suspended": ("False", "NotSuspended"),
+    }
     assert status["candidates"][0]["reason"]
     assert "placement" not in status
 

@@ -259,7 +259,7 @@ def test_that_it_passed_is_told_with_what_it_lets_happen() -> None:
     passed = Check(True, True, Reason.PREFLIGHT_PASSED, "x")
     assert claims(State.PLACED, None) == {}
     before = {"type": "PreflightPassed", "status": "True", "reason": "PreflightPassed"}
-    assert claims(State.PLACED, None, before=before) == {"PreflightPassed": ("Unknown", "PreflightPending")}
+    assert claims(State.PLACED, None, before=before) == {}
     assert claims(State.STARTING, passed, held="j-1") == {}
     assert claims(State.RUNNING, passed, held="j-1") == {"PreflightPassed": ("True", "PreflightPassed")}
     assert claims(State.RUNNING, None, held="j-1") == {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gpujob.status.observe.child import Observation
@@ -25,7 +25,7 @@ class Claim:
     reason: Reason
     message: str
     quiet: bool = False
-    """It says nothing yet: written only where a condition of its type is held and must turn."""
+    """It says nothing yet: the status is without a condition of its type, whatever came before."""
 
 
 def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
@@ -44,7 +44,7 @@ def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
         Claim(ConditionType.RUNNING, runs, running_reason, seen.message, quiet=_only_placed(seen)),
         Claim(ConditionType.COMPLETE, done, Reason.SUCCEEDED if done else _not_ended(failed), seen.message, not done),
         Claim(ConditionType.FAILED, failed, seen.reason if failed else _not_ended(done), seen.message, not failed),
-        _not_suspended(),
+        replace(_not_suspended(), quiet=True),
     )
 
 
@@ -110,7 +110,7 @@ def of_loss(reason: Reason, message: str) -> tuple[Claim, ...]:
         Claim(ConditionType.RUNNING, False, Reason.ENDED, message),
         Claim(ConditionType.COMPLETE, False, reason, message, quiet=True),
         Claim(ConditionType.FAILED, True, reason, message),
-        _not_suspended(),
+        replace(_not_suspended(), quiet=True),
     )
 
 
@@ -122,7 +122,8 @@ def merged(
     for claim in claims:
         status = "Unknown" if claim.holds is None else str(claim.holds)
         before = by_type.get(claim.type)
-        if claim.quiet and before is None:
+        if claim.quiet:
+            by_type.pop(claim.type, None)
             continue
         since = before.get("lastTransitionTime", now) if before and before.get("status") == status else now
         by_type[claim.type] = {
@@ -139,7 +140,7 @@ def merged(
 def _nothing_runs() -> tuple[Claim, ...]:
     why = "the job is not placed"
     return (
-        Claim(ConditionType.RUNNING, False, Reason.NOT_STARTED, why, quiet=True),
+        Claim(ConditionType.RUNNING, False, Reason.NOT_STARTED, why),
         Claim(ConditionType.COMPLETE, False, Reason.NOT_ENDED, why, quiet=True),
         Claim(ConditionType.FAILED, False, Reason.NOT_ENDED, why, quiet=True),
     )
@@ -151,7 +152,8 @@ def _only_placed(seen: Observation) -> bool:
 
 
 def _not_suspended() -> Claim:
-    return Claim(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set", quiet=True)
+    """Of a job without a child: when it was resumed counts as long as it waits."""
+    return Claim(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set")
 
 
 def _not_ended(otherwise: bool) -> Reason:
