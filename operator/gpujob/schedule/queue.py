@@ -92,27 +92,41 @@ def place_all(
     catalog: Catalog,
     failed: Callable[[Waiting, Exception], None] | None = None,
 ) -> Iterator[Placing]:
-    """Decisions for all waiting jobs, each on what the earlier ones left: by priority, then the oldest first, then by uid.
+    """`SchedulingCycle.run` for whoever has nothing else to do meanwhile."""
+    return (placing for placing in SchedulingCycle(catalog, failed).run(jobs, fleet) if placing is not None)
 
-    A job that cannot be decided about is told to `failed` and left out; without it the error is raised.
+
+class SchedulingCycle:
+    """One decision about a whole queue on one snapshot of the fleet; without I/O and without a clock.
+
+    A job that cannot be decided about is passed to `failed` and left out; without it the error is raised.
     """
-    priorities = fleet.priorities
 
-    def priority(job: Waiting) -> int:
-        return priority_of(job.demand.priority_class, priorities)
+    def __init__(self, catalog: Catalog, failed: Callable[[Waiting, Exception], None] | None = None) -> None:
+        self._catalog, self._failed = catalog, failed
 
-    queue = sorted(jobs, key=lambda job: (-priority(job), job.created, job.uid))
-    lowest = priority(queue[-1]) if queue else 0
-    snapshot = _Snapshot(fleet, catalog, failed)
-    for level, equals in groupby(queue, key=priority):
-        placings = []
-        for job in equals:
-            placing = snapshot.place(job)
-            if placing is not None:
-                placings.append(placing)
+    def run(self, jobs: Iterable[Waiting], fleet: Fleet) -> Iterator[Placing | None]:
+        """The placement of each job, on what the earlier ones left: by priority, then the oldest first, then by uid.
+
+        None comes between two pieces of work that place nobody, so that the caller can do something else there.
+        """
+        priorities = fleet.priorities
+
+        def priority(job: Waiting) -> int:
+            return priority_of(job.demand.priority_class, priorities)
+
+        queue = sorted(jobs, key=lambda job: (-priority(job), job.created, job.uid))
+        lowest = priority(queue[-1]) if queue else 0
+        snapshot = _Snapshot(fleet, self._catalog, self._failed)
+        for level, equals in groupby(queue, key=priority):
+            placings = []
+            for job in equals:
+                placing = snapshot.place(job)
+                if placing is not None:
+                    placings.append(placing)
                 yield placing
-        if level != lowest:
-            snapshot.put_ahead(placings, level)
+            if level != lowest:
+                yield from snapshot.put_ahead(placings, level)
 
 
 class _Snapshot:
@@ -160,8 +174,8 @@ class _Snapshot:
             )
         return Placing(job, answer)
 
-    def put_ahead(self, placings: Iterable[Placing], priority: int) -> None:
-        """From now on come jobs of lower priority: these go first, and of those that wait the devices are held."""
+    def put_ahead(self, placings: Iterable[Placing], priority: int) -> Iterator[None]:
+        """From now on come jobs of lower priority: these go first, and of those that wait the devices are held, one by one."""
         real = [placing for placing in placings if not placing.job.plan_only]
         took = (_taken(placing, priority) for placing in real if placing.choice is not None)
         self._fleet = self._fleet.led_by([each for each in took if each is not None])
@@ -174,6 +188,7 @@ class _Snapshot:
             demand = placing.answer.demand
             if demand not in hold_nothing and not self._hold(placing, priority):
                 hold_nothing.add(demand)
+            yield
         # Who goes first is told by name in the same namespace alone.
         self._choosy = self._choosy or any(pool.ahead for pool in self._fleet.pools)
 

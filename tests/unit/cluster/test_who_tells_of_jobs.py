@@ -111,3 +111,28 @@ def test_a_suspended_job_still_tells_what_it_has_cost() -> None:
     (job,) = look(record("a", state="Suspended", startTime=None, placement={}, cost={"accrued": "2.00"})).ran
     assert (job.dollars, job.pool, job.state) == (2_000_000, "", "Suspended")
     assert look(record("b", state="Queued", startTime=None, placement={})).ran == []
+
+
+@pytest.mark.parametrize(
+    ("state", "minutes", "shown"),
+    [
+        *(("Succeeded", 9, True), ("Failed", 9, True), ("Succeeded", 11, False), ("Failed", 60 * 24, False)),
+        *(("Running", 60 * 24, True), ("Suspended", 60 * 24, True), ("Succeeded", None, True)),
+    ],
+)
+def test_a_job_that_ended_more_than_ten_minutes_ago_has_no_series_and_is_counted(
+    state: str, minutes: int | None, shown: bool
+) -> None:
+    ended = None if minutes is None else f"{datetime.now(UTC) - timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%SZ}"
+    seen = look(record("a", state=state, completionTime=ended))
+    assert [job.name for job in seen.ran] == ["a"] * shown
+    assert seen.jobs == {(state, "AMD", "mi300x"): 1}
+
+
+def test_what_a_scrape_renders_does_not_change_meanwhile() -> None:
+    work = a_desk()
+    seen = look(work=work)
+    work.tally.queue_wait.observe(1.0)
+    work.tally.placing.observe(1.0)
+    work.tally.decisions["Placed", "Placed"] += 1
+    assert (sum(seen.queue_wait.counts), sum(seen.placing.counts), seen.decisions) == (0, 0, {})

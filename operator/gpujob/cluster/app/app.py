@@ -25,7 +25,7 @@ from gpujob.cluster.controller.controller import Reconciler
 from gpujob.cluster.controller.pools import PoolPublisher
 from gpujob.cluster.election.election import Leadership, LeaseTimings
 from gpujob.cluster.index.cluster_index import ClusterIndex
-from gpujob.cluster.metrics.collector import FleetCollector
+from gpujob.cluster.metrics.collector import FleetCollector, Snapshot
 from gpujob.cluster.telemetry.scraper import Scraper
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings as JobTimings
@@ -87,10 +87,9 @@ class Operator:
             self.reconciler.work, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
         )
         self._publisher = PoolPublisher(book, writer, self.leadership.is_leader, wall=clock.now)
-        registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        registry.register(FleetCollector(lambda: snapshot(self, book, self._client)))
-        self._endpoints = Endpoints(self.health, lambda: self.mirror.complete, registry)
+        self._endpoints = Endpoints(
+            self.health, lambda: self.mirror.complete, lambda: registry_of(snapshot(self, book, self._client))
+        )
 
     async def run(self) -> None:
         """Runs until cancelled; raises when a part dies, since half an operator is worse than none."""
@@ -113,6 +112,14 @@ class Operator:
                 leadership.cancel()
                 await asyncio.gather(leadership, return_exceptions=True)
                 await self._endpoints.close()
+
+
+def registry_of(seen: Snapshot) -> CollectorRegistry:
+    """What one scrape exposes: a snapshot that nothing changes any more, and the process's own figures."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(FleetCollector(lambda: seen))
+    return registry
 
 
 async def _as_long_as(task: asyncio.Task[None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -15,8 +16,8 @@ from gpujob.cluster.cache.reflector import DEAD_AFTER, WatchHealth
 class Endpoints:
     """Serves probes and metrics until closed."""
 
-    def __init__(self, health: WatchHealth, ready: Callable[[], bool], registry: CollectorRegistry) -> None:
-        self._health, self._ready, self._registry = health, ready, registry
+    def __init__(self, health: WatchHealth, ready: Callable[[], bool], scrape: Callable[[], CollectorRegistry]) -> None:
+        self._health, self._ready, self._scrape = health, ready, scrape
         self._runners: list[web.AppRunner] = []
 
     async def start(self, host: str, health_port: int, metrics_port: int) -> None:
@@ -48,5 +49,6 @@ class Endpoints:
         return web.Response(text="ready\n" if ready else "not every kind is listed yet\n", status=200 if ready else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        body = generate_latest(self._registry)
+        # The values are taken here, the text is made beside the loop: of many jobs that takes longer than a turn may.
+        body = await asyncio.to_thread(generate_latest, self._scrape())
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
@@ -15,6 +16,7 @@ from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.collector import JobView, PoolView, Snapshot
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.pools.pool import Pool
+from gpujob.lifecycle.attempts import is_final
 from gpujob.status.attempts import cost
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.job.telemetry import SILENT, Telemetry
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from gpujob.cluster.controller.controller import Reconciler
     from gpujob.cluster.election.election import Leadership
     from gpujob.cluster.telemetry.scraper import Scraper
+
+RECENT: Final = timedelta(minutes=10)
+"""How long series of a job that has ended are exposed: ten scrapes of a minute."""
 
 FRESH: Final = timedelta(seconds=60)
 """How long what a reporter said is told as what is: four readings."""
@@ -44,7 +49,7 @@ class Running(Protocol):
 
 
 def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapshot:
-    """Everything that /metrics says, from one moment."""
+    """Everything that /metrics says, from one moment: copies, so that it can be rendered while the operator goes on."""
     now = time.monotonic()
     work = operator.reconciler.work
     tally = work.tally
@@ -63,11 +68,11 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
         relists=dict.fromkeys(operator.health.last_byte, 0) | dict(operator.health.relists),
         malformed=dict.fromkeys(operator.health.last_byte, 0)
         | dict(operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals),
-        requests=client.requests,
-        decisions=tally.decisions,
-        queue_wait=tally.queue_wait,
-        placing=tally.placing,
-        scrapes=operator.scraper.results,
+        requests=dict(client.requests),
+        decisions=dict(tally.decisions),
+        queue_wait=deepcopy(tally.queue_wait),
+        placing=deepcopy(tally.placing),
+        scrapes=dict(operator.scraper.results),
         rounds=tally.rounds,
         decide_seconds=tally.decide_seconds,
         retries=sum(tally.failures.values()),
@@ -81,8 +86,11 @@ def _standing(job: JobRecord) -> tuple[str, str, str]:
     return state, str(placement.get("vendor", "")), str(placement.get("pool", ""))
 
 
-def _ran(job: JobRecord) -> bool:
-    """Whether an attempt of the job has begun, be it one that was suspended since."""
+def _is_shown(job: JobRecord, now: datetime) -> bool:
+    """Whether an attempt of the job has begun, be it one that was suspended since, and it has not ended for long."""
+    ended = read_time(job.status.get("completionTime")) if is_final(job) else None
+    if ended is not None and now - ended > RECENT:
+        return False
     return bool(job.status.get("startTime") or table(job.status, "cost").get("accrued"))
 
 
@@ -101,9 +109,13 @@ def _pool(pool: Pool) -> PoolView:
 
 
 def _jobs(work: ControllerState, jobs: Iterable[JobRecord]) -> list[JobView]:
-    """The jobs that have run. Dollars never become fewer, which would count as a counter that began anew: the time at which a
-    job ended lies before the look at which it still ran."""
-    views = {job.uid: _job(job, work.telemetry.get(job.uid, SILENT), work.wall()) for job in jobs if _ran(job)}
+    """The jobs that have run, those that ended more than RECENT ago left out.
+
+    Dollars never become fewer, which would count as a counter that began anew: the time at which a job ended lies before the
+    look at which it still ran.
+    """
+    now = work.wall()
+    views = {job.uid: _job(job, work.telemetry.get(job.uid, SILENT), now) for job in jobs if _is_shown(job, now)}
     for uid, view in views.items():
         told = work.dollars_told.get(uid, 0)
         if view.dollars is not None and view.dollars < told:

@@ -19,6 +19,7 @@ from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.controller.scheduling import SchedulingRound
 from gpujob.cluster.controller.status_refresh import StatusRefresh
 from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.time_slice import TimeSlice
 from gpujob.cluster.queue.work_queue import DEFAULT_TIMINGS, ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings
@@ -46,6 +47,7 @@ class Reconciler:
         self._looking = JobReconciler(self.work, self._steps)
         self._retelling = StatusRefresh(self.work, self._steps)
         self._deciding = SchedulingRound(self.work, self._steps, learning, self._retelling)
+        self._slice = TimeSlice(clock, timings.loop_slice)
         self._led = False
 
     async def run(self) -> None:
@@ -72,14 +74,17 @@ class Reconciler:
         """One look at everything that changed: the steps in order."""
         self.work.tally.rounds += 1
         # 1. Gather: the jobs that changed or asked to be looked at again.
+        self._slice.begin()
         for uid in self._gather():
             job = self.work.book.jobs.get(uid)
             if job is None:
                 self.work.forget(uid)
-            elif uid not in self.work.tasks:
+            # A step that ended since the gathering has changed what is known of its job: the next round looks at that.
+            elif uid not in self.work.tasks and uid not in self.work.dirty:
                 # 2. Observe and report those with a child, queue those without.
                 with self.work.alone(job):
                     self._looking.look(job)
+            await self._slice.pause()
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():
             await self._deciding.decide()

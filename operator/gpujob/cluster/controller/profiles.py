@@ -104,6 +104,11 @@ class ProfileUpdates:
             ended=ended,
         )
 
+    @property
+    def counted_runs(self) -> bool:
+        """Whether the last decision depended on which jobs of a profile run."""
+        return self._under_way is not None
+
     def decides(self) -> None:
         """A decision about the queue begins: what is under way is counted anew."""
         self._under_way = None

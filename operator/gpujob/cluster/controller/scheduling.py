@@ -7,13 +7,13 @@ and explanations each take at most a third of the time, and a decision waits onl
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
 from gpujob.cluster.controller.actions import JobActions
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.status_refresh import StatusRefresh
+from gpujob.cluster.queue.time_slice import TimeSlice
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.assembly.usage import promises_of
 from gpujob.fleet.pools.arriving import Arriving
@@ -23,7 +23,7 @@ from gpujob.placement.engine.exploration import place_of
 from gpujob.placement.report import summary
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import Placing, Waiting, place_all
+from gpujob.schedule.queue import Placing, SchedulingCycle, Waiting
 from gpujob.schedule.round_robin import in_turns
 from gpujob.status.attempts import waits
 from gpujob.status.job import job_status
@@ -48,8 +48,10 @@ class SchedulingRound:
         self._next_telling = 0.0
         self._untold = False
         """Whether somebody is still to be told of the last decision."""
-        self._gave_way = 0.0
+        self._slice = TimeSlice(work.clock, work.timings.loop_slice)
         self._decided_on: tuple[object, ...] = ()
+        self._decided_with: tuple[object, ...] = ()
+        """The values that stood behind `_decided_on`: the fleet, and what else a decision reads."""
         self._told_in: dict[str, float] = {}
         """When a job of each namespace that has untold ones was told last."""
 
@@ -67,12 +69,18 @@ class SchedulingRound:
 
     async def decide(self) -> None:
         """Decides for the whole queue; each placed job is rendered, created and reported by a step of its own."""
-        began = self._gave_way = self._work.clock()
-        self._decided_on = self._work.decided_at = self._inputs()
-        self._learning.decides()
+        began = self._work.clock()
+        self._slice.begin()
+        before, self._work.decided_at = self._work.decided_at, self._inputs()
         fleet = self._work.book.fleet(p for promises in self._work.promised.values() for p in promises)
+        behind = (self._work.decided_at[1:], self._work.book.other_versions(), fleet)
+        # Most pods of a cluster take nothing of a node with devices. Those that explore count on the runs of others besides.
+        if before and not self._untold and not self._learning.counted_runs and behind == self._decided_with:
+            return
+        self._decided_on, self._decided_with = self._work.decided_at, behind
+        self._learning.decides()
         without_place = []
-        for job, placing in self._decisions(fleet):
+        async for job, placing in self._decisions(fleet):
             if placing.choice is None or _is_plan(job):
                 without_place.append((job, placing))
             else:
@@ -81,7 +89,7 @@ class SchedulingRound:
                     self._promise(job, decision)
                     self._steps.start(job, self._steps.place(job, decision, fleet))
                     self._count(decision)
-            await self._give_way()
+            await self._slice.pause()
         decided = self._work.clock()
         if decided >= self._next_telling:
             self._untold = await self._tell(without_place)
@@ -99,7 +107,7 @@ class SchedulingRound:
         """What a decision about the queue depends on."""
         return (self._work.book.fleet_version(), self._work.queue.version, frozenset(self._work.promised))
 
-    def _decisions(self, fleet: Fleet) -> Iterator[tuple[JobRecord, Placing]]:
+    async def _decisions(self, fleet: Fleet) -> AsyncIterator[tuple[JobRecord, Placing]]:
         now = self._work.wall()
         newcomers = (arriving for _, arriving in self._work.book.newcomers(now, self._timings.provision))
         self._arriving = tuple(waits.still_arriving(newcomers, now))
@@ -108,9 +116,17 @@ class SchedulingRound:
         absent = self._work.passed_over & self._work.promised.keys()
         found = (self._work.book.jobs.get(uid) for uid in self._work.queue if uid not in absent)
         jobs = [job for job in found if job is not None]
-        waiting = [self._waiting(job, demand) for job in jobs if (demand := self._work.wish(job).demand) is not None]
-        for placing in place_all(waiting, fleet, self._work.book.catalog, self._not_decided):
-            if placing.job.uid not in self._work.passed_over:
+        waiting = list[Waiting]()
+        for job in jobs:
+            if (demand := self._work.wish(job).demand) is not None:
+                waiting.append(self._waiting(job, demand))
+            await self._slice.pause()
+        # Whoever joins while this runs is decided in the next cycle.
+        passed_over = frozenset(self._work.passed_over)
+        for placing in SchedulingCycle(self._work.book.catalog, self._not_decided).run(waiting, fleet):
+            if placing is None:
+                await self._slice.pause()
+            elif placing.job.uid not in passed_over:
                 yield self._work.book.jobs[placing.job.uid], placing
 
     def _waiting(self, job: JobRecord, demand: Demand) -> Waiting:
@@ -135,20 +151,14 @@ class SchedulingRound:
         self._work.queue.discard(job.uid)
         self._work.requeue_with_backoff(job, error, job.generation)
 
-    async def _give_way(self) -> None:
-        """Lets everything else run when this has gone on for long."""
-        if self._work.clock() - self._gave_way >= self._timings.loop_slice:
-            await asyncio.sleep(0)
-            self._gave_way = self._work.clock()
-
     async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> bool:
         """Tells jobs why they have no place, or where a suspended one would go; namespaces take turns. Whether some are left."""
         until = self._work.clock() + self._timings.explain_slice
-        untold = [
-            ((job, placing), job.namespace, self._work.remember(job.uid).told_at)
-            for job, placing in without_place
-            if not self._may_wait(job, placing)
-        ]
+        untold = []
+        for job, placing in without_place:
+            if not self._may_wait(job, placing):
+                untold.append(((job, placing), job.namespace, self._work.remember(job.uid).told_at))
+            await self._slice.pause()
         spaces = {namespace for _, namespace, _ in untold}
         self._told_in = {namespace: at for namespace, at in self._told_in.items() if namespace in spaces}
         for number, (job, placing) in enumerate(in_turns(untold, self._told_in)):
@@ -157,7 +167,7 @@ class SchedulingRound:
                 return True
             with self._work.alone(job):
                 self._say(job, placing)
-            await self._give_way()
+            await self._slice.pause()
         return False
 
     def _words_of(self, job: JobRecord, placing: Placing) -> object:

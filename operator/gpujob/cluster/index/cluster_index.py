@@ -64,6 +64,9 @@ FLEET_KINDS = (
 )
 """Kinds whose change can change a decision."""
 
+IN_THE_FLEET = frozenset({"pods", "jobs", "resourceclaims"})
+"""Those of them that a decision sees in the fleet alone."""
+
 
 class ClusterIndex:
     """An index over the mirror, kept by its changes; `take` them before reading."""
@@ -299,6 +302,10 @@ class ClusterIndex:
         """Numbers that change when a decision may."""
         self._forget()
         return (*(self.mirror.version(kind) for kind in FLEET_KINDS), self._forgotten)
+
+    def other_versions(self) -> tuple[int, ...]:
+        """Numbers that change when a decision may although the fleet is equal."""
+        return (*(self.mirror.version(kind) for kind in FLEET_KINDS if kind not in IN_THE_FLEET), self._forgotten)
 
     def _take_job(self, key: Key, touched: set[str]) -> None:
         job = cast("JobRecord | None", self.mirror.objects("gpujobs").get(key))

@@ -1,0 +1,200 @@
+"""A long queue: the others have turns between its pieces, and what changes no decision makes none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from builders import H100, demand, fleet, node, pod
+
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cluster.cache.object_cache import ObjectCache
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.controller.controller import Reconciler
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.time_slice import TimeSlice
+from gpujob.lifecycle.timings import Timings
+from gpujob.render.runner import Runner
+from gpujob.schedule.queue import SchedulingCycle, Waiting
+
+RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
+FULL = {"nvidia.com/gpu": 8}
+
+
+class Clock:
+    """Moves by a step each time that it is read."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+class Controller:
+    """A reconciler whose statuses are all accepted, and a cluster of one full node and one without GPUs."""
+
+    def __init__(self, jobs: int, step: float = 0.0) -> None:
+        self.mirror, self.version = ObjectCache(mirrored(RUNNER.name)), 1
+        for kind in self.mirror.kinds:
+            self.mirror.replace(kind, [], "1")
+        self.mirror.replace("nodes", [node("gpu", H100), node("plain")], "1")
+        self.put(pod("full", "gpu", FULL, cpu="1"))
+        raw = [
+            {
+                "apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "spec": {"gpusPerNode": 8}, "status": {},
+                "metadata": {
+                    "name": f"j{number:03}", "namespace": "team", "uid": f"u{number:03}", "generation": 1,
+                    "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z",
+                },
+            }
+            for number in range(jobs)
+        ]  # fmt: skip
+        self.raw = {each["metadata"]["uid"]: each for each in raw}
+        self.mirror.replace("gpujobs", raw, "1")
+        self.clock = Clock(step)
+        self.book = ClusterIndex(self.mirror, load_catalog())
+        timings = Timings(hold=0.0, explain_again=0.0, explain_factor=0.0, explain_slice=1e9)
+        leads = lambda: True  # noqa: E731
+        self.reconciler = Reconciler(self.book, self, leads, RUNNER, timings, self.clock)  # type: ignore[arg-type]
+        self.work = self.reconciler.work
+
+    def put(self, raw: dict[str, Any], event: str = "ADDED") -> None:
+        self.version += 1
+        raw["metadata"]["resourceVersion"] = str(self.version)
+        self.mirror.apply("pods", event, raw)
+
+    async def write_status(self, job: Any, changes: Any, status: Any) -> bool:
+        self.version += 1
+        raw = self.raw[job.uid]
+        raw["status"] = dict(status)
+        raw["metadata"] = raw["metadata"] | {"resourceVersion": str(self.version)}
+        self.mirror.note_written("gpujobs", raw)
+        return True
+
+    async def round(self) -> None:
+        self.work.dirty |= self.book.take(self.mirror.take_changes())
+        await self.reconciler.round()
+        while self.work.tasks:
+            await asyncio.sleep(0)
+
+    async def settle(self) -> None:
+        """Rounds until everybody is told."""
+        for _ in range(50):
+            self.clock.now += 100
+            await self.round()
+        assert all(raw["status"] for raw in self.raw.values())
+
+    def decisions(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """The lengths of the queues that are decided from now on."""
+        lengths, real = list[int](), SchedulingCycle.run
+
+        def run(cycle: SchedulingCycle, jobs: Any, found: Any) -> Any:
+            jobs = list(jobs)
+            lengths.append(len(jobs))
+            return real(cycle, jobs, found)
+
+        monkeypatch.setattr(SchedulingCycle, "run", run)
+        return lengths
+
+
+async def turns_during(controller: Controller) -> int:
+    """How often another task has its turn in one round."""
+    turns = [0]
+
+    async def other() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    controller.work.dirty |= controller.book.take(controller.mirror.take_changes())
+    task = asyncio.create_task(other())
+    await controller.reconciler.round()
+    task.cancel()
+    await controller.reconciler._steps.end_tasks()
+    return turns[0]
+
+
+async def test_a_slice_that_is_not_used_up_gives_nobody_a_turn() -> None:
+    clock = Clock(0.0)
+    piece = TimeSlice(clock, 0.01)
+    assert await piece.pause() is False
+    clock.now = 0.01
+    assert await piece.pause() is True
+    assert await piece.pause() is False
+    clock.now = 0.02
+    piece.begin()
+    assert await piece.pause() is False
+
+
+async def test_each_look_and_each_decision_of_a_long_queue_is_a_piece() -> None:
+    # With each reading of the clock a slice is used up: a turn after each look, each job that is prepared and placed.
+    assert await turns_during(Controller(50, step=0.02)) >= 3 * 50
+    assert await turns_during(Controller(50)) <= 2
+
+
+def test_holding_devices_for_many_jobs_is_done_in_pieces() -> None:
+    cluster = fleet(node("a", H100), node("b", H100), pod("full", "a", {"nvidia.com/gpu": 4}))
+    from gpujob.fleet.kubernetes.priority_classes import PriorityClass
+
+    cluster.__dict__["priorities"] = {"high": PriorityClass("high", 1000)}
+    high = [
+        Waiting(f"h{n:02}", "2026", demand(gpusPerNode=8, nodes=2, priorityClassName="high"), name=f"h{n}")
+        for n in range(20)
+    ]
+    low = Waiting("low", "2026", demand(gpusPerNode=1), name="low")
+    steps = list(SchedulingCycle(load_catalog()).run([*high, low], cluster))
+    assert sum(step is None for step in steps) >= len(high)
+    assert [step.job.uid for step in steps if step is not None] == [*(job.uid for job in high), "low"]
+
+
+async def test_a_pod_that_takes_nothing_of_a_gpu_node_makes_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(5)
+    await controller.settle()
+    decided = controller.decisions(monkeypatch)
+    web = pod("web", "plain", cpu="1")
+    controller.put(web)
+    await controller.settle()
+    controller.put(web, "DELETED")
+    await controller.settle()
+    assert decided == []
+    controller.put(pod("beside", "gpu", cpu="1"))
+    await controller.settle()
+    assert len(decided) >= 1
+
+
+async def test_what_a_pod_gives_back_is_decided_on_although_others_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(5)
+    await controller.settle()
+    decided = controller.decisions(monkeypatch)
+    controller.put(pod("web", "plain", cpu="1"))
+    await controller.settle()
+    assert decided == []
+    started = list[str]()
+    monkeypatch.setattr(
+        controller.reconciler._steps, "place", lambda job, *_: (started.append(job.uid), asyncio.sleep(0))[1]
+    )
+    controller.put(pod("full", "gpu", FULL, cpu="1"), "DELETED")
+    controller.clock.now += 100
+    await controller.round()
+    assert (started, decided) == (["u000"], [5])
+
+
+async def test_a_job_whose_step_ends_during_a_round_is_looked_at_in_the_next() -> None:
+    controller = Controller(3, step=0.02)
+    looked, real = list[str](), controller.reconciler._looking.look
+
+    def look(job: Any) -> None:
+        looked.append(job.uid)
+        if job.uid == "u000":
+            controller.work.dirty.add("u002")
+        real(job)
+
+    controller.reconciler._looking.look = look  # type: ignore[method-assign]
+    controller.work.dirty |= controller.book.take(controller.mirror.take_changes())
+    await controller.reconciler.round()
+    assert looked == ["u000", "u001"]
+    assert "u002" in controller.work.dirty
+    await controller.reconciler._steps.end_tasks()
