@@ -1,0 +1,70 @@
+"""A thousand jobs run through and are deleted: no store of the operator holds a word of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from types import SimpleNamespace
+from typing import Final
+
+from tests.simulation.api_server import Program
+from tests.simulation.virtual_time import run
+from tests.simulation.world import TEAM, Story, World
+
+JOBS: Final = 1000
+LAST_DECISION: Final = ("._deciding._decided_", ".work.decided_at", "._deciding._work.decided_at")
+"""What the queue was decided on last is kept until it is decided again; it names the placements that were under way then."""
+
+
+async def play(story: Story) -> World:
+    world = World(story)
+    await world.run()
+    return world
+
+
+def test_a_thousand_jobs_that_run_through_leave_no_trace_in_the_operator() -> None:
+    deeds = tuple(
+        (1.0 + n // 10, lambda world, n=n: world.submit(f"j{n}", gpusPerNode=1, **({"profile": "p"} if n % 3 else {})))
+        for n in range(JOBS)
+    )
+    ends = tuple((200.0, lambda world, n=n: world.remove(f"j{n}")) for n in range(JOBS))
+    world = run(play(Story("many", deeds + ends, Program(runs_for=5.0), nodes=16, until=400.0)))
+    operator = world.processes[0]
+    assert world.server.objects["gpujobs"] == {}
+    assert not any(key[0] == TEAM for key in operator.mirror.objects("pods"))
+    assert len(world.server.ran) == JOBS
+    gone = {f"j{n}" for n in range(JOBS)} | {uid for uid, *_ in world.server.ran}
+    # The index follows when it is asked for the fleet, as the publisher of pools does.
+    operator.book.fleet()
+    found = traces(operator.reconciler, gone)
+    assert [where for where in found if not where.startswith(LAST_DECISION)] == []
+
+
+def test_a_trace_is_found_wherever_it_is() -> None:
+    held = SimpleNamespace(a={("x", "j1"): 1}, b=[{"j2"}], c={"k": ("j3",)}, d="j4")
+    assert traces(held, {"j1", "j2", "j3", "j4"}) == [".a[][]", ".b[][]", ".c[][]", ".d"]
+
+
+def traces(root: object, gone: Collection[str]) -> list[str]:
+    """Where below `root` one of these words is held: in attributes of the product's objects, and in what they contain."""
+    found, seen, ahead = set[str](), set[int](), [("", root)]
+    while ahead:
+        path, value = ahead.pop()
+        if isinstance(value, str):
+            if value in gone:
+                found.add(path)
+        elif id(value) not in seen:
+            seen.add(id(value))
+            ahead += inside(path, value)
+    return sorted(found)
+
+
+def inside(path: str, value: object) -> list[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        return [(f"{path}[]", each) for pair in value.items() for each in pair]
+    if isinstance(value, set | frozenset | list | tuple | deque):
+        return [(f"{path}[]", each) for each in value]
+    if type(value).__module__.startswith(("gpujob", "types")):
+        names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
+        return [(f"{path}.{name}", getattr(value, name, None)) for name in names]
+    return []
