@@ -107,3 +107,23 @@ def test_an_upgrade_brings_the_crds_of_the_chart(cluster: Cluster, namespace: st
     with_new_field = gpujob("after", namespace, suspend=True)
     created = ("create", "--validate=strict", "-f", "-")
     eventually(lambda: run(cluster, "kubectl", *created, stdin=with_new_field).returncode == 0, what="the new field")
+
+
+def test_an_upgrade_without_crds_leaves_them_or_is_refused(cluster: Cluster, namespace: str) -> None:
+    kubectl(cluster, "create", "-f", "-", stdin=gpujob("dear", namespace, nodes=1))
+    uid = get(cluster, "gpujobs", "dear", f"-n{namespace}")["metadata"]["uid"]
+    without = ("upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--set=crds.enabled=false,replicaCount=0")
+    try:
+        helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", "--set=crds.keep=false")
+        refused = run(cluster, "helm", *without)
+        assert refused.returncode != 0
+        assert (
+            "crds.enabled=false deletes CRD gpujobprofiles.gpujob.dev and every object of its kind: "
+            "upgrade with crds.keep=true first, then with crds.enabled=false"
+        ) in refused.stderr
+        helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", "--set=crds.keep=true")
+        helm(cluster, "upgrade", str(CHART), "--set=crds.enabled=false,replicaCount=0")
+        assert get(cluster, "gpujobs", "dear", f"-n{namespace}")["metadata"]["uid"] == uid
+    finally:
+        # The release has its CRDs again, as the tests after this one find it.
+        helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", IMAGE, "--take-ownership")

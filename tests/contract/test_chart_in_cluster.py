@@ -121,19 +121,31 @@ def test_the_operator_makes_children_and_a_lease(cluster: Cluster, as_operator: 
     for child in (job("child", namespace, uid), service("child", namespace, uid), event(namespace), LEASE):
         kubectl(cluster, f"--kubeconfig={as_operator}", "create", "-f", "-", stdin=json.dumps(child))
     patch = '{"spec":{"holderIdentity":"me"}}'
-    patched = ("patch", "lease", "proof", f"-n{NAMESPACE}", "--type=merge", f"--patch={patch}")
+    patched = ("patch", "lease", "gpujob-operator", f"-n{NAMESPACE}", "--type=merge", f"--patch={patch}")
     kubectl(cluster, f"--kubeconfig={as_operator}", *patched)
     for kind in ("job", "service"):
         kubectl(cluster, f"--kubeconfig={as_operator}", "get", kind, "child", f"-n{namespace}")
     delete = ("delete", "job", "child", f"-n{namespace}", "--cascade=background", "--wait=false")
     kubectl(cluster, f"--kubeconfig={as_operator}", *delete)
-    kubectl(cluster, "delete", "lease", "proof", f"-n{NAMESPACE}")
+    kubectl(cluster, "delete", "lease", "gpujob-operator", f"-n{NAMESPACE}")
+
+
+def test_the_operator_reads_and_writes_no_other_lease(cluster: Cluster, as_operator: Path, namespace: str) -> None:
+    other = {**LEASE, "metadata": {"name": "of-another", "namespace": NAMESPACE}}
+    kubectl(cluster, "create", "-f", "-", stdin=json.dumps(other))
+    for verb in (("get",), ("patch", "--type=merge", '--patch={"spec":{"holderIdentity":"me"}}'), ("delete",)):
+        name, *flags = verb
+        done = run(
+            cluster, "kubectl", f"--kubeconfig={as_operator}", name, "lease", "of-another", f"-n{NAMESPACE}", *flags
+        )
+        assert "is forbidden" in done.stderr
+    kubectl(cluster, "delete", "lease", "of-another", f"-n{NAMESPACE}")
 
 
 LEASE = {
     "apiVersion": "coordination.k8s.io/v1",
     "kind": "Lease",
-    "metadata": {"name": "proof", "namespace": NAMESPACE},
+    "metadata": {"name": "gpujob-operator", "namespace": NAMESPACE},
     "spec": {},
 }
 

@@ -115,7 +115,8 @@ def helm(*arguments: str, values: dict[str, Any] | None = None) -> subprocess.Co
     """One run of helm that needs no cluster."""
     command = [helm_program(), *arguments, *(["--values=-"] if values is not None else [])]
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("HELM_", "KUBE"))}
-    stdin = json.dumps(values) if values is not None else None
+    # Helm's YAML knows no pairs of surrogates.
+    stdin = json.dumps(values, ensure_ascii=False) if values is not None else None
     return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=clean, timeout=60)
 
 
