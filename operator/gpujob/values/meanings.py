@@ -183,6 +183,8 @@ MemTight: the model fits, and with what the allocator may reserve beyond it may 
     a larger GPU, or gpuMemory if it is known
 ShardingAssumed: the estimate takes the model as sharded over all GPUs of the job
     say in model.sharding how it is
+FrameworkUnmeasured: memory estimate, progress and speed are known of PyTorch, and the job's framework is another one
+    write gpuMemory; call gpujob_report.step() after each step
 NoCommand: neither command nor args nor an image of one's own is given, so that the catalog image's own command runs
     write spec.command
 DriverUnknown: no label says which driver the nodes have, or of the image which it needs

@@ -377,6 +377,7 @@ class Reason(StrEnum):
     NODE_DOUBTED = "NodeDoubted"
     MEM_TIGHT = "MemTight"
     SHARDING_ASSUMED = "ShardingAssumed"
+    FRAMEWORK_UNMEASURED = "FrameworkUnmeasured"
     NO_COMMAND = "NoCommand"
     DRIVER_UNKNOWN = "DriverUnknown"
     DRIVER_UNTESTED = "DriverUntested"

@@ -219,8 +219,10 @@ def test_what_is_wrong_with_the_job_itself_is_said_once(plan: Command) -> None:
     assert wide.count("no command is given") == 1, "what is doubtful on every pool is so of the job"
 
 
-def test_images_that_fail_for_one_reason_take_one_line(gpujob: Command) -> None:
-    lines = gpujob("plan", "-f", HELLO, "--cluster", MIXED, "-o", "wide").out.splitlines()
+def test_images_that_fail_for_one_reason_take_one_line(gpujob: Command, tmp_path: Path) -> None:
+    newer = manifest(framework={"name": "pytorch", "version": ">=2.13"}, requires=["BF16"])
+    (tmp_path / "job.yaml").write_text(newer, encoding="utf-8")
+    lines = gpujob("plan", "-f", tmp_path / "job.yaml", "--cluster", MIXED, "-o", "wide").out.splitlines()
     refused = [re.fullmatch(r"  not    \d+ images? \((\w+)\): .+", line) for line in lines if line.startswith("  not ")]
     assert all(refused)
     start = lines.index("mi210-ondemand 1x1  Chosen")

@@ -178,9 +178,25 @@ def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
     """What is doubtful whatever the image, and told before what is doubtful about it."""
     yield from memory_tight(demand, pool)
     yield from sharding_assumed(demand)
+    yield from _of_other_frameworks(demand)
     if not demand.own_command:
         yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
     yield from pool.doubts
+
+
+WITHOUT_TORCH: Final = frozenset({"jax", "tensorflow"})
+"""Frameworks that are not built on PyTorch: neither the memory estimate nor the reporter knows them."""
+
+
+def _of_other_frameworks(demand: Demand) -> Iterator[Finding]:
+    """What is not known of jobs whose framework is not built on PyTorch."""
+    if demand.framework not in WITHOUT_TORCH:
+        return
+    if demand.model is not None:
+        sentence = "the memory estimate is that of PyTorch, what {} takes is not known; write gpuMemory"
+        yield Finding(Reason.FRAMEWORK_UNMEASURED, sentence, (demand.framework,))
+    sentence = "progress and speed of {} are not seen by themselves; call gpujob_report.step() after each step"
+    yield Finding(Reason.FRAMEWORK_UNMEASURED, sentence, (demand.framework,))
 
 
 def _beyond_ids(demand: Demand) -> Iterator[Finding]:

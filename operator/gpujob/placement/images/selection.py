@@ -130,7 +130,7 @@ class ImageSelector:
         missing = self._missing(suited)
         found: dict[tuple[int, int, bool, Release], list[tuple[Image, Findings]]] = {}
         doubts: dict[int, Findings] = {}
-        for each in suited.images:
+        for each in self._of_framework(suited.images):
             refusals = self._against(each, missing)
             mendable = all(finding.reason in FIXABLE_REASONS for finding in refusals)
             doubts[id(each.doubts)] = each.doubts
@@ -139,6 +139,12 @@ class ImageSelector:
         for (_, about, mendable, lacks), alike in found.items():
             images, reasons = [image for image, _ in alike], [against for _, against in alike]
             yield ImageGroup(images, reasons, doubts[about], mendable, lacks)
+
+    def _of_framework(self, images: Sequence[Suited]) -> Sequence[Suited]:
+        """The images that have the job's framework, or may have it; all of them where none has."""
+        wanted = self._demand.framework
+        of_it = [each for each in images if each.image.facts is None or each.image.facts.framework == wanted]
+        return of_it or images
 
     def _against(self, suited: Suited, missing: Sequence[Mapping[str, Finding]]) -> Findings:
         """All that refuses an image."""

@@ -31,6 +31,7 @@ SILENT_DOUBTS: Final = frozenset(
         Reason.BF16_EMULATED,
         Reason.OVERRIDE_NOT_SET,
         Reason.SHARDING_ASSUMED,
+        Reason.FRAMEWORK_UNMEASURED,
         Reason.NO_COMMAND,
         Reason.DEVICE_TAINTED,
     }

@@ -29,8 +29,8 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
         return any(pool.is_called(word) for pool in fleet.pools)
 
     placement = "spec.placement"
-    for number in range(max((len(catalog.nearest_features(word)) for word in demand.requires), default=0)):
-        # A word that begins several features may mean any of them.
+    for number in range(max((1, *(len(catalog.nearest_features(word)) for word in demand.requires)))):
+        # A word that begins several features may mean any of them; one that is near none is left out.
         yield from _listed(
             demand,
             "requires",

@@ -1,0 +1,63 @@
+"""Jobs of frameworks that are not PyTorch: images of both vendors, and what is not known of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import A100, H100, MI210, MI300X, Object, demand, fleet, node
+
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.scoring.candidate import Candidate
+from gpujob.values.vocabulary import Backend, Outcome, Reason
+
+CATALOG = load_catalog()
+DRIVER = {"nvidia.com/cuda.driver-version.full": "580.95.05"}
+H, A = node("h", H100, labels=DRIVER, price="2"), node("a", A100, labels=DRIVER, price="2")
+M, OLDER = node("m", MI300X, price="1"), node("i", MI210, price="1")
+
+
+def fitting(*objects: Object, **spec: Any) -> dict[str, Candidate]:
+    """The first candidate of each vendor's stack that fits or is chosen."""
+    found: dict[str, Candidate] = {}
+    for each in decide(demand(**spec), fleet(*objects, catalog=CATALOG), CATALOG).candidates:
+        if each.outcome in (Outcome.FITS, Outcome.CHOSEN):
+            found.setdefault(each.pool.vendor.value, each)
+    return found
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "jax", "tensorflow"])
+def test_each_vendor_has_an_image(name: str) -> None:
+    assert {row.backend for row in CATALOG.runtimes if row.framework == name} == set(Backend)
+    assert set(fitting(H, M, framework={"name": name})) == {"AMD", "NVIDIA"}
+
+
+@pytest.mark.parametrize("name", ["vllm", "jax", "tensorflow"])
+def test_older_devices_have_one_too(name: str) -> None:
+    assert set(fitting(A, OLDER, framework={"name": name})) == {"AMD", "NVIDIA"}
+
+
+def test_an_image_of_one_family_runs_on_no_other() -> None:
+    assert set(fitting(A, OLDER, framework={"name": "sglang"})) == {"NVIDIA"}
+
+
+def told(**spec: Any) -> list[str]:
+    found = fitting(H, M, **spec)
+    doubts = {tuple(d.message for d in c.doubts if d.reason is Reason.FRAMEWORK_UNMEASURED) for c in found.values()}
+    assert len(found) == 2
+    assert len(doubts) == 1, "both vendors' pools say the same"
+    return list(doubts.pop())
+
+
+@pytest.mark.parametrize("name", ["jax", "tensorflow"])
+def test_what_is_not_known_of_them_is_said(name: str) -> None:
+    seen = f"progress and speed of {name} are not seen by themselves; call gpujob_report.step() after each step"
+    memory = f"the memory estimate is that of PyTorch, what {name} takes is not known; write gpuMemory"
+    assert told(framework={"name": name}) == [seen]
+    assert told(framework={"name": name}, model={"parameters": "1B", "method": "LoRA"}) == [memory, seen]
+
+
+@pytest.mark.parametrize("name", ["pytorch", "vllm", "sglang"])
+def test_what_is_built_on_pytorch_is_known(name: str) -> None:
+    assert told(framework={"name": name}) == []
