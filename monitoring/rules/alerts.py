@@ -128,7 +128,7 @@ _OF_THE_OPERATOR: Final = [
         lasts="30s",
         severity="warning",
         summary="gpujob-operator hears nothing of {{ $labels.kind }}",
-        description="The last byte came {{ $value | humanizeDuration }} ago; past 3 minutes the process is restarted.",
+        description="The last byte came {{ $value | humanizeDuration }} ago; what it decides rests on what it heard before.",
         page="operator-watch-silent",
     ),
     Alert(

@@ -18,7 +18,7 @@ import pytest
 
 from gpujob.cluster.cache.object_cache import Kind, ObjectCache
 from gpujob.cluster.cache.object_key import Key
-from gpujob.cluster.cache.reflector import DEAD_AFTER, Timings, WatchHealth, mirror_all
+from gpujob.cluster.cache.reflector import Timings, WatchHealth, mirror_all
 from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, NotFound
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.client.kubeconfig import Connection, connection_from_kubeconfig
@@ -192,14 +192,14 @@ async def test_the_mirror_equals_a_fresh_list_after_a_dead_network_and_a_restart
         await until(lambda: world.health.silences.total() + world.health.failures.total() > 2 * len(KINDS))
         ghosts = {name for _, name in world.mirror.objects("pods")} & doomed
         assert ghosts == doomed, "a dead network tells nothing, so the fault was really there"
-        assert not world.health.alive(time.monotonic(), limit=QUICK.silence)
+        assert world.health.silent_for(time.monotonic()) > QUICK.silence
 
         world.proxy.heal()
         await world.until_equal(HEALED_WITHIN)
         assert world.mirror.get("nodes", None, "a100-1") is None
         assert world.mirror.get("pods", "default", "late") is not None
         assert world.health.relists.total() > relists, "a restarted API server has forgotten our versions"
-        assert world.health.alive(time.monotonic(), limit=2 * QUICK.silence)
+        assert world.health.silent_for(time.monotonic()) <= 2 * QUICK.silence
 
         await world.direct.create(PODS.resource.path("default"), pod("after", "mi210-0"))
         await world.until_equal(15)
@@ -285,6 +285,6 @@ async def test_a_frozen_leader_is_fenced_before_another_takes_over_and_a_clean_s
         assert {resource for _, resource in first_client.writes} == {"leases"}
 
 
-def test_what_operators_get_by_default_is_75_s_for_a_silent_watch_and_180_s_for_the_process() -> None:
-    assert (Timings().silence, Timings().replaced_within, DEAD_AFTER) == (65, 75, 180)
+def test_what_operators_get_by_default_is_75_s_for_a_silent_watch() -> None:
+    assert (Timings().silence, Timings().replaced_within) == (65, 75)
     assert LeaseTimings() == LeaseTimings(duration=15, deadline=10, renew_every=5)

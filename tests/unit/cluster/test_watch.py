@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpujob.cluster.cache.object_cache import Kind, ObjectCache
-from gpujob.cluster.cache.reflector import DEAD_AFTER, Reflector, Timings, WatchHealth, keep_mirrored, mirror_all
+from gpujob.cluster.cache.reflector import Reflector, Timings, WatchHealth, keep_mirrored, mirror_all
 from gpujob.cluster.client.api_errors import Gone, Silent, TooManyRequests, Unreachable
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.client.kubeconfig import Connection
@@ -357,10 +357,6 @@ def test_the_defaults_replace_a_silent_watch_within_75_s_and_give_up_the_process
     assert timings.silence == 65
     assert timings.replaced_within == 75
     assert (timings.watch_least, timings.watch_most) == (270, 330)
-    now = 1000.0
-    health = WatchHealth(["pods"], clock=lambda: now)
-    assert health.alive(1180.0)
-    assert not health.alive(1180.1)
 
 
 def test_health_is_as_old_as_the_kind_that_was_silent_longest() -> None:
@@ -370,10 +366,8 @@ def test_health_is_as_old_as_the_kind_that_was_silent_longest() -> None:
     health.heard("pods")
     assert health.age("pods", 260.0) == 10
     assert health.silent_for(260.0) == 160
-    assert health.alive(260.0)
-    assert not health.alive(281.0)
     health.heard("nodes")
-    assert health.alive(281.0)
+    assert health.silent_for(281.0) == 31
 
 
 async def test_every_byte_makes_a_kind_young_again() -> None:
@@ -381,9 +375,9 @@ async def test_every_byte_makes_a_kind_young_again() -> None:
     world = World([page(10)], [])
     world.health = WatchHealth(["pods"], clock=lambda: now)
     now = 500.0
-    assert not world.health.alive(now)
+    assert world.health.silent_for(now) == 500
     async with world.running():
-        await until(lambda: world.health.alive(now))
+        await until(lambda: world.health.silent_for(now) == 0)
 
 
 def group(*versions: str) -> Step:
@@ -446,7 +440,6 @@ async def test_a_kind_that_the_server_lacks_has_no_objects_and_is_asked_for_now_
     await world.until_at_rest()
     assert seen == [(True, set())] * 2
     assert world.slept == [QUICK.absent] * 2
-    assert QUICK.absent < DEAD_AFTER, "a kind that is missing is no reason to restart"
     assert (world.names, world.health.failures["pods"]) == ({"a"}, 0)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpujob.cluster.app.metrics_snapshot import snapshot
+from gpujob.cluster.client.outage_gate import OutageGate
 from gpujob.cluster.metrics.collector import Snapshot
 from gpujob.cluster.queue.work_queue import ControllerCounters
 from gpujob.status.attempts.progress import Measured
@@ -24,7 +25,11 @@ def record(uid: str, **status: Any) -> Any:
 
 def a_desk(telemetry: Any = None) -> Any:
     return SimpleNamespace(
-        tally=ControllerCounters(), telemetry=telemetry or {}, dollars_told={}, wall=lambda: datetime.now(UTC)
+        outage=OutageGate(lambda: 0.0),
+        tally=ControllerCounters(),
+        telemetry=telemetry or {},
+        dollars_told={},
+        wall=lambda: datetime.now(UTC),
     )
 
 
@@ -33,14 +38,14 @@ def look(*jobs: Any, leader: bool = True, telemetry: Any = None, work: Any = Non
     work = work or a_desk(telemetry)
     operator: Any = SimpleNamespace(
         reconciler=SimpleNamespace(work=work),
-        mirror=SimpleNamespace(complete=False, malformed=Counter(), refusals=Counter()),
+        mirror=SimpleNamespace(complete=False, malformed=Counter(), refusals=Counter(), unread={}),
         leadership=SimpleNamespace(is_leader=lambda: leader),
         health=SimpleNamespace(
             last_byte={"pods": 1.0}, age=lambda *_: 2.0, relists=Counter(), malformed=Counter(nodes=3)
         ),
         scraper=SimpleNamespace(results=Counter()),
     )
-    book: Any = SimpleNamespace(jobs={job.uid: job for job in jobs})
+    book: Any = SimpleNamespace(jobs={job.uid: job for job in jobs}, set_aside=Counter())
     client: Any = SimpleNamespace(requests=Counter())
     return snapshot(operator, book, client)
 

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.app.http_server import Endpoints
 from gpujob.cluster.app.metrics_snapshot import snapshot
+from gpujob.cluster.app.readiness import hindrances, unknowns
 from gpujob.cluster.app.settings import Settings
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.reflector import Timings, WatchHealth, mirror_all
@@ -87,8 +88,11 @@ class Operator:
             self.reconciler.work, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
         )
         self._publisher = PoolPublisher(book, writer, self.leadership.is_leader, wall=clock.now)
+        gate = self.reconciler.work.outage
         self._endpoints = Endpoints(
-            self.health, lambda: self.mirror.complete, lambda: registry_of(snapshot(self, book, self._client))
+            lambda: hindrances(self.mirror, self.health, gate),
+            lambda: unknowns(self.mirror),
+            lambda: registry_of(snapshot(self, book, self._client)),
         )
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""kopf as the shell: start and stop, signals, login and probes. No kopf handler is a source of state.
+"""kopf as the shell: start and stop, signals and login. No kopf handler is a source of state.
 
 kopf's own watching is left out on purpose: after a relist its on.event tells no DELETED for what vanished meanwhile.
 """
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 def registry_for(
     operator: Operator, connection: Connection, stop: asyncio.Event
 ) -> tuple[kopf.OperatorRegistry, list[BaseException]]:
-    """kopf's handlers for one operator: start, stop, login, probe; and the list where its end by error is noted."""
+    """kopf's handlers for one operator: start, stop, login; and the list where its end by error is noted."""
     registry = kopf.OperatorRegistry()
     running: list[asyncio.Task[None]] = []
     errors: list[BaseException] = []
@@ -51,10 +51,6 @@ def registry_for(
     @kopf.on.login(registry=registry)
     def login(**_: Any) -> kopf.ConnectionInfo:
         return credentials(connection)
-
-    @kopf.on.probe(id="silent_seconds", registry=registry)
-    def silence(**_: Any) -> int:
-        return int(operator.health.silent_for(operator.health.clock()))
 
     return registry, errors
 

@@ -67,7 +67,9 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
         # A counter that begins with its first event loses it: what has not happened is 0 for every kind that is watched.
         relists=dict.fromkeys(operator.health.last_byte, 0) | dict(operator.health.relists),
         malformed=dict.fromkeys(operator.health.last_byte, 0)
-        | dict(operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals),
+        | dict(operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals + book.set_aside),
+        unknown={kind: int(kind in operator.mirror.unread) for kind in operator.health.last_byte},
+        unanswered=operator.reconciler.work.outage.seconds(),
         requests=dict(client.requests),
         decisions=dict(tally.decisions),
         queue_wait=deepcopy(tally.queue_wait),

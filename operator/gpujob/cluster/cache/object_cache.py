@@ -55,6 +55,8 @@ class Kind:
     slim: Slim = whole
     versions: tuple[str, ...] = ()
     trim: Trim = untouched
+    optional: bool = False
+    """Whether the operator works without the right to read it: its objects are unknown then."""
 
 
 class Listing:
@@ -88,6 +90,8 @@ class ObjectCache:
         self.changed = asyncio.Event()
         self.refusals: Counter[str] = Counter()
         self.malformed: Counter[str] = Counter()
+        self.unread: dict[str, str] = {}
+        """Optional kinds that may not be read, with the API server's words: their objects are unknown, none is held."""
         self._shelves = {key: KindStore(kind.slim) for key, kind in self.kinds.items()}
         self._views = {key: MappingProxyType(shelf.objects) for key, shelf in self._shelves.items()}
 
@@ -97,6 +101,10 @@ class ObjectCache:
     def complete(self) -> bool:
         """Whether every kind was listed at least once: nothing may be decided before."""
         return all(shelf.listed for shelf in self._shelves.values())
+
+    def is_listed(self, kind: str) -> bool:
+        """Whether the kind was listed at least once, or is unknown."""
+        return self._shelves[kind].listed
 
     def objects(self, kind: str) -> Mapping[Key, JsonObject]:
         """A live view of a kind: it changes under whoever awaits while reading."""
@@ -146,8 +154,19 @@ class ObjectCache:
     def nothing(self, kind: str) -> None:
         """The server does not have the kind, so that there are no objects of it."""
         shelf = self._shelves[kind]
+        self.unread.pop(kind, None)
         if shelf.objects or not shelf.listed:
             self.replace(kind, (), str(shelf.seen or 0))
+
+    def unknown(self, kind: str, why: str) -> bool:
+        """An optional kind may not be read: it stops nothing, and what was held of it is dropped. Whether that is new."""
+        new = kind not in self.unread
+        if new:
+            self.nothing(kind)
+            self._shelves[kind].version += 1
+            self.changed.set()
+        self.unread[kind] = why
+        return new
 
     def replace_by(self, kind: str, listing: Listing, resource_version: str) -> None:
         """`replace` by a list whose pages are in already."""
@@ -170,6 +189,8 @@ class ObjectCache:
             if not (tag.written and is_newer(tag.version, listed_at)):
                 shelf.remove(key)
         shelf.seen = listed_at
+        if self.unread.pop(kind, None) is not None:
+            shelf.version += 1
         if not shelf.listed:
             shelf.listed = True
             shelf.version += 1

@@ -3,7 +3,7 @@
 It exists because a watch that went silent looks like a quiet cluster. Each kind has its own task; each notices by
 itself that its stream is dead (no byte for 65 s, though the server sends a bookmark about every minute), replaces it,
 and lists afresh when the server has forgotten where it was. Before a list of a kind that a server may lack it asks which
-version there is. `WatchHealth` is what metrics and the liveness probe read.
+version there is. `WatchHealth` is what metrics and the readiness probe read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock
 from gpujob.cluster.client.transport import CONNECT_TIMEOUT
 from gpujob.values.untrusted import tables
 
-DEAD_AFTER = 180.0
+REFUSED_TRIES = 3
+"""Refusals in a row after which an optional kind is unknown: a server that starts refuses for a moment."""
 
 log = structlog.get_logger(__name__)
 
@@ -76,10 +77,13 @@ class WatchHealth:
         self.silences: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.malformed: Counter[str] = Counter()
+        self.refused: dict[str, str] = {}
+        """Kinds that the API server does not let this process read, with its words."""
 
     def heard(self, kind: str) -> None:
         """Notes that bytes came for a kind."""
         self.last_byte[kind] = self.clock()
+        self.refused.pop(kind, None)
 
     def age(self, kind: str, now: float) -> float:
         """Seconds since the last byte for a kind."""
@@ -88,10 +92,6 @@ class WatchHealth:
     def silent_for(self, now: float) -> float:
         """Seconds since the last byte of the kind that has been silent longest."""
         return max((now - at for at in self.last_byte.values()), default=0.0)
-
-    def alive(self, now: float, limit: float = DEAD_AFTER) -> bool:
-        """The liveness answer: whether every kind was heard of within `limit` seconds."""
-        return self.silent_for(now) <= limit
 
 
 class _UnknownLoss(Exception):
@@ -260,10 +260,18 @@ class Reflector:
         else:
             self.health.failures[self.kind.key] += 1
         delay = self.delay(error)
+        refused = isinstance(error, Unauthorized | Forbidden)
+        if refused:
+            self.heard()  # it is not the stream that is dead
+            self.health.refused[self.kind.key] = str(error)
+            if self.failures + 1 >= REFUSED_TRIES and isinstance(error, Forbidden) and self.kind.optional:
+                await self.go_without(error)
+                return
         # A silence has lasted a minute already; counting it would make a quiet kind wait longer each time.
         self.failures += not isinstance(error, Silent)
         # A healthy but quiet kind may be silent too: a restarted API server leaves out its first bookmarks.
-        tell = log.info if isinstance(error, Silent) else log.warning
+        lasts = isinstance(error, Unauthorized) and self.failures >= REFUSED_TRIES
+        tell = log.info if isinstance(error, Silent) else log.error if lasts else log.warning
         tell(
             "watch interrupted",
             kind=self.kind.key,
@@ -273,6 +281,13 @@ class Reflector:
         )
         if delay > 0:
             await self.sleep(delay)
+
+    async def go_without(self, error: Forbidden) -> None:
+        """An optional kind that may not be read is unknown; it is asked for again, seldom."""
+        self.version = None
+        if self.mirror.unknown(self.kind.key, str(error)):
+            log.warning("kind is unknown, it may not be read", kind=self.kind.key, error=str(error))
+        await self.sleep(self.timings.absent)
 
     def delay(self, error: ApiError | _UnknownLoss) -> float:
         """Seconds before the next try: none after a silence, a first 410 or bad line; else growing and spread."""

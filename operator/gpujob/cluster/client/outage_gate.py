@@ -28,6 +28,9 @@ class OutageGate:
     def __init__(self, clock: Clock, chance: Callable[[], float] = random.random) -> None:
         self._clock, self._chance = clock, chance
         self._failures, self._until = 0, float("-inf")
+        self._since = 0.0
+        self.last_status = 0
+        """The HTTP code of the last failure."""
         self.on_open: Callable[[bool], None] = lambda _: None
         """Is called when it opens; True: after more than one failure in a row, so that there was an outage."""
 
@@ -37,9 +40,17 @@ class OutageGate:
             failures, self._failures = self._failures, 0
             if failures:
                 self.on_open(failures > 1)
-        elif not self._failures or self._clock() >= self._until:
+            return
+        self.last_status = status
+        if not self._failures:
+            self._since = self._clock()
+        if not self._failures or self._clock() >= self._until:
             # What was under way together fails together, and counts once.
             self._shut()
+
+    def seconds(self) -> float:
+        """Seconds since the last good answer was followed by a failure; 0 while answers are good."""
+        return self._clock() - self._since if self._failures else 0.0
 
     def wait(self) -> float:
         """Seconds that the next job waits; 0 for one job each time that the wait is over, which finds out for all."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -74,6 +76,9 @@ class ClusterIndex:
     def __init__(self, mirror: ObjectCache, shipped: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
         self.mirror, self._clock = mirror, clock
         self.jobs: dict[str, JobRecord] = {}
+        self.set_aside: Counter[str] = Counter()
+        """Objects on which a function of this index failed, by kind: the others go on without them."""
+        self._unread_kinds: frozenset[str] = frozenset()
         self._uids: dict[Key, str] = {}
         self._children, self._pods, self._services = Filing[ChildRecord](), Filing[PodState](), Filing[ServiceRecord]()
         self._unpromised: set[Key] = set()
@@ -94,20 +99,49 @@ class ClusterIndex:
         """Brings the index up to date; the uids of the jobs that are concerned."""
         self._follow()
         touched: set[str] = set()
-        for key in changes.get("gpujobs", ()):
-            self._take_job(key, touched)
-        for key in changes.get("jobs", ()):
-            child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
-            self._children.put(key, child.owner_uid if child else "", child, touched)
-            self._unpromised.add(key)
-        for key in changes.get("pods", ()):
-            pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
-            state = pod.state if pod else None
-            self._pods.put(key, pod.use.job_uid if pod and state else "", state, touched)
-        for key in changes.get("services", ()):
-            service = cast("ServiceRecord | None", self.mirror.objects("services").get(key))
-            self._services.put(key, service.owner_uid if service else "", service, touched)
+        self._each("gpujobs", changes, lambda key, job: self._take_job(key, cast("JobRecord | None", job), touched))
+        self._each(
+            "jobs", changes, lambda key, child: self._take_child(key, cast("ChildRecord | None", child), touched)
+        )
+        self._each("pods", changes, lambda key, pod: self._take_pod(key, cast("PodRecord | None", pod), touched))
+        self._each(
+            "services", changes, lambda key, held: self._take_service(key, cast("ServiceRecord | None", held), touched)
+        )
         return touched
+
+    def _take_child(self, key: Key, child: ChildRecord | None, touched: set[str]) -> None:
+        self._children.put(key, child.owner_uid if child else "", child, touched)
+        self._unpromised.add(key)
+
+    def _take_pod(self, key: Key, pod: PodRecord | None, touched: set[str]) -> None:
+        state = pod.state if pod else None
+        self._pods.put(key, pod.use.job_uid if pod and state else "", state, touched)
+
+    def _take_service(self, key: Key, service: ServiceRecord | None, touched: set[str]) -> None:
+        self._services.put(key, service.owner_uid if service else "", service, touched)
+
+    def _each(
+        self, kind: str, changes: Mapping[str, Iterable[Key]], take: Callable[[Key, object | None], object]
+    ) -> None:
+        """Takes each changed object of a kind; one on which that fails is set aside, as if it were gone."""
+        held = self.mirror.objects(kind)
+        for key in changes.get(kind, ()):
+            with self._alone(kind, key) as went_well:
+                take(key, held.get(key))
+            if not went_well:
+                with contextlib.suppress(Exception):
+                    take(key, None)
+
+    @contextmanager
+    def _alone(self, kind: str, key: Key) -> Iterator[list[bool]]:
+        """What is done with one object: whatever it holds, the others go on. The list is empty afterwards when it failed."""
+        went_well = [True]
+        try:
+            yield went_well
+        except Exception as error:
+            went_well.clear()
+            self.set_aside[kind] += 1
+            log.exception("object is set aside", kind=kind, namespace=key[0], name=key[1], error=repr(error))
 
     def child(self, uid: str) -> ChildRecord | None:
         """The child Job of a GPUJob: the recorded one, else that of its newest attempt."""
@@ -166,10 +200,18 @@ class ClusterIndex:
         for name in sorted(self._unread):
             node = nodes.get(("", name))
             if node is not None:
-                self._index.put_node(node, self._recalled(name, self._read_groups(node)))
+                with self._alone("nodes", ("", name)) as went_well:
+                    self._index.put_node(node, self._recalled(name, self._read_groups(node)))
+                if not went_well:
+                    with contextlib.suppress(Exception):
+                        self._index.drop_node(name)
         self._unread.clear()
         classes = cast("Mapping[Key, RuntimeClass]", self.mirror.objects("runtimeclasses"))
-        fleet = self._index.fleet({name: held for (_, name), held in classes.items()})
+        known_classes = {name: held for (_, name), held in classes.items()}
+        if "runtimeclasses" in self.mirror.unread:
+            # What a GPUPool names is taken to be there: the scheduler and the kubelet know.
+            known_classes = {admin.runtime_class: RuntimeClass() for admin in self.admin_pools() if admin.runtime_class}
+        fleet = self._index.fleet(known_classes)
         namespaces = cast("Mapping[Key, Namespace]", self.mirror.objects("namespaces"))
         priorities = cast("Mapping[Key, PriorityClass]", self.mirror.objects("priorityclasses"))
         known = {name: held for (_, name), held in priorities.items()}
@@ -185,60 +227,94 @@ class ClusterIndex:
     def _follow(self) -> None:
         """Brings the index of the fleet up to what the mirror holds."""
         moved = self.mirror.take_moved()
+        unread = frozenset(self.mirror.unread)
+        if unread != self._unread_kinds:
+            # Without their claims devices of DRA would look free.
+            moved = {**moved, "resourceslices": set(self.mirror.objects("resourceslices"))}
+            self._unread_kinds, self._volumes = unread, self._all_volumes()
         if "gpuruntimes" in moved:
-            runtimes = cast("Mapping[Key, tuple[Runtime, ...]]", self.mirror.objects("gpuruntimes"))
-            self.catalog = self._shipped.with_runtimes(row for rows in runtimes.values() for row in rows)
+            self.catalog = self._with_runtimes()
             # What labels mean is in the catalog, so that all nodes are read again.
             self._index, self._under_way = FleetIndex(self.catalog, self._inventory.of_pod), set()
             again = {kind: set(self.mirror.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
             moved = {**moved, **again}
         if "nodes" in moved:
             self._volumes = self._all_volumes()
-        for key in moved.get("nodes", ()):
-            self._unread.add(key[1])
-            self._newcomers.put(key[1], cast("Node | None", self.mirror.objects("nodes").get(key)))
-            if key not in self.mirror.objects("nodes"):
-                self._index.drop_node(key[1])
-                self._recollections.pop(key[1], None)
-                self._expiring.pop(key[1], None)
-        for key in moved.get("pods", ()):
-            pod = cast("PodRecord | None", self.mirror.objects("pods").get(key))
-            self._index.put_pod(key, pod.use if pod else None)
-            self._inventory.put_pod(key, pod.use if pod else None)
+        self._each("nodes", moved, self._follow_node)
+        self._each("pods", moved, self._follow_pod)
         self._unpromised |= set(moved.get("jobs", ()))
         self._follow_claims(moved)
         if "gpupools" in moved:
+            self._follow_admin_pools()
+
+    def _with_runtimes(self) -> Catalog:
+        """The catalog with the admins' GPURuntimes; one that cannot be added is set aside."""
+        catalog = self._shipped
+        held = cast("Mapping[Key, tuple[Runtime, ...]]", self.mirror.objects("gpuruntimes"))
+        good: list[Runtime] = []
+        for key, rows in held.items():
+            with self._alone("gpuruntimes", key):
+                catalog = self._shipped.with_runtimes([*good, *rows])
+                good += rows
+        return catalog
+
+    def _follow_node(self, key: Key, node: object | None) -> None:
+        self._unread.add(key[1])
+        self._newcomers.put(key[1], cast("Node | None", node))
+        if key not in self.mirror.objects("nodes"):
+            self._index.drop_node(key[1])
+            self._recollections.pop(key[1], None)
+            self._expiring.pop(key[1], None)
+
+    def _follow_pod(self, key: Key, held: object | None) -> None:
+        pod = cast("PodRecord | None", held)
+        self._index.put_pod(key, pod.use if pod else None)
+        self._inventory.put_pod(key, pod.use if pod else None)
+
+    def _follow_admin_pools(self) -> None:
+        """Tells the index the admins' GPUPools; of those on which it fails the others are told."""
+        try:
             self._index.put_admin_pools(self.admin_pools())
+        except Exception:
+            good: list[AdminPool] = []
+            for admin in self.admin_pools():
+                with self._alone("gpupools", ("", admin.name)):
+                    self._index.put_admin_pools([*good, admin])
+                    good.append(admin)
+            self._index.put_admin_pools(good)
 
     def _follow_claims(self, moved: Mapping[str, Iterable[Key]]) -> None:
         """Brings the inventory of DRA up to what the mirror holds; nodes that it concerns are read again."""
-        for key in moved.get("resourceslices", ()):
-            found = cast("Slice | None", self.mirror.objects("resourceslices").get(key))
-            if found is not None and found.unread:
-                log.warning("ResourceSlice is not read whole", name=key[1], error=found.unread)
-            self._inventory.put_slice(key, found)
-        for key in moved.get("resourceclaims", ()):
-            self._inventory.put_claim(key, cast("Claim | None", self.mirror.objects("resourceclaims").get(key)))
-        for key in moved.get("deviceclasses", ()):
-            self._inventory.put_class(key, cast("DeviceClass | None", self.mirror.objects("deviceclasses").get(key)))
-        for key in moved.get("devicetaintrules", ()):
-            self._inventory.put_rule(key, cast("TaintRule | None", self.mirror.objects("devicetaintrules").get(key)))
+        self._each("resourceslices", moved, self._follow_slice)
+        put = self._inventory
+        self._each("resourceclaims", moved, lambda key, held: put.put_claim(key, cast("Claim | None", held)))
+        self._each("deviceclasses", moved, lambda key, held: put.put_class(key, cast("DeviceClass | None", held)))
+        self._each("devicetaintrules", moved, lambda key, held: put.put_rule(key, cast("TaintRule | None", held)))
         self._unread |= self._inventory.take_touched()
         self._index.put_claimed(self._inventory.take_recounted())
+
+    def _follow_slice(self, key: Key, held: object | None) -> None:
+        found = None if self._unread_kinds & {"resourceclaims", "deviceclasses"} else cast("Slice | None", held)
+        if found is not None and found.unread:
+            log.warning("ResourceSlice is not read whole", name=key[1], error=found.unread)
+        self._inventory.put_slice(key, found)
 
     def _all_volumes(self) -> Volumes:
         """The claims, held against the nodes as they are now."""
         claims = cast("Mapping[Key, VolumeClaim]", self.mirror.objects("persistentvolumeclaims"))
         ties = cast("Mapping[Key, Tie]", self.mirror.objects("persistentvolumes"))
-        return Volumes(claims, ties, cast("Mapping[Key, Node]", self.mirror.objects("nodes")), complete=True)
+        complete = "persistentvolumeclaims" not in self.mirror.unread
+        return Volumes(claims, ties, cast("Mapping[Key, Node]", self.mirror.objects("nodes")), complete=complete)
 
     def _promise(self, promised: Iterable[Promise]) -> None:
         """Tells the index what children promise, and which placements are under way."""
         for key in self._unpromised:
             child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
-            # A placement under way whose child is here already is one promise, not two: the child's counts.
-            ours = child is not None and self._is_ours(child)
-            told = promises(child, self.jobs[child.owner_uid]) if child and ours else ()
+            told: Iterable[Promise] = ()
+            with self._alone("jobs", key):
+                # A placement under way whose child is here already is one promise, not two: the child's counts.
+                ours = child is not None and self._is_ours(child)
+                told = promises(child, self.jobs[child.owner_uid]) if child and ours else ()
             self._index.put_promises((1, *key), told)
         self._unpromised.clear()
         by_job: dict[str, list[Promise]] = defaultdict(list)
@@ -307,8 +383,7 @@ class ClusterIndex:
         """Numbers that change when a decision may although the fleet is equal."""
         return (*(self.mirror.version(kind) for kind in FLEET_KINDS if kind not in IN_THE_FLEET), self._forgotten)
 
-    def _take_job(self, key: Key, touched: set[str]) -> None:
-        job = cast("JobRecord | None", self.mirror.objects("gpujobs").get(key))
+    def _take_job(self, key: Key, job: JobRecord | None, touched: set[str]) -> None:
         before = self._uids.pop(key, "")
         if before and (job is None or job.uid != before):
             self.jobs.pop(before, None)

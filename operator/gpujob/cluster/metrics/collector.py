@@ -78,6 +78,10 @@ class Snapshot:
     watch_age: Mapping[str, float] = field(default_factory=dict)
     relists: Mapping[str, int] = field(default_factory=dict)
     malformed: Mapping[str, int] = field(default_factory=dict)
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    """1 for each kind that may not be read."""
+    unanswered: float = 0.0
+    """Seconds since the API server gave its last good answer; 0 while it answers."""
     requests: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
     decisions: Mapping[tuple[str, str], int] = field(default_factory=Counter)
     """By verdict and reason."""
@@ -117,6 +121,13 @@ class FleetCollector(Collector):
         )
         yield _counter("gpujob_watch_relists", "Lists after the first one.", ("kind",), _by_word(seen.relists))
         yield _counter("gpujob_objects_unread", "Objects and lines kept out.", ("kind",), _by_word(seen.malformed))
+        yield _gauge("gpujob_kind_unknown", "1 if a kind may not be read.", ("kind",), _by_word(seen.unknown))
+        yield _gauge(
+            "gpujob_api_unanswered_seconds",
+            "Seconds without a good answer of the API server.",
+            (),
+            [((), seen.unanswered)],
+        )
         requests = [((verb, resource, str(code)), float(n)) for (verb, resource, code), n in seen.requests.items()]
         yield _counter("gpujob_api_requests", "Requests to the API server.", ("verb", "resource", "code"), requests)
         decisions = [(words, float(number)) for words, number in seen.decisions.items()]

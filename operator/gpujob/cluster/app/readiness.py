@@ -1,0 +1,32 @@
+"""Whether the operator can do its work, and what hinders it: the readiness probe's answer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpujob.cluster.cache.object_cache import ObjectCache
+from gpujob.cluster.cache.reflector import WatchHealth
+from gpujob.cluster.client.outage_gate import OutageGate
+
+PATIENCE: Final = 30.0
+"""Seconds without a good answer of the API server until that is said: a restarted one takes less."""
+
+
+def hindrances(mirror: ObjectCache, health: WatchHealth, gate: OutageGate) -> list[str]:
+    """What keeps the operator from its work, a line each; none: it is ready."""
+    found = []
+    if gate.seconds() >= PATIENCE:
+        what = f"HTTP {gate.last_status}" if gate.last_status else "unreachable"
+        found.append(f"no good answer of the API server for {gate.seconds():.0f} s, the last: {what}")
+    for key, kind in mirror.kinds.items():
+        refused = health.refused.get(key, "")
+        if refused and not kind.optional:
+            found.append(f"{key} may not be read: {refused}")
+        elif not mirror.is_listed(key):
+            found.append(f"{key} is not listed yet" + (f": {refused}" if refused else ""))
+    return found
+
+
+def unknowns(mirror: ObjectCache) -> list[str]:
+    """The kinds that the operator does without, a line each."""
+    return [f"{kind} is unknown, it may not be read: {why}" for kind, why in sorted(mirror.unread.items())]

@@ -1,0 +1,184 @@
+"""Rights and outages are readiness, a metric and a log line; they restart nothing, and one odd object stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+from builders import ANY_IMAGES, H100, node
+from prometheus_client import CollectorRegistry
+
+from gpujob.cluster.app.http_server import Endpoints
+from gpujob.cluster.app.readiness import hindrances, unknowns
+from gpujob.cluster.cache.object_cache import Kind, ObjectCache
+from gpujob.cluster.cache.reflector import REFUSED_TRIES, Reflector, Timings, WatchHealth
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.client.api_errors import ApiError, Forbidden, Unauthorized
+from gpujob.cluster.client.outage_gate import OutageGate
+from gpujob.cluster.client.paths import Resource
+from gpujob.cluster.index.cluster_index import ClusterIndex
+
+QUOTAS = Kind("resourcequotas", Resource("", "v1", "resourcequotas"), optional=True)
+NODES = Kind("nodes", Resource("", "v1", "nodes", namespaced=False))
+OPTIONAL = {kind.key for kind in mirrored("runner") if kind.optional}
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def follower(kind: Kind) -> tuple[Reflector, ObjectCache, list[float]]:
+    mirror, health, slept = ObjectCache([kind]), WatchHealth([kind.key]), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    client: Any = None
+    return Reflector(client, kind, mirror, health, Timings(), sleep, lambda: 1.0), mirror, slept
+
+
+def test_what_the_operator_can_work_without() -> None:
+    assert {"resourcequotas", "limitranges", "resourceslices", "resourceclaims", "devicetaintrules"} <= OPTIONAL
+    assert {"persistentvolumes", "persistentvolumeclaims", "priorityclasses", "runtimeclasses"} <= OPTIONAL
+    assert not OPTIONAL & {"nodes", "pods", "jobs", "gpujobs", "gpupools", "services", "configmaps"}
+
+
+async def test_an_optional_kind_that_may_not_be_read_is_unknown_and_stops_nothing() -> None:
+    it, mirror, slept = follower(QUOTAS)
+    for _ in range(REFUSED_TRIES - 1):
+        await it.recover(Forbidden(403, "Forbidden", "no"))
+    assert not mirror.complete, "a server that starts refuses for a moment"
+    await it.recover(Forbidden(403, "Forbidden", "no"))
+    assert (mirror.complete, mirror.unread) == (True, {"resourcequotas": "403 Forbidden: no"})
+    assert slept[-1] == Timings().absent
+    gate = OutageGate(Clock())
+    assert hindrances(mirror, it.health, gate) == []
+    assert unknowns(mirror) == ["resourcequotas is unknown, it may not be read: 403 Forbidden: no"]
+    version = mirror.version("resourcequotas")
+    mirror.replace("resourcequotas", [], "7")
+    assert (mirror.unread, mirror.version("resourcequotas") > version) == ({}, True)
+
+
+@pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), Unauthorized(401, "Unauthorized", "no")])
+async def test_a_kind_that_is_needed_and_may_not_be_read_is_no_readiness(error: ApiError) -> None:
+    it, mirror, _ = follower(NODES)
+    for _ in range(2 * REFUSED_TRIES):
+        await it.recover(error)
+    assert (mirror.complete, mirror.unread) == (False, {})
+    gate = OutageGate(Clock())
+    assert hindrances(mirror, it.health, gate) == [f"nodes may not be read: {error}"]
+    it.heard()
+    assert hindrances(mirror, it.health, gate) == ["nodes is not listed yet"]
+    mirror.replace("nodes", [], "7")
+    assert hindrances(mirror, it.health, gate) == []
+
+
+async def test_a_401_without_end_is_an_error_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    it, _, _ = follower(NODES)
+    await it.recover(Unauthorized(401, "Unauthorized", "no"))
+    assert "[warning" in capsys.readouterr().out
+    for _ in range(REFUSED_TRIES):
+        await it.recover(Unauthorized(401, "Unauthorized", "no"))
+    assert "[error" in capsys.readouterr().out
+
+
+def test_an_outage_is_no_readiness_after_half_a_minute() -> None:
+    clock = Clock()
+    gate, mirror, health = OutageGate(clock), ObjectCache([NODES]), WatchHealth(["nodes"])
+    mirror.replace("nodes", [], "7")
+    gate.note(0)
+    clock.now += 29.0
+    assert hindrances(mirror, health, gate) == []
+    clock.now += 1.0
+    assert hindrances(mirror, health, gate) == ["no good answer of the API server for 30 s, the last: unreachable"]
+    gate.note(401)
+    assert hindrances(mirror, health, gate) == ["no good answer of the API server for 30 s, the last: HTTP 401"]
+    gate.note(200)
+    assert (hindrances(mirror, health, gate), gate.seconds()) == ([], 0.0)
+
+
+async def test_liveness_is_that_the_loop_turns() -> None:
+    endpoints = Endpoints(lambda: ["nodes may not be read"], lambda: ["quotas unknown"], CollectorRegistry)
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    await endpoints.start("127.0.0.1", port, 0)
+    try:
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://127.0.0.1:{port}/healthz") as answer:
+                assert answer.status == 200
+            async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+                assert (answer.status, await answer.text()) == (503, "nodes may not be read\nquotas unknown\n")
+    finally:
+        await endpoints.close()
+
+
+class Cluster:
+    """An index of two nodes."""
+
+    def __init__(self) -> None:
+        self.mirror = ObjectCache(mirrored("gpujob-runner-x"))
+        for kind in self.mirror.kinds:
+            self.mirror.replace(kind, [], "1")
+        self.index = ClusterIndex(self.mirror, ANY_IMAGES, Clock())
+        for number, name in enumerate(("bad", "good")):
+            raw = node(name, H100)
+            raw["metadata"] |= {"uid": name, "resourceVersion": str(number + 2)}
+            self.mirror.apply("nodes", "ADDED", raw)
+
+    def nodes(self) -> list[str]:
+        self.index.take(self.mirror.take_changes())
+        return sorted(each.name for pool in self.index.fleet().pools for each in pool.nodes)
+
+
+@pytest.mark.parametrize("part", ["_index", "_newcomers"])
+def test_a_node_on_which_the_index_fails_is_set_aside_and_the_others_go_on(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster()
+    held = getattr(cluster.index, part)
+    put = held.put_node if part == "_index" else held.put
+
+    def fails(first: Any, *rest: Any) -> None:
+        if "bad" in (first, getattr(first, "name", "")) and rest[0] is not None:
+            raise RecursionError("odd")
+        put(first, *rest)
+
+    monkeypatch.setattr(held, "put_node" if part == "_index" else "put", fails)
+    assert "good" in cluster.nodes()
+    assert cluster.index.set_aside == {"nodes": 1}
+
+
+@pytest.mark.parametrize("kind", ["gpujobs", "jobs", "pods", "services", "resourceclaims", "deviceclasses"])
+def test_one_object_of_any_kind_on_which_the_index_fails_stops_no_other(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster()
+    taken: list[str] = []
+
+    def take(key: tuple[str, str], held: object | None) -> None:
+        if key[1] == "bad" and held is not None:
+            raise ValueError("odd")
+        taken.append(key[1] if held is not None else f"without {key[1]}")
+
+    objects = {("ns", "bad"): object(), ("ns", "good"): object()}
+    monkeypatch.setattr(cluster.mirror, "objects", lambda _: objects)
+    cluster.index._each(kind, {kind: sorted(objects)}, take)
+    assert taken == ["without bad", "good"]
+    assert cluster.index.set_aside == {kind: 1}
+
+
+def test_without_the_claims_no_device_of_dra_is_offered_and_other_nodes_stay() -> None:
+    cluster = Cluster()
+    assert cluster.nodes() == ["bad", "good"]
+    cluster.mirror.unknown("resourceclaims", "403 Forbidden: no")
+    cluster.mirror.unknown("persistentvolumeclaims", "403 Forbidden: no")
+    assert cluster.nodes() == ["bad", "good"]
+    volumes = cluster.index.fleet().volumes
+    assert not volumes.knows("team"), "a claim that is not known may be there"
