@@ -59,19 +59,29 @@ def main(arguments: Sequence[str] = (), operator: Callable[[Settings, Connection
 def _log_as(settings: Settings) -> None:
     """JSON lines or text on stderr; kopf's own chatter from WARNING on."""
     level = getattr(logging, settings.log_level)
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s %(message)s", stream=sys.stderr)
-    logging.getLogger("kopf").setLevel(logging.WARNING)
     renderer = structlog.processors.JSONRenderer() if settings.log_format == "json" else structlog.dev.ConsoleRenderer()
+    common: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        processors=[*common, structlog.processors.format_exc_info, renderer],
+    )
+    # kopf, aiohttp and asyncio log by the standard library: one line of the same form, tracebacks included.
+    form = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*common, structlog.stdlib.add_logger_name, structlog.stdlib.ExtraAdder(allow=())],
         processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             renderer,
         ],
     )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(form)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("kopf").setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

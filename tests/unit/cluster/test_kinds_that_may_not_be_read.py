@@ -19,6 +19,8 @@ from gpujob.cluster.client.api_errors import ApiError, Forbidden, Unauthorized
 from gpujob.cluster.client.outage_gate import OutageGate
 from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.fleet.assembly.usage import promises_of
+from gpujob.fleet.kubernetes.objects import Resources
 
 QUOTAS = Kind("resourcequotas", Resource("", "v1", "resourcequotas"), optional=True)
 NODES = Kind("nodes", Resource("", "v1", "nodes", namespaced=False))
@@ -182,3 +184,15 @@ def test_without_the_claims_no_device_of_dra_is_offered_and_other_nodes_stay() -
     assert cluster.nodes() == ["bad", "good"]
     volumes = cluster.index.fleet().volumes
     assert not volumes.knows("team"), "a claim that is not known may be there"
+
+
+def test_who_only_looks_at_the_fleet_leaves_what_placements_under_way_will_take() -> None:
+    """/metrics and the pools that are published ask without knowing the placements under way."""
+    cluster = Cluster()
+    cluster.nodes()
+    promise = promises_of("j", 1, "team", ("good",), "p", "nvidia.com/gpu", 8, Resources())
+    free = lambda fleet: sum(pool.free for pool in fleet.pools)  # noqa: E731
+    before = free(cluster.index.fleet(()))
+    assert free(cluster.index.fleet(promise)) == before - 8
+    assert free(cluster.index.fleet()) == before - 8
+    assert free(cluster.index.fleet(())) == before

@@ -102,10 +102,10 @@ class LiveCluster:
         if self.get(f"/api/v1/namespaces/{quote(name)}")[0] == 404:
             raise BadInput(f"there is no namespace {name}; `kubectl get namespaces` lists them all")
 
-    def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body of one GET request."""
+    def get(self, path: str, most: int | None = None) -> tuple[int, bytes]:
+        """Status and body of one GET request; of the body at most so many bytes are read, None: all."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
-        return connection.get(path)
+        return connection.get(path, most)
 
     def listed(self, path: str, **selectors: str) -> dict[str, Any]:
         """A whole list, page by page; empty where the cluster does not have the kind."""
@@ -189,15 +189,30 @@ class Connection:
     configuration: Any
     pool: Any
 
-    def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body of one answer; BadInput when there is none."""
+    def get(self, path: str, most: int | None = None) -> tuple[int, bytes]:
+        """Status and body of one answer, of which at most so many bytes are read; BadInput when there is none.
+
+        A bounded body is what a pod serves: it is taken as sent, since a few bytes could be unpacked to many.
+        """
         from urllib3.exceptions import HTTPError
 
         url = self.configuration.host.rstrip("/") + path
+        headers = self._headers() if most is None else {**self._headers(), "accept-encoding": "identity"}
         try:
             answer = self.pool.request(
-                "GET", url, headers=self._headers(), timeout=SECONDS, retries=False, redirect=False
+                "GET",
+                url,
+                headers=headers,
+                timeout=SECONDS,
+                retries=False,
+                redirect=False,
+                preload_content=most is None,
+                decode_content=most is None,
             )
+            if most is not None:
+                body = answer.read(most)
+                answer.close()
+                return answer.status, body
         except HTTPError as error:
             why = str(getattr(error, "reason", None) or error).rpartition(": ")[2]
             raise BadInput(

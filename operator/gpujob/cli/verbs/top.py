@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from gpujob.cluster.metrics.exposition import Report, UnreadableReport, read_report
+from gpujob.cluster.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
 from gpujob.cluster.metrics.window import SHORTEST, Window
 from gpujob.status.attempts import cost
 from gpujob.status.attempts.waits import read_time
@@ -102,7 +102,7 @@ class Top:
         silent: list[str] = []
         for uid, namespace, pod in self._first_pods({uid: known[uid] for uid in running}, within):
             path = f"/api/v1/namespaces/{namespace}/pods/{pod.name}:{pod.port}/proxy/metrics"
-            status, body = self._cluster.get(path)
+            status, body = self._cluster.get(path, MOST_BYTES + 1)
             if status == 401 or _is_refusal(status, body):
                 self.note = "live speeds need the right to get pods/proxy; these are the statuses' own"
                 return

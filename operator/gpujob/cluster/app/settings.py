@@ -12,6 +12,8 @@ from gpujob.lifecycle.timings import Timings
 from gpujob.values.errors import BadInput
 
 _DEFAULT: Final = Timings()
+YEAR: Final = 365 * 24 * 3600
+"""The longest duration that can be set, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +56,22 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         listen=env.get("GPUJOB_LISTEN") or "0.0.0.0",
         log_level=_one_of(env, "GPUJOB_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR")),
         log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
-        write_rate=float(_port(env, "GPUJOB_WRITE_RATE", 200)),
-        provision_seconds=float(_port(env, "GPUJOB_PROVISION_SECONDS", int(_DEFAULT.provision))),
-        hold_seconds=float(_port(env, "GPUJOB_HOLD_SECONDS", int(_DEFAULT.hold))),
-        unbound_seconds=float(_port(env, "GPUJOB_UNBOUND_SECONDS", int(_DEFAULT.unbound))),
-        scrape_seconds=float(max(1, _port(env, "GPUJOB_SCRAPE_SECONDS", 15))),
+        write_rate=float(_whole(env, "GPUJOB_WRITE_RATE", 200, 65535)),
+        provision_seconds=float(_whole(env, "GPUJOB_PROVISION_SECONDS", int(_DEFAULT.provision), YEAR)),
+        hold_seconds=float(_whole(env, "GPUJOB_HOLD_SECONDS", int(_DEFAULT.hold), YEAR)),
+        unbound_seconds=float(_whole(env, "GPUJOB_UNBOUND_SECONDS", int(_DEFAULT.unbound), YEAR)),
+        scrape_seconds=float(max(1, _whole(env, "GPUJOB_SCRAPE_SECONDS", 15, YEAR))),
     )
 
 
 def _port(env: Mapping[str, str], name: str, default: int) -> int:
+    return _whole(env, name, default, 65535)
+
+
+def _whole(env: Mapping[str, str], name: str, default: int, most: int) -> int:
     text = env.get(name) or str(default)
-    if not text.isascii() or not text.isdigit() or not 0 <= int(text) <= 65535:
-        raise BadInput(f"{name}: {text!r} is not a whole number from 0 to 65535")
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) > most:
+        raise BadInput(f"{name}: {text!r} is not a whole number from 0 to {most}")
     return int(text)
 
 

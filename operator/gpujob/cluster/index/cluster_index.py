@@ -192,8 +192,8 @@ class ClusterIndex:
             if not any(group.healthy for group in self._read_groups(node)):
                 yield node, arriving
 
-    def fleet(self, promised: Iterable[Promise] = ()) -> Fleet:
-        """The fleet now, after what is promised to children and to placements under way."""
+    def fleet(self, promised: Iterable[Promise] | None = None) -> Fleet:
+        """The fleet now, after what is promised to children and to placements under way; None: to those told last."""
         self._follow()
         self._promise(promised)
         nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
@@ -306,7 +306,7 @@ class ClusterIndex:
         complete = "persistentvolumeclaims" not in self.mirror.unread
         return Volumes(claims, ties, cast("Mapping[Key, Node]", self.mirror.objects("nodes")), complete=complete)
 
-    def _promise(self, promised: Iterable[Promise]) -> None:
+    def _promise(self, promised: Iterable[Promise] | None) -> None:
         """Tells the index what children promise, and which placements are under way."""
         for key in self._unpromised:
             child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
@@ -317,6 +317,8 @@ class ClusterIndex:
                 told = promises(child, self.jobs[child.owner_uid]) if child and ours else ()
             self._index.put_promises((1, *key), told)
         self._unpromised.clear()
+        if promised is None:
+            return
         by_job: dict[str, list[Promise]] = defaultdict(list)
         for promise in promised:
             by_job[promise.job_uid].append(promise)
