@@ -58,8 +58,8 @@ NOT_OFFERED: Final = {
         "a GPUJob has no time limit; let the program end itself, as with timeout 24h before its command",
     ),
     **dict.fromkeys(
-        ("retries", "maxretries", "backofflimit", "maxrestarts", "restartpolicy"),
-        "a GPUJob is not tried again after a failure; delete it and create it again",
+        ("maxretries", "backofflimit", "maxrestarts", "restartpolicy"),
+        "how often a job is tried again is said by retries: {user: 1, infrastructure: 5}",
     ),
     "hostpath": "folders of the host are not offered; use a persistentVolumeClaim",
 }
