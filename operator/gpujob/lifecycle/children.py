@@ -12,9 +12,14 @@ TERMINAL = ("Succeeded", "Failed")
 
 
 def current_child(job: JobRecord, children: Iterable[ChildRecord]) -> ChildRecord | None:
-    """The child that the status records; where it records none, the next attempt's, else the last attempt's."""
+    """The child that the status records; where it records none, the next attempt's, else the last attempt's.
+
+    A recorded name that no attempt of the job can have is not of this operator: then the newest live child counts.
+    """
     by_attempt = {child.attempt: child for child in children}
     if name := job.status.get("jobName"):
+        if not _is_child_name(job, name):
+            return max(by_attempt.values(), key=lambda child: (not child.ended, child.attempt), default=None)
         return next((child for child in by_attempt.values() if child.name == name), None)
     last = by_attempt.get(last_attempt(job))
     if last is not None and last.ended and has_failed(job, last.attempt):
@@ -44,12 +49,13 @@ def pods_of(child: ChildRecord, pods: Iterable[PodState]) -> list[PodState]:
 
 def live_pods(job: JobRecord, pods: Iterable[PodState]) -> list[PodState]:
     """The pods of all attempts that may still run; a pod counts by the name of its Job, since labels are anybody's."""
-    return [pod for pod in pods if pod.phase not in TERMINAL and _is_of(job, pod)]
+    return [pod for pod in pods if pod.phase not in TERMINAL and _is_child_name(job, pod.child_name)]
 
 
-def _is_of(job: JobRecord, pod: PodState) -> bool:
-    attempt = attempt_in(pod.child_name)
-    return attempt is not None and pod.child_name == child_name(job.name, job.uid, attempt)
+def _is_child_name(job: JobRecord, name: object) -> bool:
+    """Whether a child of the job can have this name."""
+    attempt = attempt_in(name) if isinstance(name, str) else None
+    return attempt is not None and name == child_name(job.name, job.uid, attempt)
 
 
 def said_of(pods: Sequence[PodState], following: int) -> str:
