@@ -181,7 +181,7 @@ class _Step:
         if probe and not retired and (result := self._probe_result(child)):
             return EndProbe(child, result)
         if child.ended and not (probe and retired):
-            return self._ended_child(child, follows=not (retired or probe or suspend))
+            return self._ended_child(child, follows=not (retired or probe))
         if child.leaving:
             return self._leaving_child(child)
         if retired:
