@@ -44,6 +44,28 @@ ROCM_RUNS = {
     "gfx900": (False, False, False, False),
 }
 
+FROM_TURING = {"7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0", "12.1"}
+BY_AMDS_GUIDE = {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"}
+OF_OTHERS = {
+    # Images of vLLM for CUDA, SGLang, JAX and TensorFlow: the architectures that run them.
+    "vllm-0.28.0-cuda13.0": FROM_TURING,
+    "vllm-0.28.0-cuda12.9": FROM_TURING,
+    "sglang-0.5.18-cuda13.0": FROM_TURING - {"7.5"},
+    "sglang-0.5.18-rocm7.2-mi30x": {"gfx942"},
+    "sglang-0.5.18-rocm7.2-mi35x": {"gfx950"},
+    "sglang-0.5.13.post1-rocm7.14": {"gfx942", "gfx950"},
+    "jax-0.8.1-cuda13.1": FROM_TURING,
+    "jax-0.11.0-rocm10.0": BY_AMDS_GUIDE,
+    "jax-0.10.0-rocm10.0": BY_AMDS_GUIDE,
+    "jax-0.10.0-rocm7.14": BY_AMDS_GUIDE,
+    "jax-0.9.1-rocm7.14": BY_AMDS_GUIDE,
+    "jax-0.8.2-rocm7.2.4": {"gfx90a", "gfx942", "gfx950"},
+    "tensorflow-2.17.0-cuda12.8": FROM_TURING,
+    "tensorflow-2.21-rocm10.0": BY_AMDS_GUIDE,
+    "tensorflow-2.20-rocm10.0": BY_AMDS_GUIDE,
+    "tensorflow-2.20-rocm7.14.1": BY_AMDS_GUIDE,
+}
+
 FEATURES = {
     # Architecture: what its devices can do, without the words that only images have.
     "3.7": set(),
@@ -120,7 +142,7 @@ def rocm_column(row: Runtime) -> int:
 @pytest.mark.parametrize("capability", CUDA_RUNS)
 def test_cuda_images_run_where_their_wheels_have_code(capability: str) -> None:
     for row in CATALOG.runtimes:
-        if row.backend is Backend.CUDA:
+        if row.backend is Backend.CUDA and row.name not in OF_OTHERS:
             column = 0 if row.backend_release[0] == 12 else 1
             assert runs_on(capability, row.architectures) is CUDA_RUNS[capability][column], row.name
 
@@ -128,8 +150,21 @@ def test_cuda_images_run_where_their_wheels_have_code(capability: str) -> None:
 @pytest.mark.parametrize("gfx", ROCM_RUNS)
 def test_rocm_images_run_where_they_have_code(gfx: str) -> None:
     for row in CATALOG.runtimes:
-        if row.backend is Backend.ROCM and "gfx94x" not in row.name and "rdna" not in row.name:
+        of_one_family = "gfx94x" in row.name or "rdna" in row.name
+        if row.backend is Backend.ROCM and not of_one_family and row.name not in OF_OTHERS:
             assert runs_on(gfx, row.architectures) is ROCM_RUNS[gfx][rocm_column(row)], row.name
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_images_of_other_frameworks_run_where_they_have_code(name: str) -> None:
+    (row,) = (row for row in CATALOG.runtimes if row.name == name)
+    known = CUDA_RUNS if row.backend is Backend.CUDA else ROCM_RUNS
+    assert {each for each in known if runs_on(each, row.architectures)} == OF_OTHERS[name]
+
+
+def test_every_image_is_in_one_of_the_tables() -> None:
+    others = {row.name for row in CATALOG.runtimes if row.framework in ("sglang", "jax", "tensorflow")}
+    assert others <= set(OF_OTHERS) <= {row.name for row in CATALOG.runtimes}
 
 
 @each_device

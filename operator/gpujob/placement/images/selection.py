@@ -141,10 +141,13 @@ class ImageSelector:
             yield ImageGroup(images, reasons, doubts[about], mendable, lacks)
 
     def _of_framework(self, images: Sequence[Suited]) -> Sequence[Suited]:
-        """The images that have the job's framework, or may have it; all of them where none has."""
-        wanted = self._demand.framework
-        of_it = [each for each in images if each.image.facts is None or each.image.facts.framework == wanted]
+        """The images that have the job's framework, or may have it (one that cannot be read); all of them where none has."""
+        of_it = [each for each in images if self._may_have_framework(each.image)]
         return of_it or images
+
+    def _may_have_framework(self, image: Image) -> bool:
+        facts = image.facts
+        return facts is None or bool(facts.unreadable) or facts.framework == self._demand.framework
 
     def _against(self, suited: Suited, missing: Sequence[Mapping[str, Finding]]) -> Findings:
         """All that refuses an image."""
