@@ -76,6 +76,8 @@ class ClusterIndex:
     def __init__(self, mirror: ObjectCache, shipped: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
         self.mirror, self._clock = mirror, clock
         self.jobs: dict[str, JobRecord] = {}
+        self.under_way: Callable[[], Iterable[Promise]] = tuple
+        """What placements under way will take now."""
         self.set_aside: Counter[str] = Counter()
         """Objects on which a function of this index failed, by kind: the others go on without them."""
         self._unread_kinds: frozenset[str] = frozenset()
@@ -193,9 +195,9 @@ class ClusterIndex:
                 yield node, arriving
 
     def fleet(self, promised: Iterable[Promise] | None = None) -> Fleet:
-        """The fleet now, after what is promised to children and to placements under way; None: to those told last."""
+        """The fleet now, after what is promised to children and to placements under way; None: those of `under_way`."""
         self._follow()
-        self._promise(promised)
+        self._promise(self.under_way() if promised is None else promised)
         nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
         for name in sorted(self._unread):
             node = nodes.get(("", name))
@@ -306,7 +308,7 @@ class ClusterIndex:
         complete = "persistentvolumeclaims" not in self.mirror.unread
         return Volumes(claims, ties, cast("Mapping[Key, Node]", self.mirror.objects("nodes")), complete=complete)
 
-    def _promise(self, promised: Iterable[Promise] | None) -> None:
+    def _promise(self, promised: Iterable[Promise]) -> None:
         """Tells the index what children promise, and which placements are under way."""
         for key in self._unpromised:
             child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
@@ -317,8 +319,6 @@ class ClusterIndex:
                 told = promises(child, self.jobs[child.owner_uid]) if child and ours else ()
             self._index.put_promises((1, *key), told)
         self._unpromised.clear()
-        if promised is None:
-            return
         by_job: dict[str, list[Promise]] = defaultdict(list)
         for promise in promised:
             by_job[promise.job_uid].append(promise)

@@ -107,6 +107,7 @@ class ControllerState:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.promised: dict[str, tuple[Promise, ...]] = {}
         """What placements under way will take of the fleet, by job."""
+        book.under_way = lambda: [promise for promises in self.promised.values() for promise in promises]
         self.dirty: set[str] = set()
         """Jobs to be looked at in the next round."""
         self.due = DueTimes()
