@@ -100,6 +100,7 @@ def created(audit: AuditLog, mark: int, name: str) -> Counter[str]:
 def masked(status: dict[str, Any], uid: str, name: str) -> Any:
     """A status without what differs from run to run: names with a hash of the uid, times, and what they cost."""
     status = {**status, "cost": "COST", "jobUID": "UID OF THE CHILD", "display": {**status["display"], "cost": "COST"}}
+    status["attempts"] = [{**entry, "cost": "COST" if "cost" in entry else None} for entry in status["attempts"]]
     text = json.dumps(status, sort_keys=True).replace(uid, "UID")
     text = re.sub(rf"{name}-[0-9a-f]{{8}}-1(-\d-[a-z0-9]{{5}})?", "CHILD", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)

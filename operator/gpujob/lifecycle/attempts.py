@@ -108,7 +108,10 @@ def with_entry(
     # A status that does not name the child yet is of the attempt before.
     mine = job.status.get("jobName") == child.name
     placement = table(job.status, "placement") if mine else child.hint.placement
-    spent = dollars(table(status, "cost").get("accrued")) if mine and job.status.get("startTime") else None
+    # A job that ends before its running was ever written has its beginning in the new status alone.
+    recorded = status if status.get("jobName") == child.name else job.status if mine else {}
+    began = recorded.get("startTime")
+    spent = dollars(table(status, "cost").get("accrued")) if began else None
     before = dollars(table(job.status, "cost").get("earlier")) or 0
     entries = job_status.ended_attempts(job.status)
     held = next((each for each in entries if each.get("attempt") == child.attempt), {})
@@ -117,7 +120,7 @@ def with_entry(
         "pool": placement.get("pool"),
         "vendor": placement.get("vendor"),
         "nodes": list(child.nodes[:NODES]),
-        "from": job.status.get("startTime") if mine else None,
+        "from": began,
         "to": now,
         "cost": exact_dollars(max(0, spent - before)) if spent else None,
         "reason": reason,
