@@ -46,6 +46,8 @@ BOTH = [[{"rank": rank, "world": 2, "local": 0, "sum": 1.0}] for rank in (0, 1)]
 """What two pods of one rank print."""
 
 SMALL = {"cpu": "700m", "memory": "2Gi"}
+ONCE = {"infrastructure": 0}
+"""Retries of a job that is to show its first failure."""
 
 
 def ranks(printed: list[str]) -> list[list[dict[str, float]]]:
@@ -142,7 +144,15 @@ def test_a_pod_that_never_comes_ends_the_job_with_a_reason_of_its_own(
 ) -> None:
     team.give_code("code", train=MEET)
     command = ("torchrun", "--rdzv-conf=timeout=8", "train.py")
-    uid = team.run("gang", *command, image=store.TORCH, code={"configMap": {"name": "code"}}, nodes=2, resources=SMALL)
+    uid = team.run(
+        "gang",
+        *command,
+        image=store.TORCH,
+        code={"configMap": {"name": "code"}},
+        nodes=2,
+        resources=SMALL,
+        retries=ONCE,
+    )
     eventually(
         lambda: any(pod["status"].get("phase") == "Failed" for pod in team.pods(uid)), 120, what="a pod that gave up"
     )
@@ -166,7 +176,15 @@ def test_a_pod_that_finds_nobody_says_so(operator: OperatorProcess, team: Traine
         "dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=5))\n"
     )
     team.run(
-        "alone", "python3", "-c", script, image=store.TORCH, nodes=2, resources=SMALL, terminationGracePeriodSeconds=1
+        "alone",
+        "python3",
+        "-c",
+        script,
+        image=store.TORCH,
+        nodes=2,
+        resources=SMALL,
+        terminationGracePeriodSeconds=1,
+        retries=ONCE,
     )
     team.until("alone", "Failed", timeout=180)
     failed = team.condition("alone", "Failed")
