@@ -171,7 +171,7 @@ FIRES: dict[str, list[Fires]] = {
             3,
             {"kind": "pods", "pod": "a"},
             "gpujob-operator hears nothing of pods",
-            "The last byte came 3m 0s ago; past 3 minutes the process is restarted.",
+            "The last byte came 3m 0s ago; what it decides rests on what it heard before.",
         )
     ],
     "GPUJobOperatorRetries": [
