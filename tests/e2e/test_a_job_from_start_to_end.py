@@ -67,7 +67,8 @@ def test_a_failure_names_pod_node_and_exit_code_and_is_final(
     assert status["completionTime"]
     assert status["startTime"]
 
-    # What is final stays so, whatever becomes of the child.
+    # What is final stays so, whatever becomes of the child. The event follows the status.
+    eventually(lambda: len(team.told("broken")) == 2, what="the events of its placement and its failure")
     mark = audit.now()
     team.api.delete(f"/apis/batch/v1/namespaces/{team.namespace}/jobs", status["jobName"])
     eventually(lambda: not team.pods(uid), what="no pod")
