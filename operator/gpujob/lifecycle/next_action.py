@@ -116,15 +116,14 @@ class _Step:
             return ConfirmLoss()
         if error := self._view.spec_error:
             return WriteStatus(job_status.unreadable(self._job, Reason.INVALID_SPEC, error, self._now.text))
-        if self._job.spec.get("suspend") is not True and (left := self._pause_left()) > 0:
+        if self._job.spec.get("suspend") is True:
+            # A plan starts nothing, so that it need not wait.
+            return Schedule()
+        if (left := pause_left(self._job, self._now.server, self._timings)) > 0:
             self._requeue(left)
             return Nothing()
-        # A plan starts nothing, so that it need not wait.
-        pods = [] if self._job.spec.get("suspend") is True else self._pods_in_the_way()
+        pods = self._pods_in_the_way()
         return self._wait_for(pods) if pods else Schedule()
-
-    def _pause_left(self) -> float:
-        return pause_left(self._job, self._now.server, self._timings)
 
     def _wait_for(self, pods: list[PodState]) -> Action:
         """Two attempts never overlap: the earlier one may be saving its checkpoint."""
@@ -228,7 +227,7 @@ class _Step:
 
     def _starting_or_running(self, job: JobRecord, child: ChildRecord) -> Action:
         timings, now = self._timings, self._now.server
-        awaited, unbound = self._awaited_nodes(child), None
+        awaited = self._awaited_nodes(child)
         if awaited and awaited.seconds_left <= 0:
             return self._end(child, endings.nodes_did_not_come(job, child, timings.provision, now, awaited.bare))
         unbound = self._unbound(child)

@@ -159,24 +159,24 @@ class ControllerState:
         """Waits before the next step, longer each time, unless the job itself changes in what the step failed on."""
         memory = self.remember(job.uid)
         memory.delay = min(max(memory.delay * 2, self.timings.backoff_first), self.timings.backoff_longest)
-        memory.retry_at, memory.failed_on = self.clock() + memory.delay, failed_on
-        memory.told_of = None
-        self.due[job.uid] = memory.retry_at
-        self.tally.failures[type(why).__name__ if isinstance(why, Exception) else "Stale"] += 1
-        log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=memory.delay, why=str(why))
+        self._retry(job, memory.delay, why, failed_on)
 
     def requeue_after_outage(self, job: JobRecord, why: Exception) -> int:
         """Waits 15 s at most before the next step, since the API server and not the job was at fault; gives the failures in a row."""
         memory = self.remember(job.uid)
         memory.outages += 1
         memory.unanswered = isinstance(why, ApiError) and why.status == 0
-        seconds = outage_delay(memory.outages, random.random)
-        memory.retry_at, memory.failed_on = self.clock() + seconds, job.generation
+        self._retry(job, outage_delay(memory.outages, random.random), why, job.generation)
+        return memory.outages
+
+    def _retry(self, job: JobRecord, seconds: float, why: Exception | str, failed_on: int | str) -> None:
+        """The next step of a job is due after some seconds, or at once where it changes in what the last one failed on."""
+        memory = self.remember(job.uid)
+        memory.retry_at, memory.failed_on = self.clock() + seconds, failed_on
         memory.told_of = None
         self.due[job.uid] = memory.retry_at
-        self.tally.failures[type(why).__name__] += 1
+        self.tally.failures[type(why).__name__ if isinstance(why, Exception) else "Stale"] += 1
         log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=round(seconds, 1), why=str(why))
-        return memory.outages
 
     def succeeded(self, uid: str) -> None:
         """A step of a job went well."""
