@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from yarl import URL
 
 from gpujob.cluster.client.kubeconfig import Connection, UnusableConnection, tls_context
 from tests.unit.cluster.as_installed import USER, command_line, missing
@@ -39,11 +40,11 @@ print(json.dumps({
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the certificate (ca.crt) and the key of a server at 127.0.0.1, and a token."""
+    """A folder with the certificate (ca.crt) and the key of a server at 127.0.0.1 and ::1, and a token."""
     folder = tmp_path_factory.mktemp("account")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=api", "-days", "2",
-         "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", "server.key", "-out", "ca.crt"],
+         "-addext", "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost", "-keyout", "server.key", "-out", "ca.crt"],
         cwd=folder, check=True, capture_output=True,
     )  # fmt: skip
     (folder / "token").write_text("a token")
@@ -69,19 +70,19 @@ async def _answer(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def api_server(folder: Path) -> AsyncIterator[int]:
+async def api_server(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[int]:
     """The port of an API server that speaks TLS, as every one does."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(folder / "ca.crt", folder / "server.key")
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", _answer)
-    async with serving(app, tls) as port:
+    async with serving(app, tls, host) as port:
         yield port
 
 
 @asynccontextmanager
-async def serving(app: web.Application, tls: ssl.SSLContext) -> AsyncIterator[int]:
-    server = TestServer(app, scheme="https")
+async def serving(app: web.Application, tls: ssl.SSLContext, host: str = "127.0.0.1") -> AsyncIterator[int]:
+    server = TestServer(app, scheme="https", host=host)
     await server.start_server(ssl=tls)
     try:
         assert server.port is not None
@@ -115,12 +116,23 @@ def test_the_surroundings_are_those_of_a_pod(certificate: Path) -> None:
     }
 
 
-async def test_the_operator_starts_leads_and_stops_as_installed(certificate: Path, tmp_path: Path) -> None:
+def needs_ipv6() -> None:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            pass
+    except OSError as error:
+        pytest.skip(f"this machine has no address ::1: {error}")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_the_operator_starts_leads_and_stops_as_installed(host: str, certificate: Path, tmp_path: Path) -> None:
     needs_namespaces()
+    if host == "::1":
+        needs_ipv6()
     health, log = free_port(), tmp_path / "operator.log"
-    async with api_server(certificate) as port:
+    async with api_server(certificate, host) as port:
         settings = {
-            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_HOST": host,
             "KUBERNETES_SERVICE_PORT": str(port),
             "GPUJOB_HEALTH_PORT": str(health),
             "GPUJOB_METRICS_PORT": "0",
@@ -131,7 +143,7 @@ async def test_the_operator_starts_leads_and_stops_as_installed(certificate: Pat
             )
         try:
             async with asyncio.timeout(60), aiohttp.ClientSession() as session:
-                while not await is_ready(session, health) or "lease acquired" not in log.read_text():
+                while not await is_ready(session, host, health) or "lease acquired" not in log.read_text():
                     assert process.returncode is None, log.read_text()
                     await asyncio.sleep(0.1)
             process.send_signal(signal.SIGTERM)
@@ -144,9 +156,9 @@ async def test_the_operator_starts_leads_and_stops_as_installed(certificate: Pat
     assert "lease released" in log.read_text()
 
 
-async def is_ready(session: aiohttp.ClientSession, port: int) -> bool:
+async def is_ready(session: aiohttp.ClientSession, host: str, port: int) -> bool:
     try:
-        async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+        async with session.get(URL.build(scheme="http", host=host, port=port, path="/readyz")) as answer:
             return answer.status == 200
     except aiohttp.ClientError:
         return False

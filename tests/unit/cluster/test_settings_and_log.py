@@ -6,10 +6,15 @@ import json
 import subprocess
 import sys
 
+import aiohttp
 import pytest
+from prometheus_client import CollectorRegistry
+from yarl import URL
 
+from gpujob.cluster.app.http_server import Endpoints
 from gpujob.cluster.app.settings import YEAR, read_settings
 from gpujob.values.errors import BadInput
+from tests.unit.cluster.test_it_starts_as_installed import free_port, needs_ipv6
 
 
 @pytest.mark.parametrize("name", ["HOLD", "PROVISION", "UNBOUND"])
@@ -25,6 +30,42 @@ def test_a_duration_is_no_port(name: str) -> None:
 def test_a_port_is_still_one() -> None:
     with pytest.raises(BadInput, match=r"^GPUJOB_HEALTH_PORT: '65536' is not a whole number from 0 to 65535$"):
         read_settings({"GPUJOB_HEALTH_PORT": "65536"})
+
+
+@pytest.mark.parametrize(
+    ("text", "address"), [("", ""), ("127.0.0.1", "127.0.0.1"), ("::", "::"), ("FD00:0::7", "fd00::7")]
+)
+def test_addresses_of_both_families_can_be_listened_at(text: str, address: str) -> None:
+    assert read_settings({"GPUJOB_LISTEN": text}).listen == address
+
+
+@pytest.mark.parametrize("text", ["localhost", "[::1]", "0.0.0.0:80", "1.2.3", "::/0", "*"])
+def test_what_is_no_address_is_told(text: str) -> None:
+    with pytest.raises(BadInput) as told:
+        read_settings({"GPUJOB_LISTEN": text})
+    assert str(told.value) == f"GPUJOB_LISTEN: {text!r} is no IP address; leave it empty for all addresses"
+
+
+@pytest.mark.parametrize(
+    ("listen", "answering"), [("", {"127.0.0.1", "::1"}), ("::1", {"::1"}), ("127.0.0.1", {"127.0.0.1"})]
+)
+async def test_probes_are_answered_at_the_addresses_of_both_families(listen: str, answering: set[str]) -> None:
+    needs_ipv6()
+    endpoints, port = Endpoints(list, list, CollectorRegistry), free_port()
+    await endpoints.start(listen, port, 0)
+    try:
+        assert {host for host in ("127.0.0.1", "::1") if await answers(host, port)} == answering
+    finally:
+        await endpoints.close()
+
+
+async def answers(host: str, port: int) -> bool:
+    url = URL.build(scheme="http", host=host, port=port, path="/readyz")
+    try:
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            return answer.status == 200
+    except aiohttp.ClientConnectorError:
+        return False
 
 
 SAYS = """

@@ -23,7 +23,7 @@ class Endpoints:
         self._runners: list[web.AppRunner] = []
 
     async def start(self, host: str, health_port: int, metrics_port: int) -> None:
-        """Listens on both ports; a port of 0 is not served."""
+        """Listens on both ports, at all addresses of IPv4 and IPv6 where `host` is empty; a port of 0 is not served."""
         probes = [web.get("/healthz", self._healthz), web.get("/readyz", self._readyz)]
         for port, routes in ((health_port, probes), (metrics_port, [web.get("/metrics", self._metrics)])):
             if port:
@@ -31,7 +31,7 @@ class Endpoints:
                 app.add_routes(routes)
                 runner = web.AppRunner(app, access_log=None)
                 await runner.setup()
-                await web.TCPSite(runner, host, port).start()
+                await web.TCPSite(runner, host or None, port).start()
                 self._runners.append(runner)
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import socket
 from collections.abc import Mapping
@@ -26,7 +27,8 @@ class Settings:
     """The identity of this process in the Lease and in events."""
     metrics_port: int = 9464
     health_port: int = 8080
-    listen: str = "0.0.0.0"
+    listen: str = ""
+    """The address at which probes and metrics are served; empty: all, of IPv4 and IPv6."""
     log_level: str = "INFO"
     log_format: str = "json"
     write_rate: float = 200.0
@@ -53,7 +55,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         pod_name=env.get("GPUJOB_POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
         metrics_port=_port(env, "GPUJOB_METRICS_PORT", 9464),
         health_port=_port(env, "GPUJOB_HEALTH_PORT", 8080),
-        listen=env.get("GPUJOB_LISTEN") or "0.0.0.0",
+        listen=_address(env, "GPUJOB_LISTEN"),
         log_level=_one_of(env, "GPUJOB_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR")),
         log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
         write_rate=float(_whole(env, "GPUJOB_WRITE_RATE", 200, 65535)),
@@ -66,6 +68,14 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
 
 def _port(env: Mapping[str, str], name: str, default: int) -> int:
     return _whole(env, name, default, 65535)
+
+
+def _address(env: Mapping[str, str], name: str) -> str:
+    text = env.get(name) or ""
+    try:
+        return str(ipaddress.ip_address(text)) if text else ""
+    except ValueError:
+        raise BadInput(f"{name}: {text!r} is no IP address; leave it empty for all addresses") from None
 
 
 def _whole(env: Mapping[str, str], name: str, default: int, most: int) -> int:
