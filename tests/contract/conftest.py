@@ -26,6 +26,8 @@ from tests.e2e.cluster import Cluster, down, eventually, up
 HERE = Path(__file__).parent
 
 
+# xdist reads the marks in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All that ask the API server run in one process, which has the cluster."""
     for item in items:

@@ -1,10 +1,10 @@
-"""Installing, upgrading and uninstalling; first of the tests in a cluster, before anything else of the chart is there."""
+"""Installing, upgrading and uninstalling in a cluster of its own, which has no release that other tests use."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gpujob.render.runner_files import load_runner
 from tests.contract.chart_in_cluster import (
@@ -18,12 +18,19 @@ from tests.contract.chart_in_cluster import (
     install,
     kubectl,
     names,
-    run,
 )
 from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE
-from tests.e2e.cluster import Cluster, eventually
+from tests.e2e.cluster import Cluster, down, up
 
 pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane without the chart, before each test and after it."""
+    made = up(tmp_path_factory.mktemp("cluster") / "without chart")
+    yield made
+    down(made.dir)
 
 
 def test_install_upgrade_uninstall_leaves_crds_and_jobs_and_nothing_else(cluster: Cluster) -> None:
@@ -85,45 +92,3 @@ def test_an_upgrade_keeps_the_right_to_remove_the_runners_of_earlier_versions(cl
     upgrade(*many)
     assert granted() == [([many[-1]], own), (many[-2:-18:-1], ["delete", "get"])]
     helm(cluster, "uninstall", "--wait")
-
-
-def test_an_upgrade_brings_the_crds_of_the_chart(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    old = tmp_path / "gpujob-operator"
-    shutil.copytree(CHART, old)
-    (file,) = (old / "files" / "crds").glob("*gpujobs.yaml")
-    crd = yaml.safe_load(file.read_text())
-    crd["spec"]["names"]["shortNames"] = ["oldgj"]
-    del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["suspend"]
-    file.write_text(yaml.safe_dump(crd))
-
-    helm(cluster, "upgrade", str(old), "--set=replicaCount=0")
-    names = ("gpujobs.gpujob.dev", "--output=jsonpath={.spec.names.shortNames}")
-    assert kubectl(cluster, "get", "crd", *names) == '["oldgj"]'
-    kubectl(cluster, "create", "-f", "-", stdin=gpujob("before", namespace, nodes=1))
-    helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0")
-    assert kubectl(cluster, "get", "crd", *names) == '["gj"]'
-    before = get(cluster, "gpujobs.gpujob.dev", "before", f"-n{namespace}")
-    assert before["spec"]["nodes"] == 1
-    with_new_field = gpujob("after", namespace, suspend=True)
-    created = ("create", "--validate=strict", "-f", "-")
-    eventually(lambda: run(cluster, "kubectl", *created, stdin=with_new_field).returncode == 0, what="the new field")
-
-
-def test_an_upgrade_without_crds_leaves_them_or_is_refused(cluster: Cluster, namespace: str) -> None:
-    kubectl(cluster, "create", "-f", "-", stdin=gpujob("dear", namespace, nodes=1))
-    uid = get(cluster, "gpujobs", "dear", f"-n{namespace}")["metadata"]["uid"]
-    without = ("upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--set=crds.enabled=false,replicaCount=0")
-    try:
-        helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", "--set=crds.keep=false")
-        refused = run(cluster, "helm", *without)
-        assert refused.returncode != 0
-        assert (
-            "crds.enabled=false deletes CRD gpujobprofiles.gpujob.dev and every object of its kind: "
-            "upgrade with crds.keep=true first, then with crds.enabled=false"
-        ) in refused.stderr
-        helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", "--set=crds.keep=true")
-        helm(cluster, "upgrade", str(CHART), "--set=crds.enabled=false,replicaCount=0")
-        assert get(cluster, "gpujobs", "dear", f"-n{namespace}")["metadata"]["uid"] == uid
-    finally:
-        # The release has its CRDs again, as the tests after this one find it.
-        helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", IMAGE, "--take-ownership")
