@@ -11,11 +11,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.shortage import barred
 from gpujob.status.job.conditions import Claim, merged
 from gpujob.values.quantity import exact_dollars, format_bytes, format_dollars
-from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, GROUP, ConditionType, Label, Reason
-
-POOL_NAME_LABEL: Final = f"{GROUP}/discovered-pool"
-"""The label in a discovered pool's selector. No node has it: such a pool is grouped by facts and claims nothing."""
-
+from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, ConditionType, Label, Reason
 
 EVENT_NAMESPACE: Final = "default"
 """Where events about objects without a namespace live."""
@@ -24,7 +20,7 @@ EVENT_NAMESPACE: Final = "default"
 def manifest(pool: Pool) -> dict[str, Any]:
     """The GPUPool object of a discovered pool, without status."""
     spec = {
-        "nodeSelector": {"matchLabels": {POOL_NAME_LABEL: pool.name[:63].strip("-")}},
+        "nodeSelector": {"matchLabels": {Label.DISCOVERED_POOL: pool.name[:63].strip("-")}},
         "accelerator": pool.accelerator.id if pool.accelerator else None,
         "resourceName": pool.resource,
         "capacityType": pool.capacity_type.value,
@@ -64,7 +60,7 @@ def status(
         "pricePerGPUHour": exact_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "display": {"price": format_dollars(pool.price.per_gpu_hour)} if pool.price else None,
         "priceSource": pool.price.source[:256] if pool.price else None,
-        "problem": next((claim.reason.value for claim in claims if _keeps_jobs_away(claim)), None),
+        "problem": next((claim.reason.value for claim in claims if _keeps_jobs_away(claim)), _no_price(pool)),
         "conditions": merged(conditions, claims, generation, now),
     }
     return {key: value for key, value in record.items() if value is not None}
@@ -103,6 +99,11 @@ def _claims(pool: Pool, fleet: Fleet) -> Iterator[Claim]:
         yield Claim(ConditionType.READ, True, Reason.READ, doubts or "labels and catalog agree")
     if not pool.discovered:
         yield _overlap(fleet.overlaps.get(pool.name))
+
+
+def _no_price(pool: Pool) -> str | None:
+    """What the column PROBLEM says of a pool that jobs can have and that has no price."""
+    return Reason.NO_PRICE.value if pool.nodes and pool.price is None else None
 
 
 def _keeps_jobs_away(claim: Claim) -> bool:

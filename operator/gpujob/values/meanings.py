@@ -207,6 +207,8 @@ QuotaUnchecked: a ResourceQuota has a scope that nothing is known of, or leaves 
     see that the quota leaves enough
 PriceIndicative: the price is a list price, of another region, or a bound
     set one in a GPUPool
+NoPrice: no price of the pool is known; under Cost and Value it comes after those with one
+    set one in a GPUPool
 PriceInvalid: the price in a GPUPool or annotation is not a number of dollars, so it is not used
     correct it as the sentence says
 IdOutOfRange: the job names a uid or an fsGroup that OpenShift's restricted-v2 refuses in its namespace

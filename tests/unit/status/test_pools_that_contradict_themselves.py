@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from builders import MI300X, fleet, node
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status import pools as publish
+from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason
 
 NOW = "2026-11-28T08:00:00Z"
@@ -41,3 +45,16 @@ def test_whatever_a_status_holds_nothing_raises() -> None:
     _, pool = partitioned()
     for held in ({"conditions": None}, {"conditions": ["x", {}]}, {"conditions": [{"type": "Read", "message": 5}]}):
         assert publish.contradiction(pool, "u", held, "me", NOW) is not None
+
+
+@pytest.mark.parametrize(("price", "problem"), [(None, "NoPrice"), ("1.50", None), ("0", None)])
+def test_a_pool_without_a_price_says_so_in_its_column(price: str | None, problem: str | None) -> None:
+    found = fleet(node("n", MI300X, price=price))
+    pool = replace(found.pools[0], price=found.pools[0].price if price else None)
+    assert publish.status(pool, found, {}, NOW).get("problem") == problem
+
+
+def test_what_keeps_jobs_away_goes_before_a_missing_price() -> None:
+    found, pool = partitioned()
+    broken = replace(pool, price=None, problem=Finding(Reason.DEVICE_UNKNOWN, "nothing knows it"))
+    assert publish.status(broken, found, {}, NOW)["problem"] == "DeviceUnknown"

@@ -11,7 +11,8 @@ import pytest
 from builders import ANY_IMAGES, H100, MI300X, decision, demand, fleet, gpupool, node
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
-from gpujob.api.kinds.gpupool import GPUPoolStatus
+from gpujob.api.kinds.gpupool import GPUPoolSpec, GPUPoolStatus
+from gpujob.api.manifest import read_gpupool
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.attempts import end_attempt
 from gpujob.placement.engine.decide import decide
@@ -23,6 +24,7 @@ from gpujob.status.job.log_line import transition
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord, read_child, read_job
 from gpujob.status.records.preflight import Check
+from gpujob.values.errors import BadManifest
 from gpujob.values.vocabulary import ConditionType, Label, Reason, State
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
@@ -312,6 +314,42 @@ def test_an_edit_of_a_discovered_pool_is_told_with_the_remedy_and_so_is_its_end(
     )
     assert claims(pools.status(pool, found, status, NOW, 3))["Edited"] == ("False", "SpecAsWritten")
     assert "Edited" not in claims(pools.status(pool, found, {}, NOW))
+
+
+EDITS: dict[str, Any] = {
+    "accelerator": "A100-80GB",
+    "resourceName": "nvidia.com/other",
+    "capacityType": "Spot",
+    "price": {"perGPUHour": "1.50"},
+    "memoryPerGPU": "80G",
+    "supplementalGroups": [44],
+    "runtimeClassName": "nvidia",
+    "tolerations": [{"key": "team", "operator": "Exists"}],
+    "env": [{"name": "A", "value": "b"}],
+    "deviceMode": "DRA",
+    "gpusPerNode": 8,
+    "fabric": {"hostNetwork": True},
+    "namespaceSelector": {"matchLabels": {"team": "a"}},
+    "provision": {"maxNodes": 1},
+}
+
+
+@pytest.mark.parametrize(("field", "value"), EDITS.items(), ids=EDITS)
+def test_an_edit_of_a_discovered_pool_is_refused_or_told(field: str, value: Any) -> None:
+    (pool,) = fleet(node("a", H100)).pools
+    document = pools.manifest(pool)
+    written = document["spec"]
+    document["spec"] = edited = {**written, field: value}
+    if field in written:
+        assert read_gpupool(document).spec != read_gpupool({**document, "spec": written}).spec
+        assert pools.is_edited(pool, edited, 2)
+    else:
+        with pytest.raises(BadManifest, match="reads nothing else that is written here; to set a price, tolerations"):
+            read_gpupool(document)
+
+
+def test_every_field_of_a_pool_is_among_the_edits_that_are_tried() -> None:
+    assert {field.alias for field in GPUPoolSpec.model_fields.values()} == {"nodeSelector", *EDITS}
 
 
 def test_a_job_that_is_suspended_while_it_runs_was_stopped_and_its_preflight_is_over() -> None:

@@ -230,7 +230,8 @@ class GPUPoolStatus(Shape):
     price_source: Annotated[str, Field(max_length=256)] | None = None
     """Where the price comes from, with its date."""
     problem: Annotated[str, Field(max_length=64)] | None = None
-    """Why no job gets these devices, one word, for example AcceleratorUnknown; the conditions say more."""
+    """Why no job gets these devices, one word, for example AcceleratorUnknown (the conditions say more); NoPrice where jobs
+    get them and no price is known."""
     display: PoolDisplay | None = None
     """Texts for `kubectl get`."""
     conditions: Annotated[tuple[Condition, ...], list_map("type", items=8)] = ()

@@ -16,6 +16,7 @@ from gpujob.api.kinds.gpupool import (
 )
 from gpujob.api.validation import pods
 from gpujob.api.validation.rule import Rule, keys, one_of, own_keys
+from gpujob.values.vocabulary import Label
 
 
 def _tolerates(value: Toleration) -> bool:
@@ -24,6 +25,30 @@ def _tolerates(value: Toleration) -> bool:
 
 def _values_fit(value: LabelRequirement) -> bool:
     return bool(value.values) == (value.operator in ("In", "NotIn"))
+
+
+_OF_ADMINS: Final = (
+    *(
+        "price",
+        "memoryPerGPU",
+        "supplementalGroups",
+        "runtimeClassName",
+        "tolerations",
+        "env",
+        "deviceMode",
+        "gpusPerNode",
+    ),
+    *("fabric", "namespaceSelector", "provision"),
+)
+"""Members of a spec that only an admin writes."""
+
+
+def _is_as_found(value: GPUPoolSpec) -> bool:
+    """Whether a discovered pool's spec holds nothing but what the operator writes."""
+    written = {
+        field.alias or name for name, field in GPUPoolSpec.model_fields.items() if name in value.model_fields_set
+    }
+    return Label.DISCOVERED_POOL not in value.node_selector.match_labels or not written & {*_OF_ADMINS}
 
 
 _OWN: Final[tuple[Rule, ...]] = (
@@ -53,6 +78,12 @@ _OWN: Final[tuple[Rule, ...]] = (
         GPUPoolSpec, "gpusPerNode", "gpusPerNode acts with deviceMode HostDevices only; remove it, or set the mode",
         "!has(self.gpusPerNode) || (has(self.deviceMode) && self.deviceMode == 'HostDevices')",
         lambda value: value.gpus_per_node is None or value.device_mode == "HostDevices",
+    ),
+    Rule(
+        GPUPoolSpec, "", "the operator found this GPUPool on the nodes and reads nothing else that is written here; to set a price, "
+        "tolerations or groups replace nodeSelector by labels of the nodes and remove the label gpujob.dev/discovered",
+        f"!has(self.nodeSelector.matchLabels) || !('{Label.DISCOVERED_POOL}' in self.nodeSelector.matchLabels) || ("
+        + " && ".join(f"!has(self.{field})" for field in _OF_ADMINS) + ")", _is_as_found,
     ),
     Rule(
         NodeSelector, "", "nodeSelector needs matchLabels or matchExpressions; an empty one would claim every node",

@@ -171,7 +171,7 @@ def _endings(
     doubts = decision.choice.candidate.doubts if decision.choice else ()
     everywhere = () if decision.choice else (doubt for doubt in _first_doubts(decision) if doubt in general)
     for doubt in (*doubts, *everywhere):
-        yield "Doubt:", f"{doubt.message} ({doubt.reason})"
+        yield "Warning:", f"{doubt.message} ({doubt.reason})"
     for note in notes(decision):
         yield "Note:", note
 

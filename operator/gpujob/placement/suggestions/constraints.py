@@ -117,14 +117,24 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     field, price = PRICE_LIMIT, candidate.price_per_hour
     before = demand.as_written("max_price", exact_dollars(demand.max_price))
     if price is None or price > MAX_PRICE:
-        yield proposed(0.5, field, before, None, demand.but(max_price=None))
+        # A limit that is known to be enough goes before none at all.
+        yield proposed(0.95, field, before, None, demand.but(max_price=None))
         return
-    distance = min(0.9, price / max(demand.max_price, 1) - 1)
+    distance = _raised(price / max(demand.max_price, 1) - 1)
     if price <= DOUBLE * demand.max_price and _names_one(demand):
         distance *= NEARER
     # In whole cents, as people write it; a price of less than one cent is said exactly.
     enough = price if price < CENT else whole_cents(price)
     yield proposed(distance, field, before, exact_dollars(enough), demand.but(max_price=enough))
+
+
+def _raised(more: float) -> float:
+    """How far a limit is raised by this share of it: always less for less, and below 0.9 for whatever price."""
+    return more if more <= BY_SHARE else 0.9 - (0.9 - BY_SHARE) * BY_SHARE / more
+
+
+BY_SHARE: Final = 0.8
+"""The share up to which raising a limit is as far as the share says."""
 
 
 def _names_one(demand: Demand) -> bool:
