@@ -1,4 +1,4 @@
-"""Why a node can never take a pod of a job, however empty it is."""
+"""Why a node can never run a pod of a job, even when it is empty."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IMAGE_ROOM: Final = (5, 2)
 
 
 def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None) -> tuple[Reason, ...]:
-    """Why the node can never take a pod of this job, however empty it is."""
+    """Why the node can never run a pod of this job, even when it is empty."""
     found = []
     if any(not pool.tolerates(taint) for taint in node.taints):
         found.append(Reason.TAINT_NOT_TOLERATED)
@@ -39,7 +39,7 @@ def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None)
 
 
 def asked_of(demand: Demand) -> Resources:
-    """What the job asks for each pod itself, or LimitRanges give each at least; /dev/shm counts in the memory."""
+    """CPU, memory and disk that each pod requests: the job's own requests, else the LimitRange minimum; /dev/shm counts as memory."""
     asked = Resources(demand.millicores or 0, demand.memory or demand.shared_memory or 0, demand.storage or 0, 0)
     return asked if demand.limits is None else asked.at_least(demand.limits.least)
 
@@ -50,12 +50,12 @@ def disk_needed(demand: Demand, image_size: int) -> int:
 
 
 def image_room(image_size: int) -> int:
-    """Bytes of disk that an image of so many bytes takes."""
+    """Bytes of disk that an image of this size takes."""
     return image_size * IMAGE_ROOM[0] // IMAGE_ROOM[1]
 
 
 def largest_image(demand: Demand, disk: int) -> int:
-    """The largest image for which `disk_needed` is not above so many bytes; below 0 where the job leaves no room."""
+    """The largest image in bytes for which `disk_needed` stays within a limit; negative if the job alone exceeds it."""
     numerator, denominator = IMAGE_ROOM
     return (denominator * (disk - (demand.storage or DEFAULT_STORAGE) + 1) - 1) // numerator
 

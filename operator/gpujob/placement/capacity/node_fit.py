@@ -1,4 +1,4 @@
-"""Which nodes of a pool have room for a job: best fit, the whole gang or nothing, never two pods of a gang on a node."""
+"""Which nodes of a pool have room for a job: best fit, the whole gang or nothing, at most one pod of a gang on a node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpujob.values.vocabulary import Reason
 
 @dataclass(frozen=True, slots=True)
 class NodeFit:
-    """Where a job fits: the chosen nodes and what each pod gets, or why it never fits, or why not now."""
+    """Where a job fits: the chosen nodes and the resources of each pod, or why it never fits, or why it does not fit now."""
 
     nodes: tuple[PoolNode, ...] = ()
     needs: Resources = field(default_factory=Resources)
@@ -35,12 +35,12 @@ class NodeFit:
 
     @property
     def coming(self) -> bool:
-        """Whether nodes must be added first: then the pods go to any nodes of the pool."""
+        """Whether an autoscaler must add nodes first; then the pods go to any nodes of the pool."""
         return any(node.coming for node in self.nodes)
 
 
 def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
-    """The nodes for a demand: of those with room the ones that the job leaves fullest, ties by name; else why not."""
+    """The nodes for a demand: those that it leaves fullest, ties by name; else the reason."""
     if pool.problem is not None and not pool.nodes:
         return NodeFit()
     chosen = _with_room(demand, pool, image_size)
@@ -49,7 +49,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
         return NodeFit(busy=(rest,)) if rest else _room_on(chosen)
     able = _able(demand, pool, image_size)
     if len(able) >= demand.nodes:
-        # Free devices that nobody can use are told beside those that are waited for.
+        # Free devices that no pod can use are reported beside those that the job waits for.
         why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
         return NodeFit(busy=(*why, *kept_out_by_class(pool, pool.nodes)))
     late = _did_not_come(demand, pool)
@@ -61,7 +61,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
 
 
 def room_now(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit | None:
-    """What `find_room` finds where that has nodes; nothing is said of why not."""
+    """The result of `find_room` if the pool has room, without the reasons if it has none."""
     if _rests(demand, pool):
         return None
     chosen = _with_room(demand, pool, image_size)
@@ -78,12 +78,12 @@ def _room_on(chosen: Sequence[tuple[PoolNode, Resources]]) -> NodeFit:
 
 
 def may_have_room(gang: Gang, pool: Pool) -> bool:
-    """Whether enough devices are free for `room_now`, or may be added; quick, and yes rather than a look at nodes."""
+    """Whether enough devices for `room_now` are free or can be added. A cheap upper bound: it may return True without room."""
     return pool.growth is not None or pool.stock.has_free(gang.gpus_per_node, gang.nodes)
 
 
 def _behind(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Finding]:
-    """What a gang waits for where jobs go first: these jobs, or devices that pods have, or both."""
+    """What a gang waits for behind jobs of higher priority: these jobs, devices that pods use, or both."""
     first = as_if_first(pool)
     able, chosen = _able(demand, first, image_size), _with_room(demand, first, image_size)
     there = len(chosen) == demand.nodes
@@ -94,12 +94,14 @@ def _behind(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Find
 
 
 def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
-    """Nodes of the pool, those to be added included, that could take a pod of this job if they were empty."""
+    """Nodes of the pool, including those that can be added, that can run a pod of this job when empty."""
     return [node for node in with_coming(demand, pool) if not refusals(demand, pool, node, None)]
 
 
 def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple[PoolNode, Resources]]:
-    """Nodes with room, best fit first, and what a pod gets there: as many as the job has pods, all where they are fewer."""
+    """Nodes with room, best fit first, and the resources of a pod there: one node for each pod of the job, or all that there
+    are.
+    """
     able, wanted = all_able(demand, pool, image_size), demand.nodes
     together, linked = in_one_place(demand, pool), pool.fabric is None
     places: dict[str, list[tuple[PoolNode, Resources]]] = defaultdict(list)
@@ -114,18 +116,18 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
                 return chosen
     chosen = max(places.values(), key=len, default=[])
     if together:
-        # Where new nodes come to, nobody knows: the gang goes to them alone.
+        # The topology domain of a new node is unknown, so the gang uses new nodes only.
         chosen = [] if pool.growth else chosen
     coming = _coming(demand, pool)
     if coming and not refusals(demand, pool, coming[0], image_size):
-        # They are alike but for what pods that wait for them leave.
+        # New nodes are equal except for what the pods that wait for them leave.
         free = (node for node in sorted(coming, key=_fullest) if _has_room(demand, node))
         chosen += [(node, node_needs(demand, node)) for node in islice(free, wanted - len(chosen))]
     return chosen
 
 
 def _able(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
-    """The nodes that could take a pod of this job if they were empty."""
+    """The nodes that can run a pod of this job when empty."""
     nodes = with_coming(demand, pool)
     if in_one_place(demand, pool):
         return largest_place(demand, pool, [node for node in nodes if not refusals(demand, pool, node, image_size)])
@@ -135,7 +137,7 @@ def _able(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
 
 
 def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
-    """Whether each node of the pool could take a pod of this job if it were empty, but for its taints."""
+    """Whether each node of the pool can run a pod of this job when empty, taints aside."""
     stock = pool.stock
     return (
         demand.mountable is None
@@ -149,7 +151,7 @@ def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
 
 
 def untold_size(demand: Demand, pool: Pool) -> int:
-    """The size of the largest image for which each node has the disk: of images up to it the room is equal."""
+    """The largest image size in bytes for which each node has disk; the room is equal for all images up to it."""
     least = pool.stock.least_disk_of_all
     if pool.growth is not None and pool.growth.template.allocatable.storage is not None:
         least = min(least, pool.growth.template.allocatable.storage)
@@ -157,20 +159,20 @@ def untold_size(demand: Demand, pool: Pool) -> int:
 
 
 def telling_size(image_size: int | None, untold: int) -> int | None:
-    """The image's size where the room depends on it, else None; `untold` is the pool's `untold_size`."""
+    """The image's size if the room depends on it, else None; `untold` is the pool's `untold_size`."""
     return None if image_size is None or image_size <= untold else image_size
 
 
 def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:
-    """Whether it is plain that a pool without room now can have it later: enough of its nodes can take such pods."""
+    """Whether a pool without room now can certainly have room later: enough of its nodes can run such pods."""
     enough = pool.stock.open >= demand.nodes and not in_one_place(demand, pool)
     return enough and all_able(demand, pool, image_size) and not _rests(demand, pool)
 
 
 def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
-    """Whether it is plain that a pool never has room: too few of its nodes can take such pods, and it does not grow.
+    """Whether a pool certainly never has room: too few of its nodes can run such pods, and it does not grow.
 
-    Not where the handlers and labels of some must be looked at: somebody can mend them.
+    False if nodes lack a handler or a label, because an admin can fix that.
     """
     if pool.growth is not None or pool.node_pool or not pool.nodes:
         return False
@@ -181,20 +183,20 @@ def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
 
 
 def with_coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
-    """The pool's nodes and as many of those to be added as the job can use."""
+    """The pool's nodes and as many of those that can be added as the job can use."""
     coming = _coming(demand, pool)
     return (*pool.nodes, *coming) if coming else pool.nodes
 
 
 def _coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
-    """As many of the nodes to be added as the job can use."""
+    """As many of the nodes that can be added as the job can use."""
     if pool.growth is None or _did_not_come(demand, pool):
         return ()
     return (*pool.growth.started, *(pool.growth.template,) * min(pool.growth.count, demand.nodes))
 
 
 def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
-    """An autoscaler that did not bring the pool's nodes in time is given a rest."""
+    """The autoscaler did not bring the pool's nodes in time, so the pool is not tried until a deadline."""
     until = dict(demand.pools_away).get(pool.name)
     if until is None or pool.growth is None:
         return None
@@ -202,7 +204,7 @@ def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
 
 
 def _rests(demand: Demand, pool: Pool) -> Finding | None:
-    """A pool whose nodes did not take the job's pods is given a rest: its GPUs are others' meanwhile."""
+    """The pool's nodes did not accept the job's pods, so the pool is not tried until a deadline and other jobs use its GPUs."""
     rest = next((rest for rest in demand.pools_resting if rest[0] == pool.name), None)
     if rest is None:
         return None
@@ -211,7 +213,7 @@ def _rests(demand: Demand, pool: Pool) -> Finding | None:
 
 
 def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding | None:
-    """More nodes of a kind that is there would do, and something that nobody told us about may add them."""
+    """More nodes of an existing kind would make room, and an autoscaler that is not configured here may add them."""
     enough = sum((node.total or node.healthy) >= demand.gpus_per_node for node in pool.nodes)
     if not pool.node_pool or not enough or any(finding.reason is not Reason.POOL_TOO_SMALL for finding in never):
         return None
@@ -223,7 +225,7 @@ def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding
 
 
 def _has_room(demand: Demand, node: PoolNode) -> bool:
-    """Whether a node to be added has room beside the pods that wait for it."""
+    """Whether a node that can be added has room beside the pods that wait for it."""
     return node.free >= demand.gpus_per_node and has_links(demand, node) and node.left.covers(node_needs(demand, node))
 
 

@@ -1,4 +1,4 @@
-"""What each pod of a job gets on a node: what the job asks, else the share of the node that belongs to its GPUs."""
+"""The resources of each pod on a node: the job's requests, else the share of the node that belongs to its GPUs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gpujob.placement.request.demand import Demand
 from gpujob.values.quantity import GI, MI
 
 SHARE: Final = (9, 10)
-"""The part of a node's CPU and memory that GPU jobs share; the rest stays for daemons and later ones."""
+"""The fraction of a node's CPU and memory that GPU jobs share; the rest is for daemons."""
 
 DEFAULT_STORAGE: Final = 20 * GI
 
 
 def node_needs(demand: Demand, node: PoolNode) -> Resources:
-    """What a pod gets on a node: what the job asks, else the share of the node that belongs to its GPUs.
+    """The resources of a pod on a node: the job's requests, else the share of the node that belongs to its GPUs.
 
-    The share is cut from what pods without GPUs leave; where others took more than their share, it shrinks down to a
-    quarter, so that free GPUs are not stranded for want of memory.
+    The share comes from what pods without GPUs leave. If other pods exceed their share, it shrinks to a quarter at least, so
+    that free GPUs are not stranded for lack of memory.
     """
     cpu, memory, storage = demand.millicores, demand.memory, demand.storage
     if cpu and memory and storage is not None:
@@ -43,7 +43,7 @@ def node_needs(demand: Demand, node: PoolNode) -> Resources:
 
 
 def _within_limits(demand: Demand, limits: Limits, needs: Resources) -> Resources:
-    """What the job leaves to the share is no more and no less than LimitRanges allow."""
+    """Clamps the node's share to the LimitRange bounds; requests of the job itself stay unchanged."""
     least, most, storage = limits.least, limits.most, needs.storage
     if demand.storage is None and storage is not None:
         storage = max(min(storage, most.storage or 0), least.storage or 0)
@@ -56,14 +56,14 @@ def _within_limits(demand: Demand, limits: Limits, needs: Resources) -> Resource
 
 
 def shared_memory(demand: Demand, needs: Resources) -> int:
-    """Bytes of /dev/shm: what the job asks, else a quarter of its memory, at least 1Gi (or all), at most 64Gi."""
+    """Bytes of /dev/shm: the job's request, else a quarter of its memory, at least 1Gi (or all), at most 64Gi."""
     if demand.shared_memory is not None:
         return demand.shared_memory
     return min(max(needs.memory // 4, min(GI, needs.memory)), 64 * GI)
 
 
 def _share(base: int, left: int, parts: tuple[int, int, int]) -> int:
-    """The share of so many GPUs, of those that the node has and of those that are free."""
+    """The share of a number of GPUs, relative to the node's GPUs and to its free GPUs."""
     if base <= 0:
         return 0
     gpus, total, free = parts

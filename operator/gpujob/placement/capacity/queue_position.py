@@ -1,4 +1,4 @@
-"""Whose turn it is: jobs of higher priority go first on the nodes that they wait for, and lower ones are told so."""
+"""Queue order on a pool: jobs of higher priority take the nodes that they wait for first; lower jobs report them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gpujob.values.vocabulary import Reason
 
 
 def has_nothing_else(demand: Demand, pool: Pool, able: Iterable[PoolNode]) -> bool:
-    """Whether too few of the nodes that can take the gang are left besides those that jobs of higher priority wait for."""
+    """Whether the nodes that jobs of higher priority do not wait for are too few for the gang."""
     awaited = {name for each in pool.ahead if each.waits for name, _ in each.taking.on}
     return bool(awaited) and sum(node.name not in awaited for node in able) < demand.nodes
 
 
 def queued_behind(demand: Demand, pool: Pool) -> Finding:
-    """Who goes first on a pool: the job of the same namespace that is next, or that there is one in another."""
+    """Which jobs go first on a pool: the next job if it is in the same namespace, else only that one of another namespace does."""
     mine = [each for each in pool.ahead if each.namespace == demand.namespace]
     first = (mine or pool.ahead)[0]
     others = len(pool.ahead) - 1
-    # Names of other namespaces are nobody's business.
+    # Names of other namespaces stay private.
     who = f"job {first.job}" if mine else "a job of another namespace"
     and_others = f" and {others} more" if others else ""
     on = f"on each of {first.nodes} nodes" if first.nodes > 1 else "on one node"

@@ -17,18 +17,18 @@ from gpujob.values.finding import Cores, Finding, Need, Size, counted, listed
 from gpujob.values.vocabulary import Reason
 
 OF_CLASS: Final = {Reason.RUNTIME_HANDLER_MISSING, Reason.RUNTIME_CLASS_EXCLUDES}
-"""Why a node is kept out by the RuntimeClass of the pool's pods."""
+"""Why the RuntimeClass of the pool's pods excludes a node."""
 
 
 def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
-    """Why these nodes, those to be added included, can never take the whole gang."""
+    """Why these nodes, including those that can be added, can never run the whole gang."""
     reasons = [refusals(demand, pool, node, image_size) for node in nodes]
     kept_out = tuple(kept_out_by_class(pool, nodes))
     yield from kept_out
     mended = [node for node, r in zip(nodes, reasons, strict=True) if not set(r) - OF_CLASS]
     scattered = tuple(too_scattered(demand, pool, mended))
     if kept_out and len(mended) >= demand.nodes and not scattered:
-        # With handler and label there would be nodes enough, whatever the others lack.
+        # With the handler and the label there are enough nodes, so other shortages do not matter.
         return
     if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
         yield _pool_too_small(demand, pool)
@@ -67,7 +67,7 @@ def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) ->
 
 
 def kept_out_by_class(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
-    """Which of these nodes the RuntimeClass of the pool's pods keeps out: they lack its handler, or a label."""
+    """The nodes that the RuntimeClass of the pool's pods excludes: they lack its handler or a label."""
     if pool.handler is None:
         return
     unlabelled = [node for node in nodes if node.unlabelled]
@@ -91,7 +91,7 @@ def kept_out_by_class(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding
 
 
 def barred(pool: Pool) -> Finding | None:
-    """The taint that keeps every job from a pool; None where a node has none that the pool does not tolerate."""
+    """The taint that excludes every job from a pool; None if a node has only taints that the pool tolerates."""
     nodes = (*pool.nodes, *((pool.growth.template,) if pool.growth and pool.growth.addable else ()))
     if not all(any(_not_tolerated(pool, node)) for node in nodes):
         return None
@@ -114,14 +114,14 @@ def _not_tolerated(pool: Pool, node: PoolNode) -> Iterator[Taint]:
 
 
 def _have(some: int, every: int) -> str:
-    """How many of a pool's nodes have something, at least one."""
+    """The number of a pool's nodes, at least one, that share a property."""
     if every == 1:
         return "its node has"
     return f"all {every} nodes have" if some == every else f"{some} of {every} nodes {'has' if some == 1 else 'have'}"
 
 
 def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
-    """Too few nodes with that many GPUs, counting those that are there and those that can be added."""
+    """Too few nodes have that many GPUs, including those that can be added."""
     gpus, total = demand.gpus_per_node, len(pool.nodes)
     coming, each = (pool.growth.addable, pool.growth.template.total or 0) if pool.growth else (0, 0)
     sizes = [gpus if node.total is None else node.total for node in pool.nodes]
@@ -146,12 +146,12 @@ def _so_many(total: int, more: int, pool: Pool) -> str:
 
 
 def _added(more: int, pool: Pool) -> str:
-    """How many nodes can be added to a pool of which an admin says that it grows."""
+    """The number of nodes that can be added to a pool if its GPUPool says that it grows."""
     return f" and {more} can be added (spec.provision.maxNodes of its GPUPool)" if pool.growth else ""
 
 
 def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
-    """Which of the things that a pod asks for too few nodes have; where each is on enough of them, all at once."""
+    """The resource that too few nodes have; if each one alone is on enough nodes, all at once."""
     asked, whole = asked_of(demand) + pool.overhead, [node.allocatable + pool.overhead for node in nodes]
     parts = [
         ("CPU", Cores, asked.millicores, [each.millicores for each in whole]),
@@ -185,7 +185,7 @@ def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> I
 
 
 def _of_class(pool: Pool, name: str) -> str:
-    """How much of it the RuntimeClass of the pool's pods adds, in a clause."""
+    """The part that the RuntimeClass of the pool's pods adds as overhead, as a clause."""
     overhead = pool.overhead
     shown = {"CPU": Cores(overhead.millicores), "memory": Need(overhead.memory)}.get(name, Need(overhead.storage or 0))
     if pool.handler is None or not shown:
@@ -194,13 +194,13 @@ def _of_class(pool: Pool, name: str) -> str:
 
 
 def _all(nodes: Sequence[PoolNode]) -> str:
-    """How many nodes these are, those that are not there yet said apart."""
+    """The number of nodes, with those that can be added counted separately."""
     coming = sum(node.coming for node in nodes)
     return f"{len(nodes)} ({coming} of them to be added)" if coming else f"{len(nodes)}"
 
 
 def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
-    """Why nodes that could take the gang if they were empty do not take it now; `with_room` of them do."""
+    """Why nodes that can run the gang when empty do not run it now; `with_room` of them do."""
     ready = [node for node in able if node.unready is None]
     unready = [_unready(demand, node) for node in able if node.unready is not None]
     gpus = demand.gpus_per_node
@@ -218,7 +218,7 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
     needed = counted(gpus, "free GPU")
     has = "1 node has" if with_room == 1 else f"{with_room or 'no'} nodes have"
     room = f"; {has} room" if demand.nodes > 1 else ""
-    # As `pools` counts: what can be added is told beside what is there.
+    # Like the output of `pools`: nodes that can be added follow the existing ones.
     there = [node for node in ready if not node.coming]
     free_there, grown = sum(max(node.free, 0) for node in there), _can_be_added(pool, able)
     if free >= gpus * demand.nodes and crowded is None:
@@ -238,7 +238,7 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
 
 
 def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
-    """How many nodes can be added, and what those leave that pods wait for, where a job could use one; else empty."""
+    """The number of nodes that can be added and what the pods that wait for them leave, if a job can use one; else empty."""
     one = next((node for node in able if node.coming), None)
     if one is None or pool.growth is None:
         return ""
@@ -252,7 +252,7 @@ def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
 
 
 def _too_little(pool: Pool, left: Resources, needs: Resources) -> Iterator[str]:
-    """What does not cover a pod's needs (see `Resources.covers`), each as `left of needed`."""
+    """The resources that do not cover a pod's needs (see `Resources.covers`), each as `left of needed`."""
     left, needs = left + pool.overhead, needs + pool.overhead
     parts = (
         ("CPU", Cores, Cores, left.millicores, needs.millicores),

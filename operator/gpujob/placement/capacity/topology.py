@@ -18,12 +18,12 @@ def in_one_place(demand: Demand, pool: Pool) -> bool:
 
 
 def place_of(node: PoolNode) -> str:
-    """Where a node is, for a gang that must be in one place; one without the label is alone."""
+    """The topology domain of a node; a node without the label is a domain of its own."""
     return node.domain or f"/{node.name}"
 
 
 def largest_place(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> list[PoolNode]:
-    """Of these nodes those of the place that has the most; nodes to be added may come to one place."""
+    """The nodes of the largest topology domain; nodes that can be added may share one domain."""
     places: dict[str, list[PoolNode]] = defaultdict(list)
     together = in_one_place(demand, pool)
     for node in nodes:
@@ -37,7 +37,7 @@ def has_links(demand: Demand, node: PoolNode) -> bool:
 
 
 def too_scattered(demand: Demand, pool: Pool, able: Sequence[PoolNode]) -> Iterator[Finding]:
-    """No place has as many nodes as the gang; `able` are those that can take its pods."""
+    """No topology domain has as many nodes as the gang; `able` are the nodes that can run its pods."""
     if not in_one_place(demand, pool) or pool.fabric is None or len(able) < demand.nodes:
         return
     most = len(largest_place(demand, pool, able))
@@ -48,7 +48,7 @@ def too_scattered(demand: Demand, pool: Pool, able: Sequence[PoolNode]) -> Itera
 
 
 def out_of_links(demand: Demand, pool: Pool, ready: Sequence[PoolNode]) -> Finding | None:
-    """Nodes have free GPUs for the gang, and too few of them the fabric's devices."""
+    """Nodes have free GPUs for the gang, but too few of them have the fabric's devices free."""
     open_nodes = [node for node in ready if node.free >= demand.gpus_per_node]
     linked = sum(has_links(demand, node) for node in open_nodes)
     if pool.fabric is None or len(open_nodes) < demand.nodes or linked >= demand.nodes:

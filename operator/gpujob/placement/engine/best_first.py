@@ -1,8 +1,8 @@
-"""Places: a pool for a gang, asked no more than the quick choice needs.
+"""Lazy evaluation of one pool for one gang, for the best-first search of `choose`.
 
-The rules are asked until one refuses, those alone that may; of a pool that plainly has no room now no image is looked at.
-What a rule says of a pool's facts and an image alone is kept with the pool. A place that may win is tried by the same code
-as in `decide`.
+Filters that cannot reject are skipped, the rest run until one rejects. If a pool certainly has no room now, its images are not
+evaluated. Results that depend only on a pool's facts and an image are cached with the pool. A candidate that may win is
+evaluated by the same code as in `decide`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpujob.values.vocabulary import FIXABLE_REASONS, Objective, Outcome
 
 
 class Wanted:
-    """A gang, and what is equal for all its places."""
+    """A gang, and what is equal for all pools."""
 
     __slots__ = (
         "_accepted",
@@ -50,53 +50,54 @@ class Wanted:
         self._only, self._least = only, needed(self.demand) or 0
         self._every = every
         limit = self.demand.max_price
-        # The most micro-dollars that one GPU may cost.
+        # The highest price of one GPU in micro-dollars.
         self._price_limit = inf if limit is None else limit // self.gang.gpus
         self._known: dict[int, Place | None] = {}
         self._accepted, self._refused = set[PoolClass](), set[PoolClass]()
 
     def worth(self, standing: PoolScore) -> Worth:
-        """What the gang is worth on nodes of a pool that are there; one that is started costs more."""
+        """The value of the gang on existing nodes of a pool; a node that is started for it costs more."""
         return standing.worth(self.gang.gpus, scales=self.asked.scales)
 
     def places(
         self, aim: Aim, beats: Callable[[Worth], bool] | None = None, price_limit: int | None = None
     ) -> Iterator[Place]:
-        """The pools that are not refused for good, best first; those only that may beat something, and none that is beyond
-        the aim's ceiling or, where pools stand in the order of their prices, costs more than `price_limit` micro-dollars."""
+        """The pools that are not infeasible, best first; only those that can beat the bound, within the aim's ceiling and, if
+        pools are ordered by price, at most `price_limit` micro-dollars.
+        """
         gpus, scales = self.gang.gpus, self.asked.scales
         for each in self._asked_about(standings(self.demand, aim, self.fleet, self.catalog).ordered):
             if price_limit is not None and each.price is not None and each.price * gpus > price_limit:
                 if self.demand.trying is None:
-                    return  # They stand in the order of their prices.
+                    return  # The order is that of the prices.
                 continue
             if each.is_beyond(gpus, aim, scales=scales):
                 continue
             if beats is not None and not beats(self.worth(each)):
                 if aim.objective is not Objective.VALUE and self.demand.trying is None:
-                    return  # Nor does any after it.
+                    return  # Neither do the pools after it.
                 continue
             place = self._place(each)
             if place is not None:
                 yield place
 
     def begin(self) -> None:
-        """Makes each place that was looked at wait anew; what is known of it stays."""
+        """Makes each evaluated candidate wait again; its results are kept."""
         for place in filter(None, self._known.values()):
             place.is_next = True
 
     def sizes(self, standing: PoolScore) -> Sequence[Place]:
-        """The places of one pool, one for each gang that holds the model on it, the smallest first."""
+        """The candidates of one pool, one for each gang that holds the model there, the smallest first."""
         sized = (each._place(standing) for each in self._every if each.gang.is_for(standing.pool))
         return tuple(filter(None, sized)) if self.gang.pools is not None else ()
 
     def without_speed(self) -> Iterator[Place]:
-        """Of these places those of which nobody knows the value although they have a price."""
+        """The candidates with a price and an unknown value."""
         unknown = standings(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
         return filter(None, map(self._place, self._asked_about(unknown)))
 
     def _asked_about(self, found: Sequence[PoolScore]) -> Iterator[PoolScore]:
-        """Those of the pools that the gang is for and that have the memory and the price for it: most are told by these."""
+        """The pools that the gang is for and that have the memory and the price for it; these numbers exclude most pools."""
         least, most, refused, pools = self._least, self._price_limit, self._refused, self.gang.pools
         if self._only is not None:
             pools = frozenset({self._only}) & (pools if pools is not None else frozenset({self._only}))
@@ -106,7 +107,7 @@ class Wanted:
                 yield each
 
     def _place(self, standing: PoolScore) -> Place | None:
-        """The place; None where the gang is refused for good."""
+        """The candidate; None if the gang is infeasible."""
         place = standing.place
         if place not in self._known:
             pool = self.fleet.pools[place]
@@ -116,7 +117,7 @@ class Wanted:
         return self._known[place]
 
     def _first_refusal(self, pool: Pool, kin: PoolClass) -> Finding | None:
-        """What refuses a pool whatever the image; where that refuses all its kin for good, these are not asked about."""
+        """What rejects a pool whatever the image. If it makes all equivalent pools infeasible, these are not evaluated."""
         over, forever = self.asked.allowance.refusal_of_gpus(pool)
         if over is not None and forever:
             return over
@@ -132,7 +133,7 @@ class Wanted:
 
 
 class Place:
-    """A pool for one gang: asked no more than is needed, and nothing twice."""
+    """A pool for one gang, evaluated on demand and never twice."""
 
     __slots__ = (
         "_by_size",
@@ -156,12 +157,13 @@ class Place:
         self._by_size: Sequence[tuple[Image, NodeFit | None]] | None = None
 
     def floor(self, aim: Aim) -> Rank:
-        """The least that its rank can be, and the ranks of those after it in their order: nodes that are there, no doubt
-        but those about the pool."""
+        """The lower bound of its rank, and the ranks of the next ones in their order: existing nodes, no warnings except those
+        about the pool.
+        """
         return self._least(aim, self._standing.doubts)
 
     def bound(self, aim: Aim) -> Rank:
-        """The least that its rank can be."""
+        """The lower bound of its rank."""
         return self._least(aim, self._standing.doubts + self.is_tight)
 
     def _least(self, aim: Aim, doubts: int) -> Rank:
@@ -177,15 +179,16 @@ class Place:
         )
 
     def fitting(self) -> PoolResult | None:
-        """The trial of its best image that fits now; none where a nearer gang that holds the model fits the pool."""
+        """The result of its best image that fits now; None if a nearer gang that holds the model fits the pool."""
         found = self._fitting()
         if found is None or self._wanted.gang.pools is None:
             return found
         return None if any(other._fitting() for other in self._nearer()) else found
 
     def _nearer(self) -> Iterator[Place]:
-        """The pool's places for other gangs that hold the model and are shown before it where the outcome is the same (see
-        `decide`): those without a doubt whether they hold it, then the smaller ones."""
+        """The pool's candidates of other gangs that hold the model and that `decide` shows first if the outcome is equal: those
+        without the warning MemTight, then the smaller ones.
+        """
         sizes = self._wanted.sizes(self._standing)
         mine = sizes.index(self)
         return (other for place, other in enumerate(sizes) if (other.is_tight, place) < (self.is_tight, mine))
@@ -203,15 +206,17 @@ class Place:
         return self._fit
 
     def is_busy(self) -> bool:
-        """Whether it has a candidate that is busy."""
+        """Whether it has an unavailable candidate."""
         return any(True for _ in self._busy())
 
     def may_become_free(self) -> bool:
-        """Whether it has a busy candidate that does not wait in vain."""
+        """Whether it has an unavailable candidate that can become free."""
         return self._counts() and any(trial is None or not score.in_vain(trial.candidate) for trial in self._busy())
 
     def _counts(self) -> bool:
-        """Whether its busy candidates count: no gang that holds the model fits the pool, and no nearer one is busy."""
+        """Whether its unavailable candidates count: no gang that holds the model fits the pool, and no nearer one is
+        unavailable.
+        """
         if self._wanted.gang.pools is None:
             return True
         if any(other._fitting() for other in self._wanted.sizes(self._standing)):
@@ -219,7 +224,7 @@ class Place:
         return not any(other.is_busy() for other in self._nearer())
 
     def is_wished_for(self, beats: Callable[[Worth], bool]) -> bool:
-        """Whether it has a busy candidate, not in vain, that beats something."""
+        """Whether it has an unavailable candidate that can become free and beats the bound."""
         for trial in self._busy() if self._counts() else ():
             if trial is None:
                 if beats(self._wanted.worth(self._standing)):
@@ -229,14 +234,14 @@ class Place:
         return False
 
     def nearest(self) -> Reservation | None:
-        """The nodes that lack the fewest devices; None where other things than devices are in the way."""
+        """The nodes that lack the fewest devices; None if more than devices is missing."""
         for image, trial in self._busy_images():
             if trial is None or not holds_nothing(trial.candidate.reasons):
                 return nearest(self._wanted.demand, self._pool, image.size)
         return None
 
     def is_misconfigured(self) -> bool:
-        """Whether it has a candidate that somebody can mend; asked after `is_busy`."""
+        """Whether it has a fixable candidate; evaluated after `is_busy`."""
         if self._mendable:
             return True
         wanted, pool = self._wanted, self._pool
@@ -251,7 +256,7 @@ class Place:
         return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
 
     def _busy(self) -> Iterator[PoolResult | None]:
-        """Its busy candidates, one for each room; None where it is plain that pods have what there is."""
+        """Its unavailable candidates, one for each room; None if pods certainly use all that the pool has."""
         return (trial for _, trial in self._busy_images())
 
     def _busy_images(self) -> Iterator[tuple[Image, PoolResult | None]]:
@@ -271,13 +276,13 @@ class Place:
         return next(self._wanted.asked.some(self._pool, (alike,), room, refusals=()))
 
     def _rooms(self) -> Sequence[tuple[Image, NodeFit | None]]:
-        """`_by_room`, kept; none where the pool is refused whatever the image."""
+        """`_by_room`, cached; None if the pool is rejected whatever the image."""
         if self._by_size is None:
             self._by_size = () if self._refusal is not None else tuple(self._by_room())
         return self._by_size
 
     def _by_room(self) -> Iterator[tuple[Image, NodeFit | None]]:
-        """The images that nothing refuses, best first, of those with equal room the first; and the room there is now."""
+        """The images that nothing rejects, best first, one for each equal room; and the room now."""
         demand, pool, refusals = self._wanted.demand, self._pool, self._wanted.refusals
         seen, one_size = set(), False
         untold: int | None = None

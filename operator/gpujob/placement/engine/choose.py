@@ -1,7 +1,7 @@
-"""choose(demand, fleet, catalog): the choice and the verdict of `decide`, without a word about the other candidates.
+"""choose(demand, fleet, catalog): the choice and the verdict of `decide`, without the other candidates.
 
-Looks at places (a pool and a gang, see `places`) in the order of what they could be at best (`standing`), and ends at the
-first one that fits and that no later one can beat.
+Evaluates (pool, gang) candidates in the order of their lower bounds (`pool_order`) and ends at the first one that fits and that
+no later one can beat.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from gpujob.values.vocabulary import Objective, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """What `decide` says first: the verdict and, where the job is placed, the choice."""
+    """The head of `decide`: the verdict and, if the job is placed, the choice."""
 
     verdict: Verdict
     choice: Choice | None = None
 
 
 def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Pick:
-    """The verdict and the choice of `decide(demand, fleet, catalog)`; `only`: as if all other pools refused the job."""
+    """The verdict and the choice of `decide(demand, fleet, catalog)`. With `only`, all other pools count as infeasible."""
     sized = estimated(demand, fleet, catalog)
     if job_problems(sized, fleet, catalog):
         return Pick(Verdict.MISCONFIGURED)
@@ -52,7 +52,7 @@ def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
 
 
 def _pick(asked: Sequence[Wanted], demand: Demand) -> Pick | None:
-    """The verdict where something has room; None where nothing has."""
+    """The verdict if a candidate has room; None if none has."""
     objective = _objective(asked, demand.objective)
     best = _best(asked, objective, demand)
     if best is None:
@@ -63,10 +63,10 @@ def _pick(asked: Sequence[Wanted], demand: Demand) -> Pick | None:
 
 
 def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Reservation, ...]:
-    """What is held for a demand that `choose` lets wait: of the places where only devices are in its way the one that lacks
-    the fewest, by the objective of equal ones.
+    """What to reserve for a demand that `choose` lets wait: the candidate that lacks only devices, and the fewest; ties by the
+    objective.
 
-    One that has room and waits for something better keeps both: the room first, and the better place.
+    A job with room that waits for a better pool reserves both: the room first, then the better pool.
     """
     demand = estimated(demand, fleet, catalog)
     asked = _asked(demand, fleet, catalog)
@@ -92,7 +92,7 @@ def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
 
 
 def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:
-    """`ranking.objective_used` for the places with room: Cost, where one has a price and no known speed."""
+    """`score.objective_used` for the candidates with room: Cost if one has a price and no known speed."""
     if objective is not Objective.VALUE:
         return objective
     unknown = (place for wanted in asked for place in wanted.without_speed())
@@ -100,24 +100,26 @@ def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:
 
 
 def _plain(objective: Objective) -> Aim:
-    """What orders places of which none is known to fit; under Value what finds the ceiling."""
+    """The sort key of candidates that are not evaluated yet; under Value the one that finds the ceiling."""
     return Aim(objective, at_worst=objective is Objective.VALUE)
 
 
 def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> PoolResult | None:
-    """The best trial that fits. Under Value first the one that is best at worst, then the cheapest of all that are equal to it
-    within the error of the speeds."""
+    """The best result that fits. Under Value first the best one at worst, then the cheapest of all that are equal to it within
+    the error of the speeds.
+    """
     found = _first(asked, _plain(objective), demand)
     if found is None or objective is not Objective.VALUE:
         return found
     price, ceiling = found.candidate.price_per_hour, score.worth(found.candidate).at_worst
-    # What costs more than this one cannot come before it.
+    # A candidate that costs more than this one ranks after it.
     return _first(asked, Aim(objective, ceiling), demand, price if ceiling is not None else None)
 
 
 def _first(asked: Sequence[Wanted], aim: Aim, demand: Demand, price_limit: int | None = None) -> PoolResult | None:
-    """The first trial that fits. Of each gang the next place waits under the best that it and all later ones could be, a
-    place that was looked at under the best that it could be itself, and one that was tried under what it is."""
+    """The first result that fits, by best-first search. Heap key: the lower bound of a gang's remaining candidates, then the
+    lower bound of one candidate, then its exact score.
+    """
     for wanted in asked:
         wanted.begin()
     streams = [wanted.places(aim, price_limit=price_limit) for wanted in asked]
@@ -158,7 +160,7 @@ def _without_room(asked: Sequence[Wanted], objective: Objective) -> Verdict:
 
 
 def _better_that_are_busy(best: PoolResult, asked: Sequence[Wanted], objective: Objective) -> Iterator[Place]:
-    """Where `ranking.worth_waiting_for` finds its candidates, asked of those places only that could have one."""
+    """The candidates that `score.worth_waiting_for` reads, from the pools that can have one."""
     candidate = best.candidate
     if objective is Objective.VALUE:
         unknown = candidate.price_per_hour is not None and not candidate.speed_of_job
@@ -169,7 +171,7 @@ def _better_that_are_busy(best: PoolResult, asked: Sequence[Wanted], objective: 
     def beats(worth: Worth) -> bool:
         return score.prefers(worth, best_worth, judged)
 
-    # What is beyond the best one's value at worst is not preferred to it.
+    # Candidates worse than the best one's value at worst are not preferred to it.
     aim = Aim(judged, best_worth.at_worst if judged is Objective.VALUE else None)
     better = (place for wanted in asked for place in wanted.places(aim, beats))
     return (place for place in better if place.is_wished_for(beats))

@@ -28,9 +28,9 @@ from gpujob.values.vocabulary import Outcome, Verdict
 
 
 def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Decision:
-    """The decision for one demand; `fix` is left to `fixes.with_fix`, since only impossible jobs need it.
+    """The decision for one demand. `fix` stays empty: `search.with_fix` adds it, because only impossible jobs need it.
 
-    `only`: the candidates of this pool alone.
+    With `only`, the candidates of this pool alone.
     """
     sized = estimated(demand, fleet, catalog)
     decision = _decided(sized, fleet, catalog, only)
@@ -68,8 +68,7 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
 
 
 def _best_size(gangs: Sequence[Sequence[PoolResult]]) -> Sequence[PoolResult]:
-    """Of the gangs that hold a model on one pool the one with the best outcome: of equal ones one without a doubt whether it
-    holds it, then the smallest."""
+    """One gang for each pool, among those that hold the model: the best outcome, then no warning MemTight, then the smallest."""
     if len(gangs) == 1:
         return gangs[0]
     return min(gangs, key=lambda trials: (min(map(_outcome, trials)), _is_tight(trials[0].candidate)))
@@ -84,11 +83,11 @@ def _is_tight(candidate: Candidate) -> bool:
 
 
 def choice_of(best: PoolResult, demand: Demand) -> Choice:
-    """The choice of a trial that fits."""
+    """The choice of a result that fits."""
     chosen = best.candidate._replace(outcome=Outcome.CHOSEN)
     return Choice(
         candidate=chosen,
-        # A pod that waits for a node to be added goes to any node of the pool, and so do the others of its gang.
+        # A pod that waits for a new node can go to any node of the pool, and so can the other pods of its gang.
         nodes=tuple("" if best.room.coming else node.name for node in best.room.nodes),
         needs=best.room.needs,
         shared_memory=shared_memory(demand, best.room.needs),

@@ -1,7 +1,7 @@
-"""The candidates of a pool: every image for one gang, with the outcome, what refuses it and what is doubtful about it.
+"""The candidates of a pool: every image for one gang, with the outcome, the reasons and the warnings.
 
-What is equal for several candidates is worked out once: of a demand for all pools, of a pool for all images, of images that
-fare alike for all of them.
+Results that several candidates share are computed once: for a demand over all pools, for a pool over all images, for images
+with equal findings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason
 
 
 class GangEvaluator:
-    """A demand of one gang, asked of one pool after the other."""
+    """Evaluates a demand of one gang on one pool after the other."""
 
     __slots__ = ("allowance", "asking", "catalog", "demand", "fleet", "problems", "refusals", "scales", "unknown")
 
@@ -59,7 +59,9 @@ class GangEvaluator:
     def some(
         self, pool: Pool, images: Iterable[ImageGroup], room: NodeFit | None = None, refusals: Findings | None = None
     ) -> Iterator[PoolResult]:
-        """Some images on one pool. Where they are known: what `find_room` finds for them, what refuses the pool."""
+        """Some images on one pool. `room` and `refused` are the results of `find_room` and of the pool filters, if they are
+        known.
+        """
         demand = self.demand
         of_pool = self._refusals(pool) if refusals is None else refusals
         untold = untold_size(demand, pool)
@@ -73,13 +75,13 @@ class GangEvaluator:
                 yield sizes[size].trial(alike)
 
     def _refusals(self, pool: Pool) -> Findings:
-        """All that refuses a pool whatever the image."""
+        """All findings that reject a pool whatever the image."""
         of_rules = self.asking.refusals(self.demand, pool, self.fleet)
         return (*self.problems, *of_rules, *self.refusals.of_device(pool))
 
 
 def _by_size(alike: ImageGroup, untold: int) -> Iterator[tuple[int | None, ImageGroup]]:
-    """Images by their size, where the room depends on it."""
+    """Images by their size, if the room depends on it."""
     indices: dict[int | None, list[int]] = defaultdict(list)
     for index, image in enumerate(alike.images):
         indices[telling_size(image.size, untold)].append(index)
@@ -87,7 +89,7 @@ def _by_size(alike: ImageGroup, untold: int) -> Iterator[tuple[int | None, Image
 
 
 class _PoolEvaluation:
-    """One pool for a demand of one gang and images of one size: what is equal for all of them."""
+    """One pool for a demand of one gang and images of one size: the results that all of them share."""
 
     __slots__ = (
         "_after",
@@ -111,7 +113,7 @@ class _PoolEvaluation:
         over, forever = _over_quota(asked.allowance, pool, room)
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
         if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in of_pool):
-            # Hosts that are started for the job are paid whole; the pool's rule asked about the job's GPUs alone.
+            # A host that is started for the job is paid whole; the pool filter checks only the price of the job's GPUs.
             self._beyond += tuple(filter(None, (pool_filters.over_cap(demand, self._price),)))
         self._mendable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
         self._doubts = tuple(_doubts_before(demand, pool))
@@ -119,7 +121,7 @@ class _PoolEvaluation:
         self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
 
     def trial(self, alike: ImageGroup) -> PoolResult:
-        """The trial of some images, with all that refuses them and is doubtful about them here."""
+        """The result of some images, with all their reasons and warnings."""
         demand = self._asked.demand
         outcome, unrefused = self._outcome(alike), self._before + self._beyond or self._busy
         doubts = self._doubts + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.doubts + self._after
@@ -136,7 +138,7 @@ class _PoolEvaluation:
         return PoolResult(candidates, ranks, self._room, filters.count(doubts), alike.lacks)
 
     def _outcome(self, alike: ImageGroup) -> Outcome:
-        """A refusal for good outweighs what could be mended, and this outweighs what only needs time."""
+        """Infeasible outweighs fixable, and fixable outweighs unavailable."""
         if not (alike.refusals[0] or self._before or self._beyond):
             return Outcome.BUSY if self._busy else Outcome.FITS
         mendable = self._mendable and alike.mendable
@@ -145,7 +147,7 @@ class _PoolEvaluation:
 
 
 def _over_quota(allowance: Allowance, pool: Pool, room: NodeFit) -> tuple[Findings, Findings]:
-    """What the namespace's quotas do not leave now, and what they never allow."""
+    """What the namespace's quotas do not allow now, and what they never allow."""
     if any(finding.reason not in FIXABLE_REASONS for finding in room.never):
         return (), ()
     finding, never = allowance.refusal(pool, room.needs)
@@ -155,7 +157,7 @@ def _over_quota(allowance: Allowance, pool: Pool, room: NodeFit) -> tuple[Findin
 
 
 def _unknown_to_the_fleet(demand: Demand, fleet: Fleet) -> Findings:
-    """What the job names and nothing here tells of."""
+    """Objects that the job names and that this snapshot does not contain."""
     found: Findings = ()
     if demand.priority_class is not None and not fleet.priorities:
         sentence = "nothing is known of PriorityClasses here, {} is unchecked and the job's priority taken as 0"
@@ -171,11 +173,11 @@ _UNCHECKED = (
 
 
 MOST_SUSPECTED: Final = 8
-"""Nodes of a gang of which the warnings are shown."""
+"""The number of a gang's nodes whose warnings are shown."""
 
 
 def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
-    """What is doubtful whatever the image, and told before what is doubtful about it."""
+    """Warnings that hold for all images, shown before the warnings about the image."""
     yield from memory_tight(demand, pool)
     yield from sharding_assumed(demand)
     yield from _of_other_frameworks(demand)
@@ -185,11 +187,11 @@ def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
 
 
 WITHOUT_TORCH: Final = frozenset({"jax", "tensorflow"})
-"""Frameworks that are not built on PyTorch: neither the memory estimate nor the reporter knows them."""
+"""Frameworks that are not built on PyTorch; the memory estimate and the reporter do not support them."""
 
 
 def _of_other_frameworks(demand: Demand) -> Iterator[Finding]:
-    """What is not known of jobs whose framework is not built on PyTorch."""
+    """What is unknown for jobs whose framework is not built on PyTorch."""
     if demand.framework not in WITHOUT_TORCH:
         return
     if demand.model is not None:
@@ -200,7 +202,7 @@ def _of_other_frameworks(demand: Demand) -> Iterator[Finding]:
 
 
 def _beyond_ids(demand: Demand) -> Iterator[Finding]:
-    """Ids that the job names and the platform's default refuses; a service account may be allowed others."""
+    """User and group ids that the platform's default rejects; a service account may allow others."""
     if demand.ids is None:
         return
     fields = ("runAsUser", "fsGroup")
@@ -214,7 +216,7 @@ def _beyond_ids(demand: Demand) -> Iterator[Finding]:
 
 
 def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding]:
-    """What is doubtful whatever the image, and told after it."""
+    """Warnings that hold for all images, shown after the warnings about the image."""
     yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")

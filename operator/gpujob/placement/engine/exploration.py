@@ -1,7 +1,7 @@
-"""What a job tries first: a device that its profile has not measured (exploration), or each one in turn (a probe).
+"""The pool that a job tries first: a device that its profile has not measured (exploration), or each device in turn (a probe).
 
-Both only say which pool with room is to come first; everything else about the decision stays as it is. An exploration
-states what it may cost more than the best, and is not made where that is more than the job allows.
+Both only name the pool with room that comes first; the rest of the decision is unchanged. An exploration states the most that
+it can cost more than the best pool, and does not run above the job's limit.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ if TYPE_CHECKING:
     from gpujob.placement.scoring.candidate import Candidate
 
 SLOWER: Final = 2
-"""How many times slower than its prior an unmeasured device is reckoned with: the worst estimate of the catalog's own
-rows is off by that much (catalog.throughput)."""
+"""Divisor for the catalog speed of an unmeasured device: the largest error among the catalog's own rows (catalog.throughput)."""
 
 
 ENOUGH: Final = 3
-"""Runs after which a device counts as known: the middle of three is right though one of them was slow."""
+"""Runs after which a device counts as measured: the median of three tolerates one slow run."""
 
 MOST_TRIALS: Final = 16
-"""Trials of one job, of which its status remembers every one."""
+"""The most probes of one job; its status records each one."""
 
 
 def with_trial(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
-    """The demand with the pool that it tries first, if there is one; without exploration and probe the demand itself."""
+    """The demand with the pool to try first; unchanged without exploration and probe."""
     if demand.probe_steps is None and demand.exploration is None:
         return demand
     decision = decide(replace(demand, wait_seconds=0), fleet, catalog)
@@ -48,7 +47,7 @@ def with_trial(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
 
 
 def _why_unprobed(demand: Demand, places: Sequence[Candidate]) -> str:
-    """Why trials would tell nothing, empty where they would: one measurement compares with none."""
+    """Why probes are useless, empty if they are useful: a single measurement has nothing to compare with."""
     known = {place for place in demand.probed if demand.learned and demand.learned.of(*place)}
     if len(known.union(map(place_of, places))) > 1 or not _unknown(demand, places):
         return ""
@@ -56,9 +55,9 @@ def _why_unprobed(demand: Demand, places: Sequence[Candidate]) -> str:
 
 
 def _probe(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
-    """The cheapest place whose device and shape were not measured yet; once all were, the best that started.
+    """The cheapest candidate whose device and gang are not measured yet; once all are measured, the best one that started.
 
-    A trial is made once: one that counted another unit than the others compares with nothing, and would again.
+    Each probe runs once. A probe that counted another unit cannot be compared, and a second run would not change that.
     """
     left = _unknown(demand, places)
     if not left or len(demand.probed) >= MOST_TRIALS:
@@ -70,7 +69,7 @@ def _probe(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
 
 
 def _started(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
-    """The best place that is not one on which the trial's pods did not start; None where that is the best of all."""
+    """The best candidate whose probe pods started; None if the best of all is one."""
     first = next((c for c in places if place_of(c) not in demand.unstarted), None)
     if first is None or first is places[0]:
         return None
@@ -79,7 +78,7 @@ def _started(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
 
 
 def with_one_more(demand: Demand, placed: Mapping[tuple[str, str], int]) -> Demand:
-    """A demand that explores, with the runs of its profile that were placed since it was worked out."""
+    """A demand that explores, with the runs of its profile that were placed since it was parsed."""
     if not placed or demand.exploration is None:
         return demand
     return demand.but(under_way=tuple(sorted((Counter(dict(demand.under_way)) + Counter(placed)).items())))
@@ -94,20 +93,20 @@ def _is_unknown(demand: Demand, candidate: Candidate) -> bool:
 
 
 def is_to_be_probed(demand: Demand, candidate: Candidate) -> bool:
-    """Whether a job that probes makes a trial there."""
+    """Whether a job that probes runs a probe there."""
     return _is_unknown(demand, candidate) and not candidate.provision
 
 
 def place_of(candidate: Candidate) -> tuple[str, str]:
-    """What a run measures: a device in a shape."""
+    """What a run measures: a device in a gang of nodes x GPUs."""
     return candidate.pool.device, candidate.gang.shape
 
 
 def _exploration(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
-    """The little known device whose run may cost the least more than one on the best measured one, within the bound.
+    """The least measured device whose run can cost the least more than one on the best measured device, within the limit.
 
-    With the same work to do, what a run costs goes as the price of work: dollars an hour divided by the speed. Runs that
-    are under way count as made: however many jobs wait, no more of them pay for what the first ones will tell.
+    For equal work the cost of a run is proportional to dollars an hour divided by speed. Runs in progress count as done, so
+    that waiting jobs do not all pay for the same measurement.
     """
     known = [
         (c.price_of_work, dollars, c) for c in places if c.price_of_work and (dollars := _dollars_of_a_run(demand, c))
@@ -117,7 +116,7 @@ def _exploration(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | N
     under_way = dict(demand.under_way)
     price, dollars, best = min(known, key=lambda found: (found[0], found[2].pool.name))
     regrets = [
-        # Rounded up, so that what is stated bounds it.
+        # Rounded up, so that the stated cost is an upper bound.
         (max(0, -(dollars * (price - _worst(runs) * c.price_of_work) // price)), runs, c.pool.name, c)
         for c in places
         if c.price_of_work and c is not best and (runs := runs_on(demand, c)) + under_way.get(place_of(c), 0) < ENOUGH
@@ -133,7 +132,7 @@ def _exploration(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | N
 
 
 def _worst(runs: int) -> int:
-    """How many times slower than told a device is reckoned with."""
+    """Divisor for the catalog speed of a device."""
     return 1 if runs else SLOWER
 
 
@@ -154,7 +153,7 @@ def runs_on(demand: Demand, candidate: Candidate) -> int:
 
 
 def _one_for_each_device(fitting: Iterable[Candidate]) -> list[Candidate]:
-    """The first candidate of each device and shape, in the order of the ranking: pools of one device measure the same."""
+    """The first candidate of each device and gang, in ranked order: pools of one device measure the same."""
     found: dict[tuple[str, str], Candidate] = {}
     for candidate in fitting:
         found.setdefault((candidate.pool.device, candidate.gang.shape), candidate)

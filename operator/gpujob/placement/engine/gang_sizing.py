@@ -1,9 +1,9 @@
 """How many GPUs a model needs on each pool, for a job that does not say: the fewest that hold it.
 
-On one node every count is tried up to what the pool's usable nodes have; beyond that, whole nodes. Nodes that no pod of the
-pool can use (a taint, a label or a handler that is missing) count only where there is no other. Where a pool's nodes differ,
-the smaller ones together are an alternative to the larger one alone. More than one GPU hold a model only if it is sharded over
-them, which is assumed (and said) where the job does not say how.
+On one node every count up to the pool's usable nodes is tried; beyond that, whole nodes. Nodes that no pod of the pool can use
+(a taint, a missing label or handler) count only if there are no others. If a pool's nodes differ, the smaller ones together are
+an alternative to the larger one. Several GPUs hold a model only if the program shards it over them; if the job does not say so,
+the decision assumes it and warns.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 SEVERAL: Final = Gang(1, 2)
 
 EVERY_COUNT: Final = 16
-"""Up to so many GPUs of a node every count is tried, beyond that each eighth and all of them: parts of devices are many."""
+"""Up to this number of GPUs on a node every count is tried; above it each eighth and all, because device fractions are many."""
 
 
 def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = False) -> Demand:
-    """The demand with the ids that its words for accelerators mean, and what its model needs of each GPU, in the gangs that it
-    names or in those that hold the model.
+    """The demand with the ids of its accelerator names, and the memory that its model needs on each GPU, for the gangs that it
+    names or for those that hold the model.
 
-    `tight`: also in those that hold it with a doubt only (MemTight), where others hold it without one.
+    With `tight`, also the gangs that hold it only with the warning MemTight, if others hold it without.
     """
     demand = _resolved(demand, catalog)
     if demand.model is None:
@@ -47,7 +47,7 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = F
     needs = division(demand.model, demand, SEVERAL, catalog)
     if needs is None:
         return demand
-    # On one GPU a model that is spread takes what it takes as a whole.
+    # A model that is spread takes its whole size on one GPU.
     pools: dict[Gang, list[str]] = {}
     for (sizes, whole), named in _sizes(fleet, demand.nodes if demand.nodes_said else 1).items():
         for memory, gangs in _alternatives(demand, sizes, whole, named, needs, tight=tight).items():
@@ -58,7 +58,7 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = F
 
 
 def _resolved(demand: Demand, catalog: Catalog) -> Demand:
-    """The demand with the ids that its words for accelerators mean, where they are no ids themselves."""
+    """The demand with the ids of its accelerator names that are not ids themselves."""
     shapes = (gang.accelerator for gang in demand.gangs if gang.accelerator is not None)
     words = sorted({*demand.accelerators_allowed, *demand.accelerators_denied, *shapes})
     named = ((word, frozenset(catalog.named(word))) for word in words)
@@ -72,8 +72,9 @@ def has_more_gangs(tight: Demand, demand: Demand) -> bool:
 
 
 def division(model: ModelDemand, demand: Demand, gang: Gang, catalog: Catalog) -> Estimates | None:
-    """What a model takes of each GPU, divided over the GPUs of such a gang as the job says or as is assumed; None for a name
-    that the catalog does not have. Sizing and fixes ask it alike."""
+    """The memory that a model needs on each GPU, divided over the gang's GPUs as the job says or as is assumed; None for a name
+    that the catalog does not have. Sizing and the fix search share it.
+    """
     work = workload_of(model, catalog)
     if work is None:
         return None
@@ -81,7 +82,7 @@ def division(model: ModelDemand, demand: Demand, gang: Gang, catalog: Catalog) -
 
 
 def fewer(demand: Demand, gang: Gang, pool: Pool, most: float = inf) -> Gang:
-    """The largest gang that a pool's nodes make and that has fewer GPUs than this one, at most `most`; else one GPU."""
+    """The largest gang that a pool's nodes can form with fewer GPUs than this one and at most `most`; else one GPU."""
     _, sizes, whole, _ = pool.size
     nodes = demand.gang.nodes if demand.nodes_said else None
     made = [each for each in _made(nodes, sizes, whole) if each.gpus < gang.gpus and each.gpus <= most]
@@ -94,14 +95,15 @@ def _sized(demand: Demand, gang: Gang, catalog: Catalog) -> Gang:
 
 
 _Gangs = Sequence[Sequence[Gang]]
-"""Gangs in the order of trying: groups, each by its GPUs."""
+"""Gangs in search order: groups, each sorted by its GPUs."""
 
 _BySize = Mapping[tuple[NodeSizes, bool], Mapping[float, list[str]]]
 
 
 def _sizes(fleet: Fleet, nodes: int) -> _BySize:
-    """The names of the pools by the devices of their nodes and the bytes of a device, endless where nobody knows them: many
-    pools are of one size. Kept with the fleet until a pool is of another, but for gangs of many nodes."""
+    """The names of the pools by the devices of their nodes and the bytes of a device (infinite if unknown), because many pools
+    have one size. Cached with the fleet until a pool's size changes, except for gangs of many nodes.
+    """
     if nodes > MOST_NODES:
         return _by_size((pool.name, pool.node_sizes(nodes), *pool.size[2:]) for pool in fleet.pools)
     sizes = list(map(attrgetter("size"), fleet.pools))
@@ -121,10 +123,10 @@ def _by_size(sizes: Iterable[tuple[str, NodeSizes, bool, int | None]]) -> _BySiz
 def _alternatives(
     demand: Demand, sizes: NodeSizes, whole: bool, memories: Collection[float], needs: Estimates, *, tight: bool
 ) -> Mapping[float, Sequence[Gang]]:
-    """For devices of each memory the gangs to try: of those that all usable nodes make the fewest GPUs that hold the model, and
-    of those that the nodes up to each smaller size make.
+    """The gangs to try by device memory: the fewest GPUs that hold the model on all usable nodes, and on the nodes up to each
+    smaller size.
 
-    Where none holds it: the fewest that nearly do, else the gang that would, of however many nodes it is.
+    If none holds it: the fewest that nearly do, else the gang that would, however many nodes it has.
     """
     model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else None
     if model is not None and model.sharding_said and model.sharding is Sharding.NONE:
@@ -148,14 +150,14 @@ def _alternatives(
 
 
 _Found = Mapping[float, dict[Gang, None]]
-"""Gangs by the memory of a device, those found first in front."""
+"""Gangs by the memory of a device, gangs that are found first in front."""
 
 
 def _fewest(gangs: _Gangs, found: _Found, nearly: _Found, needs: Estimates) -> None:
-    """Adds for devices of each memory the first gang that holds the model to `found`, and the first that nearly does.
+    """Adds to `found`, for each device memory, the first gang that holds the model and the first one that nearly does.
 
-    Where a gang does not even nearly hold it, those before it in its group do not, so that few are asked. No `high` is worked
-    out where the least is too much.
+    If a gang does not even nearly hold the model, smaller ones of its group do not either, so few are evaluated. `high` is
+    computed only if `expected` fits.
     """
     left, doubtful = sorted(found), sorted(found)
     for group in gangs:
@@ -175,20 +177,20 @@ def _fewest(gangs: _Gangs, found: _Found, nearly: _Found, needs: Estimates) -> N
 
 @lru_cache(maxsize=256)
 def _probes(count: int) -> Sequence[int]:
-    """Which of so many gangs are asked first: the first, second, fourth … and the last."""
+    """The order in which a number of gangs is probed first: the first, second, fourth … and the last."""
     return tuple(sorted({*(2**power - 1 for power in range(count.bit_length())), count - 1} - {-1}))
 
 
 def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
-    """Attention heads and KV heads that a tensor parallel model divides over its GPUs; None where it is divided otherwise."""
+    """Attention heads and KV heads that a tensor parallel model divides over its GPUs; None if it is divided in another way."""
     work = needs.on(SEVERAL.gpus).work
     return (work.shape.heads, work.shape.kv_heads) if work.tensor_parallel and demand.spreads(SEVERAL) else None
 
 
 @lru_cache(maxsize=1024)
 def _ordered(nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int, int] | None) -> _Gangs:
-    """The gangs that nodes make in the order of trying: the fewest GPUs first, of equally many the fewest nodes. Of tensor
-    parallel models those on one node that divide the heads come first: engines refuse others unless layers are divided too.
+    """The gangs that nodes form, in search order: the fewest GPUs first, then the fewest nodes. For tensor parallel models the
+    gangs on one node that divide the heads come first, because engines reject others unless layers are divided too.
     """
     made = sorted(_made(nodes, sizes, whole), key=lambda gang: (gang.gpus, gang.nodes))
     if heads is None:
@@ -206,8 +208,9 @@ def _divides(gpus: int, heads: tuple[int, int]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _made(nodes: int | None, sizes: NodeSizes, whole: bool) -> Sequence[Gang]:
-    """The gangs that nodes of these sizes make: every count on one node, then whole nodes; a number of nodes that the job names
-    is kept, and pools that give out whole nodes give no part of one."""
+    """The gangs that nodes of these sizes form: every count on one node, then whole nodes. A number of nodes that the job names
+    is fixed, and pools that assign whole nodes form no partial ones.
+    """
     asked = nodes or 1
     largest = max((size for size, count in sizes if count >= asked), default=0)
     found = [Gang(asked, gpus) for gpus in ((largest,) if whole else _counts(largest)) if gpus]
@@ -224,7 +227,7 @@ def _counts(largest: int) -> Iterator[int]:
 
 
 def _spread(work: Workload) -> Workload:
-    """The work over several GPUs, as most programs do it: FSDP where it learns, tensor parallel where it serves."""
+    """The usual way to divide the work over several GPUs: FSDP for training, tensor parallel for serving."""
     if work.method is Method.INFERENCE:
         return work.but(tensor_parallel=True)
     return work.but(sharding=Sharding.FSDP)

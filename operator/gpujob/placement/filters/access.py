@@ -1,7 +1,7 @@
-"""Rules about who may use a pool and how: namespaces that an admin admits, what Pod Security forbids, whole nodes only.
+"""Filters about access to a pool: the namespaces that an admin admits, Pod Security, whole nodes.
 
-What an admin's GPUPool gives to pods (the host's devices, its network, locked memory) goes beyond what pods may otherwise
-be, so the namespace must allow it: a GPUJob never is a way around.
+A GPUPool can give pods more than they may have by default (the host's devices, its network, locked memory). The namespace must
+allow it, so that a GPUJob does not bypass Pod Security.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpujob.values.vocabulary import Reason
 
 
 def namespace_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """The GPUPool's namespaceSelector leaves the job's namespace out."""
+    """The GPUPool's namespaceSelector excludes the job's namespace."""
     space = fleet.namespaces.get(demand.namespace)
     if not pool.namespaces or space is None:
         return _unknown(demand, pool.namespaces != (), fleet)
@@ -29,7 +29,7 @@ def namespace_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | No
 
 
 def pod_security_blocked(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """The Pod Security level of the job's namespace forbids what its pods would be."""
+    """The Pod Security level of the job's namespace forbids its pods."""
     forbidden = tuple(_privileges(demand, pool)) if pool.host_devices or pool.fabric is not None else ()
     if not forbidden and not demand.as_root:
         return None
@@ -47,7 +47,7 @@ def pod_security_blocked(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | 
 
 
 def part_of_a_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """Host devices are given out by whole nodes."""
+    """A pool with host devices assigns whole nodes only."""
     each = pool.largest
     if not pool.host_devices or each in (0, demand.gpus_per_node):
         return None
@@ -58,7 +58,7 @@ def part_of_a_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def _privileges(demand: Demand, pool: Pool) -> Iterator[str]:
-    """What pods of this job would get here that the level `baseline` forbids."""
+    """Privileges of this job's pods on the pool that the level `baseline` forbids."""
     if pool.host_devices:
         yield "privileged containers with the host's device files"
     if pool.fabric is not None and demand.nodes > 1:

@@ -1,4 +1,4 @@
-"""What somebody can mend so that a job can run on a pool, and on which pools that could help it."""
+"""Whether a fix of a pool can make a job run there."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from gpujob.values.vocabulary import DeviceKind, Reason
 
 
 def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
-    """Whether a job could run on a pool once what is wrong with the pool is fixed: no other job is to wait for that.
+    """Whether a job can run on a pool once its problem is fixed. Only such jobs wait for the fix.
 
-    A selector that is fixed brings no node that is not in another pool already, so a pool without nodes concerns only
-    the jobs that name it, unless it says too little of nodes that can be added. A device that nobody
-    identifies is at best the best one that its vendor makes.
+    A corrected selector adds no node that is not in another pool already, so a pool without nodes concerns only the jobs that
+    name it, unless it lacks facts about nodes that can be added. An unidentified device counts as the best one of its vendor.
     """
     if any(map(pool.is_called, demand.pools_allowed)):
         return True

@@ -1,4 +1,4 @@
-"""What must be fixed in the job itself, whatever the pool: words that nothing knows, objects that are not there."""
+"""Problems of the job itself, whatever the pool: unknown names and missing objects."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ NOT_FEATURES: Final[Mapping[str, str]] = MappingProxyType(
         "rccl": "is in every ROCm image; leave it out",
     }
 )
-"""Words in lower case that people require and that are no features, with what they are and what to write instead."""
+"""Names in lower case that users require and that are no features, with what they are and what to write instead."""
 
 
 def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
-    """What must be fixed in the job itself: words that nothing knows, runtimes that are not there."""
+    """Problems of the job itself: unknown names, missing runtimes."""
     return tuple(filter(None, (*_unknown_words(demand, fleet, catalog), gfx_override.problem(demand))))
 
 
@@ -68,7 +68,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
 
 
 def _unknown_features(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
-    """The words of `requires` that are no features; those of other things that exist say what to write instead."""
+    """The names in `requires` that are no features; names of other known things say what to write instead."""
     for word in demand.requires:
         if word in catalog.features:
             continue
@@ -81,7 +81,7 @@ def _unknown_features(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _unknown_runtimes(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
-    """The facts that an own image names and that are not there, or are those of an image for the other stack."""
+    """The GPURuntimes of the job's own images that do not exist or belong to the other stack."""
     if not demand.own_images:
         return
     known = {runtime.name: runtime for runtime in catalog.runtimes}
@@ -101,7 +101,7 @@ def _unknown_runtimes(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
-    """The names that no pool has; the names that there are follow the first, once."""
+    """Pool names that no pool has; the list of known pools follows the first one only."""
     unknown = (
         word
         for word in (*demand.pools_allowed, *demand.pools_denied)
@@ -119,7 +119,7 @@ def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
 
 
 def _unknown_framework(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
-    """A framework that no image has; images of the user's own, of which nothing is known, may have any."""
+    """A framework that no image has; the user's own images without facts may have any."""
     if demand.framework == DEFAULT_FRAMEWORK or demand.framework in catalog.frameworks:
         return
     if any(own.runtime is None for own in demand.own_images):

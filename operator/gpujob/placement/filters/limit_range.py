@@ -1,4 +1,4 @@
-"""A job's pods against the LimitRanges of its namespace: what it asks must be within them, what it leaves open is kept there."""
+"""A job's pods against the LimitRanges of its namespace: requests must be within the bounds, defaults are clamped to them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpujob.values.finding import Cores, Finding, Need, Size
 from gpujob.values.vocabulary import Reason
 
 ATTRIBUTES: Final = {"cpu": "millicores", "memory": "memory", "ephemeral-storage": "storage"}
-"""What a demand calls what a container asks for."""
+"""The demand's field for each resource of a container."""
 
 
 OF_CLAIMS: Final = "volume claim"
-"""The kind of bounds that concern volume claims."""
+"""The kind of bounds that apply to volume claims."""
 
 
 def bounded(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
-    """The demand with what its namespace says of its pods: LimitRanges, and the ids that the platform gives them."""
+    """The demand with the pod rules of its namespace: LimitRanges, and the ids that the platform assigns."""
     bounds, space = fleet.limits.get(namespace, ()), fleet.namespaces.get(namespace)
     if space is not None and space.ids is not None:
         demand = demand.but(ids=space.ids)
@@ -30,7 +30,7 @@ def bounded(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
 
 
 def beyond_limits(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """A LimitRange allows no pod that asks for this."""
+    """A LimitRange allows no pod with these requests."""
     for bound in demand.limits.bounds if demand.limits else ():
         if bound.kind == OF_CLAIMS:
             found = _of_claims(demand, bound)
@@ -46,7 +46,7 @@ def beyond_limits(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def _of_claims(demand: Demand, bound: Bound) -> Finding | None:
-    """The volume claims that come with each pod (ephemeral volumes)."""
+    """The volume claims that each pod creates (ephemeral volumes)."""
     if bound.resource != "storage" or not demand.new_claims:
         return None
     if bound.unread:
@@ -63,7 +63,7 @@ def _unread(bound: Bound, pool: Pool) -> Finding | None:
 
 
 def _of_amount(demand: Demand, bound: Bound) -> Finding | None:
-    """CPU, memory or disk that the job asks for; what it leaves open needs only that the bounds leave something."""
+    """CPU, memory or disk that the job requests. If it requests none, the bounds only must leave some."""
     attribute = ATTRIBUTES[bound.resource]
     asked: int | None = getattr(demand, attribute)
     if attribute == "memory":
@@ -108,4 +108,4 @@ _SHOWN: Final[dict[str, tuple[Callable[[int], object], Callable[[int], object]]]
     "ephemeral-storage": (Need, Size),
     "storage": (Need, Size),
 }
-"""How what is needed and what is there are written."""
+"""How the needed and the allowed amount are written."""

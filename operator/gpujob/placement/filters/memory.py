@@ -1,4 +1,4 @@
-"""Rules of memory: what a job asks of each GPU, by gpuMemory or by its model, against what a pool's devices have."""
+"""Memory filters: what a job needs on each GPU, by gpuMemory or by its model, against the memory of a pool's devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpujob.values.vocabulary import Reason
 
 
 def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """A device has less usable memory than gpuMemory, or than the peak that is expected of the model."""
+    """A device has less usable memory than gpuMemory, or than the expected peak of the model."""
     least = needed(demand)
     if least is None or pool.memory is None or not lacks(pool, least):
         return None
@@ -31,29 +31,29 @@ def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None
 
 
 def _apart(pool: Pool) -> str:
-    """That the memory of a card is that of several devices, where somebody may have asked for it as a whole."""
+    """The hint that a card's memory is split over several devices, for a request that fits the whole card."""
     each = pool.accelerator.devices_per_card if pool.accelerator else 1
     return f"; a card is {each} devices whose memory cannot be joined" if each > 1 else ""
 
 
 def lacking(gang: Gang, pool: Pool, demand: Demand) -> int:
-    """Bytes that a device of the pool lacks for a gang of the demand, 0 where nobody knows what it has."""
+    """Bytes that a device of the pool lacks for a gang of the demand; 0 if its memory is unknown."""
     least = gang.memory.expected if gang.memory is not None else demand.gpu_memory
     return max(0, (least or 0) - pool.memory) if pool.memory is not None else 0
 
 
 def lacks(pool: Pool, least: int | None) -> bool:
-    """Whether a device of the pool is known to have less memory than what is needed."""
+    """Whether a device of the pool is known to have less memory than needed."""
     return least is not None and pool.memory is not None and pool.memory < least
 
 
 def needed(demand: Demand) -> int | None:
-    """Bytes without which a device is refused; None where nothing is asked."""
+    """Bytes below which a device is rejected; None if the job needs none."""
     return demand.gang.memory.expected if demand.gang.memory is not None else demand.gpu_memory
 
 
 def memory_tight(demand: Demand, pool: Pool) -> Iterator[Finding]:
-    """The doubt that the model's peak fits and what the allocator reserves beyond it may not."""
+    """The warning that the model's expected peak fits but the allocator's reserve beyond it may not."""
     need = demand.gang.memory
     if need is None or pool.memory is None or not is_tight(demand.gang, pool):
         return
@@ -63,13 +63,13 @@ def memory_tight(demand: Demand, pool: Pool) -> Iterator[Finding]:
 
 
 def is_tight(gang: Gang, pool: Pool) -> bool:
-    """Whether `memory_tight` has a doubt about a gang."""
+    """Whether `memory_tight` warns about a gang."""
     need = gang.memory
     return need is not None and pool.memory is not None and need.expected <= pool.memory < need.high
 
 
 def sharding_assumed(demand: Demand) -> Iterator[Finding]:
-    """The doubt that several GPUs hold the model only if the program shards it over them."""
+    """The warning that several GPUs hold the model only if the program shards it over them."""
     if demand.spreads(demand.gang):
         sentence = "the model is taken as sharded over {} (FSDP, or tensor parallel); say model.sharding if it is not"
         if not demand.scales(demand.gang):
@@ -85,13 +85,13 @@ def _unit_hint(wanted: int, usable: int) -> str:
 
 
 def same_number_that_fits(wanted: int, usable: int) -> int | None:
-    """Bytes of the same number with G where a number with Gi is asked: 80G of an "80 GB" card; None where it is too much."""
+    """Bytes of the same number with G if the job writes Gi: 80G of an "80 GB" card; None if that is too much as well."""
     gigabytes = wanted // GI * 10**9
     return gigabytes if wanted % GI == 0 and gigabytes <= usable < wanted else None
 
 
 def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """gpuMemory or a model is given and nobody knows what a device has."""
+    """gpuMemory or a model is given and the memory of a device is unknown."""
     if needed(demand) is None or pool.memory is not None:
         return None
     if pool.problem is not None and (pool.accelerator is not None or pool.problem.reason is not Reason.DEVICE_UNKNOWN):
@@ -102,7 +102,7 @@ def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def unknown_model(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
-    """The model's name is not in the catalog: up to three of similar letters are told."""
+    """The model's name is not in the catalog; the message names up to three similar ones."""
     if demand.model is None or demand.model.name is None or catalog.model(demand.model.name) is not None:
         return
     near = catalog.nearest_models(demand.model.name)

@@ -1,8 +1,8 @@
-"""One rule for each reason: pure functions that say why a pool cannot run a job.
+"""One filter for each reason: pure functions that say why a pool cannot run a job.
 
-A rule of a pool takes (demand, pool, fleet) and gives a Finding or None; `image_rules` has those of images, `problems` what
-is wrong in the job itself. Nothing here looks at free capacity (`capacity` does). Every rule that may refuse is asked, so
-that no reason hides another.
+A pool filter takes (demand, pool, fleet) and returns a Finding or None. `images.filters` has the image filters,
+`job_validation` the problems of the job itself. None of them reads free capacity (`capacity` does). Every filter that can
+reject runs, so that no reason hides another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
 
 
 def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """placement.vendors, or images for one stack only, leave this pool's vendor out."""
+    """placement.vendors, or images for one stack only, exclude this pool's vendor."""
     if pool.vendor not in demand.vendors:
         return Finding(Reason.VENDOR_EXCLUDED, "placement.vendors names only {}", (listed(sorted(demand.vendors)),))
     backends = [own.backend for own in demand.own_images]
@@ -34,7 +34,7 @@ def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def accelerator_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """placement.accelerators leaves it out."""
+    """placement.accelerators excludes the pool's accelerator."""
     names = set(pool.models) or {pool.accelerator_id}
     if demand.accelerators_allowed and names.isdisjoint(demand.ids_of(demand.accelerators_allowed)):
         sentence = "placement.accelerators.allow names only {}"
@@ -53,7 +53,7 @@ def other_shape(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def pool_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """placement.pools leaves it out."""
+    """placement.pools excludes the pool."""
     if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
         return Finding(Reason.POOL_EXCLUDED, "placement.pools.allow names only {}", (listed(demand.pools_allowed),))
     if demand.stays_on and pool.name != demand.stays_on:
@@ -72,7 +72,7 @@ def probe_failed(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """placement.capacityTypes leaves it out (Spot unless it is listed)."""
+    """placement.capacityTypes excludes the pool (Spot unless it is listed)."""
     if pool.capacity_type in demand.capacity_types:
         return None
     sentence = "its nodes are {}; placement.capacityTypes accepts {}"
@@ -80,14 +80,14 @@ def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding 
 
 
 _GUESSED: Final = (DeviceKind.WHOLE, DeviceKind.INTEGRATED)
-"""What a device is taken for by its name alone; parts and shared ones are told by resources and numbers."""
+"""Device kinds that follow from the name alone; fractions and shared devices follow from resources and counts."""
 
 
 def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """placement.devices leaves out what the pool's devices are: parts, shared or integrated unless they are listed."""
+    """placement.devices excludes the pool's devices: partitions, shared or integrated ones unless they are listed."""
     kind, name = pool.kind, pool.accelerator_id
     if kind in demand.devices or (kind in _GUESSED and pool.problem is not None and pool.accelerator is None):
-        return None  # `unread` says what is to be done first.
+        return None  # `unread` reports what to fix first.
     add = "; add {0} to placement.devices to use them"
     if kind is DeviceKind.SHARED:
         sentence = "its devices are shared by {1} pods each, with no isolation of memory" + add
@@ -100,7 +100,7 @@ def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """A group of GPUs on parts of one card: NCCL refuses two ranks on one device, and takes slices for one too."""
+    """A gang of several GPUs on partitions of one card: NCCL rejects two ranks on one device, and treats slices as one device."""
     gang = demand.gang
     if pool.kind is DeviceKind.SHARED and gang.gpus > 1:
         sentence = (
@@ -114,10 +114,10 @@ def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def unread(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """The pool's devices are not known: never "fits". Those of new nodes are to come, which is only a matter of time."""
+    """The pool's devices are unknown, so nothing fits. Devices of new nodes are pending: unavailable, not infeasible."""
     problem = pool.problem
     if problem is not None and problem.reason is Reason.NOT_READY:
-        return None  # Each of its nodes says so, and is waited for.
+        return None  # Each of its nodes reports that and has a deadline.
     if demand.arriving and problem is not None and problem.reason is Reason.NO_DEVICE_PLUGIN:
         to_come = sum(demand.arrives(node.name) is not None for node in pool.nodes)
         return None if to_come >= demand.nodes else problem
@@ -133,7 +133,9 @@ def accelerator_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding
 
 
 FORMATS: Final = {Precision.BF16: ("BF16",), Precision.FP8: ("FP8OCP", "FP8FNUZ")}
-"""Features of a device of which model.precision needs one; 16 and 32 bits of the older formats run everywhere."""
+"""For each model.precision the device features that support it, one of them is enough; 16 and 32 bits of the older formats run
+everywhere.
+"""
 
 
 def precision_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
@@ -168,7 +170,7 @@ def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def runtime_class_missing(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """The GPUPool names a RuntimeClass that does not exist, or its pods' class cannot be read."""
+    """The GPUPool names a RuntimeClass that does not exist, or the class of its pods cannot be read."""
     if pool.handler is not None and pool.handler.brings.unread:
         numbers = (pool.handler.runtime_class, pool.handler.brings.unread)
         return Finding(Reason.INVALID_SPEC, "RuntimeClass {}: {}; mend it", numbers)

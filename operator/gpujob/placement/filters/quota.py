@@ -1,4 +1,4 @@
-"""What the quotas of a job's namespace leave for its gang, asked of one pool after the other."""
+"""What the ResourceQuotas of a job's namespace leave for its gang on each pool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING: Final = (None, False)
 
 
 class Allowance:
-    """The quotas for a demand of one gang: which of them count its pods on a pool is worked out once for all like it."""
+    """The quotas for a demand of one gang; which of them count its pods is computed once for all equal pools."""
 
     __slots__ = ("_demand", "_fleet", "_is_limited", "_of_gpus", "_quotas", "_unchecked")
 
@@ -31,7 +31,7 @@ class Allowance:
         self._of_gpus: dict[str, tuple[Finding | None, bool]] = {}
 
     def refusal(self, pool: Pool, needs: Resources) -> tuple[Finding | None, bool]:
-        """What they say of pods that need so much each, and whether they never allow them."""
+        """The findings for pods with these needs, and whether the quotas never allow them."""
         if not self._is_limited:
             return _NOTHING
         demand = self._demand
@@ -39,10 +39,10 @@ class Allowance:
         return resource_quota.refusal(self._of(pool), taken)
 
     def refusal_of_gpus(self, pool: Pool) -> tuple[Finding | None, bool]:
-        """What they say of the gang's GPUs alone, and whether they never allow them."""
+        """The findings for the gang's GPUs alone, and whether the quotas never allow them."""
         if not self._is_limited:
             return _NOTHING
-        # Of pools with the host's devices no other kind is counted as they are.
+        # A pool with host devices counts no other resource in that way.
         counted = pool.counted_as
         if counted not in self._of_gpus:
             gpus = dict.fromkeys(pool.all_counted_as, self._demand.gang.gpus)
@@ -50,7 +50,7 @@ class Allowance:
         return self._of_gpus[counted]
 
     def unchecked(self, pool: Pool) -> Findings:
-        """The doubt that nobody knows whether a quota counts the job's pods."""
+        """The warning that it is unknown whether a quota counts the job's pods."""
         if not self._is_limited:
             return ()
         if pool.host_devices not in self._unchecked:
@@ -58,7 +58,7 @@ class Allowance:
         return self._unchecked[pool.host_devices]
 
     def _of(self, pool: Pool) -> tuple[Quota, ...]:
-        """The quotas that count such pods; of a pool nothing else matters to them."""
+        """The quotas that count such pods; they depend on nothing else of the pool."""
         if pool.host_devices not in self._quotas:
             demand = self._demand
             self._quotas[pool.host_devices] = self._fleet.quotas_for(demand.namespace, demand.priority_class, pool)

@@ -1,4 +1,4 @@
-"""Which rules are asked of a pool: those that may refuse it, by the fields that the job has and by the pool's facts."""
+"""Which filters run on a pool: those that can reject it, by the fields of the job and the pool's facts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
     volume_of_one_node: lambda demand: not demand.single,
     beyond_limits: lambda demand: demand.limits is None,
 }
-"""When a rule refuses no pool whatever, since the job leaves its field out."""
+"""When a filter rejects no pool at all, because the job leaves its field out."""
 
 _ASKED: Final = tuple((rule, _SILENT.get(rule)) for rule in pool_filters.POOL_RULES)
 
@@ -57,11 +57,11 @@ _QUIET: Final[Mapping[PoolRule, Callable[[Pool], bool]]] = {
     namespace_excluded: lambda pool: not pool.namespaces,
     part_of_a_node: lambda pool: not pool.host_devices,
 }
-"""When a rule refuses the pool to no job whatever, by its facts."""
+"""When a filter rejects the pool for no job, because of the pool's facts."""
 
 
 def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
-    """The rules that may refuse a pool to a gang of the demand: those about fields that it leaves out need no asking."""
+    """The filters that can reject a pool for a gang of the demand; those about absent fields are left out."""
     return tuple([rule for rule, silent in _ASKED if silent is None or not silent(demand)])
 
 
@@ -81,14 +81,14 @@ _OF_KIN: Final = frozenset(
         volume_of_one_node,
     }
 )
-"""Rules that look at nothing of a pool but what its kin share."""
+"""Filters that read only facts that equivalent pools share."""
 
 _OF_NUMBERS: Final = frozenset({memory_too_small, pool_filters.price_over_cap})
-"""Rules that compare one number of the pool with one of the job."""
+"""Filters that compare one number of the pool with one of the job."""
 
 
 class PoolClass:
-    """Pools of which the rules `_OF_KIN` say the same; and the rules that may refuse them to some job."""
+    """A class of pools that the filters cannot tell apart, and the filters that may reject it."""
 
     __slots__ = ("rules",)
 
@@ -97,7 +97,7 @@ class PoolClass:
 
 
 def kin_of(pool: Pool) -> PoolClass:
-    """The pools that are alike; follows from a pool's facts, and is kept with them."""
+    """The class of a pool; it follows from the pool's facts and is cached with them."""
     kept = pool.answers.get(kin_of)
     if kept is None:
         of_device = (pool.models, pool.portion, pool.capacity_type, pool.memory is None, pool.price is None)
@@ -113,7 +113,7 @@ def _kin(facts: tuple[object, ...], asked: frozenset[PoolRule]) -> PoolClass:
 
 
 class FilterSelection:
-    """The rules for a demand, asked for each of its gangs of one pool after the other."""
+    """The filters for a demand, run for each of its gangs on one pool after the other."""
 
     __slots__ = ("_asked", "_but_numbers", "_rules")
 
@@ -123,7 +123,7 @@ class FilterSelection:
         self._but_numbers: dict[frozenset[PoolRule], tuple[Sequence[PoolRule], bool]] = {}
 
     def refusals(self, demand: Demand, pool: Pool, fleet: Fleet) -> Iterator[Finding]:
-        """All that refuses a pool to a gang."""
+        """All findings that reject a pool for a gang."""
         about = kin_of(pool).rules
         asked = self._asked.get(about)
         if asked is None:
@@ -131,8 +131,9 @@ class FilterSelection:
         return filter(None, [rule(demand, pool, fleet) for rule in asked])
 
     def first_refusal(self, demand: Demand, pool: Pool, fleet: Fleet) -> tuple[Finding | None, bool]:
-        """The first thing that refuses a pool to a gang, where its numbers do not, and whether it is that of all its kin; no
-        rule after that is asked."""
+        """The first finding, numbers aside, that rejects a pool for a gang, and whether it rejects the whole class; later
+        filters do not run.
+        """
         about = kin_of(pool).rules
         if about not in self._but_numbers:
             asked = [rule for rule in self._rules if rule in about and rule not in _OF_NUMBERS]

@@ -1,4 +1,4 @@
-"""A job's PersistentVolumeClaims against where they can be mounted: nodes that are left, and what must be fixed first."""
+"""A job's PersistentVolumeClaims against the nodes that can mount them, and what must be fixed first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpujob.values.vocabulary import Reason
 
 
 def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
-    """The demand with what its claims allow; unchanged where nothing is known of the namespace's claims."""
+    """The demand with the limits of its claims; unchanged if the claims of the namespace are unknown."""
     if not demand.claims or not fleet.volumes.knows(namespace):
         return demand
     named = {claim: fleet.volumes.volume(namespace, claim) for claim in demand.claims}

@@ -1,7 +1,7 @@
-"""What equipment alone says of each image to try on it, whatever the job: refusals, doubts, features, and the order.
+"""What a pool's equipment says about each image, whatever the job: reasons, warnings, features, and the order.
 
-It is worked out once for all pools of equal equipment and kept with each: with 100 pools and 30 images that is most of the
-work of a decision.
+It is computed once for all pools of equal equipment and cached with each: with 100 pools and 30 images it is most of the work
+of a decision.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Findings = tuple[Finding, ...]
 
 
 class Suited(NamedTuple):
-    """An image, and what equipment says of it."""
+    """An image, and the findings for it on some equipment."""
 
     image: Image
     refusals: Findings
@@ -32,11 +32,11 @@ class Suited(NamedTuple):
 
 
 class Suitability:
-    """What some equipment says of images; `override` is the job's HSA_OVERRIDE_GFX_VERSION, where it has one."""
+    """The findings of some equipment about images; `override` is the job's HSA_OVERRIDE_GFX_VERSION, if it has one."""
 
     def __init__(self, equipment: Equipment, images: Sequence[Image], override: str | None = None) -> None:
         self._equipment, self._images = equipment, images
-        # Equal findings are one value, so that images of which the same is said are quickly told.
+        # Equal findings are one object, so that comparing images is cheap.
         known: dict[Findings, Findings] = {}
         said = ((image, *_said(equipment, image, override)) for image in images)
         self.images = tuple(
@@ -48,22 +48,22 @@ class Suitability:
 
     @derived
     def in_order(self) -> Sequence[Image]:
-        """The images that nothing here refuses, best first: fewer doubts, then the rank."""
+        """The images that nothing rejects here, best first: fewer warnings, then the rank."""
         counted = [(filters.count(each.doubts), each.image.rank, each) for each in self.images if not each.refusals]
         return [each.image for _, _, each in sorted(counted, key=lambda found: found[:2])]
 
     @derived
     def reasons(self) -> frozenset[Reason]:
-        """All reasons for which images are refused here."""
+        """All reasons that reject an image here."""
         return frozenset(refusal.reason for each in self.images for refusal in each.refusals)
 
     @derived
     def largest(self) -> int:
-        """Bytes of the largest image, of those whose size is known; 0 where none is."""
+        """Bytes of the largest image of known size; 0 if no size is known."""
         return max((image.size or 0 for image in self._images), default=0)
 
     def missing(self, feature: Feature) -> Mapping[str, Finding]:
-        """The runtimes that lack a feature, at all or for these devices, and how that is told."""
+        """The runtimes that lack a feature, at all or for these devices, with the finding for each."""
         found = self._missing.get(feature.name)
         if found is None:
             facts = [image.facts for image in self._images if image.facts is not None]
@@ -79,7 +79,7 @@ class Suitability:
 
 
 def suitability(pool: Pool, catalog: Catalog) -> Suitability:
-    """What a pool's equipment says of the catalog's images."""
+    """The findings of a pool's equipment about the catalog's images."""
     kept = pool.answers.get(suitability)
     if kept is None or kept[0] is not catalog:
         kept = pool.answers[suitability] = (catalog, _of_shipped(catalog, pool.equipment))
@@ -92,7 +92,7 @@ def _of_shipped(catalog: Catalog, equipment: Equipment) -> Suitability:
 
 
 def _said(equipment: Equipment, image: Image, override: str | None) -> tuple[Findings, Findings]:
-    """Why an image cannot run there, and what is doubtful about it."""
+    """Why an image cannot run there, and the warnings about it."""
     facts = image.facts
     doubts = tuple(filters.doubts(equipment, facts, override))
     if facts is None:

@@ -1,8 +1,8 @@
-"""Drivers of the hosts against what an image and a device need: too old is refused, what nobody knows is a doubt.
+"""Host drivers against what an image and a device need: a driver that is too old rejects, an unknown one warns.
 
-CUDA checks at start: releases of one major version run on one oldest driver (minor version compatibility), and on
-data-centre devices also on some older branches if the image holds a compatibility package. ROCm checks nothing: an
-image's own window says what is refused, the catalog's window of its release what was not tried.
+CUDA checks at start: releases of one major version run on one oldest driver (minor version compatibility), and on data-centre
+devices also on some older branches if the image holds a compatibility package. ROCm checks nothing: the window of an image
+rejects, the catalog's window of its release warns about untested drivers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORWARD: Final = "ForwardCompatibility"
 
 
 def driver_too_old(equipment: Equipment, runtime: Runtime, override: str | None) -> Finding | None:
-    """The node's driver is known to be older than image or device need; the finding names the oldest that would do."""
+    """The node's driver is older than the image or the device needs; the finding names the oldest that works."""
     if equipment.driver is None:
         return None
     unmet = [_oldest_for(equipment, runtime)] if not _forward(equipment, runtime) else []
@@ -32,13 +32,13 @@ def driver_too_old(equipment: Equipment, runtime: Runtime, override: str | None)
 
 
 def least_need(findings: Iterable[Finding]) -> Release:
-    """The driver that an image lacks on a pool, of those that refuse it for its driver; else an empty release."""
+    """The driver that an image needs on a pool, of images that are rejected for it; else an empty release."""
     found = (finding.numbers[1] for finding in findings if finding.reason is Reason.DRIVER_TOO_OLD)
     return release(str(next(found, "")))
 
 
 def _oldest_for(equipment: Equipment, runtime: Runtime) -> str | None:
-    """The oldest driver newer than the pool's that an image runs on, be it with its compatibility package."""
+    """The oldest driver newer than the pool's on which an image runs, with its compatibility package if it has one."""
     need = _needed(runtime)
     if need is None or equipment.driver is None or runtime.stack is None or not _may_forward(equipment, runtime):
         return need
@@ -47,7 +47,7 @@ def _oldest_for(equipment: Equipment, runtime: Runtime) -> str | None:
 
 
 def doubts(equipment: Equipment, runtime: Runtime | None) -> Iterator[Finding]:
-    """What is not known or not tried of the driver; nothing where it is too old anyway."""
+    """What is unknown or untested about the driver; nothing if it is too old anyway."""
     oldest, newest = _tested(runtime)
     needs = [need for need in (runtime and _needed(runtime), _of_device(equipment), oldest) if need]
     if runtime and not needs and not newest:
@@ -78,7 +78,7 @@ def doubts(equipment: Equipment, runtime: Runtime | None) -> Iterator[Finding]:
 
 
 def may_not_compile(equipment: Equipment, runtime: Runtime) -> Iterator[Finding]:
-    """The doubt that a driver is older than the compiler that wrote an image's PTX, where the device runs by PTX alone."""
+    """The warning that a driver is older than the compiler of an image's PTX, on a device that runs PTX only."""
     newest = runtime.stack.toolkit_driver if runtime.stack else None
     if equipment.driver is not None and newest is not None and at_least(equipment.driver, newest) is False:
         sentence = "driver {} is older than that of CUDA {}, {}, and may not compile the PTX in the image"
@@ -90,12 +90,12 @@ def _of_device(equipment: Equipment) -> str | None:
 
 
 def _needed(runtime: Runtime) -> str | None:
-    """The oldest driver that the image runs on: by its own row, else by its release of CUDA or ROCm."""
+    """The oldest driver on which the image runs: from its own row, else from its release of CUDA or ROCm."""
     return runtime.min_driver or runtime.driver_window[0] or (runtime.stack.min_driver if runtime.stack else None)
 
 
 def _tested(runtime: Runtime | None) -> tuple[str | None, str | None]:
-    """The oldest and the newest driver that were tried: the image's own window, else that of its release."""
+    """The oldest and the newest tested driver: the image's own window, else that of its release."""
     if runtime is None:
         return None, None
     if runtime.driver_window != (None, None):
@@ -106,7 +106,7 @@ def _tested(runtime: Runtime | None) -> tuple[str | None, str | None]:
 
 
 def _forward(equipment: Equipment, runtime: Runtime) -> bool:
-    """Whether the image's compatibility package makes an older driver do."""
+    """Whether the image's compatibility package makes an older driver sufficient."""
     if equipment.driver is None or runtime.stack is None or not _may_forward(equipment, runtime):
         return False
     branches = (first for first in runtime.stack.forward_drivers if release(first)[:1] == release(equipment.driver)[:1])
@@ -114,7 +114,7 @@ def _forward(equipment: Equipment, runtime: Runtime) -> bool:
 
 
 def _may_forward(equipment: Equipment, runtime: Runtime) -> bool:
-    """Whether the image has a compatibility package, and the device is one that it works on."""
+    """Whether the image has a compatibility package that works on the device."""
     return (
         equipment.accelerator is not None and FORWARD in runtime.features and FORWARD in equipment.accelerator.features
     )

@@ -1,8 +1,8 @@
-"""Why an image cannot run a job, and what is doubtful about it: rules of a pool's equipment, and rules of the job.
+"""Why an image cannot run a job, and the warnings about it: filters of a pool's equipment, and filters of the job.
 
-Pure functions like those of `rules`; what they compare are rows of the catalog and labels, so that new hardware, images
-and releases are data. A fact that nobody knows is a doubt here and never a refusal: `rules.unread` refuses devices.
-Rules of equipment see nothing of the job but its HSA_OVERRIDE_GFX_VERSION, so that what they say is kept (`suitability`).
+Pure functions like the pool filters. They compare rows of the catalog with labels, so that new hardware, images and releases
+are data. An unknown fact is a warning here and never rejects: `pool_filters.unread` rejects unknown devices. Equipment filters
+read nothing of the job except HSA_OVERRIDE_GFX_VERSION, so that their findings can be cached (`compatibility`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ DOUBTS: Final = frozenset(
         Reason.IMAGE_COMPILED_AT_START,
     }
 )
-"""Doubts about an image on a pool: a runtime without them is taken before a newer one that has some."""
+"""Warnings about an image on a pool: a runtime without them ranks before a newer one with some."""
 
 
 def unreadable(runtime: Runtime) -> Finding | None:
-    """The GPURuntime cannot be read: nothing else can be said of its image."""
+    """The GPURuntime cannot be read, so nothing else is known of its image."""
     if not runtime.unreadable:
         return None
     sentence = "GPURuntime {} cannot be read, so it is not used: {}"
@@ -62,7 +62,7 @@ def _arch(architecture: str) -> str:
 
 
 def backend_too_old(equipment: Equipment, runtime: Runtime, override: str | None) -> Finding | None:
-    """The device came with a later release of CUDA or ROCm than the image's."""
+    """The device needs a later release of CUDA or ROCm than the image's."""
     device = equipment.accelerator
     if (
         device is None
@@ -95,7 +95,7 @@ def framework_unsupported(demand: Demand, runtime: Runtime) -> Finding | None:
 
 
 def python_unsupported(demand: Demand, runtime: Runtime) -> Finding | None:
-    """The image has another Python version, or nobody knows which."""
+    """The image has another Python version, or an unknown one."""
     if demand.python is None or (runtime.python is not None and satisfies(runtime.python, demand.python)):
         return None
     has = f"Python {runtime.python}" if runtime.python else "an unknown Python"
@@ -103,7 +103,7 @@ def python_unsupported(demand: Demand, runtime: Runtime) -> Finding | None:
 
 
 def image_needs_root(demand: Demand, runtime: Runtime) -> Finding | None:
-    """The image works only as root and the job does not ask for root."""
+    """The image works only as root and the job does not run as root."""
     if demand.as_root or runtime.runs_as_non_root != "False":
         return None
     return Finding(Reason.IMAGE_NEEDS_ROOT, "image works as root only; set securityContext.runAsUser to 0")
@@ -128,7 +128,7 @@ def missing_on_device(feature: Feature, equipment: Equipment) -> Finding | None:
 
 
 def features_of_other_stacks(required: Iterable[Feature], backend: Backend) -> Iterator[Finding]:
-    """Required features that no image for this stack can have, be its contents known or not."""
+    """Required features that no image for this stack can have, whatever its contents."""
     for feature in required:
         if backend not in feature.backends:
             sentence = "requires {}, which {} images never have"
@@ -150,7 +150,7 @@ def missing_in_image(feature: Feature, equipment: Equipment, runtime: Runtime) -
 
 
 def required_by(demand: Demand, catalog: Catalog) -> tuple[Feature, ...]:
-    """The required features that the catalog knows; `problems.job_problems` tells of the others."""
+    """The required features that the catalog knows; `job_validation.job_problems` reports the others."""
     return tuple(filter(None, map(catalog.features.get, demand.requires)))
 
 
@@ -168,5 +168,5 @@ def doubts(equipment: Equipment, runtime: Runtime | None, override: str | None) 
 
 
 def count(found: tuple[Finding, ...]) -> int:
-    """How many of a candidate's doubts are about its image."""
+    """The number of a candidate's warnings that concern its image."""
     return sum(doubt.reason in DOUBTS for doubt in found)

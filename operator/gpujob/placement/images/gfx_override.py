@@ -1,7 +1,7 @@
-"""HSA_OVERRIDE_GFX_VERSION: a user's word that a Radeon part may pass for another one that the image has code for.
+"""HSA_OVERRIDE_GFX_VERSION: the user's request that a Radeon part passes for another one that the image has code for.
 
-ROCm's runtime then loads the other part's code. AMD supports that nowhere: it is never set unasked, never on Instinct,
-only where the image has no code of the device's own, and always shown. What is set nowhere is said as well.
+ROCm's runtime then loads the other part's code, which AMD does not support. So it is set only on request, never on Instinct,
+only if the image has no code for the device itself, and always with a warning. If it is set nowhere, a warning says so too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpujob.values.vocabulary import Reason, Vendor
 
 
 def applies(equipment: Equipment, runtime: Runtime | None, override: str | None) -> bool:
-    """Whether the variable is set on a pool: its part has no code in the image and may pass for one that has."""
+    """Whether the variable is set on a pool: the image has no code for its part, and the part can pass for one that it has."""
     other = pretended(override) if override else None
     device = equipment.accelerator
     if other is None or device is None or device.support == "unsupported":
@@ -30,7 +30,7 @@ def applies(equipment: Equipment, runtime: Runtime | None, override: str | None)
 
 
 def doubts(equipment: Equipment, runtime: Runtime | None, override: str | None) -> Iterator[Finding]:
-    """That the variable is set, or that it is not although the job asks for it (`override`, None: it does not)."""
+    """The warning that the variable is set, or is not set although the job requests it (`override`, None: no request)."""
     if override is None or equipment.vendor is not Vendor.AMD or equipment.accelerator is None:
         return
     device = equipment.accelerator
@@ -46,7 +46,7 @@ def doubts(equipment: Equipment, runtime: Runtime | None, override: str | None) 
 
 
 def problem(demand: Demand) -> Finding | None:
-    """The job asks for the variable with a value that names no architecture."""
+    """The job requests the variable with a value that names no architecture."""
     if demand.gfx_override is None or pretended(demand.gfx_override):
         return None
     sentence = "envByBackend.rocm: {} is {!r}; a plain value such as 11.0.0 is wanted"

@@ -13,7 +13,7 @@ from gpujob.placement.request.demand import Demand, OwnRuntime
 from gpujob.values.vocabulary import Backend, Vendor
 
 NO_IMAGE: Final = "none"
-"""The runtime's name where the catalog has no image for a vendor's stack."""
+"""The name of the runtime if the catalog has no image for a vendor's stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class Image:
 
     @property
     def size(self) -> int | None:
-        """Bytes, None where nobody says."""
+        """Bytes, None if unknown."""
         return self.facts.size_bytes if self.facts else None
 
 
 def own_images(demand: Demand, vendor: Vendor, catalog: Catalog) -> tuple[Image, ...]:
-    """The image that the job brings for a vendor's devices; of one that is for another vendor it is told why not."""
+    """The job's own image for a vendor's devices; an image for another vendor comes with the reason."""
     backend = _backend(vendor)
     own = next((own for own in demand.own_images if own.backend is backend), demand.own_images[0])
     return (_own_image(own, catalog),)
@@ -39,7 +39,7 @@ def own_images(demand: Demand, vendor: Vendor, catalog: Catalog) -> tuple[Image,
 
 @lru_cache(maxsize=4)
 def shipped_images(catalog: Catalog, vendor: Vendor) -> tuple[Image, ...]:
-    """A stack's runtimes, best first; where there is none, what stands for it and is refused by its name."""
+    """A stack's runtimes, best first; if there is none, a placeholder that is rejected by its name."""
     backend = _backend(vendor)
     ordered = sorted((runtime for runtime in catalog.runtimes if runtime.backend is backend), key=_best_first)
     images = (

@@ -1,6 +1,6 @@
-"""Why images cannot run one job on a pool, and what is doubtful about them there, for one decision.
+"""Why images cannot run one job on a pool, and the warnings about them, for one decision.
 
-What equipment says of an image is kept (`suitability`); what the job has against it is worked out once a decision, and both
+The findings of the equipment are cached (`compatibility`), the findings of the job are computed once a decision, and both
 together once for all pools of equal equipment.
 """
 
@@ -25,26 +25,26 @@ from gpujob.values.vocabulary import FIXABLE_REASONS, Backend, Reason
 
 
 class ImageGroup(NamedTuple):
-    """Images of a pool that nothing sets apart but their rank, best first: what refuses each, and what is doubtful."""
+    """Images of a pool that differ only in rank, best first, with the reasons and warnings of each."""
 
     images: Sequence[Image]
     refusals: Sequence[Findings]
-    """Of each image; equally many of each, and mendable of all or of none."""
+    """The reasons of each image: equally many, and all images fixable or none."""
     doubts: Findings
     mendable: bool = True
-    """Whether somebody can mend all that refuses them."""
+    """Whether a user or admin can fix all reasons."""
     lacks: Release = ()
-    """The driver that they need and the pool does not have; empty where it has it."""
+    """The driver that they need and the pool does not have; empty if it is sufficient."""
 
     def only(self, indices: Sequence[int]) -> ImageGroup:
-        """Some of them."""
+        """A subset of them."""
         return self._replace(
             images=[self.images[index] for index in indices], refusals=[self.refusals[index] for index in indices]
         )
 
 
 class ImageSelector:
-    """What a job, with a pool's equipment, says of the images to try there."""
+    """The findings of a job, with a pool's equipment, about the images to try there."""
 
     __slots__ = ("_accepted", "_alike", "_catalog", "_demand", "_of_job", "_of_stacks", "_own", "_reasons", "_required")
 
@@ -59,7 +59,7 @@ class ImageSelector:
         self._own: dict[Equipment, Suitability] = {}
 
     def alike(self, pool: Pool) -> Sequence[ImageGroup]:
-        """All images to try on a pool, with every refusal and doubt."""
+        """All images to try on a pool, with every reason and warning."""
         suited = self.suited(pool)
         found = self._alike.get(suited)
         if found is None:
@@ -67,7 +67,7 @@ class ImageSelector:
         return found
 
     def acceptable(self, pool: Pool) -> Iterable[Image]:
-        """The images that nothing refuses, best first: fewer doubts, then the rank."""
+        """The images that nothing rejects, best first: fewer warnings, then the rank."""
         suited = self.suited(pool)
         found = self._accepted.get(suited)
         if found is None:
@@ -77,21 +77,21 @@ class ImageSelector:
     def _acceptable(self, suited: Suitability) -> Iterator[Image]:
         missing = self._missing(suited)
         for image in suited.in_order:
-            # What equipment refuses is not in the order.
+            # The equipment's order leaves out what it rejects.
             facts = image.facts
-            # Features first: what a job says of versions takes longer to look at.
+            # Features first: version checks take longer.
             if facts is not None and (any(facts.name in each for each in missing) or self._asked(facts)):
                 continue
             if not self._of_stack(image):
                 yield image
 
     def accepted(self, pool: Pool, image: Image) -> ImageGroup:
-        """What is doubtful about an image that nothing refuses."""
+        """The warnings about an image that nothing rejects."""
         doubts = next(each.doubts for each in self.suited(pool).images if each.image is image)
         return ImageGroup((image,), ((),), doubts)
 
     def may_say(self, reasons: Set[Reason], pool: Pool) -> bool:
-        """Whether an image may be refused for one of these reasons; yes rather than a long look."""
+        """Whether one of these reasons may reject an image; may return True without an exact check."""
         if self._has_own_word:
             return True
         if not self._reasons:
@@ -108,7 +108,7 @@ class ImageSelector:
         return tuple(filter(None, (suited.missing_on_device(feature) for feature in self._required)))
 
     def suited(self, pool: Pool) -> Suitability:
-        """What a pool's equipment says of the images to try there."""
+        """The findings of a pool's equipment about the images to try there."""
         if not self._has_own_word:
             return suitability(pool, self._catalog)
         found = self._own.get(pool.equipment)
@@ -141,7 +141,7 @@ class ImageSelector:
             yield ImageGroup(images, reasons, doubts[about], mendable, lacks)
 
     def _of_framework(self, images: Sequence[Suited]) -> Sequence[Suited]:
-        """The images that have the job's framework, or may have it (one that cannot be read); all of them where none has."""
+        """The images that have the job's framework, or may have it (unreadable ones); all of them if none has."""
         of_it = [each for each in images if self._may_have_framework(each.image)]
         return of_it or images
 
@@ -150,7 +150,7 @@ class ImageSelector:
         return facts is None or bool(facts.unreadable) or facts.framework == self._demand.framework
 
     def _against(self, suited: Suited, missing: Sequence[Mapping[str, Finding]]) -> Findings:
-        """All that refuses an image."""
+        """All reasons that reject an image."""
         facts, found = suited.image.facts, self._of_stack(suited.image) + suited.refusals
         if facts is None or facts.unreadable:
             return found
@@ -161,7 +161,7 @@ class ImageSelector:
         return [suited.missing(feature) for feature in self._required]
 
     def _of_stack(self, image: Image) -> Findings:
-        """What is against any image of a stack, be its contents known or not."""
+        """The reasons against any image of a stack, whatever its contents."""
         backend = image.choice.backend
         if backend not in self._of_stacks:
             found = filters.features_of_other_stacks(self._required, backend)
@@ -172,7 +172,7 @@ class ImageSelector:
         return (Finding(Reason.FRAMEWORK_UNSUPPORTED, "the catalog has no image for {}", (backend,)), *missing)
 
     def _asked(self, facts: Runtime) -> Findings:
-        """What the job has against an image on any pool."""
+        """The reasons of the job against an image on any pool."""
         found = self._of_job.get(facts.name)
         if found is None:
             rules = (rule(self._demand, facts) for rule in filters.OF_JOB)

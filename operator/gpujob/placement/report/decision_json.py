@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 def plan(decision: Decision, *, every: bool = True) -> dict[str, Any]:
-    """The decision as the JSON of `plan -o json --all`; not `every`: the best candidate of each pool alone, as without
-    --all."""
+    """The decision as the JSON of `plan -o json --all`; with `every` false only the best candidate of each pool, as without --all."""
     return {
         "verdict": decision.verdict.value,
         "message": summary(decision),
@@ -41,21 +40,21 @@ def plan(decision: Decision, *, every: bool = True) -> dict[str, Any]:
 
 
 def _single(fix: Fix | None) -> dict[str, Any] | None:
-    """The one change that makes the job fit; None where it takes more than one."""
+    """The single change that makes the job fit; None if it takes more than one."""
     if fix is None or len(fix.changes) > 1:
         return None
     return {"message": fix.message, "change": change_document(fix.changes[0])}
 
 
 def _several(fix: Fix | None) -> dict[str, Any] | None:
-    """The changes that make the job fit only together; None where one is enough."""
+    """The changes that make the job fit only together; None if one is enough."""
     if fix is None or len(fix.changes) == 1:
         return None
     return {"message": fix.message, "changes": [change_document(change) for change in fix.changes]}
 
 
 def change_document(change: Change) -> dict[str, Any]:
-    """A change as JSON: `to` is null where the field is to be left out."""
+    """A change as JSON; `to` is null if the field must be left out."""
     return {"field": change.field, "from": change.before, "to": change.after}
 
 
@@ -88,13 +87,13 @@ def _part(candidate: Candidate) -> dict[str, str]:
 
 
 def _trial(decision: Decision) -> dict[str, int | None]:
-    """Whether the choice is a trial that ends after some steps."""
+    """Whether the choice is a probe that ends after some steps."""
     trying = decision.demand.trying
     return {"probe": decision.demand.probe_steps} if trying is not None and trying.probe else {}
 
 
 def _chosen_in_full(decision: Decision) -> dict[str, Any] | None:
-    """The choice and how fast it is, which a status has no place for."""
+    """The choice and its speed, which a status has no field for."""
     found = chosen(decision)
     return found and {**found, **_worth(decision.candidates[0])}
 
@@ -118,26 +117,26 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 MOST_BYTES: Final = 2**62
-"""What a JSON number can say; more was asked of no device."""
+"""The largest number that JSON readers keep exact; no device has more."""
 
 
 def first_gang(decision: Decision) -> Gang:
-    """The gang that is chosen, else that of the first candidate."""
+    """The chosen gang, else that of the first candidate."""
     return decision.candidates[0].gang if decision.candidates else decision.demand.gang
 
 
 def recipe(decision: Decision) -> str:
-    """What the model's weights and states take for each parameter, in one line; empty without a model that is known."""
+    """Bytes of the model's weights and states for each parameter, in one line; empty without a known model."""
     need = first_gang(decision).memory
     if need is None:
         return ""
-    from gpujob.memory.recipe import recipe as line  # as in needs: jobs without a model do without the formulas
+    from gpujob.memory.recipe import recipe as line  # late import: jobs without a model need no formulas
 
     return line(need.work)
 
 
 def _memory(need: Estimate | None) -> dict[str, Any] | None:
-    """What a job's model needs, in bytes for each GPU; None without a model that is known."""
+    """What a job's model needs, in bytes for each GPU; None without a known model."""
     if need is None:
         return None
     return {
@@ -155,7 +154,7 @@ def _parts(components: Components) -> dict[str, int]:
 
 
 def _worth(candidate: Candidate) -> dict[str, Any]:
-    """How fast the job and one GPU are in H100s, where that comes from, and the price of what the reference does in an hour."""
+    """The speed of the job and of one GPU in H100s, its source, and the price of an hour of the reference's work."""
     speed = candidate.speed
     told = speed and {
         "comparedWith": REFERENCE,
@@ -168,7 +167,7 @@ def _worth(candidate: Candidate) -> dict[str, Any]:
     }
     price = candidate.pool.price
     return {
-        # Without what a host that is started for the job costs besides its GPUs.
+        # Without the share of a host that is started for the job.
         "marginalPricePerHour": _price(price.per_gpu_hour * candidate.gang.gpus if price else None),
         "speed": told,
         "pricePerWork": _price(candidate.price_of_work),

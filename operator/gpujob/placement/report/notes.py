@@ -1,4 +1,4 @@
-"""What is said of a decision once, below its table: what keeps the job on one stack, and what would free it."""
+"""Notes below the table of a decision: what keeps the job on one stack, and what would free it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ PORT: Final = (
     "CustomCUDAKernels keeps the job on CUDA; a port to ROCm translates the sources with hipify, rewrites inline PTX, "
     "and replaces warps of 32 threads by the device's warp size (64 on Instinct)"
 )
-"""What a port needs. HIP porting guide: hipify, inline PTX is not supported, warpSize is 64 on GCN and CDNA, 32 on RDNA."""
+"""The work of a port. HIP porting guide: hipify, inline PTX is not supported, warpSize is 64 on GCN and CDNA, 32 on RDNA."""
 
 
 def notes(decision: Decision) -> Iterator[str]:
-    """The sentences; none where nothing keeps the job on one stack."""
+    """The sentences; none if nothing keeps the job on one stack."""
     if PORTABLE in decision.demand.requires and any(_is_refused_for_it(each) for each in decision.candidates):
         yield PORT
 
 
 def _is_refused_for_it(candidate: Candidate) -> bool:
-    """Whether an AMD pool is refused because of the job's own CUDA sources."""
+    """Whether the job's own CUDA sources reject an AMD pool."""
     return candidate.pool.vendor is Vendor.AMD and any(PORTABLE in reason.numbers for reason in candidate.reasons)

@@ -51,8 +51,9 @@ def _not_placed(decision: Decision) -> str:
 
 
 def _nearest(decision: Decision) -> Candidate:
-    """The candidate that a sentence is about: the one that the nearest fix would make fit, else the first; of those that
-    lack nothing but memory the one that lacks least."""
+    """The candidate that a sentence is about: the one that the nearest fix makes fit, else the first; among those that lack only
+    memory the one that lacks least.
+    """
     if decision.fix is not None:
         pool = decision.fix.pool
         return next((c for c in decision.candidates if c.pool.name == pool), decision.candidates[0])
@@ -88,20 +89,20 @@ def _placed(decision: Decision) -> str:
 
 
 def _with_clauses(said: str, *clauses: str) -> str:
-    """A sentence with those of its further clauses that it has room for: one is told whole or not at all."""
+    """A sentence with the further clauses that fit in it; a clause is never cut."""
     for clause in clauses:
         said += clause if len(said) + len(clause) <= SENTENCE_LENGTH else ""
     return said
 
 
 def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:
-    """Whether a candidate fits, on nodes that are there and healthy if those of the chosen one are."""
+    """Whether a candidate fits, on existing and healthy nodes if the chosen one's are."""
     like = (chosen.provision or not candidate.provision) and (chosen.suspected or not candidate.suspected)
     return candidate.outcome in (Outcome.CHOSEN, Outcome.FITS) and like
 
 
 def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
-    """What the chosen candidate is among those with room, and what it has over the cheapest."""
+    """The rank of the chosen candidate among those with room, and its advantage over the cheapest."""
     asked, said = decision.demand.objective, decision.demand.objective_said
     objective = objective_used(asked, fitting)
     if objective is Objective.SPEED and chosen.speed is not None:
@@ -129,7 +130,9 @@ def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -
 
 
 def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]:
-    """That a pool is the cheapest, for a job that names no objective and nothing of its work; and what Value would choose."""
+    """States that a pool is the cheapest, for a job without an objective and without facts about its work; and what Value would
+    choose.
+    """
     fitting = [each for each in decision.candidates if _has_room_as(cheapest, each)]
     if without_speed(fitting):
         return "cheapest of {} pools with room", ""
@@ -142,7 +145,7 @@ def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]
 
 
 def _times(one: Candidate, other: Candidate) -> str:
-    """How many times as fast one is; empty where a speed is not known."""
+    """The ratio of two speeds; empty if one is unknown."""
     if one.speed is None or other.speed is None:
         return ""
     about = "about " if one.speed.estimate or other.speed.estimate else ""
@@ -151,7 +154,7 @@ def _times(one: Candidate, other: Candidate) -> str:
 
 
 def behind(candidate: Candidate, decision: Decision) -> str:
-    """How far a candidate that fits is behind the chosen one by what decided; empty where nothing can be compared."""
+    """How far a fitting candidate is behind the chosen one in the deciding figure; empty if they cannot be compared."""
     if decision.choice is None or candidate.outcome is not Outcome.FITS:
         return ""
     chosen = decision.choice.candidate
@@ -168,7 +171,7 @@ def behind(candidate: Candidate, decision: Decision) -> str:
 
 
 def _ratio(sentence: str, of: int | None, to: int | None, *compared: Candidate) -> str:
-    """The sentence with how many times as much one figure is as the other, in two digits; empty where it is not more."""
+    """The sentence with the ratio of two figures, in two digits; empty if it is not above 1."""
     if not of or not to or of * 100 <= to * 101:
         return ""
     about = "about " if any(each.speed is not None and each.speed.estimate for each in compared) else ""
@@ -176,8 +179,7 @@ def _ratio(sentence: str, of: int | None, to: int | None, *compared: Candidate) 
 
 
 def of_the_job(decision: Decision) -> frozenset[Finding]:
-    """What is to be said of the job once, not of each pool: its problems, what the sentence says and refuses it
-    everywhere, and what is doubtful everywhere."""
+    """Facts about the job, stated once instead of for each pool: its problems, reasons and warnings that hold everywhere."""
     best = best_per_pool(decision)
     if len(best) < 2:
         return frozenset(decision.problems)
@@ -211,13 +213,13 @@ def best_per_pool(decision: Decision) -> tuple[Candidate, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one pool offers in one shape: its best candidate, and what became of its other images."""
+    """One pool with one gang: its best candidate, and the outcome of its other images."""
 
     best: Candidate
     alike: tuple[Candidate, ...]
-    """Images that would do as well as the best one."""
+    """Images equal to the best one."""
     refused: tuple[tuple[Finding, tuple[Candidate, ...]], ...]
-    """Images that fare worse, by the first reason that the best one does not have, and its numbers."""
+    """Images that rank lower, by the first reason that the best one does not have, and its numbers."""
 
     @property
     def images(self) -> int:
@@ -226,7 +228,7 @@ class Offer:
 
 
 def offers(decision: Decision) -> tuple[Offer, ...]:
-    """The candidates by pool and shape, in the order of the ranking: what a person can take in of hundreds."""
+    """The candidates by pool and gang, in ranked order: a summary of hundreds."""
     found: dict[tuple[str, str], list[Candidate]] = {}
     for candidate in decision.candidates:
         found.setdefault((candidate.pool.name, candidate.gang.shape), []).append(candidate)
@@ -234,7 +236,7 @@ def offers(decision: Decision) -> tuple[Offer, ...]:
 
 
 def _offer(best: Candidate, others: Sequence[Candidate]) -> Offer:
-    """The offer of a pool; an image is alike where it has no reason that the best one lacks."""
+    """The offer of a pool; an image is equal if it has no reason that the best one lacks."""
     shared = {finding.reason for finding in best.reasons}
     alike, refused = [], dict[Finding, list[Candidate]]()
     for each in others:

@@ -1,6 +1,6 @@
 """Why a pool was not chosen, and what would make it win: for `kubectl gpujob explain --why-not POOL`.
 
-Each "would" was decided before it is said: with the price, the room or the field changed, the pool really wins or fits.
+Each "would" is verified by a decision: with the price, the room or the field changed, the pool really wins or fits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GIVE_A_PRICE: Final = "give it one in a GPUPool (spec.price)"
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """One pool of a decision: what became of it, why, and what would change that."""
+    """One pool of a decision: its outcome, the reason, and what would change it."""
 
     pool: Pool
     outcome: Outcome
@@ -42,7 +42,7 @@ class WhyNot:
 
 
 def why_not(decision: Decision, name: str, fleet: Fleet, catalog: Catalog) -> WhyNot:
-    """The answer for the pool that the name means; BadInput with the nearest name when there is none."""
+    """The answer for the named pool; BadInput with the closest name if there is none."""
     asked = _Asked(decision, fleet, catalog)
     pool = next((pool for pool in fleet.pools if pool.name == name), None)
     pool = pool or next((pool for pool in fleet.pools if pool.is_called(name)), None)
@@ -57,7 +57,7 @@ def why_not(decision: Decision, name: str, fleet: Fleet, catalog: Catalog) -> Wh
 
 
 def best_losers(decision: Decision, count: int, fleet: Fleet, catalog: Catalog) -> tuple[WhyNot, ...]:
-    """The answers for the pools that come next after the chosen one, or for the best where none was chosen."""
+    """The answers for the pools after the chosen one, or for the best ones if none was chosen."""
     chosen = decision.choice.candidate.pool.name if decision.choice else None
     names = dict.fromkeys(candidate.pool.name for candidate in decision.candidates)
     others = [name for name in names if name != chosen][:count]
@@ -66,7 +66,7 @@ def best_losers(decision: Decision, count: int, fleet: Fleet, catalog: Catalog) 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A decision and what it was made of, to be made again with something changed."""
+    """A decision and its inputs, to decide again with one of them changed."""
 
     decision: Decision
     fleet: Fleet
@@ -78,7 +78,7 @@ class _Asked:
         return self.decision.candidates[0].pool.name
 
     def winner(self, demand: Demand | None = None, pool: Pool | None = None) -> str | None:
-        """The pool that is chosen with another demand or another state of one pool."""
+        """The chosen pool for another demand or another state of one pool."""
         fleet = self.fleet if pool is None else _with(self.fleet, pool)
         choice = choose(demand or self.decision.demand, fleet, self.catalog).choice
         return choice.candidate.pool.name if choice else None
@@ -104,7 +104,7 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
 
 
 def _after_fix(asked: _Asked, best: Candidate, fix: Fix) -> str:
-    """What would be chosen once the fix makes the pool fit: that pool, the one chosen now, or another that it makes fit too."""
+    """The choice once the fix makes the pool fit: that pool, the one chosen now, or another that the fix makes fit too."""
     choice = choose(fix.demand, asked.fleet, asked.catalog).choice
     if choice is None:
         return ", which is busy now"
@@ -119,13 +119,13 @@ def _after_fix(asked: _Asked, best: Candidate, fix: Fix) -> str:
 
 
 def _is_probed_later(decision: Decision, best: Candidate) -> bool:
-    """Whether the decision is about a probe and this is another place that is not probed yet."""
+    """Whether the decision is about a probe and this candidate is not probed yet."""
     trying, demand = decision.demand.trying, decision.demand
     return trying is not None and trying.probe and is_to_be_probed(demand, best)
 
 
 def _winning_wish(asked: _Asked, best: Candidate) -> str:
-    """The wait for nodes that an autoscaler would add, where only that is in the way; else empty."""
+    """The wait for nodes that an autoscaler would add, if only that is missing; else empty."""
     demand = asked.decision.demand
     if not best.provision or demand.wait_seconds:
         return ""
@@ -134,7 +134,7 @@ def _winning_wish(asked: _Asked, best: Candidate) -> str:
 
 
 def _winning_price(asked: _Asked, best: Candidate) -> str:
-    """The highest price a GPU-hour, in whole cents, with which the pool would win; or the objective with which it would."""
+    """The highest price of a GPU-hour, in whole cents, at which the pool would win; or the objective with which it would."""
     pool, chosen = best.pool, asked.chosen
     ceiling = pool.price.per_gpu_hour if pool.price else MAX_PRICE
     low, high = 0, ceiling // CENT
@@ -169,7 +169,7 @@ def _wins(asked: _Asked, pool: Pool, cents: int) -> bool:
 
 
 def _with_room(asked: _Asked, best: Candidate) -> str:
-    """What the pool would be with all its GPUs free, and whether the job could wait for that."""
+    """The outcome of the pool with all its GPUs free, and whether the job could wait for that."""
     nodes = tuple(
         replace(node, free=node.total or node.healthy, healthy=node.total or node.healthy, left=node.allocatable,
                 unready=None)
@@ -185,7 +185,7 @@ def _with_room(asked: _Asked, best: Candidate) -> str:
 
 
 def _waits(asked: _Asked, best: Candidate) -> bool:
-    """Whether a job that is placed now would wait for the pool if it could wait."""
+    """Whether a job that is placed now would wait for the pool if it could."""
     decision = asked.decision
     if decision.choice is None or decision.demand.wait_seconds:
         return False

@@ -1,4 +1,4 @@
-"""A job with every default explicit: what placement asks of a pool. Equal demands get equal decisions."""
+"""A job with every default explicit: the input of placement. Equal demands get equal decisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpujob.values.vocabulary import (
     WorkKind,
 )
 
-if TYPE_CHECKING:  # the models would be half of the start of commands that read no job
+if TYPE_CHECKING:  # late import: the models would be half of the start time of commands that read no job
     from gpujob.api.kinds.gpujob import GPUJob, GPUJobSpec, OwnImage
     from gpujob.api.kinds.model import Model
     from gpujob.placement.request.probe_target import ProbeTarget
@@ -39,7 +39,7 @@ DEFAULT_CAPACITY_TYPES = (CapacityType.ON_DEMAND, CapacityType.RESERVED)
 
 @dataclass(frozen=True, slots=True)
 class OwnRuntime:
-    """An image of the user's: for which stack, and the GPURuntime whose facts hold for it (None: unchecked)."""
+    """The user's own image: its stack, and the GPURuntime with its facts (None: unchecked)."""
 
     backend: Backend
     image: str
@@ -48,25 +48,25 @@ class OwnRuntime:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a job needs; sizes in bytes, CPU in millicores, money in micro-dollars; None where nothing is asked.
+    """What a job needs; sizes in bytes, CPU in millicores, money in micro-dollars; None if the job requests none.
 
     It holds nothing that names the job, so that many equal jobs share one evaluation.
     """
 
     gangs: tuple[Gang, ...] = (Gang(),)
-    """Whole-gang alternatives, at least one: the job runs as exactly one of them. Rules ask about one at a time."""
+    """Whole-gang alternatives, at least one: the job runs as exactly one of them. Filters evaluate one at a time."""
     gpu_memory: int | None = None
     model: ModelDemand | None = None
-    """The model whose memory is estimated, instead of gpu_memory."""
+    """The model whose memory is estimated, in place of gpu_memory."""
     sized_by_model: bool = False
-    """Whether the number of GPUs follows from the model, since the job names none."""
+    """Whether the number of GPUs follows from the model, because the job names none."""
     nodes_said: bool = False
     """Whether the job names its number of nodes."""
     vendors: frozenset[Vendor] = frozenset(Vendor)
     accelerators_allowed: tuple[str, ...] = ()
     accelerators_denied: tuple[str, ...] = ()
     meant: tuple[tuple[str, frozenset[str]], ...] = ()
-    """Words of the job for accelerators that are no ids, with the ids that each means."""
+    """The job's accelerator names that are not ids, with the ids that each means."""
     pools_allowed: tuple[str, ...] = ()
     pools_denied: tuple[str, ...] = ()
     capacity_types: tuple[CapacityType, ...] = DEFAULT_CAPACITY_TYPES
@@ -86,81 +86,81 @@ class Demand:
     storage: int | None = None
     shared_memory: int | None = None
     written: tuple[tuple[str, str], ...] = ()
-    """How the job writes its sizes and its price limit, by the name of the field here."""
+    """The text of the job's sizes and price limit, by the name of the field here."""
     as_root: bool = False
     own_command: bool = True
-    """Whether the job says what its containers run."""
+    """Whether the job names the command of its containers."""
     precision: Precision | None = None
-    """The number format that the job says itself; None where the usual one is assumed."""
+    """The number format that the job names; None if the usual one is assumed."""
     gfx_override: str | None = None
-    """The job's HSA_OVERRIDE_GFX_VERSION; empty where only the pod will know it."""
+    """The job's HSA_OVERRIDE_GFX_VERSION; empty if only the pod knows it."""
     image_volumes: bool = False
     """Whether its pods mount OCI images."""
     priority_class: str | None = None
     unread: str = ""
-    """What of the objects that the job names cannot be read, in a sentence."""
+    """The objects that the job names and that cannot be read, in a sentence."""
     new_claims: tuple[tuple[str, int], ...] = ()
-    """Volume claims that come with each pod (ephemeral volumes): StorageClass (empty: the default) and bytes."""
+    """Volume claims that each pod creates (ephemeral volumes): StorageClass (empty: the default) and bytes."""
     ids: IdRanges | None = None
-    """The uids and groups that the platform gives to pods of the job's namespace."""
+    """The uids and groups that the platform assigns to pods of the job's namespace."""
     run_as: tuple[int | None, int | None] = (None, None)
     """The uid and the fsGroup that the job names."""
     claims: tuple[str, ...] = ()
     """PersistentVolumeClaims that its pods mount."""
     mountable: frozenset[str] | None = None
-    """Nodes on which all of them can be mounted; None: any. Like the rest of this kind it is worked out by `mounts`."""
+    """Nodes on which all of them can be mounted; None: any. This field and the next ones are set by `volumes`."""
     ties: tuple[str, ...] = ()
-    """The claims that leave only these nodes, with what ties them."""
+    """The claims that leave only these nodes, with the reason of each."""
     single: tuple[str, ...] = ()
     """The claims that one node at a time can mount."""
     lost: tuple[str, ...] = ()
-    """The claims that are not there."""
+    """The claims that do not exist."""
     troubled: tuple[tuple[str, str], ...] = ()
-    """The claims with which no pod starts, and why."""
+    """The claims with which no pod starts, and the reason of each."""
     limits: Limits | None = None
-    """What the LimitRanges of its namespace say of its pods; worked out by `bounded`."""
+    """The bounds that the LimitRanges of its namespace set for its pods; set by `bounded`."""
     copies_code: bool = False
-    """Whether its pods have a container that copies code and asks for no devices."""
+    """Whether its pods have a container that copies code and requests no devices."""
     namespace: str = ""
-    """The job's namespace where it matters; empty elsewhere, so that equal jobs of many namespaces are one demand."""
+    """The job's namespace if it matters; otherwise empty, so that equal jobs of many namespaces are one demand."""
     wait_seconds: int = 0
     """Seconds that the job still waits for a better pool than those with room; 0 takes what is free now."""
     arriving: tuple[Arriving, ...] = ()
-    """New nodes whose devices are still to come, by name."""
+    """New nodes whose devices are pending, by name."""
     pools_away: tuple[tuple[str, str], ...] = ()
-    """Pools whose nodes did not come lately, and until when (RFC 3339) they are not waited for."""
+    """Pools whose nodes did not come lately, and the time (RFC 3339) until which they are not waited for."""
     pools_resting: tuple[tuple[str, str, str], ...] = ()
-    """Pools to whose nodes the job's pods were not bound lately, until when (RFC 3339) they are not tried, and why."""
+    """Pools whose nodes did not accept the job's pods lately, the time (RFC 3339) until which they are not tried, and the reason."""
     stays_on: str = ""
-    """The pool on which the attempt before failed by the job's own fault: the next one goes to no other."""
+    """The pool on which the last attempt failed by the job's own fault; the next attempt uses no other."""
 
     learned: Learned | None = None
-    """What earlier runs of this work measured; None where nothing was."""
+    """The measurements of earlier runs of this work; None if there are none."""
     exploration: int | None = None
-    """Micro-dollars that trying an unmeasured device may cost more than the best; None: no such try."""
+    """Micro-dollars that trying an unmeasured device may cost more than the best one; None: no exploration."""
     probe_steps: int | None = None
-    """Steps of a trial on each device with room before the job is placed; None: no trials."""
+    """Steps of a probe on each device with room before the job is placed; None: no probes."""
     probes_failed: tuple[tuple[str, str], ...] = ()
-    """Pools on which a trial failed, and what it said."""
+    """Pools on which a probe failed, and its message."""
     probed: tuple[tuple[str, str], ...] = ()
-    """Devices and shapes of the job's own trials so far, whatever came of them."""
+    """Devices and gangs of the job's own probes so far, whatever their result."""
     under_way: tuple[tuple[tuple[str, str], int], ...] = ()
-    """Devices and shapes on which jobs of its profile run now, and how many; worked out where it explores."""
+    """Devices and gangs on which jobs of its profile run now, and how many; set for jobs that explore."""
     unstarted: tuple[tuple[str, str], ...] = ()
-    """Those of them that did not start."""
+    """The probes that did not start."""
     trying: ProbeTarget | None = None
-    """The pool that comes first whatever the objective says."""
+    """The pool that comes first whatever the objective."""
     unprobed: str = ""
-    """Why no trial is made although the job asks for them, in a clause."""
+    """Why no probe runs although the job requests them, as a clause."""
 
     @property
     def gang(self) -> Gang:
-        """The gang that is asked about: the only one, or the first of several."""
+        """The gang under evaluation: the only one, or the first of several."""
         return self.gangs[0]
 
     @property
     def nodes(self) -> int:
-        """Nodes of the gang that is asked about."""
+        """Nodes of the gang under evaluation."""
         return self.gang.nodes
 
     @property
@@ -169,12 +169,12 @@ class Demand:
         return self.gang.gpus_per_node
 
     def ids_of(self, words: Iterable[str]) -> frozenset[str]:
-        """The ids of accelerators that words of the job mean; a word that is not resolved is an id."""
+        """The ids of accelerators that the job's names mean; an unresolved name counts as an id."""
         meant = dict(self.meant)
         return frozenset(each for word in words for each in meant.get(word, (word,)))
 
     def is_meant_for(self, gang: Gang, accelerators: Iterable[str]) -> bool:
-        """Whether a gang's accelerator, where it names one, is among these ids."""
+        """Whether a gang's accelerator, if it names one, is among these ids."""
         return gang.accelerator is None or not self.ids_of((gang.accelerator,)).isdisjoint(accelerators)
 
     def gangs_for(self, pool: str) -> Iterator[Gang]:
@@ -182,18 +182,18 @@ class Demand:
         return filter(lambda gang: gang.is_for(pool), self.gangs)
 
     def arrives(self, node: str) -> Arriving | None:
-        """Until when a node's devices are waited for; None where they are not."""
+        """The time until which a node's devices are pending; None if they are not."""
         return next((each for each in self.arriving if each.node == node), None)
 
     def as_written(self, name: str, otherwise: str) -> str:
-        """How the job writes one of its amounts."""
+        """The text of one of the job's amounts."""
         return dict(self.written).get(name, otherwise)
 
     def spreads(self, gang: Gang) -> bool:
-        """Whether the model is taken as sharded over the gang's GPUs although the job does not say so.
+        """Whether the decision assumes that the model is sharded over the gang's GPUs although the job does not say so.
 
-        Several GPUs that the job did not ask for make sense only then, and nobody serves a model whole on each of them.
-        A training job that names its GPUs and says nothing may as well hold the whole model on each.
+        Several GPUs that the job does not request are only useful then, and serving engines do not hold a whole model on each GPU.
+        A training job that names its GPUs and nothing else may hold the whole model on each.
         """
         model = self.model
         if model is None or model.sharding_said or gang.gpus == 1:
@@ -201,10 +201,10 @@ class Demand:
         return self.sized_by_model or model.method is Method.INFERENCE
 
     def scales(self, gang: Gang) -> bool:
-        """Whether the gang counts as so many times as fast as one GPU.
+        """Whether the gang counts as its number of GPUs times as fast as one GPU.
 
-        Not where the job asked for no number of GPUs and it is only assumed that the program trains sharded over several: one
-        that is not uses one of them, or fails. Inference is tensor parallel whether the number is said or computed.
+        Not if the job requests no number of GPUs and sharded training is only assumed: an unsharded program uses one of them, or
+        fails. Inference is tensor parallel whether the number is given or computed.
         """
         serves = self.model is not None and self.model.method is Method.INFERENCE
         return serves or not (self.sized_by_model and self.spreads(gang))
@@ -214,14 +214,16 @@ class Demand:
         return self if len(self.gangs) == 1 and self.gang is gang else self.but(gangs=(gang,))
 
     def but(self, **changes: Any) -> Demand:
-        """`dataclasses.replace` at a tenth of its time: a decision asks for every gang, a fix for hundreds of changes."""
+        """`dataclasses.replace` at a tenth of its time: a decision replaces fields for every gang, a fix search for hundreds of
+        changes.
+        """
         other = object.__new__(Demand)
         other.__dict__.update(self.__dict__)
         other.__dict__.update(changes)
         return other
 
     def with_model(self, model: ModelDemand) -> Demand:
-        """The same demand with another model, and the work that it makes."""
+        """The same demand with another model, and the work that follows from it."""
         return self.but(model=model, work=Work(_WORK[model.method], model.precision))
 
     def changed(self, before: Gang, after: Gang) -> Demand:
@@ -230,7 +232,7 @@ class Demand:
 
 
 def demand_of(job: GPUJob) -> Demand:
-    """The demand of a job that its schema accepted."""
+    """The demand of a job that passed its schema."""
     spec = job.spec
     placement, resources, framework = spec.placement, spec.resources, spec.framework
     accelerators = placement and placement.accelerators
@@ -290,7 +292,7 @@ def _claims(spec: GPUJobSpec) -> tuple[str, ...]:
 
 
 def _new_claims(spec: GPUJobSpec) -> tuple[tuple[str, int], ...]:
-    """The volume claims that come with each pod."""
+    """The volume claims that each pod creates."""
     templates = [volume.ephemeral.volume_claim_template.spec for volume in spec.volumes if volume.ephemeral]
     return tuple(
         (each.storage_class_name or "", _bytes(each.resources.requests.get("storage")) or 0) for each in templates
@@ -313,8 +315,9 @@ _WORK: Final = {
 
 
 def _objective(spec: GPUJobSpec) -> Objective:
-    """The job's objective. Where it names none: Value if something tells how fast its work runs (a model, earlier runs of
-    its profile, its own probes), else Cost. Of a job that says nothing of its work no speed holds."""
+    """The job's objective. Without one: Value if the speed of its work is known (a model, earlier runs of its profile, its own
+    probes), else Cost.
+    """
     placement = spec.placement
     if placement and placement.objective:
         return Objective(placement.objective)
@@ -323,7 +326,7 @@ def _objective(spec: GPUJobSpec) -> Objective:
 
 
 def _work(model: Model) -> Work:
-    """What the job does with its GPUs, for its speed."""
+    """What the job does with its GPUs, for the lookup of its speed."""
     return Work(_WORK[Method(model.method or Method.FULL)], precision_of(model))
 
 

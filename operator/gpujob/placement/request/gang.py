@@ -1,11 +1,11 @@
-"""A gang: pods that run at once, and the job runs as all of them or not at all."""
+"""A gang: pods that run at once; the job runs as all of them or not at all."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the formulas are imported with the first model
+if TYPE_CHECKING:  # late import: the formulas are needed only for jobs with a model
     from gpujob.memory.estimate import Estimate
 
 
@@ -17,12 +17,12 @@ class Gang:
     gpus_per_node: int = 1
     accelerator: str | None = None
     entry: int | None = None
-    """The index in spec.shapes; None when nodes and gpusPerNode say it."""
+    """The index in spec.shapes; None if nodes and gpusPerNode define the gang."""
 
     pools: frozenset[str] | None = field(default=None, compare=False)
-    """The pools that it was sized for; None: all of them."""
+    """The pools that it is sized for; None: all of them."""
     memory: Estimate | None = field(default=None, compare=False)
-    """What the job's model needs of each GPU in this gang; follows from the demand's model and the gang's GPUs."""
+    """What the job's model needs on each GPU of this gang; follows from the demand's model and the gang's GPUs."""
 
     @property
     def shape(self) -> str:
@@ -35,7 +35,7 @@ class Gang:
         return self.nodes * self.gpus_per_node
 
     def sized(self, memory: Estimate | None, pools: frozenset[str] | None = None) -> Gang:
-        """The gang with what its model needs of each GPU, for these pools or for all."""
+        """The gang with the memory of its model on each GPU, for these pools or for all."""
         return Gang(self.nodes, self.gpus_per_node, self.accelerator, self.entry, pools, memory)
 
     def is_for(self, pool: str) -> bool:
@@ -43,5 +43,5 @@ class Gang:
         return self.pools is None or pool in self.pools
 
     def field(self, name: str) -> str:
-        """The path of the job's field that says `name` (nodes or gpusPerNode) of this gang."""
+        """The path of the job's field (nodes or gpusPerNode) that sets `name` of this gang."""
         return f"spec.{name}" if self.entry is None else f"spec.shapes[{self.entry}].{name}"

@@ -1,4 +1,4 @@
-"""What a job's model needs of each GPU: its shape from the catalog, its workload in a gang, and the estimate."""
+"""What a job's model needs on each GPU: its dimensions from the catalog, its workload in a gang, and the estimate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpujob.memory.estimate import Estimates
 
 SIZES: Final = frozenset({"layers", "hidden", "heads", "ffn", "vocabulary"})
-"""What a job says of a model's shape where nothing of it is left to be guessed."""
+"""The dimensions of a job's model if none of them must be looked up or guessed."""
 
 
 USUAL_PRECISION: Final = {
@@ -26,8 +26,9 @@ USUAL_PRECISION: Final = {
     Method.QLORA: Precision.BF16,
     Method.INFERENCE: Precision.BF16,
 }
-"""The number format of a job that names none: trainers keep 32-bit weights of what they train (torch.autocast, DeepSpeed's
-and FSDP's mixed precision), and load what is frozen or served in 16 bits."""
+"""The number format of a job that names none. Trainers keep 32-bit weights of what they train (torch.autocast, mixed precision in
+DeepSpeed and FSDP), and load frozen or served weights in 16 bits.
+"""
 
 
 def precision_of(model: Model) -> Precision:
@@ -52,13 +53,13 @@ class ModelDemand:
     sharding: Sharding = Sharding.NONE
     sharding_said: bool = False
     tensor_parallel: bool = False
-    """Whether Inference cuts every layer over the GPUs: what is taken of several GPUs where the job does not say."""
+    """Whether Inference divides every layer over the GPUs; assumed for several GPUs if the job does not say."""
     rank: int = 16
     targets: tuple[str, ...] = ATTENTION_TARGETS
     max_tokens: int | None = None
     concurrency: int | None = None
     overrides: tuple[tuple[str, int | bool], ...] = field(default=())
-    """Fields of ModelShape that the job says itself."""
+    """Fields of ModelShape that the job sets itself."""
 
 
 def model_demand(model: Model) -> ModelDemand:
@@ -95,8 +96,8 @@ def _overrides(model: Model) -> tuple[tuple[str, int | bool], ...]:
 
 
 def shape_of(model: ModelDemand, catalog: Catalog) -> ModelShape | None:
-    """The model's shape; None for a name that the catalog does not have."""
-    from gpujob.memory.model_shape import (  # as below: jobs without a model do without the formulas
+    """The model's dimensions; None for a name that the catalog does not have."""
+    from gpujob.memory.model_shape import (  # late import, as below: jobs without a model need no formulas
         known_shape,
         usual_shape,
     )
@@ -109,7 +110,7 @@ def shape_of(model: ModelDemand, catalog: Catalog) -> ModelShape | None:
 
 
 def workload_of(model: ModelDemand, catalog: Catalog) -> Workload | None:
-    """What one GPU does; None for a name that the catalog does not have."""
+    """The workload of one GPU; None for a name that the catalog does not have."""
     shape = shape_of(model, catalog)
     if shape is None:
         return None
@@ -135,7 +136,7 @@ def workload_of(model: ModelDemand, catalog: Catalog) -> Workload | None:
 
 
 def _stored(model: ModelDemand, catalog: Catalog) -> str:
-    """The format in which weights are served that the job names no format for: the published one of the model's name."""
+    """The format of served weights if the job names none: the published one of the model's name."""
     if model.method is not Method.INFERENCE or model.precision_said or model.name is None or model.parameters:
         return ""
     return catalog.stored(model.name)
@@ -143,7 +144,7 @@ def _stored(model: ModelDemand, catalog: Catalog) -> str:
 
 @lru_cache(maxsize=1024)
 def estimates_of(work: Workload) -> Estimates:
-    """The estimates of a workload, kept: every pool and every pass of the queue asks for the same few."""
+    """The estimates of a workload, cached: every pool and every pass of the queue needs the same few."""
     from gpujob.memory.estimate import Estimates
 
     return Estimates(work)

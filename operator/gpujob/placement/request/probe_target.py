@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProbeTarget:
-    """The pool and the shape that come first, and the sentence that says why."""
+    """The pool and the gang that come first, and the sentence with the reason."""
 
     pool: str
     shape: str
     why: str
     probe: bool = False
     then: str = ""
-    """What follows after it, in a clause."""
+    """The next step, as a clause."""

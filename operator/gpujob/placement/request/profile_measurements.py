@@ -1,8 +1,8 @@
-"""What earlier jobs of a profile measured, and the speed that follows for a device: measured before any prior.
+"""What earlier jobs of a profile measured, and the speed of a device that follows: measured before any prior.
 
-A rate is the middle of the last runs, each weighing half as much for every thirty days that it is older than the newest:
-one slow run changes nothing, an upgrade shows after a few runs, and no clock is needed. A GPUJobProfile is hostile input:
-what cannot be read of it is as if it had not been measured.
+A rate is the weighted median of the last runs; a run's weight halves for every thirty days that it is older than the newest one.
+One slow run changes nothing, an upgrade shows after a few runs, and no clock is needed. A GPUJobProfile is hostile input:
+unreadable parts count as not measured.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from gpujob.values.quantity import MICRO, parse_dollars
 from gpujob.values.untrusted import one_line, table, tables, whole_number
 
 HALF_LIFE: Final = 30 * 86400.0
-"""Seconds after which a run counts half as much as the newest."""
+"""The half-life of a run's weight in seconds, relative to the newest run."""
 
 UNITS: Final = ("tokens", "samples", "steps")
-"""What jobs count, the most telling first: a step of another shape may be other work."""
+"""The units that jobs count, the most comparable first: a step of another gang may be other work."""
 
 LEAST: Final = 1e-6
-"""The slowest rate that is believed: one unit in eleven days. What is less divides to nothing."""
+"""The slowest credible rate: one unit in eleven days. A lower one divides to nothing."""
 
 MOST: Final = 1e18
 MOST_RUNS: Final = 10**9
-"""The most that is believed of runs and of seconds, so that their sums stay numbers of the API."""
+"""The largest credible numbers of runs and seconds, so that their sums stay within the API's integers."""
 MOST_DOLLARS: Final = 10**9 * MICRO
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One job's measurement: units a second of the whole job, what it cost in micro-dollars, when it ended (Unix time)."""
+    """One job's measurement: units a second of the whole job, its cost in micro-dollars, its end (Unix time)."""
 
     per_second: float
     ended: float
@@ -46,7 +46,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The runs of a profile on one kind of device, in one shape and number format, in one unit."""
+    """The runs of a profile on one kind of device, in one gang and number format, in one unit."""
 
     device: str
     accelerator: str
@@ -55,16 +55,16 @@ class Measurement:
     unit: str
     runs: tuple[Run, ...]
     count: int = 0
-    """Runs so far, those no longer kept included."""
+    """Runs so far, including those that are no longer stored."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What measurements are told apart by."""
+        """The key that tells measurements apart."""
         return self.device, self.shape, self.precision, self.unit
 
     @property
     def gpus(self) -> int:
-        """GPUs of the shape."""
+        """GPUs of the gang."""
         nodes, _, gpus = self.shape.partition("x")
         return int(nodes) * int(gpus)
 
@@ -75,7 +75,7 @@ class Measurement:
 
     @property
     def dollars(self) -> int | None:
-        """What a run cost in the middle, in micro-dollars; None where no price was known."""
+        """The median cost of a run in micro-dollars; None if no price was known."""
         paid = [(float(run.dollars), weight) for run, weight in self._weighed() if run.dollars is not None]
         return round(weighted_median(paid)) if paid else None
 
@@ -91,21 +91,21 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What a profile knows: measurements in the unit that most of its runs counted, in one number format."""
+    """The measurements of a profile in one number format, in the unit that most of its runs counted."""
 
     profile: str
-    """Empty where it is the job's own probes."""
+    """Empty for the job's own probes."""
     measurements: tuple[Measurement, ...]
 
     def of(self, device: str, shape: str) -> Measurement | None:
-        """The measurement of exactly this device and shape."""
+        """The measurement of exactly this device and gang."""
         return next((m for m in self.measurements if (m.device, m.shape) == (device, shape)), None)
 
     def speed(self, device: str, shape: str, prior: Callable[[str], Speed | None]) -> Speed | None:
-        """The speed of one GPU of a gang of this shape, on the scale of the priors; None where it was not measured.
+        """The speed of one GPU of such a gang, on the scale of the priors; None if it was not measured.
 
-        `prior` tells the catalog's speed of an accelerator: one measured accelerator ties both scales together, so that
-        devices that were measured and those that were not compare.
+        `prior` returns the catalog's speed of an accelerator. One accelerator with a measurement and a prior ties both scales
+        together, so that measured and unmeasured devices compare.
         """
         exact = self.of(device, shape)
         found = exact or self._alike(device)
@@ -123,14 +123,14 @@ class Learned:
         )
 
     def _alike(self, device: str) -> Measurement | None:
-        """The measurement of the device in another shape, the one with the most runs; a step elsewhere is other work."""
+        """The measurement of the device in another gang, the one with the most runs; not for steps, which differ between gangs."""
         others = [m for m in self.measurements if m.device == device and m.unit != "steps"]
         return min(others, key=lambda m: (-m.count, m.shape), default=None)
 
     def _scale(self, prior: Callable[[str], Speed | None]) -> float:
-        """Millionths of the reference that a unit a second of one GPU is worth, by the accelerator with the most runs."""
+        """Millionths of the reference for a unit a second of one GPU, from the accelerator with the most runs."""
         for anchor in sorted(self.measurements, key=lambda m: (-m.count, m.device, m.shape)):
-            # The prior is a whole device's.
+            # The prior is that of a whole device.
             known = prior(anchor.accelerator) if anchor.device == anchor.accelerator else None
             if known is not None:
                 return known.millionths / (anchor.per_second / anchor.gpus)
@@ -139,7 +139,7 @@ class Learned:
 
 
 def learned_of(profile: str, measurements: Iterable[Measurement], precision: str) -> Learned | None:
-    """What a profile knows for work in a number format; None when that is nothing."""
+    """What a profile knows about work in a number format; None if nothing."""
     of_work = [m for m in measurements if m.precision == precision and m.per_second > 0]
     if not of_work:
         return None
@@ -149,17 +149,17 @@ def learned_of(profile: str, measurements: Iterable[Measurement], precision: str
 
 
 class Profile(NamedTuple):
-    """A GPUJobProfile: what its jobs measured, and what of it cannot be read, in a sentence (empty where all can)."""
+    """A GPUJobProfile: the measurements of its jobs, and what cannot be read of it, in a sentence (empty if all can)."""
 
     measurements: tuple[Measurement, ...] = ()
     unread: str = ""
     uid: str = ""
     version: str = ""
-    """Its resourceVersion; both are empty where there is no such object yet."""
+    """Its resourceVersion; both are empty if the object does not exist."""
 
 
 def profile_of(raw: Mapping[str, Any]) -> Profile:
-    """The profile of a GPUJobProfile object, which anybody in its namespace may have written."""
+    """The profile of a GPUJobProfile object, which every user of its namespace can write."""
     metadata = table(raw, "metadata")
     uid, version = (str(metadata.get(key) or "") for key in ("uid", "resourceVersion"))
     return Profile(read_profile(raw), _unread(raw), uid, version)
@@ -171,7 +171,7 @@ def read_profile(raw: Mapping[str, Any]) -> tuple[Measurement, ...]:
 
 
 def _unread(raw: Mapping[str, Any]) -> str:
-    """What of a GPUJobProfile object does not count."""
+    """The parts of a GPUJobProfile object that do not count."""
     name, listed = one_line(str(table(raw, "metadata").get("name"))[:253]), table(raw, "status").get("measurements")
     if listed is None:
         return ""
@@ -216,7 +216,7 @@ def _run(entry: Mapping[str, Any]) -> Run | None:
 
 
 def weighted_median(values: Iterable[tuple[float, float]]) -> float:
-    """The value at which half of the weight is reached, between two where it is exactly half."""
+    """The value at which half of the weight is reached; between two values if it is exactly half."""
     ordered: Sequence[tuple[float, float]] = sorted(values)
     half, reached = sum(weight for _, weight in ordered) / 2, 0.0
     for index, (value, weight) in enumerate(ordered):

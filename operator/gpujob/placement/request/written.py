@@ -1,4 +1,4 @@
-"""How a job writes its amounts, for sentences that repeat them: 10Ti stays 10Ti, and "60" dollars do not become 60.00."""
+"""The text of a job's amounts, for messages that repeat them: 10Ti stays 10Ti, and "60" dollars do not become 60.00."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def amounts_written(spec: GPUJobSpec) -> tuple[tuple[str, str], ...]:
-    """The texts of a spec's sizes and of its price limit, by the names of the fields of a demand."""
+    """The texts of a spec's sizes and of its price limit, by the names of a demand's fields."""
     limit, resources = spec.placement and spec.placement.max_price_per_hour, spec.resources
     amounts = {"gpu_memory": spec.gpu_memory, "max_price": limit}
     if resources is not None:

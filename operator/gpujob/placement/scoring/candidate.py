@@ -1,4 +1,4 @@
-"""The answer of placement: an outcome for every candidate, the choice, the verdict. Worded only when asked."""
+"""The result of placement: an outcome for every candidate, the choice, the verdict; sentences are formatted on demand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpujob.values.vocabulary import Outcome, Verdict
 
 
 class Candidate(NamedTuple):
-    """One pool × runtime × shape and what became of it; `reasons` refuse, `doubts` do not. A decision makes thousands."""
+    """One pool × runtime × gang with its outcome; `reasons` reject, `doubts` warn. A decision creates thousands."""
 
     pool: Pool
     runtime: ImageChoice
@@ -27,39 +27,39 @@ class Candidate(NamedTuple):
     reasons: tuple[Finding, ...] = ()
     doubts: tuple[Finding, ...] = ()
     price_per_hour: int | None = None
-    """Micro-dollars an hour for the whole job; None when no price is known."""
+    """Micro-dollars an hour for the whole job; None if no price is known."""
     provision: bool = False
     """Whether an autoscaler must add nodes first."""
     speed: Speed | None = None
-    """How fast one of its devices is on the job's work, compared with the catalog's reference; None when nothing is known."""
+    """The speed of one of its devices on the job's work, relative to the catalog's reference; None if unknown."""
     scales: bool = True
-    """Whether the gang counts as so many times as fast; see `Demand.scales`."""
+    """Whether the speed grows with the number of GPUs; see `Demand.scales`."""
     suspected: bool = False
-    """Whether an agent says that one of its nodes may be faulty."""
+    """Whether an agent reports that one of its nodes may be faulty."""
 
     @property
     def speed_of_job(self) -> int | None:
-        """Millionths of the reference that the whole gang is worth; None when no speed is known."""
+        """The speed of the whole gang in millionths of the reference; None if unknown."""
         if self.speed is None:
             return None
         return self.speed.millionths * (self.gang.gpus if self.scales or self.speed.measured else 1)
 
     @property
     def price_of_work(self) -> int | None:
-        """Micro-dollars for what the reference does in an hour, rounded down; None when price or speed is not known."""
+        """Micro-dollars for an hour of the reference's work, rounded down; None if price or speed is unknown."""
         price, speed = self.price_per_hour, self.speed_of_job
         return None if price is None or not speed else price * MILLION // speed
 
 
 def speed_text(millionths: int) -> str:
-    """A relative speed with the two digits that are known of it: "0.34", "2.7", "16", "120"."""
+    """A relative speed in two significant digits: "0.34", "2.7", "16", "120"."""
     speed = float(f"{millionths / MILLION:.1e}")
     return f"{speed:.0f}" if speed >= 10 else f"{speed:#.2g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The candidate that was chosen, its nodes and what each pod gets."""
+    """The chosen candidate, its nodes and the resources of each pod."""
 
     candidate: Candidate
     nodes: tuple[str, ...]
@@ -68,7 +68,7 @@ class Choice:
     tolerations: tuple[tuple[str, str], ...] = ()
     """Taints of the chosen nodes that the pods tolerate: key and effect."""
     ids: IdRanges | None = None
-    """The uids and groups that the platform gives to pods of the job's namespace."""
+    """The uids and groups that the platform assigns to pods of the job's namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """The nearest changes of the job, mostly one, that together would make it fit."""
+    """The nearest changes of the job, mostly one, that together make it fit."""
 
     message: str
     changes: tuple[Change, ...]
@@ -94,7 +94,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a demand against one fleet."""
+    """The result of a demand against one fleet."""
 
     demand: Demand
     verdict: Verdict
@@ -105,7 +105,7 @@ class Decision:
     """What must be fixed in the job itself, whatever the pool."""
     fix: Fix | None = None
     hopeless: str = ""
-    """That no change of the job helps, and what is in the way of the nearest one; empty where that is not known."""
+    """States that no change of the job helps, and what blocks the nearest one; empty if unknown."""
 
     @property
     def digest(self) -> str:

@@ -1,8 +1,7 @@
-"""What each pool is worth for a kind of work, whatever the job's size, and the pools in the order of an objective.
+"""The score of each pool for a kind of work, whatever the job's size, and the pools in the order of an objective.
 
-The price of a gang is that of a GPU times its GPUs, and its speed that of a GPU or, where it scales, as many times as much:
-the order of the pools is the same for every gang. It follows from facts and is kept with the fleet: a decision looks at
-the pools from the best on, not at all of them.
+A gang's price and, if it scales, its speed are those of one GPU times its GPUs, so the order of the pools is the same for every
+gang. It depends on facts and is cached with the fleet: a decision starts with the best pools and does not read all of them.
 """
 
 from __future__ import annotations
@@ -24,40 +23,40 @@ T = TypeVar("T")
 
 
 class PoolScore(NamedTuple):
-    """One pool: its name, its place in the fleet, and what one GPU is worth."""
+    """One pool: its name, its index in the fleet, and the score of one GPU."""
 
     pool: str
     place: int
     price: int | None
     """Micro-dollars an hour."""
     speed: int | None
-    """Millionths of the reference's."""
+    """Millionths of the reference's speed."""
     error: int
     """Error of the speed in per cent."""
     doubts: int
-    """Doubts about the pool that rank it lower."""
+    """Warnings about the pool that lower its rank."""
     memory: int | None
     """Bytes of one GPU."""
     kin: PoolClass
     at_worst: int | None
     at_best: int | None
-    """The value of one GPU at worst and at best (`ranking.Worth`): that of a gang which scales, whatever its size."""
+    """The value of one GPU at worst and at best (`score.Worth`); for a gang that scales it is that of the gang."""
     measured: bool = False
     """Whether earlier runs of the job's profile measured the speed."""
 
     @property
     def without_speed(self) -> bool:
-        """Whether nobody knows its value although it has a price."""
+        """Whether its value is unknown although it has a price."""
         return self.price is not None and not self.speed
 
     def wish(self, gpus: int, aim: Aim, *, scales: bool) -> tuple[int, ...]:
-        """The least that `ranking.wish` can be of so many of its GPUs."""
+        """The lower bound of `score.wish` for a number of its GPUs."""
         if not (aim.at_worst and (scales or self.measured) and self.price is not None and self.speed):
             return score.wish_of(self.worth(gpus, scales=scales), aim)
         return (False, False, self.at_worst or 0, False, self.price * gpus, -self.speed * gpus)
 
     def is_beyond(self, gpus: int, aim: Aim, *, scales: bool) -> bool:
-        """Whether so many of its GPUs are beyond the aim's ceiling at least."""
+        """Whether a number of its GPUs is certainly beyond the aim's ceiling."""
         if aim.ceiling is None:
             return False
         if scales or self.measured:
@@ -65,23 +64,23 @@ class PoolScore(NamedTuple):
         return score.is_beyond(self.worth(gpus, scales=scales), aim)
 
     def worth(self, gpus: int, *, scales: bool) -> Worth:
-        """The price and the speed of so many of its GPUs on nodes that are there; `scales` as of a candidate."""
+        """The price and the speed of a number of its GPUs on existing nodes; `scales` as in Candidate."""
         price, times = None if self.price is None else self.price * gpus, gpus if scales or self.measured else 1
         return Worth(price, None if self.speed is None else self.speed * times, self.error)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolOrder:
-    """All pools of a fleet in the order of one objective, best first, and those of which nobody knows the value."""
+    """All pools of a fleet in the order of one objective, best first, and those of unknown value."""
 
     ordered: Sequence[PoolScore]
     without_speed: Sequence[PoolScore]
 
 
 def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> PoolOrder:
-    """The pools for a demand of one gang, in the order of the least that their ranks can be.
+    """The pools for a demand of one gang, in the order of the lower bounds of their ranks.
 
-    With a ceiling those beyond it stand where they would without it; `Wanted.places` leaves them out.
+    A ceiling does not move the pools beyond it; `Wanted.places` leaves them out.
     """
     aim = aim._replace(ceiling=None)
 
@@ -91,7 +90,7 @@ def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> PoolO
     def ordered() -> PoolOrder:
         return _ordered(_kept(fleet, demand.work, catalog, each), demand, aim, fleet)
 
-    # What earlier runs measured is the job's own, and told by shape.
+    # Measurements of earlier runs belong to the job and depend on the gang.
     own = demand.learned is not None
     found = _ordered(each(), demand, aim, fleet) if own else _kept(fleet, (aim, demand.work), catalog, ordered)
     if demand.trying is None:
@@ -139,7 +138,7 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]
 
 
 def _kept(fleet: Fleet, what: object, catalog: Catalog, work_out: Callable[[], T]) -> T:
-    """What was worked out from the facts of the same pools and the same catalog, once."""
+    """Results cached for one set of pools and one catalog."""
     kept = fleet.answers.get(what)
     if kept is not None:
         of_catalog, facts = cast("tuple[Catalog, tuple[object, ...]]", kept[0])
@@ -147,7 +146,8 @@ def _kept(fleet: Fleet, what: object, catalog: Catalog, work_out: Callable[[], T
             return cast("T", kept[1])
         if of_catalog is catalog and len(facts) == len(fleet.facts) and all(map(is_, facts, fleet.facts)):
             found = cast("T", kept[1])
-            fleet.answers[what] = ((catalog, fleet.facts), found)  # held against this fleet, and quickly told next time
+            # With this fleet's facts as key the next comparison is by identity.
+            fleet.answers[what] = ((catalog, fleet.facts), found)
             return found
     found = work_out()
     fleet.answers[what] = ((catalog, fleet.facts), found)

@@ -1,7 +1,7 @@
-"""What is held for a job that waits: on the nodes that lack the fewest devices for it, those that are free there already.
+"""The devices that are reserved for a waiting job: the free ones on the nodes where the fewest devices are missing.
 
-It is never more than the job will use. While lower jobs leave these devices alone, what it lacks can only become less.
-Nodes where it would have no room even if all pods with GPUs were gone are not waited for.
+A reservation never exceeds what the job will use. Lower jobs leave these devices alone, so the number of missing devices only
+decreases. Nodes without room for the job even after all pods with GPUs end are not reserved.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from gpujob.values.vocabulary import Reason
 HOLDS_NOTHING: Final = frozenset(
     {Reason.QUOTA_EXCEEDED, Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE}
 )
-"""Reasons of a busy candidate that no device which becomes free takes away."""
+"""Reasons of an unavailable candidate that no released device resolves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes of a pool by name, the devices that each keeps for one pod of a job, and what the pod needs besides."""
+    """Nodes of a pool by name, the devices that each keeps for one pod of a job, and the pod's other resources."""
 
     pool: Pool
     nodes: int
@@ -43,13 +43,14 @@ class Reservation:
 
 
 def holds_nothing(reasons: Iterable[Finding]) -> bool:
-    """Whether a busy candidate waits for other things than devices."""
+    """Whether an unavailable candidate waits for more than devices."""
     return any(finding.reason in HOLDS_NOTHING for finding in reasons)
 
 
 def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Reservation | None:
-    """The ready nodes of a pool that lack the fewest devices for the whole gang; None where devices that become free do not
-    make room on enough of them."""
+    """The ready nodes of a pool that lack the fewest devices for the whole gang; None if released devices do not make room on
+    enough of them.
+    """
     asked = asked_of(demand)
     able, scattered = all_able(demand, pool, image_size), not in_one_place(demand, pool)
     places: dict[str, list[PoolNode]] = defaultdict(list)
@@ -68,7 +69,7 @@ def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Reservation |
 
 
 def holds_of_room(trial: PoolResult) -> tuple[Reservation, ...]:
-    """The room that a job has now; nothing where nodes must be added first."""
+    """The room that a job has now; empty if nodes must be added first."""
     nodes, gang = trial.room.nodes, trial.candidate.gang
     if trial.room.coming or not all(node.name for node in nodes):
         return ()
@@ -77,7 +78,7 @@ def holds_of_room(trial: PoolResult) -> tuple[Reservation, ...]:
 
 
 def _has_room_without_gpu_pods(demand: Demand, asked: Resources, node: PoolNode) -> bool:
-    """Whether a pod fits beside the pods without GPUs: nobody knows of those that they ever end, and no device helps."""
+    """Whether a pod fits beside the pods without GPUs, which have no known end."""
     if node.healthy < demand.gpus_per_node or not node.share_base.covers(asked):
         return False
     emptied = replace(node, free=node.healthy, left=node.share_base)

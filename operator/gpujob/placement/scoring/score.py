@@ -1,7 +1,7 @@
-"""Which of the candidates is best: the outcome, then the job's objective, then doubts, memory and names.
+"""The order of the candidates: the outcome, then the job's objective, then warnings, memory and names.
 
-An unknown price is never 0: it comes after every known one. Everything ends in names, so that equal inputs give equal
-decisions on every machine.
+An unknown price is never 0: it comes after every known one. Names break all ties, so that equal inputs give equal decisions on
+every machine.
 """
 
 from __future__ import annotations
@@ -36,34 +36,36 @@ SILENT_DOUBTS: Final = frozenset(
         Reason.DEVICE_TAINTED,
     }
 )
-"""Doubts that are shown but do not rank a candidate lower."""
+"""Warnings that are shown but do not lower a candidate's rank."""
 
 MOST_REASONS: Final = 1000
 """More reasons than any candidate has."""
 
 FINE: Final = MILLION**4
-"""The parts of a micro-dollar in which values are counted. Prices in whole micro-dollars over speeds s and t in whole
-millionths of the reference differ by 1/st at least if at all: up to the speed of a million of it that is one such part. So the
-order of the pools for one GPU is that for any number of them."""
+"""The parts of a micro-dollar in which values are counted. Prices in whole micro-dollars over speeds s and t in whole millionths
+of the reference differ by at least 1/st if they differ: up to the speed of a million references that is one such part. So the
+order of the pools for one GPU is the order for any number of GPUs.
+"""
 
 _IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE})
 
 Rank = tuple[object, ...]
 
 _Standing = tuple[int, int, tuple[object, ...]]
-"""The outcome, reasons against it and what its images lack: what orders the trials of one place."""
+"""Outcome, reasons and missing versions of its images: the sort key of the results of one pool and gang."""
 
 
 class PoolResult(NamedTuple):
-    """Candidates of one pool and gang that differ in nothing but their image and the words against it, best first, with
-    what is needed to rank and to choose them."""
+    """Candidates of one pool and gang that differ only in their image and its findings, best first, with what ranking and choosing
+    need.
+    """
 
     candidates: Sequence[Candidate]
     ranks: Sequence[int]
     """The ranks of their images."""
     room: NodeFit
     doubts: int
-    """Doubts about their images."""
+    """Warnings about their images."""
     lacks: Release = ()
     """The driver that their images need and the pool does not have."""
 
@@ -74,10 +76,10 @@ class PoolResult(NamedTuple):
 
 
 def job_price(demand: Demand, pool: Pool, room: NodeFit) -> int | None:
-    """Micro-dollars an hour for the whole job; None when no price is known.
+    """Micro-dollars an hour for the whole job; None if no price is known.
 
-    On nodes that run anyway, or that are started for other jobs, the job pays for its GPUs. A node that is started for it
-    alone is paid whole.
+    On existing nodes, or on nodes that are started for other jobs, the job pays for its GPUs. It pays for a whole node that is
+    started for it alone.
     """
     if pool.price is None:
         return None
@@ -87,10 +89,10 @@ def job_price(demand: Demand, pool: Pool, room: NodeFit) -> int | None:
 
 
 def ranked(places: Iterable[Sequence[PoolResult]], demand: Demand) -> tuple[tuple[Candidate, ...], PoolResult | None]:
-    """The candidates of all pools and gangs, best first, and the trial of the first one.
+    """The candidates of all pools and gangs, best first, and the result of the first one.
 
-    The order is that of the outcomes, then of pools and gangs by their best image, then of images. A job that does not wait
-    takes what is free now, also where nodes that an autoscaler can add would be better.
+    Sorted by outcome, then pools and gangs by their best image, then images. A job that does not wait takes what is free now, even
+    if nodes that an autoscaler can add are better.
     """
     stands = [[(_in_pool(trial, demand), trial) for trial in place] for place in places]
     objective = objective_used(demand.objective, [trial.candidate for place in stands for _, trial in place])
@@ -111,7 +113,7 @@ def _first(stand: tuple[_Standing, PoolResult]) -> tuple[_Standing, int]:
 
 
 def _by_image(trials: Sequence[PoolResult]) -> Iterable[Candidate]:
-    """The candidates of trials that stand equal, by the ranks of their images."""
+    """The candidates of results with equal rank, by the ranks of their images."""
     if len(trials) == 1:
         return trials[0].candidates
     found = [each for trial in trials for each in zip(trial.ranks, trial.candidates, strict=True)]
@@ -119,7 +121,7 @@ def _by_image(trials: Sequence[PoolResult]) -> Iterable[Candidate]:
 
 
 class Worth(NamedTuple):
-    """What a gang costs an hour in micro-dollars, its speed in millionths of the reference's, and that speed's error in per cent."""
+    """The hourly cost of a gang in micro-dollars, its speed in millionths of the reference's, and that speed's error in per cent."""
 
     price: int | None
     speed: int | None
@@ -127,7 +129,7 @@ class Worth(NamedTuple):
 
     @property
     def value(self) -> int | None:
-        """The price of what the reference does in an hour, in parts of a micro-dollar (`FINE`); None where it is not known."""
+        """The price of an hour of the reference's work, in parts of a micro-dollar (`FINE`); None if unknown."""
         return self.price * FINE // self.speed if self.price is not None and self.speed else None
 
     @property
@@ -144,13 +146,15 @@ class Worth(NamedTuple):
 
 
 _BAND: Final = 7071
-"""Millionths of a value for a per cent of a speed's error: a root of a half of it. The errors of two speeds then add up to no more
-than the error of their ratio, and to just that where they are equal."""
+"""Millionths of a value for a per cent of a speed's error: the square root of half of it. The errors of two speeds then add up to
+at most the error of their ratio, and to exactly that if they are equal.
+"""
 
 
 class Aim(NamedTuple):
-    """An objective, and under Value the value up to which candidates are equal within the error of their speeds: the least
-    that a candidate has at worst. Of these the cheaper hour wins."""
+    """An objective and, under Value, the value up to which candidates are equal within the error of their speeds: the lowest value
+    at worst of all candidates. Among these the lower price an hour wins.
+    """
 
     objective: Objective
     ceiling: int | None = None
@@ -159,7 +163,7 @@ class Aim(NamedTuple):
 
 
 def aim_of(objective: Objective, fitting: Sequence[Candidate], demand: Demand) -> Aim:
-    """What orders candidates of which these fit now; where none does, their value at worst."""
+    """The aim for candidates of which these fit now; if none fits, their value at worst."""
     worst = Aim(objective, at_worst=objective is Objective.VALUE)
     if not worst.at_worst or not fitting:
         return worst
@@ -167,31 +171,30 @@ def aim_of(objective: Objective, fitting: Sequence[Candidate], demand: Demand) -
 
 
 def rank_of(candidate: Candidate, aim: Aim, demand: Demand) -> Rank:
-    """What orders the candidates of one outcome; see `ranked`."""
+    """The sort key of the candidates of one outcome; see `ranked`."""
     late = candidate.provision and not demand.wait_seconds
     other = is_late(demand, candidate.pool, candidate.gang)
-    # A node that may be faulty comes after every other, but where a trial is about this very pool.
+    # A node that may be faulty comes last, except in a probe of this very pool.
     suspected = candidate.suspected and (demand.trying is None or other)
     return (suspected, late, other, *wish(candidate, aim), *ties(candidate))
 
 
 def is_late(demand: Demand, pool: Pool, gang: Gang) -> bool:
-    """Whether another pool or shape is tried first."""
+    """Whether another pool or gang is tried first."""
     trying = demand.trying
     return trying is not None and (pool.name, gang.shape) != (trying.pool, trying.shape)
 
 
 def objective_used(objective: Objective, candidates: Sequence[Candidate]) -> Objective:
-    """The objective that decides: Value needs the speed of every pool that it is about, else Cost decides.
+    """The objective that decides: Value if the speed of every relevant pool is known, else Cost.
 
-    Where a pool that it is about has a price but no known speed, nobody can say what is the better value.
+    With a price and no known speed the value of a pool is unknown.
     """
     return Objective.COST if objective is Objective.VALUE and without_speed(candidates) else objective
 
 
 def without_speed(candidates: Sequence[Candidate]) -> list[str]:
-    """The accelerators whose value nobody knows though they have a price, of the pools with room, else of the busy ones,
-    else of all."""
+    """The accelerators with a price and an unknown value, of the pools with room, else of the unavailable ones, else of all."""
     with_room = [candidate for candidate in candidates if candidate.outcome in (Outcome.CHOSEN, Outcome.FITS)]
     busy = [candidate for candidate in candidates if candidate.outcome is Outcome.BUSY]
     asked = with_room or busy or candidates
@@ -209,16 +212,15 @@ def worth(candidate: Candidate) -> Worth:
 
 
 def wish(candidate: Candidate, aim: Aim) -> tuple[int, ...]:
-    """What an objective makes of a candidate, less is better: numbers that compare with those of the same aim."""
+    """The sort key of a candidate for an objective, less is better; comparable within one aim."""
     return wish_of(worth(candidate), aim)
 
 
 def wish_of(worth: Worth, aim: Aim) -> tuple[int, ...]:
     """`wish` of a price and a speed of the whole job; never more for a lower price.
 
-    Under Value those that are equal within the error of their speeds come first, the cheaper hour before the dearer one and of
-    those that cost the same the faster one; then the others by their value. Speed puts an unknown speed last, as Cost and
-    Value do an unknown price.
+    Under Value the candidates that are equal within the error of their speeds come first, sorted by price an hour, then by speed;
+    then the others by their value. Speed puts an unknown speed last, as Cost and Value do with an unknown price.
     """
     price, speed = worth.price, worth.speed
     cost = (price is None, price or 0)
@@ -238,16 +240,16 @@ def is_beyond(worth: Worth, aim: Aim) -> bool:
 
 
 def prefers(one: Worth, other: Worth, objective: Objective) -> bool:
-    """Whether an objective prefers one to the other where there are only these two."""
+    """Whether an objective prefers one to the other if there are only these two."""
     known = [each for each in (one.at_worst, other.at_worst) if each is not None]
     aim = Aim(objective, min(known, default=None) if objective is Objective.VALUE else None)
     return wish_of(one, aim) < wish_of(other, aim)
 
 
 def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: Demand) -> Candidate | None:
-    """The best busy candidate that the objective prefers to the best one with room; None when there is none.
+    """The best unavailable candidate that the objective prefers to the best one with room; None if there is none.
 
-    A pool that may only grow, or whose nodes did not come, is not waited for: nobody says that its GPUs become free.
+    A pool that may only grow, or whose nodes did not come, is not waited for: its GPUs have no known end.
     """
     busy, objective = (
         [each for each in candidates if each.outcome is Outcome.BUSY and not in_vain(each)],
@@ -261,27 +263,27 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
 
 
 def in_vain(candidate: Candidate) -> bool:
-    """Whether nobody says that what a busy candidate waits for ever becomes free."""
+    """True if no running job on an unavailable candidate has a known end."""
     return any(finding.reason in _IN_VAIN for finding in candidate.reasons)
 
 
 def lacks_nodes(candidate: Candidate) -> bool:
-    """Whether a busy candidate waits for nodes that nobody promised."""
+    """Whether an unavailable candidate waits for nodes that no autoscaler is known to add."""
     return any(finding.reason is Reason.MAY_GROW for finding in candidate.reasons)
 
 
 def ties(candidate: Candidate) -> Rank:
-    """What decides between equals: nodes that are there, fewer doubts, less memory, the pool's name, the smaller gang."""
+    """The tie breakers: existing nodes, fewer warnings, less memory, the pool's name, the smaller gang."""
     return (candidate.provision, *ties_of(candidate.pool, candidate.gang, telling(candidate.doubts)))
 
 
 def ties_of(pool: Pool, gang: Gang, doubts: int) -> Rank:
-    """`ties` of a pool and a gang with so many telling doubts, all nodes being there."""
+    """`ties` of a pool and a gang on existing nodes, with this number of ranked warnings."""
     return (doubts, pool.memory is None, pool.memory or 0, pool.name, gang.gpus, gang.nodes, gang.entry or 0)
 
 
 def telling(doubts: Iterable[Finding]) -> int:
-    """How many doubts rank a candidate lower."""
+    """The number of warnings that lower a candidate's rank."""
     return sum(doubt.reason not in SILENT_DOUBTS for doubt in doubts)
 
 
@@ -289,10 +291,12 @@ def _in_pool(trial: PoolResult, demand: Demand) -> _Standing:
     candidate = trial.candidate
     refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
     if not demand.is_meant_for(candidate.gang, (candidate.pool.accelerator_id, *candidate.pool.models)):
-        refused += MOST_REASONS  # Of a pool that an entry of spec.shapes is for, that entry is what is to be told.
+        refused += MOST_REASONS  # For a pool that an entry of spec.shapes is for, that entry is reported.
     if lacks_nodes(candidate):
-        refused += 1  # Nobody promised that more nodes come; what only has to become free is nearer.
+        refused += (
+            1  # No autoscaler is known to add these nodes; a pool whose devices only have to become free is nearer.
+        )
     if candidate.outcome is not Outcome.REJECTED:
         return (_ORDER[candidate.outcome], refused, (trial.doubts,))
-    # Of images that lack a newer driver the one that lacks least is the nearest: no host is to be upgraded too far.
+    # Among images that need a newer driver the smallest upgrade is the nearest.
     return (_ORDER[candidate.outcome], refused, (not trial.lacks, trial.lacks, trial.doubts))

@@ -1,4 +1,4 @@
-"""The relative speed of a pool's devices for a job: measured by earlier runs, else of the catalog."""
+"""The relative speed of a pool's devices for a job: measured by earlier runs, else from the catalog."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from gpujob.placement.request.demand import Demand
 
 
 def speed_of(demand: Demand, pool: Pool, catalog: Catalog) -> Speed | None:
-    """The relative speed of one device as earlier runs measured it, else the catalog's; of a part of a device the same
-    part of its speed, as an estimate."""
+    """The relative speed of one device from earlier runs, else from the catalog; a fraction of a device has that fraction of the
+    speed, as an estimate.
+    """
     if demand.learned is not None:
         measured = demand.learned.speed(pool.device, demand.gang.shape, lambda known: catalog.speed(known, demand.work))
         if measured is not None:

@@ -1,4 +1,4 @@
-"""Repairs that widen a wish of the job or give it up: vendors, names, kinds of devices and capacity, price, software."""
+"""Repairs that widen or drop a constraint of the job: vendors, names, kinds of devices and capacity, price, software."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
 
 DOUBLE: Final = 2
 NEARER: Final = 0.25
-"""Up to the double, more money for the one device or pool that a job names is nearer than another one: that is what was asked."""
+"""A price up to the double for the one device or pool that the job names is nearer than another one: the user wants that one."""
 
 FEW_FEATURES: Final = 6
-"""So many features are few enough to leave out each two of them."""
+"""The number of features up to which each pair is tried as left out."""
 _OTHER_FORMATS: Final = (Precision.BF16, Precision.FP16, Precision.FP32)
 
 
 def more_vendors(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The pool's vendor beside those that the job names, or the catalog's images in place of those of one stack."""
+    """Adds the pool's vendor to the job's vendors, or replaces images for one stack by the catalog's."""
     vendor = candidate.pool.vendor
     if vendor not in demand.vendors:
         wider = demand.vendors | {vendor}
@@ -41,7 +41,7 @@ def more_vendors(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 
 
 def catalog_images(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The catalog's images in place of the job's own."""
+    """Replaces the job's own images by the catalog's."""
     if demand.own_images:
         before = {own.backend.lower(): _image(own) for own in demand.own_images}
         yield proposed(0.9, "spec.images", before, None, demand.but(own_images=()))
@@ -52,7 +52,7 @@ def _image(own: OwnRuntime) -> dict[str, str]:
 
 
 def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The pool's accelerator in the lists of the job, or in its shape."""
+    """Adds the pool's accelerator to the job's lists, or to its gang."""
     name = candidate.pool.accelerator_id
     allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
     yield from _listed_name("accelerators", name, allowed, denied, demand)
@@ -63,7 +63,7 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
 
 
 def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The pool in the lists of the job."""
+    """Adds the pool to the job's lists."""
     pool = candidate.pool
     if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
         yield from _listed_name("pools", pool.name, demand.pools_allowed, (), demand)
@@ -77,7 +77,7 @@ def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 def _listed_name(
     kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand
 ) -> Iterator[Proposal]:
-    """The name added to the list of allowed ones, or taken off the list of denied ones."""
+    """Adds the name to the allowed ones, or removes it from the denied ones."""
     if allowed and name not in demand.ids_of(allowed):
         wider = (*allowed, name)
         changed = demand.but(**{f"{kind}_allowed": wider})
@@ -89,14 +89,14 @@ def _listed_name(
 
 
 def more_capacity_types(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The pool's capacity type beside those that the job accepts."""
+    """Adds the pool's capacity type to those that the job accepts."""
     wider = tuple(sorted({*demand.capacity_types, candidate.pool.capacity_type}))
     changed = demand.but(capacity_types=wider)
     yield proposed(0.25, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider), changed)
 
 
 def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The pool's kind of devices beside those that the job accepts; of parts one for each pod."""
+    """Adds the pool's kind of devices to those that the job accepts; one device for each pod if they are partitions."""
     kind, gang = candidate.pool.kind, candidate.gang
     if kind not in demand.devices:
         wider = tuple(sorted((*demand.devices, kind)))
@@ -111,7 +111,7 @@ def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 
 
 def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The price of the job there in whole cents, or no limit where the price is unknown or above what is believed."""
+    """Raises the limit to the job's price there in whole cents, or drops it if the price is unknown or above the credible one."""
     if demand.max_price is None:
         return
     field, price = PRICE_LIMIT, candidate.price_per_hour
@@ -123,7 +123,7 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     distance = _raised(price / max(demand.max_price, 1) - 1)
     if price <= DOUBLE * demand.max_price and _names_one(demand):
         distance *= NEARER
-    # In whole cents, as people write it; a price of less than one cent is said exactly.
+    # In whole cents, as users write it; a price below one cent is exact.
     enough = price if price < CENT else whole_cents(price)
     yield proposed(distance, field, before, exact_dollars(enough), demand.but(max_price=enough))
 
@@ -138,12 +138,12 @@ BY_SHARE: Final = 0.8
 
 
 def _names_one(demand: Demand) -> bool:
-    """Whether the job names the one device or pool that it wants."""
+    """Whether the job names the one device or pool that it needs."""
     return len(demand.accelerators_allowed) == 1 or len(demand.pools_allowed) == 1
 
 
 def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """One feature less, of a few also two, or none at all."""
+    """Drops one feature, two of a few, or all."""
     words = demand.requires
     counts = {1, len(words)} | ({2} if 2 < len(words) <= FEW_FEATURES else set())
     for count in sorted(counts if words else ()):
@@ -165,7 +165,7 @@ def other_precision(demand: Demand, candidate: Candidate, fleet: Fleet, catalog:
 
 
 def other_versions(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The image's own versions of framework and Python in place of the ranges that it does not meet, or no range."""
+    """Replaces version ranges of framework and Python that the image does not meet by its own versions, or drops them."""
     image = next((runtime for runtime in catalog.runtimes if runtime.name == candidate.runtime.name), None)
     asked = demand.framework_version
     if asked:
@@ -181,7 +181,7 @@ def other_versions(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: 
 
 
 def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: str) -> Iterator[Proposal]:
-    """Exactly the version that an image has; the nearer to the first number of the range, the nearer."""
+    """Exactly the version of an image; the distance is that to the first number of the range."""
     numbers = release(has)
     if not numbers:
         return
@@ -195,12 +195,12 @@ def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: s
 
 
 def _apart(one: Release, other: Release) -> float:
-    """How far two versions are apart, at most 0.08: by the first number, of equal ones by the second, then the third."""
+    """The distance of two versions, at most 0.08: by the first number, then the second, then the third."""
     ours, theirs = (sum(part * 1000.0 ** (-place) for place, part in enumerate(each[:3])) for each in (one, other))
     return min(0.08, abs(ours - theirs) / 100)
 
 
 def as_root(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """Root for the container, which the image needs."""
+    """Sets root for the container, which the image needs."""
     if not demand.as_root:
         yield proposed(0.5, "spec.securityContext.runAsUser", None, 0, demand.but(as_root=True))

@@ -1,4 +1,4 @@
-"""Repairs for a LimitRange that allows no such pod: the nearest amount that it allows."""
+"""Repairs for a LimitRange that rejects the pods: the nearest amount that it allows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def within_limits(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
 
 
 def _other_amount(demand: Demand, attribute: str, bound: Bound) -> Iterator[Proposal]:
-    """The nearest amount that the bound allows; of shared memory, which counts in memory, first."""
+    """The nearest amount that the bound allows; shared memory first, because it counts as memory."""
     shared = demand.shared_memory or 0
     if attribute == "memory" and shared > bound.most > 0:
         yield smaller(demand, "shared_memory", bound.most)

@@ -1,4 +1,4 @@
-"""Repairs that keep the model and take less memory of each GPU: recomputed activations, sharded states, adapters, less at once."""
+"""Repairs that keep the model and use less memory on each GPU: recomputed activations, sharded states, adapters, smaller batches."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 SHORTEST: Final = 512
-"""Tokens below which a sequence is not cut."""
+"""Tokens below which a sequence is not shortened."""
 
 
 def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """What keeps the model and takes less memory; the less it changes what is learnt, the nearer."""
+    """Changes that keep the model and use less memory; the smaller the effect on the training, the nearer."""
     model = demand.model
     if model is None:
         return
@@ -46,14 +46,14 @@ def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
         yield proposed(0.5, "spec.model.precision", model.precision.value, Precision.BF16.value, changed)
     for place, method in enumerate((Method.LORA, Method.QLORA)):
         if model.method is Method.FULL or (model.method, method) == (Method.LORA, Method.QLORA):
-            # A number format that the job does not say is that of the method.
+            # A number format that the job does not name is that of the method.
             usual = USUAL_PRECISION[method] if demand.precision is None else model.precision
             changed = demand.with_model(replace(model, method=method, precision=usual))
             yield proposed(0.7 + place / 20, "spec.model.method", model.method.value, method.value, changed)
 
 
 def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """What lets fewer devices hold a model, where their number follows from it."""
+    """Changes that let fewer devices hold a model, if their number follows from it."""
     gang, pool = candidate.gang, candidate.pool
     if not demand.sized_by_model or gang.gpus == 1:
         return
@@ -63,7 +63,7 @@ def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog:
 
 
 def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Iterator[Proposal]:
-    """The model sharded over the GPUs that the job has, over as many as it takes, or over more."""
+    """Shards the model over the GPUs that the job has, over as many as it takes, or over more."""
     gang = candidate.gang
     shards = demand.spreads(gang) or model.sharding in (Sharding.FSDP, Sharding.ZERO3, Sharding.TENSOR_PARALLEL)
     usual = Sharding.TENSOR_PARALLEL if model.method is Method.INFERENCE else Sharding.FSDP
@@ -104,7 +104,7 @@ def _less_at_once(demand: Demand, model: ModelDemand, candidate: Candidate, cata
 def _most_that_fits(
     demand: Demand, model: ModelDemand, attribute: str, ends: tuple[int, int], candidate: Candidate, catalog: Catalog
 ) -> int:  # fmt: skip
-    """The most of one size of the workload that the device holds, without a doubt if it can be; 0 where none does."""
+    """The largest value of one size of the workload that the device holds, without a warning if possible; 0 if none does."""
     gang, usable = candidate.gang, candidate.pool.memory
 
     def fits(amount: int, end: str) -> bool:

@@ -1,4 +1,4 @@
-"""A change of one field of a job, and a proposal: the change with the demand that it makes and how far it goes."""
+"""A change of one field of a job, and a proposal: the change with its demand and its distance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpujob.placement.scoring.candidate import Candidate, Change
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change and how far it is from what the job asks (0 is no change, 1 gives a wish up)."""
+    """A change and its distance from the job as written (0 is no change, 1 drops a constraint)."""
 
     distance: float
     change: Change
@@ -21,9 +21,9 @@ class Proposal:
 
 
 Repair = Callable[[Demand, Candidate, Fleet, Catalog], Iterator[Proposal]]
-"""The changes that would answer one reason of a rejected candidate; whether they do is tried afterwards."""
+"""The changes that answer one reason of a rejected candidate; a decision verifies them afterwards."""
 
 
 def proposed(distance: float, field: str, before: object, after: object, demand: Demand) -> Proposal:
-    """The proposal to set a field, or to leave it out where `after` is None."""
+    """The proposal to set a field, or to leave it out if `after` is None."""
     return Proposal(distance, Change(field, before, after), demand)

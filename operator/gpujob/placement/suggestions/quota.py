@@ -17,11 +17,11 @@ _OF_PODS: Final = {
     "memory": "memory", "requests.memory": "memory", "limits.memory": "memory",
     "requests.ephemeral-storage": "storage", "limits.ephemeral-storage": "storage",
 }  # fmt: skip
-"""What a quota calls what a pod asks for, and what a demand calls it."""
+"""For each resource of a pod the name in a quota and in a demand."""
 
 
 def within_quota(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """What the namespace's quotas allow of each of the things that they count."""
+    """What the namespace's quotas allow of each resource that they count."""
     gang, resource = candidate.gang, candidate.pool.counted_as
     for quota in fleet.quotas_for(demand.namespace, demand.priority_class, candidate.pool):
         for name, most in quota.hard.items():
@@ -31,10 +31,10 @@ def within_quota(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
                 size = SIZES[attribute]
                 fits = size.most(asked or size.unit, most // gang.nodes)
                 if attribute == "memory" and 0 < fits < (demand.shared_memory or 0):
-                    # It counts in memory, so it is lowered first.
+                    # It counts as memory, so it is lowered first.
                     yield smaller(demand, "shared_memory", fits)
                 elif 0 < fits < (asked or fits + 1):
-                    # Where the job asks nothing, the node's share is what is too much.
+                    # If the job requests none, the node's share is too large.
                     yield smaller(demand, attribute, fits, None if asked else 0.5)
             if demand.sized_by_model and not demand.nodes_said:
                 continue

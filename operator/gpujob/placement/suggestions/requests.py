@@ -1,4 +1,4 @@
-"""Repairs that ask for less: memory of each GPU, what a pod gets of its node, GPUs and nodes; always the most that fits."""
+"""Repairs that request less: memory of each GPU, resources of a pod, GPUs and nodes; always the most that fits."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.values.quantity import GI, format_millicores, most_bytes, most_millicores, shortest_quantity
 
 NO_AMOUNT: Final = 0.95
-"""How far it is to ask for nothing where something was asked for."""
+"""The distance of dropping a request."""
 
 
 def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The most gpuMemory that the device has; of 80Gi on an "80 GB" card what was meant, 80G."""
+    """The most gpuMemory that the device has; for 80Gi on an "80 GB" card the intended 80G."""
     wanted, usable = demand.gpu_memory, candidate.pool.memory
     if wanted and usable and usable < wanted:
         fits = same_number_that_fits(wanted, usable) or most_bytes(wanted, usable)
@@ -34,10 +34,10 @@ def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 
 
 def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """As many nodes as have all that a pod needs, and as many GPUs as that many nodes have each."""
+    """As many nodes as have all that a pod needs, and as many GPUs as each of that many nodes has."""
     pool, gang = candidate.pool, candidate.gang
     if demand.sized_by_model and not demand.nodes_said:
-        return  # The job names no number; a lighter model is what could help.
+        return  # The job names no number, so only a smaller model helps.
     enough = len(able_nodes(demand.only(gang), pool))
     if 0 < enough < gang.nodes:
         yield fewer_nodes(demand, candidate, enough)
@@ -50,13 +50,13 @@ def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 
 
 def one_node(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """One node, where several cannot mount a volume at once."""
+    """One node, if several cannot mount a volume at once."""
     if candidate.gang.nodes > 1 and (demand.nodes_said or not demand.sized_by_model):
         yield fewer_nodes(demand, candidate, 1)
 
 
 def whole_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """All GPUs of a node, where nodes are given out whole."""
+    """All GPUs of a node, if nodes are assigned whole."""
     gang, each = candidate.gang, candidate.pool.largest
     if each and each != gang.gpus_per_node and not demand.sized_by_model:
         changed = demand.changed(gang, replace(gang, gpus_per_node=each))
@@ -65,7 +65,7 @@ def whole_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 
 
 def fewer_nodes(demand: Demand, candidate: Candidate, nodes: int) -> Proposal:
-    """The proposal of fewer nodes; where the number of GPUs follows from the model, it follows anew."""
+    """The proposal of fewer nodes; a number of GPUs that follows from the model is computed again."""
     gang = candidate.gang
     anew = demand.but(gangs=(Gang(nodes, 1),))
     changed = anew if demand.sized_by_model else demand.changed(gang, replace(gang, nodes=nodes))
@@ -80,7 +80,7 @@ def fewer_gpus(demand: Demand, candidate: Candidate, gpus: int) -> Proposal:
 
 
 def smaller_pods(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """For each thing that a pod asks for: the most that enough nodes that have all else have of it, and doing without."""
+    """For each resource of a pod: the most that enough nodes with all else have of it, and none."""
     for attribute in SIZES:
         asked: int | None = getattr(demand, attribute)
         if not asked:
@@ -93,10 +93,10 @@ def smaller_pods(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 
 
 def smaller(demand: Demand, attribute: str, amount: int, distance: float | None = None) -> Proposal:
-    """The proposal of less of one thing that a pod asks for, or of a number where it leaves that to the share."""
+    """The proposal of less of one resource, or of a number if the job leaves it to the share."""
     asked: int | None = getattr(demand, attribute)
     before = demand.as_written(attribute, _shown(attribute, asked)) if asked else None
-    # However far the amount goes down, it is nearer than none.
+    # Any reduced amount is nearer than none.
     far = distance if distance is not None or not asked else min(1 - amount / asked, NO_AMOUNT - 0.01)
     after = _shown(attribute, amount)
     return proposed(far or 0.5, _field(attribute), before, after, asking(demand, **{attribute: amount}))
@@ -115,20 +115,20 @@ def smaller_disk(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 
 
 def asking(demand: Demand, **amounts: int | None) -> Demand:
-    """The demand with other amounts of what a pod asks for."""
+    """The demand with other amounts of a pod's resources."""
     changes: dict[str, Any] = amounts
     return demand.but(**changes)
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """One thing that a pod can ask for: the member of spec.resources, how it is written, and the most up to an amount."""
+    """One resource of a pod: the member of spec.resources, its notation, and the most up to an amount."""
 
     member: str
     show: Callable[[int], str]
     most: Callable[[int, int], int]
     unit: int
-    """The unit of a number where the job gives none."""
+    """The unit of a number if the job has none."""
 
 
 SIZES: Final[dict[str, Size]] = {
@@ -137,7 +137,7 @@ SIZES: Final[dict[str, Size]] = {
     "storage": Size("ephemeralStorage", shortest_quantity, most_bytes, GI),
     "shared_memory": Size("sharedMemory", shortest_quantity, most_bytes, GI),
 }
-"""What a pod can ask for, by the demand's attribute."""
+"""The resources of a pod, by the demand's attribute."""
 
 
 def _field(attribute: str) -> str:
@@ -149,21 +149,21 @@ def _shown(attribute: str, amount: int) -> str:
 
 
 def _at_most(demand: Demand, pool: Pool, attribute: str) -> int:
-    """What enough nodes that have all else have of one thing; where none have all else, what enough nodes have."""
-    # Shared memory counts in memory, so nobody who has too little memory is found by the other alone.
+    """What enough nodes with all else have of one resource; if none have all else, what enough nodes have."""
+    # Shared memory counts as memory, so a shortage of memory is not found by the other resource alone.
     same = ("memory", "shared_memory") if attribute in ("memory", "shared_memory") else (attribute,)
     rest = asking(demand, **dict.fromkeys(same))
     return _on_each(rest, pool, attribute) or _on_each(asking(demand, **dict.fromkeys(SIZES)), pool, attribute)
 
 
 def _on_each(demand: Demand, pool: Pool, attribute: str) -> int:
-    """The most of one resource that each of enough nodes has, of the nodes that have all else."""
+    """The most of one resource that each of enough nodes has, among the nodes with all else."""
     name = "memory" if attribute == "shared_memory" else attribute
     return _of_each(able_nodes(demand, pool), demand.nodes, name)
 
 
 def _of_each(nodes: Sequence[PoolNode], count: int, name: str) -> int:
-    """What that many of the nodes have of a resource, less what pods without GPUs hold there."""
+    """What that many of the nodes have of a resource, less the requests of pods without GPUs."""
     there = sorted((_lasting(node, name) for node in nodes), reverse=True)
     return there[count - 1] if len(there) >= count else 0
 

@@ -1,6 +1,7 @@
-"""The nearest change of a job that would make it fit: as few fields as it takes, each with its value now and the one that fits.
+"""The nearest change of a job that makes it fit: as few fields as possible, each with its value now and the one that fits.
 
-Every change is decided before it is told, so that applying it really helps. Of equally many changes the nearest is told.
+Every change is verified by a decision before it is shown, so that it really helps. Among equally many changes the nearest is
+shown.
 """
 
 from __future__ import annotations
@@ -53,19 +54,19 @@ from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 HOPELESS: Final = "no change of the job makes it fit"
 NOT_FOUND: Final = "no change of the job was found that makes it fit"
-"""Where there were more changes than were tried."""
+"""Used if there are more changes than are tried."""
 
 MOST_CHANGES: Final = 4
-"""Changes that are told together at most; of more than that nobody sees that it is still the same job."""
+"""The most changes that are shown together; with more it is hardly the same job."""
 
 TRIED: Final = 96
-"""Changes that are decided at most for each further field: the nearest ones."""
+"""The most changes that are verified for each further field: the nearest ones."""
 
 PROPOSED: Final = 1500
-"""Changes that are looked at for each further field, pool by pool, the best ones first: what a job asks sets no other bound."""
+"""The most changes that are considered for each further field, pool by pool, the best ones first; the job itself sets no bound."""
 
 PURSUED: Final = 12
-"""Of those that do not help alone, the nearest ones to which a further change is added."""
+"""The nearest changes that do not help alone, to which a further change is added."""
 
 REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.MEM_TOO_SMALL: (less_memory, lighter_model),
@@ -93,17 +94,17 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.CPU_ARCH_MISMATCH: (catalog_images,),
     Reason.IMAGE_NEEDS_ROOT: (as_root, catalog_images),
 }
-"""Which changes of the job answer a reason; a reason that is not here lies in the cluster, not in the job."""
+"""The changes of the job that answer a reason; a reason without an entry lies in the cluster."""
 
 
 def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
-    """The decision with the nearest fix, or with the word that no change of the job helps."""
+    """The decision with the nearest fix, or with the statement that no change of the job helps."""
     if decision.verdict is not Verdict.IMPOSSIBLE and not decision.problems:
         return decision
     found = _searched(decision, decision.candidates, fleet, catalog)
     if isinstance(found, str):
         return replace(decision, hopeless=found if decision.verdict is Verdict.IMPOSSIBLE else "")
-    # The same change may help several pools: the one that the job would get is told.
+    # The same change may help several pools; the message names the pool that the job would get.
     choice = choose(found.demand, fleet, catalog).choice
     if choice is not None:
         return replace(decision, fix=_fix(replace(found, pool=choice.candidate.pool.name)))
@@ -113,13 +114,14 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
 
 
 def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
-    """The smallest change that makes an Impossible job Placed or Waiting for devices that become free, or that puts right the
-    words of a Misconfigured one; None when no change of at most MOST_CHANGES fields does."""
+    """The smallest change that makes an Impossible job Placed or Waiting for devices that become free, or that corrects the names
+    of a Misconfigured one; None if no change of at most MOST_CHANGES fields does.
+    """
     return with_fix(decision, fleet, catalog).fix
 
 
 def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog) -> Fix | str:
-    """The smallest change that makes a job fit one pool that rejects it; where there is none, a sentence that says so."""
+    """The smallest change that makes a job fit one pool that rejects it; if there is none, a sentence that says so."""
     found = _searched(decision, _of_pool(decision, pool), fleet, catalog, pool.name)
     return found if isinstance(found, str) else _fix(found)
 
@@ -130,7 +132,7 @@ def _of_pool(decision: Decision, pool: Pool) -> tuple[Candidate, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Some changes, the demand that they make, the pool that they are for, and how far they are."""
+    """Some changes, their demand, their pool, and their distance."""
 
     distance: float
     changes: tuple[Change, ...]
@@ -145,7 +147,7 @@ class _Step:
 def _searched(
     decision: Decision, candidates: tuple[Candidate, ...], fleet: Fleet, catalog: Catalog, only: str = ""
 ) -> _Step | str:
-    """The first that helps, by the number of changes, then by how far they go; else the sentence that none does."""
+    """The first step that helps, by the number of changes, then by distance; else the sentence that none does."""
     start = _Step(0, (), decision.demand, only)
     candidates = candidates if only else _one_of_each_kind(candidates)
     proposed, whole = _bounded(_steps(start, candidates, decision.problems, fleet, catalog))
@@ -169,10 +171,10 @@ def _searched(
 
 
 def _one_of_each_kind(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Of pools that are alike to the job the first in the order of the candidates, so that more of a kind change nothing.
+    """Of pools that are equal for the job the first in the order of the candidates, so that more equal pools change nothing.
 
-    Pools are alike where their devices, nodes and offers are, and where the same candidates have the same reasons; their
-    prices count as far as the reasons tell them.
+    Pools are equal if their devices, nodes and offers are, and if the same candidates have the same reasons; their prices count
+    only as far as the reasons contain them.
     """
     of_pool: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -205,7 +207,7 @@ def _bounded(steps: Iterator[_Step]) -> tuple[list[_Step], bool]:
 
 
 def _pursued(steps: Iterable[_Step]) -> list[_Step]:
-    """The nearest steps, of those that change the same fields at most a quarter: many pools are alike."""
+    """The nearest steps; at most a quarter of them change the same fields, because many pools are equal."""
     alike: Counter[tuple[str, ...]] = Counter()
     found = []
     for step in steps:
@@ -219,7 +221,7 @@ def _pursued(steps: Iterable[_Step]) -> list[_Step]:
 def _hopeless(
     sentence: str, candidates: Iterable[Candidate], steps: Iterable[_Step], fleet: Fleet, catalog: Catalog
 ) -> str:
-    """That no change of the job helps, with what is in the way of the nearest change where that is not told yet."""
+    """States that no change of the job helps, and what blocks the nearest change if that is not shown yet."""
     told = {finding.message for candidate in candidates for finding in candidate.reasons}
     for step in steps:
         left = _after(step, fleet, catalog).candidates[:1]
@@ -236,14 +238,14 @@ def _further(step: _Step, fleet: Fleet, catalog: Catalog) -> Iterator[_Step]:
 
 
 def _after(step: _Step, fleet: Fleet, catalog: Catalog) -> Decision:
-    """What becomes of the job on the step's pool after its changes."""
+    """The outcome of the job on the step's pool after its changes."""
     return decide(step.demand, fleet, catalog, only=step.pool or None)
 
 
 def _steps(
     step: _Step, candidates: Iterable[Candidate], problems: Collection[Finding], fleet: Fleet, catalog: Catalog
 ) -> Iterator[_Step]:
-    """For each rejected candidate, the changes that would answer its reasons; fewer reasons are nearer."""
+    """For each rejected candidate, the changes that answer its reasons; fewer reasons are nearer."""
     if problems:
         for proposal in meant_words(step.demand, fleet, catalog):
             yield from _with(step, proposal, step.pool, 0)
@@ -253,7 +255,7 @@ def _steps(
             continue
         reasons = frozenset(finding.reason for finding in candidate.reasons)
         place = (candidate.pool.name, candidate.gang, reasons)
-        # Of images with the same reasons only their versions and sizes differ; the first has the fewest findings.
+        # Images with the same reasons differ only in versions and sizes; the first has the fewest findings.
         known, own = place in seen, (*place, candidate.runtime.name)
         if own in seen or (known and not reasons & _OF_IMAGES):
             continue
@@ -271,7 +273,7 @@ _BY_IMAGE: Final = frozenset({other_versions, smaller_disk})
 
 
 def _with(step: _Step, proposal: Proposal, pool: str, others: int) -> Iterator[_Step]:
-    """The step with a proposal; none where a list that was changed already would become longer or shorter still."""
+    """The step with a proposal; none if a list that was changed already would change its length again."""
     change, changes = proposal.change, list(step.changes)
     for index, earlier in enumerate(changes):
         if earlier.field == change.field:
@@ -301,7 +303,7 @@ def _key(step: _Step) -> object:
 def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str]:
     """Whether the job is placed then, or waits for devices that become free; else the nodes that a pool lacks, in words.
 
-    A pool that may only grow holds no job: nobody promised that its nodes come.
+    A pool that may only grow does not count: no autoscaler is known to add its nodes.
     """
     verdict = choose(step.demand, fleet, catalog, only=step.pool or None).verdict
     if verdict is not Verdict.WAITING:
@@ -314,7 +316,7 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str]:
 
 
 def _cheapest(step: _Step, fleet: Fleet, catalog: Catalog) -> _Step:
-    """The step with no higher limit on the price than it needs: what is changed with it may have made the job cheaper."""
+    """The step with the lowest sufficient price limit, because other changes may have made the job cheaper."""
     raised = next((change for change in step.changes if change.field == PRICE_LIMIT), None)
     if raised is None or len(step.changes) == 1:
         return step

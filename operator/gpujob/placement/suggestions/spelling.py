@@ -1,4 +1,4 @@
-"""What the unknown words of a job most likely mean: each replaced by the nearest known one, or left out."""
+"""What the unknown names of a job most likely mean: each replaced by the closest known one, or left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpujob.placement.suggestions.proposal import Proposal, proposed
 
 
 def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """The proposals for each word of the job that nothing knows."""
+    """The proposals for each unknown name of the job."""
     seen = {pool.accelerator_id for pool in fleet.pools}
 
     def is_accelerator(word: str) -> bool:
@@ -30,7 +30,7 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
 
     placement = "spec.placement"
     for number in range(max((1, *(len(catalog.nearest_features(word)) for word in demand.requires)))):
-        # A word that begins several features may mean any of them; one that is near none is left out.
+        # A name that begins several features may mean any of them; one that is close to none is left out.
         yield from _listed(
             demand,
             "requires",
@@ -53,7 +53,7 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
 
 
 def _of_several(catalog: Catalog, number: int, word: str) -> str | None:
-    """The feature of this number among those that a word may mean, the first where there are fewer."""
+    """The feature of this index among those that a name may mean, the first if there are fewer."""
     meant = () if word.lower() in NOT_FEATURES else catalog.nearest_features(word)
     return meant[number] if number < len(meant) else next(iter(meant), None)
 
@@ -88,7 +88,7 @@ def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]
 def _listed(
     demand: Demand, attribute: str, field: str, known: Callable[[str], bool], nearest: Callable[[str], str | None]
 ) -> Iterator[Proposal]:
-    """All unknown words of a list replaced by the nearest known ones, or left out where there is none."""
+    """All unknown names of a list replaced by the closest known ones, or left out if there is none."""
     words: tuple[str, ...] = getattr(demand, attribute)
     if all(map(known, words)):
         return
