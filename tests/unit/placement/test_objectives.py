@@ -200,15 +200,47 @@ def test_pools_without_a_price_are_ranked_by_what_is_known_and_the_sentence_says
     unpriced = [node("u", MI210), node("v", MI100)]
     assert order(*unpriced) == ["MI210", "MI100"]
     assert summary.summary(decided(*unpriced)) == (
-        "mi210-ondemand is fastest of 2 pools with room, of which none has a known price (price unknown)"
+        "mi210-ondemand is fastest of 2 pools with room, of which none has a known price; set one in a GPUPool"
     )
     assert order(*unpriced, objective="Cost") == ["MI100", "MI210"]
     assert summary.summary(decided(*unpriced, objective="Cost")) == (
-        "mi100-ondemand is smallest of 2 pools with room, of which none has a known price (price unknown)"
+        "mi100-ondemand is smallest of 2 pools with room, of which none has a known price; set one in a GPUPool"
     )
     assert summary.summary(decided(*unpriced, node("l", L4, price="1"))) == (
         "l4-ondemand is best value and cheapest of 3 pools with room at $1.00 an hour; 2 of them have no known price"
     )
+
+
+def test_where_no_price_is_known_each_pool_is_compared_by_what_decided() -> None:
+    unpriced = [node("u", MI210), node("v", MI100)]
+    by_speed, by_size = (decided(*unpriced, objective=objective) for objective in ("Value", "Cost"))
+    assert [summary.behind(each, by_speed) for each in summary.best_per_pool(by_speed)] == [
+        "",
+        "takes about 1.6 times as long",
+    ]
+    assert [summary.behind(each, by_size) for each in summary.best_per_pool(by_size)] == [
+        "",
+        "has 32.31Gi more memory a GPU",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (node("v", MI100), "mi100-ondemand is smallest of 2 pools with room"),
+        (
+            node("v", MI210, taints=["a:PreferNoSchedule"]),
+            "mi210-ondemand-f1cbd0 is the first by name of 2 pools with room",
+        ),
+        (
+            node("v", MI100, labels={"amd.com/gpu.driver-version": "7.99.0"}),
+            "mi210-ondemand is the one with the fewest doubts of 2 pools with room",
+        ),
+    ],
+)
+def test_what_is_said_of_a_pool_without_a_price_is_what_decided(other: Object, said: str) -> None:
+    found = decided(node("u", MI210), other, objective="Cost")
+    assert summary.summary(found) == f"{said}, of which none has a known price; set one in a GPUPool"
 
 
 def test_waiting_for_a_busy_pool_is_worth_it_only_beyond_the_error() -> None:

@@ -11,8 +11,11 @@ from gpujob.placement.filters.memory import lacking
 from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
 from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, without_speed, worth
 from gpujob.values.finding import Dollars, Finding, listed
+from gpujob.values.quantity import format_bytes
 from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import Objective, Outcome, Reason, Verdict
+
+NONE_PRICED: Final = ", of which none has a known price; set one in a GPUPool"
 
 SENTENCE_LENGTH: Final = 512
 """The most characters of a sentence with further clauses."""
@@ -80,6 +83,7 @@ def _placed(decision: Decision) -> str:
     if len(fitting) == 1:
         return _with_clauses(f"{chosen.pool.name} is the only pool with room{price}", added, unprobed)
     rank, why = _rank(decision, chosen, fitting)
+    price = "" if why == NONE_PRICED else price
     unpriced = sum(each.price_per_hour is None for each in fitting) if chosen.price_per_hour is not None else 0
     if chosen.speed is not None and chosen.speed.measured:
         why = f"{why}, {chosen.speed.measured}"
@@ -108,8 +112,7 @@ def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -
     if objective is Objective.SPEED and chosen.speed is not None:
         return "fastest of {} pools with room", ""
     if chosen.price_per_hour is None:
-        by_speed = objective is Objective.VALUE and chosen.speed is not None
-        return f"{'fastest' if by_speed else 'smallest'} of {{}} pools with room, of which none has a known price", ""
+        return f"{_without_price(chosen, fitting, objective)} of {{}} pools with room", NONE_PRICED
     if objective is not Objective.VALUE:
         unknown = without_speed(fitting) if asked is Objective.VALUE else []
         if unknown:
@@ -127,6 +130,27 @@ def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -
         "best value of {} pools with room",
         f", {faster} the speed of {cheapest.pool.name}{equal}" if faster else equal,
     )
+
+
+def _without_price(chosen: Candidate, fitting: Sequence[Candidate], objective: Objective) -> str:
+    """What the chosen candidate is among those with room where none has a price: what orders them is speed under Value, then
+    doubts, memory and the name."""
+    if _by_speed(chosen, objective):
+        return "fastest"
+    sizes = {_size(each) for each in fitting}
+    if _size(chosen) > min(sizes):
+        return "the one with the fewest doubts"
+    return "smallest" if len(sizes) > 1 else "the first by name"
+
+
+def _by_speed(candidate: Candidate, objective: Objective) -> bool:
+    """Whether speed orders candidates without a price."""
+    return objective is Objective.VALUE and candidate.speed is not None
+
+
+def _size(candidate: Candidate) -> tuple[bool, int]:
+    """The memory of a GPU; an unknown one is more than any."""
+    return (candidate.pool.memory is None, candidate.pool.memory or 0)
 
 
 def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]:
@@ -161,8 +185,13 @@ def behind(candidate: Candidate, decision: Decision) -> str:
     objective = objective_used(decision.demand.objective, [c for c in decision.candidates if _has_room_as(chosen, c)])
     if objective is Objective.SPEED:
         return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
-    if candidate.price_per_hour is None or chosen.price_per_hour is None:
-        return "" if candidate.price_per_hour is not None else "no price is known"
+    if chosen.price_per_hour is None:
+        if _by_speed(chosen, objective):
+            return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
+        more = (candidate.pool.memory or 0) - (chosen.pool.memory or 0)
+        return f"has {format_bytes(more)} more memory a GPU" if more > 0 and chosen.pool.memory else ""
+    if candidate.price_per_hour is None:
+        return "no price is known"
     worse = objective is Objective.VALUE and _ratio(
         "costs {} times as much for the same work", candidate.price_of_work, chosen.price_of_work, chosen, candidate
     )
