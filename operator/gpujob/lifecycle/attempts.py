@@ -130,4 +130,13 @@ def with_entry(
     # What was written when it was told to end (spec.suspend) is known no more when it has ended.
     known = {key: held[key] for key in ("pool", "vendor", "nodes", "from", "cost") if key in held}
     others = [each for each in entries if each.get("attempt") != child.attempt]
-    return status | {"attempts": [*others, known | job_status.without_blanks(entry)][-REMEMBERED:]}
+    return status | {"attempts": _remembered([*others, known | job_status.without_blanks(entry)])}
+
+
+def _remembered(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last entries; the newest attempt that ran stays among them, because its vendor wrote the checkpoints."""
+    last = entries[-REMEMBERED:]
+    if any(entry.get("from") for entry in last):
+        return last
+    ran = [entry for entry in entries[:-REMEMBERED] if entry.get("from")]
+    return [*ran[-1:], *last[len(ran[-1:]) :]] if len(last) == REMEMBERED else last

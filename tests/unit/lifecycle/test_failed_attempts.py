@@ -290,3 +290,14 @@ def test_a_success_is_listed_too() -> None:
     assert isinstance(watch.look(0.0, (child(2, ended="Complete"),), (well,)).action, Finish)
     (entry,) = watch.status["attempts"]
     assert (entry["attempt"], entry["reason"], "blame" in entry) == (2, "Succeeded", False)
+
+
+def test_the_newest_attempt_that_ran_is_listed_however_many_follow_it() -> None:
+    watch = Watch(retries={"infrastructure": 20})
+    watch.runs(1)
+    watch.look(0.0, (child(1),), (EVICTED,))
+    for attempt in range(2, 9):
+        watch.status = watch.status | {"jobName": child_name("j", "u", attempt), "attempt": attempt}
+        taken = pod(attempt=attempt, code=0, train={"startedAt": None}, reason="NodeAffinity")
+        watch.look(0.0, (child(attempt),), (taken,))
+    assert [entry["attempt"] for entry in watch.status["attempts"]] == [1, 5, 6, 7, 8]

@@ -9,7 +9,7 @@ import pytest
 
 from gpujob.placement.request.demand import Demand
 from gpujob.status.attempts.waits import hold_left, next_change, pools_away, timely, with_pool_away, within
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import Reason, Vendor
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 LATER, BEFORE = "2026-11-28T12:10:00Z", "2026-11-28T11:59:59Z"
@@ -111,3 +111,35 @@ def test_a_start_lies_between_the_child_s_creation_and_now_whatever_the_node_s_c
 def test_without_two_clocks_to_hold_it_against_a_time_is_taken_as_far_as_it_goes() -> None:
     assert within("2025-01-01T00:00:00Z", "", "2026-01-01T00:00:00Z") == "2025-01-01T00:00:00Z"
     assert within("2025-01-01T00:00:00Z", "", "") == "2025-01-01T00:00:00Z"
+
+
+def ended(attempt: int, vendor: object = "AMD", began: str | None = BEFORE, **more: Any) -> dict[str, Any]:
+    return {"attempt": attempt, "pool": "a", "vendor": vendor, "from": began, "to": NOW_TEXT, "reason": "NodeLost"} | more
+
+
+NOW_TEXT = "2026-11-28T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("attempts", "vendor"),
+    [
+        ([], None),
+        ([ended(1)], Vendor.AMD),
+        ([ended(1), ended(2, "NVIDIA", began=None)], Vendor.AMD),
+        ([ended(2, "NVIDIA"), ended(1)], Vendor.NVIDIA),
+        ([ended(1, began=None)], None),
+        ([ended(1, "Intel")], None),
+        ([ended(1, ["AMD"])], None),
+    ],
+)
+def test_a_job_with_checkpoints_stays_on_the_vendor_on_which_it_ran(attempts: list[Any], vendor: Vendor | None) -> None:
+    status = {"attempts": attempts}
+    assert timely(Demand(keeps_vendor=True), BEFORE, status, NOW).resumes_on is vendor
+    assert timely(Demand(), BEFORE, status, NOW).resumes_on is None
+    assert timely(Demand(keeps_vendor=True), BEFORE, status, NOW).stays_on == ""
+
+
+def test_a_failure_of_the_users_keeps_the_job_on_its_pool() -> None:
+    status = {"attempt": 2, "attempts": [ended(1, blame="Infrastructure"), ended(2, blame="User")]}
+    assert timely(Demand(), BEFORE, status, NOW).stays_on == "a"
+    assert timely(Demand(), BEFORE, status | {"attempt": 1}, NOW).stays_on == ""

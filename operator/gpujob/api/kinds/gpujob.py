@@ -5,7 +5,7 @@ Only fields that act are here; the docstring under a field is what `kubectl expl
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -212,6 +212,24 @@ class Retries(Shape):
     """After failures of nodes, devices and the network, evictions and preemptions; 5 when absent."""
 
 
+CHECKPOINTS: Final = "/checkpoint"
+"""The folder of checkpoints where checkpoint.path does not say."""
+
+
+class Checkpoint(Shape):
+    """Where the program keeps its checkpoints, and where a later attempt may go on from them."""
+
+    volume: DnsLabel | None = None
+    """The entry of `volumes` that holds them: a PersistentVolumeClaim or a CSI volume that can be written. Unset: the program
+    keeps them elsewhere, for example in an object store."""
+    path: Path | None = None
+    """The folder, which the program finds in GPUJOB_CHECKPOINT_DIR. The volume is mounted there unless volumeMounts does it;
+    /checkpoint when absent."""
+    resume_on: Literal["SameVendor", "AnyVendor"] | None = None
+    """SameVendor: once the program ran, later attempts stay on that vendor. AnyVendor: they go on at either vendor, for programs
+    whose checkpoints do not depend on it. SameVendor when absent."""
+
+
 class GPUJobSpec(Shape):
     """What to run and what it needs; the operator chooses vendor, image, pool and nodes."""
 
@@ -266,6 +284,8 @@ class GPUJobSpec(Shape):
     """True: plan only. The status shows where the job would go; nothing is created."""
     retries: Retries | None = None
     """How often the job is tried again after an attempt failed. A new attempt is a new Job; pauses between them grow."""
+    checkpoint: Checkpoint | None = None
+    """Where checkpoints are kept. The program loads the last one when GPUJOB_ATTEMPT is above 1."""
     image_pull_secrets: Annotated[tuple[LocalReference, ...], list_map("name", items=16)] = ()
     """Secrets for private registries, in the job's namespace."""
     security_context: SecurityContext | None = None

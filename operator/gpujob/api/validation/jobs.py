@@ -11,8 +11,10 @@ from pydantic import BaseModel
 from gpujob.api.fields.amounts import is_quantity, without_b
 from gpujob.api.fields.version_ranges import is_satisfiable
 from gpujob.api.kinds.gpujob import (
+    CHECKPOINTS,
     AllowDenyAccelerators,
     AllowDenyPools,
+    Checkpoint,
     Code,
     CodeClaim,
     Framework,
@@ -71,6 +73,22 @@ def _known_mounts(value: GPUJobSpec) -> bool:
     return all(mount.name in names for mount in value.volume_mounts)
 
 
+def _keeps_checkpoints(value: GPUJobSpec) -> bool:
+    if value.checkpoint is None or value.checkpoint.volume is None:
+        return True
+    named = (volume for volume in value.volumes if volume.name == value.checkpoint.volume)
+    sources = (volume.persistent_volume_claim or volume.csi for volume in named)
+    return any(source is not None and not source.read_only for source in sources)
+
+
+def _path_is_free(value: GPUJobSpec) -> bool:
+    if value.checkpoint is None or value.checkpoint.volume is None:
+        return True
+    path = value.checkpoint.path or CHECKPOINTS
+    there = (mount for mount in value.volume_mounts if mount.mount_path in (path, f"{path}/"))
+    return all(mount.name == value.checkpoint.volume and not mount.read_only for mount in there)
+
+
 def _measures_its_trials(value: GPUJobSpec) -> bool:
     tries = value.placement is not None and (value.placement.probe or value.placement.exploration) is not None
     return not tries or value.preflight != "Disabled" or value.telemetry is not None
@@ -113,6 +131,31 @@ _OWN: Final[tuple[Rule, ...]] = (
         GPUJobSpec, "volumeMounts", "a volumeMount names a volume that is not in volumes; add it or correct the name",
         "!has(self.volumeMounts) || "
         "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))", _known_mounts,
+    ),
+    Rule(
+        Checkpoint, "path", "checkpoint.path is a folder of checkpoint.volume; name the volume, or remove path",
+        "!has(self.path) || has(self.volume)", lambda value: value.path is None or value.volume is not None,
+    ),
+    Rule(
+        Checkpoint, "path", f"checkpoint.path {pods.FREE_PATH}",
+        f"!has(self.path) || ({pods.free_path('self.path')})",
+        lambda value: value.path is None or pods.is_free_path(value.path),
+    ),
+    Rule(
+        GPUJobSpec, "checkpoint", "checkpoint.volume must name an entry of volumes that outlives a pod and can be written: "
+        "a persistentVolumeClaim or csi volume without readOnly",
+        "!has(self.checkpoint) || !has(self.checkpoint.volume) || (has(self.volumes) && self.volumes.exists(v, "
+        "v.name == self.checkpoint.volume && ("
+        "(has(v.persistentVolumeClaim) && (!has(v.persistentVolumeClaim.readOnly) || !v.persistentVolumeClaim.readOnly)) || "
+        "(has(v.csi) && (!has(v.csi.readOnly) || !v.csi.readOnly)))))", _keeps_checkpoints,
+    ),
+    Rule(
+        GPUJobSpec, "checkpoint", "volumeMounts mounts another volume, or the volume readOnly, at checkpoint.path; "
+        "change one of the two paths, or remove readOnly",
+        "!has(self.checkpoint) || !has(self.checkpoint.volume) || !has(self.volumeMounts) || self.volumeMounts.all(m, "
+        "!(m.mountPath in (has(self.checkpoint.path) ? [self.checkpoint.path, self.checkpoint.path + '/'] : "
+        f"['{CHECKPOINTS}', '{CHECKPOINTS}/'])) || "
+        "(m.name == self.checkpoint.volume && (!has(m.readOnly) || !m.readOnly)))", _path_is_free,
     ),
     Rule(
         GPUJobSpec, "shapes", "shapes say nodes and gpusPerNode themselves; remove spec.nodes and spec.gpusPerNode, or shapes",

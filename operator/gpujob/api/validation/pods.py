@@ -48,12 +48,27 @@ def _not_all(value: EnvironmentVariable) -> bool:
 _OURS: Final = re.compile("^(/opt|/run)?/gpujob(/|$)")
 
 
-def _free_path(value: VolumeMount) -> bool:
-    path = value.mount_path
+def is_free_path(path: str) -> bool:
+    """Whether a volume can be mounted at the path: absolute, written plainly, and not the operator's."""
     # What is not written plainly could name /gpujob all the same: //gpujob, /./gpujob.
     plain = path.startswith("/") and path != "/" and not any(part in path for part in (":", "..", "//", "/./"))
     plain = plain and not path.endswith("/.")
     return plain and not _OURS.match(path)
+
+
+def free_path(path: str) -> str:
+    """The same in CEL; `path` is the expression of the path."""
+    return (
+        f"{path}.startsWith('/') && {path} != '/' && !{path}.contains(':') && !{path}.contains('..') && "
+        f"!{path}.contains('//') && !{path}.contains('/./') && !{path}.endsWith('/.') && "
+        f"!{path}.matches('{_OURS.pattern}')"
+    )
+
+
+FREE_PATH: Final = (
+    "must be absolute, without .. or a colon, written plainly (no //, no /.), "
+    "and not below /gpujob, /opt/gpujob or /run/gpujob, which are the operator's"
+)
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -105,12 +120,8 @@ RULES: Final[tuple[Rule, ...]] = (
     keys(PodMetadata, "labels", patterns.LABEL_KEY),
     keys(PodMetadata, "annotations", patterns.ANNOTATION_KEY),
     Rule(
-        VolumeMount, "mountPath", "mountPath must be absolute, without .. or a colon, written plainly (no //, no /.), "
-        "and not below /gpujob, /opt/gpujob or /run/gpujob, which are the operator's",
-        "self.mountPath.startsWith('/') && self.mountPath != '/' && !self.mountPath.contains(':') && "
-        "!self.mountPath.contains('..') && !self.mountPath.contains('//') && !self.mountPath.contains('/./') && "
-        "!self.mountPath.endsWith('/.') && "
-        f"!self.mountPath.matches('{_OURS.pattern}')", _free_path,
+        VolumeMount, "mountPath", f"mountPath {FREE_PATH}", free_path("self.mountPath"),
+        lambda value: is_free_path(value.mount_path),
     ),
     relative_path(VolumeMount, "sub_path", "subPath"),
     # Volumes x projected sources x keys: 2.7 times the API server's budget.

@@ -27,6 +27,9 @@ def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.vendors, or images for one stack only, exclude this pool's vendor."""
     if pool.vendor not in demand.vendors:
         return Finding(Reason.VENDOR_EXCLUDED, "placement.vendors names only {}", (listed(sorted(demand.vendors)),))
+    if demand.resumes_on is not None and pool.vendor is not demand.resumes_on:
+        sentence = "the job ran on {} and its checkpoints stay there; set checkpoint.resumeOn: AnyVendor to go on at {}"
+        return Finding(Reason.VENDOR_EXCLUDED, sentence, (demand.resumes_on, pool.vendor))
     backends = [own.backend for own in demand.own_images]
     if backends and pool.vendor not in {backend.vendor for backend in backends}:
         return Finding(Reason.VENDOR_EXCLUDED, "images has only {}", (listed(b.lower() for b in backends),))

@@ -24,12 +24,16 @@ def _asks_no_memory(demand: Demand) -> bool:
 
 
 _SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
-    pool_filters.vendor_excluded: lambda demand: len(demand.vendors) == len(Vendor) and not demand.own_images,
+    pool_filters.vendor_excluded: lambda demand: (
+        len(demand.vendors) == len(Vendor) and not demand.own_images and demand.resumes_on is None
+    ),
     pool_filters.accelerator_excluded: lambda demand: (
         not demand.accelerators_allowed and not demand.accelerators_denied
     ),
     pool_filters.other_shape: lambda demand: all(gang.accelerator is None for gang in demand.gangs),
-    pool_filters.pool_excluded: lambda demand: not demand.pools_allowed and not demand.pools_denied,
+    pool_filters.pool_excluded: lambda demand: (
+        not demand.pools_allowed and not demand.pools_denied and not demand.stays_on
+    ),
     pool_filters.probe_failed: lambda demand: not demand.probes_failed,
     pool_filters.parts_in_group: lambda demand: all(gang.gpus == 1 for gang in demand.gangs),
     memory_too_small: _asks_no_memory,

@@ -133,6 +133,10 @@ class Demand:
     """Pools whose nodes did not accept the job's pods lately, the time (RFC 3339) until which they are not tried, and the reason."""
     stays_on: str = ""
     """The pool on which the last attempt failed by the job's own fault; the next attempt uses no other."""
+    keeps_vendor: bool = False
+    """Whether later attempts stay on the vendor of an attempt that ran, because the other may not read its checkpoints."""
+    resumes_on: Vendor | None = None
+    """The vendor of the last attempt that ran, if the job keeps its vendor; `timely` sets it."""
 
     learned: Learned | None = None
     """The measurements of earlier runs of this work; None if there are none."""
@@ -281,6 +285,7 @@ def demand_of(job: GPUJob) -> Demand:
         else (None, None),
         new_claims=_new_claims(spec),
         copies_code=spec.code is not None,
+        keeps_vendor=spec.checkpoint is not None and spec.checkpoint.resume_on != "AnyVendor",
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices.limits import with_devices
 from gpujob.render.devices.resources import limited
-from gpujob.render.pod import host_devices, reporter
+from gpujob.render.pod import checkpoint, host_devices, reporter
 from gpujob.render.pod.code import code_folder
 from gpujob.render.pod.environment import as_written
 from gpujob.render.pod.folders import CODE, Folder, folders, read_only
@@ -35,7 +35,7 @@ def on_devices(attempt: Attempt, variables: list[Manifest]) -> Manifest:
             *(folder.as_mount for folder in own_folders(attempt)),
             *reporter.mounts(attempt),
             *host_devices.device_mounts(attempt),
-            *as_written(spec.volume_mounts),
+            *as_written(checkpoint.mounts(spec)),
         ],
         "securityContext": security_on_devices(attempt, read_only=read_only(spec)),
         # The last lines of a failed program's output are then in the pod's status.

@@ -10,7 +10,7 @@ from gpujob.api.kinds.gpujob import EnvironmentByBackend
 from gpujob.catalog.devices.architecture import OVERRIDE
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices import amd, nvidia
-from gpujob.render.pod import folders, host_devices, rendezvous
+from gpujob.render.pod import checkpoint, folders, host_devices, rendezvous
 from gpujob.values.vocabulary import REPORT_OPTIMIZER, Backend, Reason
 
 RESERVED_PREFIXES: Final = ("GPUJOB_", "PET_")
@@ -40,6 +40,8 @@ def _reserved_variables(attempt: Attempt) -> list[Manifest]:
         "GPUJOB_ACCELERATOR": pool.accelerator_id,
         "GPUJOB_POOL": pool.name,
     }
+    if saved_in := checkpoint.folder(attempt.spec):
+        facts["GPUJOB_CHECKPOINT_DIR"] = saved_in
     named: list[Manifest] = [{"name": name, "value": value} for name, value in facts.items()]
     return [*named, *rendezvous.for_torchrun(attempt), *_visible(attempt)]
 

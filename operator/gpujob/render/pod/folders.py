@@ -11,6 +11,7 @@ from typing import Final
 
 from gpujob.api.kinds.gpujob import GPUJobSpec
 from gpujob.render.attempt import Attempt, Manifest
+from gpujob.render.pod import checkpoint
 from gpujob.values.quantity import quantity_of_bytes
 
 HOME: Final = "/gpujob/home"
@@ -50,7 +51,7 @@ def folders(attempt: Attempt) -> list[Folder]:
     ]
     if read_only(spec):
         wanted.append(Folder(volume_name("tmp", spec), TEMPORARY))
-    taken = {str(PurePosixPath(mount.mount_path)) for mount in spec.volume_mounts}
+    taken = {str(PurePosixPath(mount.mount_path)) for mount in checkpoint.mounts(spec)}
     return [folder for folder in wanted if folder.path not in taken]
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from gpujob.api.kinds.pods import Volume
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices import nvidia
+from gpujob.render.pod import checkpoint
 from gpujob.render.pod.container import arguments, on_devices, own_folders, without_devices
 from gpujob.render.pod.environment import environment
 from gpujob.render.pod.folders import SHARED_MEMORY
@@ -90,7 +91,7 @@ def _wanted(attempt: Attempt) -> Manifest:
 def _writable_mounts(attempt: Attempt) -> list[str]:
     """Where the user mounts what can be written, and does not say that it is only read."""
     written = {volume.name for volume in attempt.spec.volumes if _writable(volume)}
-    return [m.mount_path for m in attempt.spec.volume_mounts if not m.read_only and m.name in written]
+    return [m.mount_path for m in checkpoint.mounts(attempt.spec) if not m.read_only and m.name in written]
 
 
 def _writable(volume: Volume) -> bool:

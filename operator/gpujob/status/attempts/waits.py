@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any, Final
 
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.pools.arriving import Arriving, is_bare
 from gpujob.placement.request.demand import Demand
-from gpujob.values.untrusted import one_line, tables
-from gpujob.values.vocabulary import ConditionType, Reason
+from gpujob.values.untrusted import one_line, tables, whole_number
+from gpujob.values.vocabulary import ConditionType, Reason, Vendor
 
 REMEMBERED: Final = 16
 """Pools that a status remembers at most; the oldest go first."""
@@ -32,6 +33,7 @@ def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetim
         pools_resting=resting,
         wait_seconds=0 if over else demand.wait_seconds,
         stays_on=_stays_on(status),
+        resumes_on=_ran_on(status) if demand.keeps_vendor else None,
     )
 
 
@@ -39,6 +41,13 @@ def _stays_on(status: Mapping[str, Any]) -> str:
     """The pool of the last attempt where it failed by the job's own fault; empty otherwise."""
     last = next((e for e in tables(status, "attempts") if e.get("attempt") == status.get("attempt")), {})
     return str(last.get("pool", ""))[:253] if last.get("blame") == "User" else ""
+
+
+def _ran_on(status: Mapping[str, Any]) -> Vendor | None:
+    """The vendor of the newest attempt whose program ran."""
+    ran = [(whole_number(e.get("attempt")) or 0, e.get("vendor")) for e in tables(status, "attempts") if e.get("from")]
+    name = max(ran, key=itemgetter(0), default=(0, None))[1]
+    return next((vendor for vendor in Vendor if vendor == name), None)
 
 
 def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> float | None:
