@@ -67,13 +67,11 @@ def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, rest
     return _without_pool(reason, sentence, away)
 
 
-def failed(failure: Failure, failures: Mapping[str, int], until: str, following: int) -> Ending:
-    """An attempt failed and attempt `following` comes after a pause that lasts until `until`; `failures` counts this one."""
+def failed(failure: Failure, members: Mapping[str, Any], until: str, following: int) -> Ending:
+    """An attempt failed and attempt `following` comes after a pause that lasts until `until`; `members` count this failure."""
     sentence = f"{failure.message}; attempt {following} follows at {until}"
     claims = conditions.of_refusal(failure.reason, sentence)
-    return Ending(
-        failure.reason, claims, State.RESTARTING, {"failures": dict(failures)}, failure.blame.value, failure.message
-    )
+    return Ending(failure.reason, claims, State.RESTARTING, members, failure.blame.value, failure.message)
 
 
 def seen_at_last(seen: Observation, failure: Failure, retried: int) -> Observation:

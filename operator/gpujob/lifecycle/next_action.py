@@ -203,14 +203,18 @@ class _Step:
         number = retried + 1
         if retried >= retries(job, failure.blame) or not follows or job.leaving:
             return self._finish(child, endings.seen_at_last(seen, failure, retried), failure.blame.value)
+        checkpoint = progress.after_failure(job.status, self._view.telemetry.measured)
         until = self._now.server + timedelta(seconds=pause(number, self._timings))
         following = child.attempt + 1
-        return self._end(child, endings.failed(failure, counts | {kind: number}, waits.write_time(until), following))
+        members = {"failures": counts | {kind: number}, "checkpoint": checkpoint}
+        return self._end(child, endings.failed(failure, members, waits.write_time(until), following))
 
     def _finish(self, child: ChildRecord, seen: Observation, blame: str = "") -> Action:
         """The end of the job: what it measured is recorded, then its status is final."""
         job = self._job
         status = job_status.placed(job, child, seen, None, self._now.text, self._view.telemetry)
+        if blame and (checkpoint := progress.after_failure(job.status, self._view.telemetry.measured)):
+            status |= {"checkpoint": checkpoint}
         status = with_entry(job, child, status, (seen.reason.value, blame, seen.message), seen.ended or self._now.text)
         new = not is_final(job) and status_patch.patch(job.status, status) is not None
         return Finish(child, status) if new else WriteStatus(status)

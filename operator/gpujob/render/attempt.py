@@ -95,6 +95,8 @@ class Attempt(Numbered):
     """What the child is to carry of the decision; None: what the choice tells."""
     runner: Runner | None = None
     """The runner's files; None: the image cannot run them (no Python, no shell), and the pod is without."""
+    save_seconds: int | None = None
+    """Seconds that the slowest save of a checkpoint took in earlier attempts; None: unknown."""
 
     @property
     def spec(self) -> GPUJobSpec:

@@ -23,6 +23,11 @@ TRAIN: Final = "train"
 
 GRACE_SECONDS: Final = 30
 
+SAVING_GRACE_SECONDS: Final = 120
+"""The grace of a job with checkpoints before a save was measured: what the shortest notice of a spot node leaves (AWS)."""
+
+LONGEST_GRACE_SECONDS: Final = 3600
+
 STAY: Final = {
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
@@ -75,7 +80,6 @@ def _pod_metadata(attempt: Attempt) -> Manifest:
 
 def _pod(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
     spec = attempt.spec
-    grace = spec.termination_grace_period_seconds
     pod: Manifest = {
         "restartPolicy": "Never",
         "priorityClassName": spec.priority_class_name,
@@ -84,7 +88,7 @@ def _pod(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
         "subdomain": attempt.name if attempt.gang else None,
         "affinity": affinity(attempt),
         "tolerations": tolerations(attempt),
-        "terminationGracePeriodSeconds": GRACE_SECONDS if grace is None else grace,
+        "terminationGracePeriodSeconds": _grace(attempt),
         # Without the policy a pod on the host's network asks the host's DNS, which knows no Service.
         **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if attempt.on_host_network else {}),
         "automountServiceAccountToken": False,
@@ -103,6 +107,16 @@ def _pod(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
         ],
     }
     return _without_blanks(pod)
+
+
+def _grace(attempt: Attempt) -> int:
+    """Seconds between SIGTERM and SIGKILL: a program with checkpoints ends a save under way and makes the last one."""
+    said = attempt.spec.termination_grace_period_seconds
+    if said is not None:
+        return said
+    if attempt.save_seconds is not None:
+        return max(GRACE_SECONDS, min(2 * attempt.save_seconds + GRACE_SECONDS, LONGEST_GRACE_SECONDS))
+    return SAVING_GRACE_SECONDS if attempt.spec.checkpoint else GRACE_SECONDS
 
 
 def _train(attempt: Attempt) -> Manifest:

@@ -4,7 +4,9 @@
 
     gpujob_report.step(samples=32, tokens=65536, loss=loss)   # after each optimizer step; every argument may be left out
     gpujob_report.progress(0.42, remaining_seconds=1800)
-    gpujob_report.checkpoint(step)                            # after the checkpoint is on disk
+    with gpujob_report.saving(step):                          # around what writes a checkpoint to disk
+        torch.save(state, path)
+    gpujob_report.checkpoint(step)                            # or after the checkpoint is on disk
 
 No line waits for a device, raises, or sends anything anywhere. Values are of the process that says them. One file without
 dependencies: copy it beside a program that also runs elsewhere.
@@ -13,12 +15,15 @@ dependencies: copy it beside a program that also runs elsewhere.
 from __future__ import annotations
 
 import sys
+import time
+from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["checkpoint", "progress", "step"]
+__all__ = ["checkpoint", "progress", "saving", "step"]
 
 
 def step(samples: float | None = None, tokens: float | None = None, loss: Any = None) -> None:
@@ -35,9 +40,20 @@ def progress(ratio: float, remaining_seconds: float | None = None) -> None:
     _say("progress", ratio, remaining_seconds)
 
 
-def checkpoint(step: float | None = None) -> None:
-    """Says that a checkpoint of `step` is safe now; left out, the step counted last."""
-    _say("checkpoint", step)
+def checkpoint(step: float | None = None, seconds: float | None = None) -> None:
+    """Says that a checkpoint of `step` is safe now (left out, the step counted last), and how long it took to save it."""
+    _say("checkpoint", step, seconds)
+
+
+@contextmanager
+def saving(step: float | None = None) -> Iterator[None]:
+    """Times what saves a checkpoint of `step`, and says that it is safe unless an exception ends it.
+
+    The slowest save decides how much time the next attempt gets between SIGTERM and SIGKILL.
+    """
+    began = time.perf_counter()
+    yield
+    checkpoint(step, time.perf_counter() - began)
 
 
 def _say(what: str, *values: Any) -> None:

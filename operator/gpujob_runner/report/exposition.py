@@ -28,6 +28,8 @@ METRICS: tuple[tuple[str, str, str], ...] = (
     ("training_metric", "gauge", "Loss, learning rate and others, as the program says."),
     ("checkpoint_step", "gauge", "Step of the last checkpoint, as the program says."),
     ("checkpoint_timestamp_seconds", "gauge", "Unix time of the last checkpoint."),
+    ("checkpoint_save_seconds", "gauge", "Longest time that a checkpoint took to save, as the program says."),
+    ("unsaved_steps", "gauge", "Optimizer steps since the last checkpoint."),
     ("device_memory_allocated_bytes", "gauge", "Memory in tensors now."),
     ("device_memory_reserved_bytes", "gauge", "Memory held by torch's allocator now."),
     ("device_memory_peak_bytes", "gauge", "Most memory in tensors so far."),

@@ -38,12 +38,15 @@ def progress(ratio: Any, remaining_seconds: Any) -> None:
         guard.failed("line", error)
 
 
-def checkpoint(step: Any) -> None:
-    """Keeps the step of a checkpoint, and when it was told."""
+def checkpoint(step: Any, seconds: Any) -> None:
+    """Keeps the step of a checkpoint, when it was said, and the longest time that a save took."""
     try:
         rank = process.rank or process.begin().rank
-        told = _amount(step)
-        rank.checkpoint = (float(rank.steps) if told is None else told, time.time())
+        said, took = _amount(step), _amount(seconds)
+        rank.checkpoint = (float(rank.steps) if said is None else said, time.time())
+        rank.saved_steps = rank.steps
+        if took is not None:
+            rank.slowest_save = max(took, rank.slowest_save or 0.0)
     except Exception as error:
         guard.failed("line", error)
 

@@ -51,8 +51,10 @@ class Rank:
         "progress",
         "samples",
         "samples_from",
+        "saved_steps",
         "settings",
         "skipped",
+        "slowest_save",
         "started",
         "steps",
         "steps_from",
@@ -88,6 +90,8 @@ class Rank:
         self.first_step: float | None = None
         self.progress: tuple[float, float | None, float] | None = None
         self.checkpoint: tuple[float, float] | None = None
+        self.saved_steps = 0
+        self.slowest_save: float | None = None
         self.metrics: dict[str, float] = {}
         self.steps_from = "optimizer"
         self.samples_from = "none" if settings.samples_per_step is None else "spec"
@@ -255,6 +259,8 @@ class Rank:
             "progress_timestamp_seconds": progress and progress[2],
             "checkpoint_step": checkpoint and checkpoint[0],
             "checkpoint_timestamp_seconds": checkpoint and checkpoint[1],
+            "checkpoint_save_seconds": self.slowest_save,
+            "unsaved_steps": checkpoint and max(0, self.steps - self.saved_steps),
             "training_metric": dict(self.metrics),
         }
 

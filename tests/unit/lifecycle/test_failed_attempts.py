@@ -15,6 +15,8 @@ from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import observe
 from gpujob.status.records.objects import ChildRecord, PodState, read_child, read_job, read_pod_record
 from gpujob.values.names import child_name
@@ -166,9 +168,10 @@ class Watch:
             "placement": PLACEMENT, "startTime": "2026-01-01T11:30:00Z",
         }  # fmt: skip
 
-    def look(self, second: float, children: Any = (), pods: Any = (), **job: Any) -> Any:
+    def look(self, second: float, children: Any = (), pods: Any = (), telemetry: Telemetry = SILENT, **job: Any) -> Any:
         metadata = {"name": "j", "namespace": "team", "uid": "u", "generation": 1, **job}
-        view = JobView(read_job({"metadata": metadata, "spec": self.spec, "status": self.status}), children, pods, {})
+        record = read_job({"metadata": metadata, "spec": self.spec, "status": self.status})
+        view = JobView(record, children, pods, {}, telemetry=telemetry)
         found = next_action(view, self.sightings, Moment(second, BEGAN + timedelta(seconds=second)), TIMINGS)
         self.sightings = found.sightings
         if isinstance(found.action, (WriteStatus, Finish)):
@@ -301,3 +304,16 @@ def test_the_newest_attempt_that_ran_is_listed_however_many_follow_it() -> None:
         taken = pod(attempt=attempt, code=0, train={"startedAt": None}, reason="NodeAffinity")
         watch.look(0.0, (child(attempt),), (taken,))
     assert [entry["attempt"] for entry in watch.status["attempts"]] == [1, 5, 6, 7, 8]
+
+
+def test_lost_steps_are_counted_once_for_each_failed_attempt() -> None:
+    read = Telemetry(Measured(at=BEGAN, counters={"steps": 120.0}, checkpoint=100, unsaved=20), ())
+    watch = Watch(retries={"infrastructure": 1}, checkpoint={})
+    watch.runs(1)
+    watch.look(0.0, (child(1),), (EVICTED,), read)
+    assert watch.status["checkpoint"] == {"step": 100, "lostSteps": 20}
+    assert isinstance(watch.look(1.0, (child(1),), (EVICTED,), read).action, Nothing)
+    watch.runs(2)
+    final = watch.look(60.0, (child(2),), (replace(EVICTED, child_uid="c2"),), read).action
+    assert isinstance(final, Finish)
+    assert watch.status["checkpoint"] == {"step": 100, "lostSteps": 40}

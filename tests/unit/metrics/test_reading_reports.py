@@ -36,6 +36,9 @@ gpujob_progress_ratio{rank="0"} 0.42
 gpujob_remaining_seconds{rank="0"} 1800
 gpujob_checkpoint_step{rank="0"} 100
 gpujob_checkpoint_timestamp_seconds{rank="0"} 1767225600.5
+gpujob_checkpoint_save_seconds{rank="0"} 12.5
+gpujob_checkpoint_save_seconds{rank="1"} 13.25
+gpujob_unsaved_steps{rank="0"} 20
 gpujob_last_step_timestamp_seconds{rank="0"} 1767225700
 gpujob_on_device{rank="0"} 1
 gpujob_on_device{rank="1"} 0
@@ -50,6 +53,8 @@ def test_figures_of_ranks_become_those_of_the_job() -> None:
         remaining=1800.0,
         checkpoint=100,
         checkpoint_at=1767225600.5,
+        save_seconds=13.25,
+        unsaved=20,
         last_step_at=1767225700.0,
         on_device=False,
     )
@@ -131,6 +136,7 @@ def test_what_is_not_said_is_not_known() -> None:
         (b"gpujob_up 1\ngpujob_tokens_total 1e400", "its gpujob_tokens_total is below 0 or endless"),
         (b"gpujob_up 1\ngpujob_progress_ratio 1.5", "its gpujob_progress_ratio is above 1"),
         (b"gpujob_up 1\ngpujob_checkpoint_timestamp_seconds 1e15", "above 2.53402e+11"),
+        (b"gpujob_up 1\ngpujob_checkpoint_save_seconds 86401", "above 86400"),
         (
             b'gpujob_up 1\ngpujob_tokens_total{rank="0"} 5\ngpujob_tokens_total{rank="0"} 5',
             "its gpujob_tokens_total is there twice",

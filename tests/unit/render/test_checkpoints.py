@@ -66,3 +66,20 @@ def test_the_preflight_tries_to_write_there() -> None:
 
 def test_a_job_without_checkpoints_has_no_such_folder() -> None:
     assert seen() == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "save_seconds", "grace"),
+    [
+        ({}, None, 30),
+        ({"checkpoint": {}}, None, 120),
+        ({"checkpoint": {}}, 2, 34),
+        ({"checkpoint": {}}, 200, 430),
+        ({"checkpoint": {}}, 10**9, 3600),
+        ({}, 200, 430),
+        ({"checkpoint": {}, "terminationGracePeriodSeconds": 5}, 200, 5),
+    ],
+)
+def test_the_time_to_end_is_sized_by_the_slowest_save(spec: Any, save_seconds: int | None, grace: int) -> None:
+    found = render(job_of(**spec), choice_of(H100, "n"), 2, save_seconds=save_seconds).job
+    assert found["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == grace

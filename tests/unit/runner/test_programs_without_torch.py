@@ -132,7 +132,11 @@ def test_a_note_of_the_image_that_is_no_note_harms_nothing(tmp_path: Path, note:
 
 def test_lines_outside_a_gpujob_do_nothing(tmp_path: Path) -> None:
     shutil.copy(ON_PATH / "gpujob_report.py", tmp_path)
-    program = "import gpujob_report as g, threading; g.step(1, 2, 3); g.progress(1); g.checkpoint(); print(threading.active_count())"
+    program = (
+        "import gpujob_report as g, threading; g.step(1, 2, 3); g.progress(1); g.checkpoint()\n"
+        "with g.saving(): pass\n"
+        "print(threading.active_count())"
+    )
     done = run(["-c", program], tmp_path, PYTHONPATH="", GPUJOB_REPORT_PORT="")
     assert (done.stdout, done.stderr) == ("1\n", "")
     assert run(["-c", program], tmp_path, PYTHONPATH="").stdout == "1\n"
@@ -162,6 +166,28 @@ def test_lines_of_a_program_without_torch_are_served(tmp_path: Path) -> None:
         "0.5 8.0",
     ]
     assert [name for name in (tmp_path / "report").iterdir() if name.suffix in (".json", ".lock")] == []
+
+
+def test_saves_are_timed_and_steps_since_the_last_one_counted(tmp_path: Path) -> None:
+    program = """
+        import gpujob_report, time
+        for number in range(2):
+            gpujob_report.step()
+        with gpujob_report.saving(1002):
+            time.sleep(0.2)
+        gpujob_report.checkpoint(1002, seconds=0.01)
+        gpujob_report.step()
+        try:
+            with gpujob_report.saving(1003):
+                raise OSError("no space left on device")
+        except OSError:
+            pass
+        found = page()
+        print(found['gpujob_checkpoint_step{rank="0"}'], found['gpujob_unsaved_steps{rank="0"}'])
+        print(0.2 <= float(found['gpujob_checkpoint_save_seconds{rank="0"}']) < 20)
+    """
+    done = run(["-c", SCRAPE + textwrap.dedent(program)], tmp_path)
+    assert (done.stdout, done.stderr) == ("1002.0 1.0\nTrue\n", "")
 
 
 def test_a_program_that_clears_its_environment_and_leaves_its_folder_is_served(tmp_path: Path) -> None:

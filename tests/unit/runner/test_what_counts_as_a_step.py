@@ -260,4 +260,6 @@ def test_what_is_not_known_has_no_value() -> None:
         "progress_timestamp_seconds",
         "checkpoint_step",
         "checkpoint_timestamp_seconds",
+        "checkpoint_save_seconds",
+        "unsaved_steps",
     ]

@@ -114,7 +114,14 @@ def test_without_two_clocks_to_hold_it_against_a_time_is_taken_as_far_as_it_goes
 
 
 def ended(attempt: int, vendor: object = "AMD", began: str | None = BEFORE, **more: Any) -> dict[str, Any]:
-    return {"attempt": attempt, "pool": "a", "vendor": vendor, "from": began, "to": NOW_TEXT, "reason": "NodeLost"} | more
+    return {
+        "attempt": attempt,
+        "pool": "a",
+        "vendor": vendor,
+        "from": began,
+        "to": NOW_TEXT,
+        "reason": "NodeLost",
+    } | more
 
 
 NOW_TEXT = "2026-11-28T12:00:00Z"

@@ -65,6 +65,34 @@ def test_a_running_job_says_how_far_how_fast_and_for_how_much() -> None:
     assert shown == {"progress": "42 %", "throughput": "2553", "cost": "$16.80"}
 
 
+@pytest.mark.parametrize(
+    ("held", "measured", "checkpoint"),
+    [
+        ({}, {"unsaved": 7, "save_seconds": 12.5}, {"step": 1000, "saveSeconds": 13, "lostSteps": 7}),
+        (
+            {"step": 900, "lostSteps": 5, "saveSeconds": 40},
+            {"unsaved": 7},
+            {"step": 1000, "saveSeconds": 40, "lostSteps": 12},
+        ),
+        # The attempt went on from a checkpoint and made none: all its steps are lost.
+        ({"step": 900}, {"checkpoint": None}, {"step": 900, "lostSteps": 1200}),
+        ({}, {"checkpoint": None}, {}),
+        ({}, {"unsaved": 0}, {"step": 1000}),
+        ({"step": 900, "lostSteps": "x"}, {"unsaved": 3}, {"step": 1000, "lostSteps": 3}),
+    ],
+)
+def test_steps_after_the_last_checkpoint_of_a_failed_attempt_are_lost(
+    held: dict[str, Any], measured: dict[str, Any], checkpoint: dict[str, Any]
+) -> None:
+    found = progress.after_failure({"checkpoint": held}, replace(MEASURED, checkpoint_at=None, **measured))
+    assert found == checkpoint
+
+
+def test_nothing_is_lost_of_a_job_that_nobody_read() -> None:
+    held = {"checkpoint": {"step": 9, "lostSteps": 1}}
+    assert progress.after_failure(held, None) == held["checkpoint"]
+
+
 def test_what_was_measured_stays_when_the_job_ends_and_the_cost_is_of_its_whole_time() -> None:
     held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING, Telemetry(MEASURED))
     ended = Observation(State.SUCCEEDED, Reason.SUCCEEDED, "ended well", STARTED, "2026-01-01T01:00:00Z")

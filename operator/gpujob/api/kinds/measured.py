@@ -55,6 +55,10 @@ class SavedCheckpoint(Shape):
     """Its optimizer step."""
     time: Time | None = None
     """When it was reported."""
+    save_seconds: int | None = None
+    """Seconds that the slowest save took, where the program says it."""
+    lost_steps: int | None = None
+    """Steps that failed attempts made after their last checkpoint, as last read; absent when there were none."""
 
 
 class Trial(Shape):

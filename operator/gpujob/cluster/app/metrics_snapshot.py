@@ -137,6 +137,7 @@ def _job(job: JobRecord, telemetry: Telemetry, now: datetime) -> JobView:
     live = state in (State.PLACED, State.STARTING, State.RUNNING)
     spent = cost.cost(status, placement, str(status.get("startTime")), end) if live else {}
     dollars = cost.dollars((spent or table(status, "cost")).get("accrued"))
+    saved = table(status, "checkpoint")
     measured, percent = telemetry.measured, whole_number(table(status, "progress").get("percent"))
     # What was not read lately says nothing of now: a job that cannot be reached would look as if it stalled.
     fresh = measured if measured and running and now - measured.at <= FRESH else None
@@ -152,6 +153,8 @@ def _job(job: JobRecord, telemetry: Telemetry, now: datetime) -> JobView:
         gpus=math.prod(shape),
         dollars=dollars,
         progress=progress,
+        saved_step=whole_number(saved.get("step")),
+        lost_steps=(whole_number(saved.get("lostSteps")) or 0) if saved else None,
         last_step_at=fresh.last_step_at if fresh else None,
         on_device=fresh.on_device if fresh else None,
         counters=measured.counters if measured else {},

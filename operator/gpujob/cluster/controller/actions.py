@@ -36,6 +36,7 @@ from gpujob.status.attempts.probe_runs import Result
 from gpujob.status.job import job_status, status_patch
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState, read_child
+from gpujob.values.untrusted import table, whole_number
 from gpujob.values.vocabulary import Reason, State
 
 log = structlog.get_logger(__name__)
@@ -84,7 +85,8 @@ class JobActions:
             self._work.requeue_with_backoff(job, said_of(left, attempt), job.version)
             return
         hint, runner = job_status.hint(decision), None if job_status.runs_unchecked(job) else self._delivery.runner
-        children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner)
+        saves = whole_number(table(job.status, "checkpoint").get("saveSeconds"))
+        children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves)
         if children.runner:
             await self._delivery.ensure(job.namespace)
         if children.service is not None:

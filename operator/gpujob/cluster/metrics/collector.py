@@ -54,6 +54,10 @@ class JobView:
     """Micro-dollars."""
     progress: float | None
     """0 to 1."""
+    saved_step: int | None = None
+    """The step of the last checkpoint."""
+    lost_steps: int | None = None
+    """Steps that failed attempts made after their last checkpoint; None where no checkpoint is known."""
     last_step_at: float | None = None
     """Unix time in seconds."""
     on_device: bool | None = None
@@ -166,6 +170,12 @@ def _jobs(jobs: Sequence[JobView]) -> Iterator[Metric]:
     )
     progress = [((j.namespace, j.name), j.progress) for j in jobs if j.progress is not None]
     yield _gauge("gpujob_job_progress_ratio", "How much of a job is done, 0 to 1, where it says so.", labels, progress)
+    saved = [((j.namespace, j.name), float(j.saved_step)) for j in jobs if j.saved_step is not None]
+    yield _gauge("gpujob_job_saved_step", "Step of a job's last checkpoint, where it says so.", labels, saved)
+    lost = [((j.namespace, j.name), float(j.lost_steps)) for j in jobs if j.lost_steps is not None]
+    yield _counter(
+        "gpujob_job_lost_steps", "Steps that failed attempts made after their last checkpoint.", labels, lost
+    )
     stepped = [((j.namespace, j.name), j.last_step_at) for j in jobs if j.last_step_at is not None]
     yield _gauge("gpujob_job_last_step_timestamp_seconds", "Unix time of a running job's last step.", labels, stepped)
     device = [((j.namespace, j.name), float(j.on_device)) for j in jobs if j.on_device is not None]

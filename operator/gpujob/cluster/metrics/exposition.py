@@ -28,6 +28,9 @@ MOST: Final = 1e18
 LATEST: Final = 253402300799.0
 """The last second of the year 9999 as Unix time."""
 
+LONGEST_SAVE: Final = 86400.0
+"""The longest time in seconds that saving a checkpoint takes."""
+
 SUMMED: Final = {"gpujob_samples_total": "samples", "gpujob_tokens_total": "tokens"}
 """Counters of which each process counts its own share."""
 
@@ -46,6 +49,8 @@ READ: Final = frozenset(
         "gpujob_remaining_seconds",
         "gpujob_checkpoint_step",
         "gpujob_checkpoint_timestamp_seconds",
+        "gpujob_checkpoint_save_seconds",
+        "gpujob_unsaved_steps",
         "gpujob_first_step_timestamp_seconds",
         "gpujob_last_step_timestamp_seconds",
         "gpujob_on_device",
@@ -77,6 +82,10 @@ class Report:
     """A step."""
     checkpoint_at: float | None = None
     """Unix time in seconds."""
+    save_seconds: float | None = None
+    """The longest time that a checkpoint took to save."""
+    unsaved: int | None = None
+    """Steps since the last checkpoint."""
     first_step_at: float | None = None
     """Unix time in seconds."""
     last_step_at: float | None = None
@@ -117,6 +126,8 @@ def read_report(body: bytes) -> Report:
         remaining=_most(found, "gpujob_remaining_seconds"),
         checkpoint=_whole(_most(found, "gpujob_checkpoint_step")),
         checkpoint_at=_most(found, "gpujob_checkpoint_timestamp_seconds", below=LATEST),
+        save_seconds=_most(found, "gpujob_checkpoint_save_seconds", below=LONGEST_SAVE),
+        unsaved=_whole(_most(found, "gpujob_unsaved_steps")),
         first_step_at=_most(found, "gpujob_first_step_timestamp_seconds", below=LATEST),
         last_step_at=_most(found, "gpujob_last_step_timestamp_seconds", below=LATEST),
         on_device=min(on_device) > 0 if on_device else None,

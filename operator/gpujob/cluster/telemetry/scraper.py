@@ -179,6 +179,8 @@ class Scraper:
             seconds=seconds,
             checkpoint=report.checkpoint,
             checkpoint_at=saved and min(saved, now),
+            save_seconds=report.save_seconds,
+            unsaved=report.unsaved,
             last_step_at=_last_step(memory, report, now.timestamp()),
             on_device=report.on_device,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -46,6 +47,10 @@ class Measured:
     checkpoint: int | None = None
     """The step of the last checkpoint that is safe."""
     checkpoint_at: datetime | None = None
+    save_seconds: float | None = None
+    """The longest time that a checkpoint took to save."""
+    unsaved: int | None = None
+    """Steps since the last checkpoint of this attempt; None before it."""
     last_step_at: float | None = None
     """Unix time in seconds."""
     on_device: bool | None = None
@@ -77,16 +82,34 @@ def _members(held: Mapping[str, Any], measured: Measured | None) -> dict[str, An
         "updated": write_time(measured.at),
     }
     throughput = {f"{what}PerSecond": _figure(rate) for what, rate in measured.rates.items()}
-    saved = {
-        "step": measured.checkpoint,
-        "time": write_time(measured.checkpoint_at) if measured.checkpoint_at else None,
-    }
-    checkpoint = _said(saved) if measured.checkpoint is not None else dict(table(held, "checkpoint"))
     return {
         "progress": _said(progress),
         "throughput": throughput or dict(table(held, "throughput")),
-        "checkpoint": checkpoint,
+        "checkpoint": _checkpoint(table(held, "checkpoint"), measured),
     }
+
+
+def _checkpoint(held: Mapping[str, Any], measured: Measured) -> dict[str, Any]:
+    """status.checkpoint: the last one that is safe, the slowest save, and the steps that failed attempts lost."""
+    if measured.checkpoint is None:
+        return dict(held)
+    saved = {
+        "step": measured.checkpoint,
+        "time": write_time(measured.checkpoint_at) if measured.checkpoint_at else None,
+        "saveSeconds": None if measured.save_seconds is None else math.ceil(measured.save_seconds),
+    }
+    kept = {key: held[key] for key in ("saveSeconds", "lostSteps") if key in held}
+    return kept | _said(saved)
+
+
+def after_failure(held: Mapping[str, Any], measured: Measured | None) -> dict[str, Any]:
+    """status.checkpoint after an attempt failed: the steps since its last checkpoint are lost, as last read."""
+    found = _checkpoint(table(held, "checkpoint"), measured) if measured else dict(table(held, "checkpoint"))
+    if not found or measured is None:
+        return found
+    steps = measured.counters.get("steps", 0.0) if measured.unsaved is None else measured.unsaved
+    lost = (whole_number(found.get("lostSteps")) or 0) + int(steps)
+    return found | {"lostSteps": lost} if lost else found
 
 
 def display(status: Mapping[str, Any]) -> dict[str, str]:
