@@ -13,7 +13,12 @@ from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
 from gpujob.values.vocabulary import API_VERSION
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+LINKING = [
+    path
+    for path in sorted(ROOT.rglob("*.md"))
+    if not {"node_modules", ".venv", ".uv"} & {*path.relative_to(ROOT).parts}
+]
 READERS = {"GPUJob": read_gpujob, "GPUPool": read_gpupool, "GPURuntime": read_gpuruntime}
 BLOCKS = [
     pytest.param(yaml.safe_load(text), id=f"{page.stem}-{number}")
@@ -40,3 +45,21 @@ def test_a_block_is_accepted(block: dict[str, Any]) -> None:
 def test_pages_show_every_kind_that_people_write() -> None:
     shown = {manifest_of(block.values[0])["kind"] for block in BLOCKS}
     assert shown >= READERS.keys()
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them: lower case, words joined by hyphens, no other signs."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        there = page.parent / name if name else page
+        assert there.exists(), target
+        assert not anchor or there.is_dir() or anchor in anchors(there), target
