@@ -1,4 +1,4 @@
-"""The catalog's rows and the catalog: values with their source, and the lookups that fleet and placement ask.
+"""The catalog: rows with their source, and the lookups of fleet and placement.
 
 Memory is bytes, money micro-dollars, TFLOPS dense, and everything is for one KUBERNETES DEVICE (a GCD of an MI250X).
 """
@@ -22,7 +22,7 @@ from gpujob.values.vocabulary import CapacityType
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalog:
-    """All rows, and the lookups; built once, shared by everyone, never changed."""
+    """All rows, and the lookups; built once, shared and immutable."""
 
     accelerators: tuple[Accelerator, ...] = ()
     features: Mapping[str, Feature] = field(default_factory=dict)
@@ -32,14 +32,14 @@ class Catalog:
     """In the order of `in_order`."""
     throughputs: tuple[Throughput, ...] = ()
     efficiencies: Mapping[Key, Efficiency] = field(default_factory=dict)
-    """What accelerators achieve of their rooflines, as the throughputs tell."""
+    """The efficiency of each accelerator, computed from the throughput rows."""
     data_sheets: tuple[Accelerator, ...] = ()
-    """Rows whose TFLOPS and bandwidth hold where those of a file that replaces the accelerators say none."""
+    """Rows whose TFLOPS and bandwidth fill in for those of a file that replaces the accelerators without them."""
     models: Mapping[str, ModelShape] = field(default_factory=dict)
     stacks: tuple[Stack, ...] = ()
     architectures: Mapping[str, Architecture] = field(default_factory=dict)
     refused: tuple[tuple[str, str], ...] = ()
-    """Rows that contradict themselves: name and sentence."""
+    """Rows that contradict themselves: name and message."""
 
     _machines: Mapping[str, InstanceType] = field(init=False, repr=False)
     _identities: identity.Identities = field(init=False, repr=False)
@@ -61,32 +61,32 @@ class Catalog:
         return self._identities.ids.get(word)
 
     def named(self, word: str) -> tuple[str, ...]:
-        """The ids that a person's word for an accelerator means: H100 each of its boards; none for an unknown word."""
+        """The ids that a user's name for an accelerator means: each board of H100; none for an unknown name."""
         return self._identities.named(word)
 
     def by_device_id(
         self, device_id: str, driver_memory_gib: float | None = None, cu_count: int | None = None
     ) -> Accelerator | None:
-        """The model behind an AMD PCI device id.
+        """The model of an AMD PCI device id.
 
-        Some ids are shared by several models: what is known of memory (the vram label, GiB) and compute units tells
-        them apart. None for an unknown id, and when models that differ in memory or architecture remain.
+        Several models share some ids; the known memory (the vram label, GiB) and compute units distinguish them. None for an
+        unknown id, and if models that differ in memory or architecture remain.
         """
         return self._identities.by_device_id(device_id, driver_memory_gib, cu_count)
 
     def by_product(self, product: str, driver_memory_gib: float | None = None) -> Accelerator | None:
-        """The model behind a product label or name; spaces, hyphens and underscores are the same.
+        """The model of a product label or name; spaces, hyphens and underscores are equal.
 
-        The suffixes of shared and sliced devices (-SHARED, -MIG-1g.5gb) are dropped: the card is named.
+        The suffixes of shared and sliced devices (-SHARED, -MIG-1g.5gb) are dropped, so the result is the card.
         """
         return self._identities.by_product(product, driver_memory_gib)
 
     def by_gke(self, value: str) -> Accelerator | None:
-        """The model behind a value of cloud.google.com/gke-accelerator."""
+        """The model of a value of cloud.google.com/gke-accelerator."""
         return self._identities.by_gke(value)
 
     def by_cloud_name(self, name: str, memory_mib: int | None = None) -> Accelerator | None:
-        """The model behind a cloud's name for a device (a100, MI300X, H100_NVLINK_80GB) and the cloud's own MiB of it."""
+        """The model of a cloud's name for a device (a100, MI300X, H100_NVLINK_80GB) with the cloud's own MiB."""
         return self._identities.by_cloud_name(name, memory_mib)
 
     def may_be(self, cloud_name: str) -> frozenset[str]:
@@ -94,17 +94,16 @@ class Catalog:
         return self._identities.may_be(cloud_name)
 
     def by_instance_type(self, name: str) -> Accelerator | None:
-        """The model that a cloud's instance type has: by its row, else by a name that is made of the model's."""
+        """The model of a cloud's instance type: by its row, else by a name that contains the model's."""
         row = self.machine(name)
         return self.accelerator(row.accelerator) if row else self._identities.by_machine_name(name)
 
     def machine(self, instance_type: str) -> InstanceType | None:
-        """The row of an instance type. Azure's are in the letter case that somebody wrote when the nodes were made."""
+        """The row of an instance type. Azure's names keep the letter case of the request that created the nodes."""
         return self.instance_types.get(instance_type) or self._machines.get(instance_type.lower())
 
     def nearest_accelerator(self, word: str) -> str | None:
-        """The id that a word most likely means: that of a label or cloud's name (NVIDIA-H100-80GB-HBM3, 74a1), else the
-        nearest."""
+        """The id that a name most likely means: a label's or cloud's name (NVIDIA-H100-80GB-HBM3, 74a1), else the closest one."""
         named = self.by_product(word) or self.by_cloud_name(word) or self.by_device_id(word)
         return named.id if named else identity.nearest(word, self._identities.ids)
 
@@ -113,7 +112,7 @@ class Catalog:
         return next(iter(self.nearest_features(word)), None)
 
     def nearest_features(self, word: str) -> tuple[str, ...]:
-        """What a mistyped word most likely means: every feature that it begins (FP8 is two), else the nearest one."""
+        """The features that a mistyped name most likely means: all that begin with it (FP8 is two), else the closest one."""
         begun = identity.begun(word, self.features)
         near = identity.nearest(word, self.features)
         return begun if len(begun) > 1 else (near,) if near else ()
@@ -124,11 +123,11 @@ class Catalog:
         return frozenset(runtime.framework for runtime in self.runtimes if not runtime.unreadable)
 
     def nearest_framework(self, word: str) -> str | None:
-        """The framework that a mistyped word most likely means, be it written PyTorch or torch."""
+        """The framework that a mistyped name most likely means; PyTorch and torch are equal."""
         return identity.nearest(word, self.frameworks)
 
     def model(self, name: str) -> ModelShape | None:
-        """The shape of a model; case, an owner ("meta-llama/"), hyphens for dots and endings such as -instruct do not matter."""
+        """The dimensions of a model; case, an owner ("meta-llama/"), hyphens for dots and endings such as -instruct do not matter."""
         found = (self._models.get(naming.key(meant)) for meant in naming.meant(name))
         return next(filter(None, found), None)
 
@@ -142,27 +141,27 @@ class Catalog:
         return naming.nearest(name, self.models)
 
     def with_runtimes(self, extra: Iterable[Runtime]) -> Catalog:
-        """This catalog and an admin's runtimes; one of the same name replaces the row, be it readable or not."""
+        """This catalog with an admin's runtimes; one of the same name replaces the row, even if it is unreadable."""
         theirs = tuple(extra)
         names = {row.name for row in theirs}
         return replace(self, runtimes=(*(row for row in self.runtimes if row.name not in names), *theirs))
 
     def price_of(self, cloud: str | None, instance_type: str, region: str, capacity_type: CapacityType) -> Price | None:
-        """The list price of an instance type: of this region, else of the region of that cloud whose name is nearest.
+        """The list price of an instance type in this region, else in the region of that cloud with the closest name.
 
-        A price that holds everywhere comes with the region asked for; another region shows in `Price.region`.
+        A price for all regions is returned with the requested region; any other region is in `Price.region`.
         """
         machine = self.machine(instance_type)
         return self._price_list.listed(cloud, machine.name if machine else instance_type, region, capacity_type)
 
     def price_of_model(self, cloud: str, accelerator_id: str, region: str, capacity_type: CapacityType) -> Price | None:
-        """The list price of a model at a cloud that sells it by the GPU, whatever the machine."""
+        """The list price of a model at a cloud that sells it by the GPU, for any machine."""
         return self._price_list.of_model(cloud, accelerator_id, region, capacity_type)
 
     def indicative_price(self, accelerator_id: str, capacity_type: CapacityType) -> Price | None:
-        """The median of the clouds' list prices of a model, for devices whose own price nobody knows."""
+        """The median of the clouds' list prices of a model, for devices without a price of their own."""
         return self._price_list.median(accelerator_id, capacity_type)
 
     def speed(self, accelerator_id: str, work: Work) -> Speed | None:
-        """How fast a model is on this work, compared with the catalog's reference; None where nothing is known."""
+        """The speed of a model on this work, relative to the catalog's reference; None if unknown."""
         return self._speeds.of(accelerator_id, work)

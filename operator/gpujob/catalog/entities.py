@@ -9,8 +9,9 @@ from typing import Literal
 from gpujob.values.vocabulary import Backend, CapacityType, Reason, Vendor
 
 Support = Literal["production", "limited", "unsupported"]
-"""production: the vendor lists it for this work; limited: a consumer part, or partly known or supported; unsupported:
-no PyTorch build exists for it, so it is refused by name."""
+"""production: the vendor lists it for this work; limited: a consumer part, or partly known or supported; unsupported: no PyTorch
+build exists for it, so it is rejected by name.
+"""
 
 
 Level = Literal["accelerator", "runtime"]
@@ -18,7 +19,7 @@ Level = Literal["accelerator", "runtime"]
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """A model of device; None where nobody could be cited."""
+    """A model of device; None for facts without a source."""
 
     id: str
     """Short and stable, without spaces: MI300X, H100-SXM, A100-80GB."""
@@ -31,32 +32,32 @@ class Accelerator:
     driver_bytes: int | None = None
     """What the driver reports."""
     ecc_bytes: int | None = None
-    """What the driver reports with error correction on, where that takes of the same memory."""
+    """What the driver reports with error correction on, if that uses the same memory."""
     torch_bytes: int | None = None
-    """The smallest total that PyTorch was seen to report."""
+    """The smallest total that PyTorch reported."""
     bandwidth_gb_s: float | None = None
     bf16_tflops: float | None = None
     fp16_tflops: float | None = None
     fp8_tflops: float | None = None
     features: frozenset[str] = frozenset()
     min_driver: str | None = None
-    """The oldest NVIDIA driver, or amdgpu module, that drives it."""
+    """The oldest NVIDIA driver, or amdgpu module, that supports it."""
     min_backend: str | None = None
-    """The oldest release of CUDA or ROCm that knows it."""
+    """The oldest release of CUDA or ROCm that supports it."""
     host_architecture: str | None = None
-    """The CPU architecture of its hosts where they are all alike: arm64 of a GB200."""
+    """The CPU architecture of its hosts if all have the same: arm64 for a GB200."""
     support: Support = "production"
     integrated: bool = False
-    """Whether it shares its memory with the host, so that no figure is its own."""
+    """Whether it shares its memory with the host, so that it has no size of its own."""
     whole_bytes: int | None = None
-    """The memory of the card that it is a fraction of (a virtual function); which part it is, its own memory tells."""
+    """The memory of the card that it is a fraction of (a virtual function); its own memory gives the fraction."""
     devices_per_card: int = 1
     partitions: int | None = None
-    """The most partitions that a device can be cut into (AMD's CPX mode: one for each compute die)."""
+    """The most partitions that a device can have (AMD's CPX mode: one for each compute die)."""
     slices: tuple[tuple[str, int], ...] = ()
     """MIG profiles with the bytes that the driver reports for such a slice."""
     compute_units: int | None = None
-    """AMD compute units of the device, the labeller's cu-count; tells models of one device id apart."""
+    """AMD compute units of the device, the labeller's cu-count; distinguishes models of one device id."""
     device_ids: tuple[str, ...] = ()
     """AMD PCI device ids, lower-case hexadecimal."""
     products: tuple[str, ...] = ()
@@ -66,19 +67,19 @@ class Accelerator:
     cloud_names: tuple[str, ...] = ()
     """Values of karpenter.k8s.aws/instance-gpu-name."""
     watts: int | None = None
-    """Board power; of the whole card where a card is several devices."""
+    """Board power; of the whole card if a card has several devices."""
     source: str = ""
     checked_on: str = ""
     note: str = ""
 
     @property
     def card_bytes(self) -> int | None:
-        """The memory of a whole one: the driver's figure, else the vendor's, else that of the card that it is cut from."""
+        """The memory of a whole device: the driver's figure, else the vendor's, else that of its card."""
         return self.driver_bytes or self.nominal_bytes or self.whole_bytes
 
     @property
     def usable_bytes(self) -> int | None:
-        """What a framework can use: seen by PyTorch, else the driver's figure less 1 %; None when neither is known."""
+        """What a framework can use: reported by PyTorch, else the driver's figure less 1 %; None if neither is known."""
         if self.torch_bytes is not None:
             return self.torch_bytes
         return None if self.driver_bytes is None else self.driver_bytes * 99 // 100
@@ -86,12 +87,12 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A word that a job can require; it needs every one of its levels."""
+    """A feature that a job can require; every one of its levels must have it."""
 
     name: str
     levels: tuple[Level, ...]
     reason: Reason
-    """Why a candidate without it is rejected."""
+    """Why a candidate without it is infeasible."""
     backends: tuple[Backend, ...] = tuple(Backend)
     """The stacks that can have it."""
     since: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +104,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What all devices of an architecture have in common."""
+    """The facts that all devices of an architecture share."""
 
     name: str
     features: frozenset[str] = frozenset()
@@ -122,7 +123,7 @@ class InstanceType:
     source: str = ""
     checked_on: str = ""
     parts: int = 1
-    """Into how many equal parts each of its devices is cut, of which the machine has one."""
+    """The number of equal parts of each device, of which the machine has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,10 @@ class Price:
     instance_type: str | None
     accelerator: str
     region: str
-    """`any` where one price holds everywhere."""
+    """`any` if one price holds everywhere."""
     capacity_type: CapacityType
     per_gpu_hour: int
     """Micro-dollars."""
     source: str = ""
     checked_on: str = ""
-    """The day the price was published, or read where the publisher gives no day."""
+    """The day the price was published, or read if the publisher gives none."""

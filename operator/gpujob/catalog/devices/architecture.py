@@ -47,7 +47,7 @@ class Fit(IntEnum):
 
     NONE = 0
     PTX = 1
-    """Only by PTX, which the driver must compile when the program starts."""
+    """Only through PTX, which the driver compiles when the program starts."""
     NATIVE = 2
 
 
@@ -80,7 +80,7 @@ def pretended(version: str) -> str | None:
 
 
 def may_pass_for(device_arch: str, other: str) -> bool:
-    """Whether a device may be told to pass for another architecture: two Radeon parts of one generic family."""
+    """Whether a device can pass for another architecture: both are Radeon parts of one generic family."""
     ours = device_arch.partition(":")[0]
     return ours != other and any(ours in GENERIC[family] and other in GENERIC[family] for family in _RADEON)
 

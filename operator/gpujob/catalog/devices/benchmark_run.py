@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What one Kubernetes device of a model did on a benchmark, with so many devices, by an engine, in a number format."""
+    """The throughput of one Kubernetes device of a model on a benchmark, with its number of devices, engine and number format."""
 
     benchmark: str
     work: WorkKind

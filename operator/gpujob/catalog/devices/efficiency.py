@@ -1,9 +1,9 @@
-"""Efficiencies: the share of its roofline that an accelerator achieves, from all measured rows at once, with an error.
+"""Efficiencies: the fraction of its roofline that an accelerator achieves, fitted to all measured rows at once, with an error.
 
-The logarithm of a row is the sum of its benchmark's level, its engine's deviation, the roofline at the row's own format, and
-the accelerator's efficiency; the efficiency is the sum of what its architecture, the accelerator, its kind of work and the format
-deviate. All deviations have a prior of mean 0, so an accelerator that was never measured is taken as its family. Generalised
-least squares in logarithms (Aitken 1936; with these priors the same as kriging) give each efficiency and its standard error.
+The logarithm of a row is the sum of its benchmark's level, its engine's deviation, the roofline at the row's own format, and the
+accelerator's efficiency. The efficiency is the sum of the deviations of its architecture, the accelerator, its kind of work and
+the format. All deviations have a prior of mean 0, so an unmeasured accelerator equals its family. Generalised least squares in
+logarithms (Aitken 1936; with these priors equal to kriging) give each efficiency and its standard error.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ ARCHITECTURE: Final = 0.20
 ACCELERATOR: Final = 0.12
 KIND: Final = 0.08
 FORMAT: Final = 0.12
-"""Standard deviations of the priors, in logarithms: of a benchmark's level (which nothing is known of), of what an engine
-makes of it, of an architecture's efficiency, of an accelerator's within it, of one kind of work, and of formats below 16 bits."""
+"""Standard deviations of the priors, in logarithms: of a benchmark's level (unknown), of an engine, of an architecture's
+efficiency, of an accelerator's within it, of one kind of work, and of formats below 16 bits.
+"""
 
 NOISE: Final[Mapping[Evidence, float]] = {Evidence.AUDITED: 0.10, Evidence.MEASURED: 0.12, Evidence.CLAIMED: 0.25}
-"""Standard deviation of a row, by who vouches for it."""
+"""Standard deviation of a row, by the kind of its source."""
 
 MIXED_FORMATS: Final = 3.0
-"""How many times less certain a row in FP4 is: the submitter chooses which layers have 4 bits, and from round to round, and
-from one system to the next of the same silicon, these recipes differ by up to 1.6 times (B300 and GB300 in v5.1)."""
+"""Factor on the uncertainty of a row in FP4: the submitter chooses which layers have 4 bits, and these recipes differ by up to 1.6
+times between rounds and between systems of the same silicon (B300 and GB300 in v5.1).
+"""
 
 
 class Key(NamedTuple):
-    """What an efficiency is of. Without an accelerator it is the family's; without an architecture that of all families."""
+    """The subject of an efficiency. Without an accelerator it is the family's; without an architecture that of all families."""
 
     kind: WorkKind
     narrow: bool
@@ -48,25 +50,25 @@ class Key(NamedTuple):
 
 
 def bridge(kind: WorkKind) -> Key:
-    """The key of what the reference achieves of its roofline below 16 bits, compared with what it achieves in 16."""
+    """The key of the reference's efficiency below 16 bits, relative to that in 16."""
     return Key(kind, True, "", REFERENCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """Achieved share of the roofline, 1 for the reference's; its standard error as a part of it; what it rests on."""
+    """Achieved fraction of the roofline, 1 for the reference's; its relative standard error; its basis."""
 
     share: float
     error: float
     runs: int = 0
-    """Rows of the accelerator on this work in such formats; 0 where the figure is a prior's, or that of other work."""
+    """Rows of the accelerator on this work in such formats; 0 if the figure is a prior's, or that of other work."""
     source: str = ""
     checked_on: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A row as the fit takes it: what its logarithm has beyond the roofline, and what it is of."""
+    """A row as input of the fit: its logarithm relative to the roofline, and its subject."""
 
     row: Throughput
     rest: float
@@ -87,7 +89,7 @@ def runs_of(rows: Iterable[Throughput], accelerators: Iterable[Accelerator]) -> 
 
 
 class Fit:
-    """The least-squares fit to some runs; asked for one efficiency after the other."""
+    """The least-squares fit to some runs, evaluated for one efficiency after the other."""
 
     __slots__ = ("_factor", "_runs", "_solved")
 
@@ -97,7 +99,7 @@ class Fit:
         self._solved = _forward(self._factor, [run.rest for run in runs])
 
     def efficiency(self, key: Key) -> Efficiency:
-        """The efficiency of an accelerator or a family, compared with the reference's on the same work in such formats."""
+        """The efficiency of an accelerator or a family, relative to the reference's on the same work in such formats."""
         compared = Key(key.kind, key.narrow, REFERENCE_ARCHITECTURE, REFERENCE)
         if key == bridge(key.kind):
             key, compared = compared, compared._replace(narrow=False)
@@ -140,7 +142,7 @@ def efficiencies(rows: Iterable[Throughput], accelerators: Sequence[Accelerator]
 
 
 def dumped(found: Mapping[Key, Efficiency]) -> list[dict[str, object]]:
-    """Efficiencies as the generated catalog holds them: rounded to what they are worth."""
+    """Efficiencies as the generated catalog stores them: rounded to significant digits."""
     return [
         {
             "work": key.kind.value,
@@ -168,7 +170,7 @@ def loaded(raw: Iterable[Mapping[str, Any]]) -> dict[Key, Efficiency]:
 
 
 def _told(rows: Sequence[Throughput]) -> str:
-    """Which runs they are: how many, of what, by whom."""
+    """A summary of the runs: how many, of what, by whom."""
     names = list(dict.fromkeys(row.benchmark for row in rows))
     listed = "; ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
     count = f"{len(rows)} run" + ("s" if len(rows) > 1 else "")
@@ -177,7 +179,7 @@ def _told(rows: Sequence[Throughput]) -> str:
 
 
 def _covariance(one: Run, other: Run) -> float:
-    """What two rows have in common, and a row's own noise."""
+    """The terms that two rows share, and a row's own noise."""
     first, second = one.row, other.row
     total = _shared(one.key, other.key)
     if (first.work, first.benchmark, first.devices) == (second.work, second.benchmark, second.devices):

@@ -1,4 +1,4 @@
-"""Which accelerator a label means: indexes over the rows, and how rows that share an id are told apart."""
+"""The accelerator that a label means: indexes over the rows, and how to distinguish rows that share an id."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from gpujob.catalog.entities import Accelerator
 
 LEAST_SHARE: Final = 0.85
-"""A driver, and a cloud's own figures, report at least this share of the nominal memory (L4: 22888 MiB of 24 GiB)."""
+"""The smallest fraction of the nominal memory that a driver or a cloud reports (L4: 22888 MiB of 24 GiB)."""
 MOST_SHARE: Final = 1.005
-"""The rounding of labels to whole GiB, and of 141 GB to 144384 MiB, may exceed it a little."""
+"""The rounding of labels to whole GiB, and of 141 GB to 144384 MiB, may exceed it slightly."""
 
 NAMED_WITHIN: Final = 0.05
-"""How far a size in a person's word may be from a card's nominal one: 192GB is not 188, 80GB not 94."""
+"""The tolerance between a size in a user's name and a card's nominal one: 192GB is not 188, 80GB not 94."""
 
 _TRADE_WORDS: Final = frozenset(
     (
@@ -39,24 +39,24 @@ _TRADE_WORDS: Final = frozenset(
         "vf",
     )
 )
-"""Words around a model's name that clouds write or leave out as they like."""
+"""Words around a model's name that clouds add or leave out."""
 _GIGABYTES: Final = re.compile(r"([0-9]{1,3})gb?")
 _MACHINE: Final = re.compile(
     r"gpu[-_].+|[bv]m\.gpu\.[a-z].+|standard_nd[0-9]+[a-z]+_.+_v[0-9]+|gx[0-9]d?-[0-9]+x[0-9]+x[0-9]+.+"
     r"|[a-z0-9]+-[0-9]+gb(?:-[a-z]+)*\.[0-9]+x",
     re.IGNORECASE,
 )
-"""Names of machines that are made of a model's name and have whole devices: gpu-h100-sxm, gpu_8x_h100_sxm5,
-gpu-mi300x8-1536gb; Oracle's BM.GPU.MI355X-v1.8, Azure's Standard_ND128isr_GB300_v6, IBM's gx3d-160x1792x8mi300x,
-Crusoe's h100-80gb-sxm-ib.8x."""
+"""Names of machines that contain a model's name and have whole devices: gpu-h100-sxm, gpu_8x_h100_sxm5, gpu-mi300x8-1536gb;
+Oracle's BM.GPU.MI355X-v1.8, Azure's Standard_ND128isr_GB300_v6, IBM's gx3d-160x1792x8mi300x, Crusoe's h100-80gb-sxm-ib.8x.
+"""
 _VARIANT: Final = re.compile(r"sxm|pcie|nvl|[0-9]{1,3}gb")
-"""Last words of ids that tell a model's boards and sizes apart."""
+"""Last words of ids that distinguish a model's boards and sizes."""
 _BRANDS: Final = frozenset({"nvidia", "amd", "tesla", "instinct", "geforce", "gpu"})
 _BOARD: Final = re.compile(r"sxm[2-6]")
 _VARIANTS: Final = ("pcie", "nvl")
-"""Words that tell a model's other boards from the one that its bare name means."""
+"""Words that distinguish a model's other boards from the one that its bare name means."""
 _INSTINCT: Final = re.compile(r"mi[0-9]{3}[apx]?")
-"""Names of AMD's models, of which no cloud sells parts: they tell in whatever name they are."""
+"""Names of AMD's models. No cloud sells fractions of them, so they identify the device in any name."""
 _TIMES: Final = (
     *(re.compile(form) for form in (r"^[0-9]+x", r"(?<=x)[0-9]+$", r"x[0-9]+$")),
     re.compile(r"^(?:[0-9]+x)+[0-9]+"),
@@ -66,7 +66,7 @@ _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
 
 class Identities:
-    """The rows by every name that labels use."""
+    """The rows, indexed by every name that labels use."""
 
     __slots__ = ("_cloud_names", "_device_ids", "_gke", "_products", "_words", "ids")
 
@@ -80,11 +80,11 @@ class Identities:
         self._words = {**_index((_base(row.id)[0], row) for row in accelerators), **exact}
 
     def named(self, word: str) -> tuple[str, ...]:
-        """The ids that a person's word for an accelerator means, in the order of their names; none for an unknown word.
+        """The ids that a user's name for an accelerator means, sorted by name; none for an unknown name.
 
-        An id in any case and with any separators is itself. A model's bare name is each of its boards and sizes (H100, A100,
-        MI300), with a size those of that size (A100 80GB); brands and the digit of SXM5 change nothing. What labellers write
-        means what it identifies.
+        An id in any case and with any separators is itself. A model's bare name means each of its boards and sizes (H100, A100,
+        MI300), with a size only those of that size (A100 80GB); brands and the digit of SXM5 change nothing. A label's name means
+        the device that it identifies.
         """
         if word in self.ids:
             return (word,)
@@ -95,7 +95,7 @@ class Identities:
         return tuple(sorted({row.id for row in found}))
 
     def _spelled(self, words: Sequence[str]) -> list[Accelerator]:
-        """The rows that words name: an id, else a family, else those without brands and sizes."""
+        """The rows that words name: an id, else a family, else the rows without brands and sizes."""
         rows = [row for row in self.ids.values() if _joined(row.id) == "".join(words)]
         rows = rows or [row for row in self.ids.values() if _joined("".join(words)) in _families(row.id)]
         plain = [_BOARD.sub("sxm", each) for each in words if each not in _BRANDS]
@@ -111,7 +111,7 @@ class Identities:
         return _only(rows, memory_gib, units)
 
     def by_product(self, product: str, memory_gib: float | None) -> Accelerator | None:
-        """The row of a product label or name; one that no row has, by its words: A100-PCIE-80GB, MI325."""
+        """The row of a product label or name; an unknown one is matched by its words: A100-PCIE-80GB, MI325."""
         name = _SHARED.sub("", product)
         rows = self._products.get(_plain(product)) or self._products.get(_plain(name))
         return _only(rows, memory_gib) if rows else self._by_words(name, memory_gib)
@@ -133,7 +133,7 @@ class Identities:
         return frozenset(row.id for row in (*self._cloud_names.get(base, ()), *self._by_id(base), *variants))
 
     def by_machine_name(self, name: str) -> Accelerator | None:
-        """The row of the one model that a machine's name is made of; None where it names none, or several."""
+        """The row of the one model in a machine's name; None if it contains none, or several."""
         tokens = re.split(r"[-.]", _plain(name))
         words = {form.sub("", token) for token in tokens for form in _TIMES} | set(tokens)
         if not _MACHINE.fullmatch(name):
@@ -147,13 +147,13 @@ class Identities:
         return None
 
     def _board(self, row: Accelerator, tokens: Sequence[str]) -> Accelerator:
-        """The board of a model that a machine's name tells: H100-PCIe of h100 and pcie."""
+        """The board of a model in a machine's name: H100-PCIe for h100 and pcie."""
         model = row.id.partition("-")[0]
         others = (self._words.get(f"{model}-{word}".lower(), ()) for word in _VARIANTS if word in tokens)
         return next((found[0] for found in others if len(found) == 1), row)
 
     def _by_words(self, name: str, memory_gib: float | None) -> Accelerator | None:
-        """The one row whose name is made of the same words, be it without the X of AMD's models, and of this memory."""
+        """The one row with the same words in its name, with or without the X of AMD's models, and with this memory."""
         base, gigabytes = _base(name)
         if base.startswith("mi") and base not in self._words:
             rows = [row for row in self.ids.values() if _plain(row.id)[:-1] == base]
@@ -168,11 +168,11 @@ class Identities:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` most likely means: one it begins, one it is part of, else one of similar letters."""
-    # Imported on use: only mistakes need it.
+    """The known name that `word` most likely means: one that begins with it, one that contains it, else a similar one."""
+    # late import: needed only for unknown names
     from difflib import get_close_matches
 
-    # A set has no order of its own, and of equally near words the first is meant.
+    # A set has no order, so sort: among equally close names the first wins.
     plain = {_plain(name).replace("-", ""): name for name in (sorted(known) if isinstance(known, Set) else known)}
     wanted = _plain(word).replace("-", "")
     if not wanted:
@@ -184,7 +184,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def begun(word: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The known words that `word` begins, in the order of their names; none for a word of fewer than three letters."""
+    """The known names that begin with `word`, sorted; none for fewer than three letters."""
     wanted = _plain(word).replace("-", "")
     return tuple(sorted(n for n in known if len(wanted) > 2 and _plain(n).replace("-", "").startswith(wanted)))
 
@@ -194,7 +194,7 @@ def _joined(name: str) -> str:
 
 
 def _families(identity: str) -> Iterator[str]:
-    """The bare names of the model whose board or size an id is: h100 of H100-SXM, mi300 of MI300X."""
+    """The bare names of the model of a board or size: h100 for H100-SXM, mi300 for MI300X."""
     words = _plain(identity).split("-")
     while len(words) > 1 and _VARIANT.fullmatch(words[-1]):
         words.pop()
@@ -211,21 +211,21 @@ def _index(pairs: Iterable[tuple[str, Accelerator]]) -> dict[str, tuple[Accelera
 
 
 def _plain(product: str) -> str:
-    """A name without what labellers change: "NVIDIA A100-PCIE-40GB" and NVIDIA-A100-PCIE-40GB are the same."""
+    """A name without the parts that labellers change: "NVIDIA A100-PCIE-40GB" equals NVIDIA-A100-PCIE-40GB."""
     return _SEPARATORS.sub("-", product.replace("(", "").replace(")", "").strip()).lower()
 
 
 def _base(name: str) -> tuple[str, float | None]:
-    """A model's name without trade words and memory, and this memory in GB: A100_NVLINK_80GB is a100 with 80."""
+    """A model's name without brands and memory, and this memory in GB: A100_NVLINK_80GB is a100 with 80."""
     words = [word for word in _plain(name).split("-") if word not in _TRADE_WORDS]
     sizes = [int(match[1]) for word in words if (match := _GIGABYTES.fullmatch(word))]
     return "-".join(word for word in words if not _GIGABYTES.fullmatch(word)), float(sizes[0]) if sizes else None
 
 
 def _only(rows: Sequence[Accelerator], memory_gib: float | None = None, units: int | None = None) -> Accelerator | None:
-    """The one row that nothing known contradicts; None when rows remain whose difference matters.
+    """The one row that no known fact contradicts; None if rows with relevant differences remain.
 
-    A single row is taken as it is, whatever the memory: partitions and fractions report less than a whole device.
+    A single row matches whatever the memory: partitions and fractions report less than a whole device.
     """
     if len(rows) < 2:
         return rows[0] if rows else None
@@ -235,12 +235,12 @@ def _only(rows: Sequence[Accelerator], memory_gib: float | None = None, units: i
         return None
     alike = len({(row.architecture, row.nominal_bytes) for row in left}) == 1
     refused_anyway = all(row.support == "unsupported" for row in left)
-    # Rows that differ in speed alone: the slowest, so that nobody is promised too much.
+    # If rows differ only in speed, the slowest, so that no speed is overestimated.
     return min(left, key=lambda row: row.bf16_tflops or 0.0) if alike or refused_anyway else None
 
 
 def _is_sold_with(row: Accelerator, gigabytes: int) -> bool:
-    """Whether people call a card by that many GB: the nominal size, rounded as vendors do."""
+    """Whether a card's usual name has that many GB: the nominal size, rounded as vendors do."""
     return row.nominal_bytes is None or abs(row.nominal_bytes / GI - gigabytes) <= NAMED_WITHIN * gigabytes
 
 

@@ -1,4 +1,4 @@
-"""List prices: of an instance type in a region, and what a model costs in general."""
+"""List prices: of an instance type in a region, and of a model in general."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class PriceList:
                 self._by_model.setdefault((row.cloud, row.accelerator, row.capacity_type), []).append(row)
 
     def listed(self, cloud: str | None, instance_type: str, region: str, capacity: CapacityType) -> Price | None:
-        """The row of this region, else of the nearest name in the same cloud."""
+        """The row of this region, else of the closest region name in the same cloud."""
         rows = self._by_instance_type.get((instance_type, capacity), ())
         return _nearest([row for row in rows if cloud is None or row.cloud == cloud], region)
 
     def of_model(self, cloud: str, accelerator: str, region: str, capacity: CapacityType) -> Price | None:
-        """The row of a cloud that sells this model by the GPU, whatever the machine; of this region, else the nearest."""
+        """The row of a cloud that sells this model by the GPU, for any machine; of this region, else the closest."""
         rows = self._by_model.get((cloud, accelerator, capacity), [])
         return _nearest(rows, region)
 
     def median(self, accelerator: str, capacity: CapacityType) -> Price | None:
-        """What a model costs at the cloud in the middle, each cloud standing for the median of its own rows.
+        """The median price of a model over the clouds, each represented by the median of its own rows.
 
-        Without that step the clouds with the longest price tables, which are the most expensive, would decide the figure of
-        NVIDIA's models but not of AMD's, which they hardly offer.
+        Without that step the clouds with the longest price tables, which are the most expensive, would decide NVIDIA's figures but
+        not AMD's, which they hardly offer.
         """
         rows = [row for row in self._rows if row.accelerator == accelerator and row.capacity_type == capacity]
         if not rows:
@@ -65,7 +65,7 @@ class PriceList:
 
 
 def _nearest(rows: Sequence[Price], region: str) -> Price | None:
-    """The row of this region, else of the region whose name is nearest; one of all regions as if it were of this."""
+    """The row of this region, else of the region with the closest name; a row for all regions is returned as one of this region."""
     if not rows:
         return None
     best = min(rows, key=lambda row: (row.region != region, -_shared_start(row.region, region), row.region))
@@ -80,6 +80,6 @@ def _middle(amounts: Sequence[int]) -> int:
 
 
 def _shared_start(one: str, other: str) -> int:
-    """How many leading characters two region names share: eastus and eastus2 are nearer than westeurope."""
+    """The number of leading characters that two region names share: eastus and eastus2 are closer than westeurope."""
     pairs = zip(one, other, strict=False)
     return next((index for index, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))

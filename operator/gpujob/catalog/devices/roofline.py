@@ -1,7 +1,7 @@
-"""The roofline of an accelerator: how fast its data sheet lets it be on a kind of work in a number format.
+"""The roofline of an accelerator: its speed on a kind of work in a number format, by its data sheet.
 
-An Amdahl-like form of the roofline model (Williams, Waterman, Patterson 2009): a part of the time of a step is bound by
-dense products, the rest by memory.
+An Amdahl-like form of the roofline model (Williams, Waterman, Patterson 2009): dense products bound one part of the time of a
+step, memory the rest.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ if TYPE_CHECKING:
     from gpujob.catalog.entities import Accelerator
 
 REFERENCE: Final = "H100-SXM"
-"""The accelerator of speed 1: the one that ran beside the most others."""
+"""The accelerator of speed 1: the one measured beside the most others."""
 
 REFERENCE_ARCHITECTURE: Final = "9.0"
 REFERENCE_TFLOPS: Final = 989.0
 REFERENCE_GB_S: Final = 3350.0
 REFERENCE_NARROW: Final = 1979 / 989
-"""Its dense 16-bit TFLOPS and bandwidth, and how many times the former it has in 8 bits. They only set the scale, so no catalog
-has to have it."""
+"""Its dense 16-bit TFLOPS and bandwidth, and the ratio of its 8-bit rate. They only set the scale, so a catalog needs no row of it."""
 
 COMPUTE_SHARE: Final[Mapping[WorkKind, float]] = {
     WorkKind.TRAINING: 0.45,
     WorkKind.FINE_TUNING: 0.45,
     WorkKind.INFERENCE: 0.4,
 }
-"""The part of the reference's time in 16 bits that dense products bound. Of the tenths of 0.35 to 0.75 these leave the
-smallest errors for accelerators that are left out (python -m bench.speeds)."""
+"""The fraction of the reference's time in 16 bits that dense products bound. Between 0.35 and 0.75 these values give the smallest
+errors for accelerators that are left out of the fit (python -m bench.speeds).
+"""
 
 READ_AT_INFERENCE: Final[Mapping[RunFormat, float]] = {RunFormat.FP8: 0.5, RunFormat.INT8: 0.5, RunFormat.FP4: 0.25}
-"""What a format reads of memory at inference, where weights and KV cache are what is read. Training reads activations and
-states, which stay as wide."""
+"""Relative memory reads of a format at inference, which reads weights and KV cache. Training reads activations and states, whose
+width does not change.
+"""
 
 WITHOUT_TF32: Final[Mapping[str, float]] = {
     "6.0": 0.5, "7.0": 0.125, "7.5": 0.125, "gfx908": 0.25, "gfx90a": 0.25, "gfx950": 0.0625,
     "gfx1100": 0.5, "gfx1101": 0.5, "gfx1102": 0.5, "gfx1200": 0.25, "gfx1201": 0.25,
 }  # fmt: skip
-"""32-bit rates as a part of the 16-bit ones by architecture, of the vendors' data sheets; half with TF32."""
+"""32-bit rates relative to the 16-bit ones by architecture, from the vendors' data sheets; half with TF32."""
 
 _SLOWEST_FP32: Final = 0.125
 
@@ -53,11 +54,11 @@ FORMATS: Final[Mapping[Precision, RunFormat]] = {
 
 
 def peak(accelerator: Accelerator, run: RunFormat | None) -> float | None:
-    """Dense TFLOPS in a number format; None where no figure is known. No format is mixed precision: the wider of the two
-    16-bit formats that the device has.
+    """Dense TFLOPS in a number format; None if unknown. Without a format mixed precision: the faster of the device's two 16-bit
+    formats.
 
-    FP8 is twice the 16-bit rate on every part that has it and runs in 16 bits elsewhere, FP4 twice that of FP8. BF16 without
-    BF16 units is emulated in FP32, at an eighth of the FP16 rate (T4: 8.1 of 65, V100: 15.7 of 125 TFLOPS).
+    FP8 is twice the 16-bit rate on every part that has it and runs in 16 bits elsewhere, FP4 twice that of FP8. BF16 without BF16
+    units is emulated in FP32, at an eighth of the FP16 rate (T4: 8.1 of 65, V100: 15.7 of 125 TFLOPS).
     """
     wide = accelerator.bf16_tflops or accelerator.fp16_tflops
     if wide is None:
@@ -99,7 +100,7 @@ def reference_roofline(kind: WorkKind, run: RunFormat | None) -> float:
 
 
 def roofline(accelerator: Accelerator, kind: WorkKind, run: RunFormat | None) -> float | None:
-    """How fast a device can be, 1 for the reference in 16 bits; None when a figure of it is not known."""
+    """The upper bound of a device's speed, 1 for the reference in 16 bits; None if a figure is unknown."""
     tflops, bandwidth = peak(accelerator, run), accelerator.bandwidth_gb_s
     if not tflops or not bandwidth:
         return None

@@ -1,8 +1,8 @@
-"""How fast an accelerator is on a kind of work: its roofline at the job's number format times the efficiency of its runs.
+"""The speed of an accelerator on a kind of work: its roofline at the job's number format times its fitted efficiency.
 
-Peak figures and price alone rank wrongly on public data; single runs do too, since most pairs of accelerator and work were
-measured once, in another format, or never. So all rows together give an efficiency for each accelerator and kind of work, with
-an error (`efficiency`), made when the catalog is generated.
+Peak figures and prices alone rank wrongly on public data. Single runs do too, because most pairs of accelerator and work were
+measured once, in another format, or never. So all rows together give an efficiency for each accelerator and kind of work, with an
+error (`efficiency`), when the catalog is generated.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ MILLION: Final = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a job does with its GPUs; a job that says nothing trains in 16 bits."""
+    """What a job does with its GPUs; a job without details trains in 16 bits."""
 
     kind: WorkKind = WorkKind.TRAINING
     precision: Precision = Precision.MIXED
 
 
 TRAINING: Final = Work()
-"""What a job does that says nothing of its model."""
+"""The work of a job without a model."""
 
 KINDS: Final[Mapping[Method, WorkKind]] = {
     Method.FULL: WorkKind.TRAINING,
@@ -57,34 +57,34 @@ def work_of(method: Method, precision: Precision) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """A relative speed: millionths of the reference's on the same work, for one device, and where the figure comes from."""
+    """A relative speed: millionths of the reference's on the same work, for one device, and its source."""
 
     millionths: int
     estimate: bool
     source: str
     checked_on: str
-    """The day of the newest measurement behind it."""
+    """The day of the newest measurement that it uses."""
     measured: str = ""
-    """What jobs of the same profile measured, in a few words; empty where none did."""
+    """What jobs of the same profile measured, in a few words; empty if none did."""
     error: int = 0
     """Standard error in per cent of the figure."""
     roofline: str = ""
-    """What the data sheet lets it be, in a few words; empty where the figure is measured."""
+    """The data-sheet bound, in a few words; empty if the figure is measured."""
 
 
 class Speeds:
-    """Relative speeds by accelerator and work; each worked out once."""
+    """Relative speeds by accelerator and work; each computed once."""
 
     __slots__ = ("_accelerators", "_efficiencies", "_known")
 
     def __init__(self, efficiencies: Mapping[Key, Efficiency], accelerators: Iterable[Accelerator]) -> None:
-        """Of rows of one name the last one counts that has the figures of a roofline."""
+        """Among rows of one name the last one with the figures of a roofline counts."""
         self._accelerators = {row.id: row for row in accelerators if has_roofline(row)}
         self._efficiencies = efficiencies
         self._known: dict[tuple[str, Work], Speed | None] = {}
 
     def of(self, accelerator: str, work: Work) -> Speed | None:
-        """The speed of a model on this work; None where no figure of its roofline is known, or nothing was measured."""
+        """The speed of a model on this work; None if a figure of its roofline is unknown, or nothing was measured."""
         key = (accelerator, work)
         if key not in self._known:
             row = self._accelerators.get(accelerator)
@@ -100,7 +100,7 @@ class Speeds:
             return None
         share, error = found.share, found.error
         if not narrow and reference_is_narrow(run):
-            # In its 16 bits beside the reference in its 8.
+            # Its 16 bits relative to the reference's 8.
             between = self._efficiencies[bridge(work.kind)]
             share, error = share / between.share, math.hypot(error, between.error)
         relative = bound / most

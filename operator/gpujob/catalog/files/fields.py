@@ -1,6 +1,6 @@
 """One row of a catalog file: each field typed, each mistake one CatalogInvalid with row, field and remedy.
 
-Values arrive as text, as their author wrote them (2.10 stays 2.10), and are typed here by what the field is.
+Values arrive as the text of the file (2.10 stays 2.10); the field decides their type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SOURCE_FIELDS: Final = ("source", "checkedOn")
 
 
 class Sources:
-    """The sources of a file by the short key that its rows give, with the day that each was read."""
+    """The sources of a file by the short key that its rows use, with the day that each was read."""
 
     def __init__(self, raw: Any) -> None:
         self._known: dict[str, tuple[str, str]] = {}
@@ -29,7 +29,7 @@ class Sources:
             self._known[key] = (row.text("text"), row.text("checkedOn", ""))
 
     def of(self, row: Row) -> tuple[str, str]:
-        """Source and day of a row: the texts of its keys, or its own words; its own day wins."""
+        """Source and day of a row: the text of its key, or its own; its own day wins."""
         found = [self._known.get(key, (key, "")) for key in row.words("source")]
         day = next((day for _, day in found if day), "")
         return "; ".join(text for text, _ in found), row.text("checkedOn", day)
@@ -45,7 +45,7 @@ class Row:
         self._fields = mapping(label, fields)
 
     def only(self, *known: str) -> None:
-        """Refuses fields that do not exist."""
+        """Rejects fields that do not exist."""
         for name in self._fields:
             if name not in known:
                 meant = identity.nearest(name, known)
@@ -53,7 +53,7 @@ class Row:
                 raise CatalogInvalid(f"{self.label}: there is no field {name}{hint}")
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A field's text; without a default it must be there."""
+        """A field's text; required unless it has a default."""
         value = self._fields.get(name)
         if value is None:
             if default is None:
@@ -68,7 +68,7 @@ class Row:
         return None if self._fields.get(name) is None else self.text(name)
 
     def words(self, name: str) -> tuple[str, ...]:
-        """A field's list of words; a single word is a list of one."""
+        """A field's list of texts; a single text is a list of one."""
         value = self._fields.get(name)
         if value is None:
             return ()
@@ -100,7 +100,7 @@ class Row:
         return self._typed(name, _positive_whole, "a positive whole number")
 
     def needed(self, name: str, most: int = 10**9) -> int:
-        """A positive whole number that must be there."""
+        """A positive whole number; required."""
         text = self.text(name)
         if not text.isascii() or not text.isdecimal() or len(text) > 16 or not 0 < int(text) <= most:
             raise CatalogInvalid(f"{self.label}: {name} is {text!r}; a positive whole number is wanted")
@@ -115,7 +115,7 @@ class Row:
         return self._typed(name, parse_bytes, "a memory size such as 192Gi")
 
     def one_of(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
-        """A word of a closed set."""
+        """A member of a closed set."""
         word = self.text(name, default)
         if word not in choices:
             raise CatalogInvalid(f"{self.label}: {name} is {word!r}; one of {', '.join(choices)} is wanted")

@@ -1,7 +1,7 @@
-"""Catalogs from files: the shipped one (data/*.yaml by way of data/catalog.json), and one given by `--catalog`.
+"""Catalogs from files: the shipped one (data/*.yaml through data/catalog.json), and one given by `--catalog`.
 
-A row that is wrong is refused alone and listed in `Catalog.refused`; the others stay. Only a file that cannot be read
-at all raises BadInput.
+Only a wrong row is rejected and listed in `Catalog.refused`; the others stay. Only a file that cannot be read at all raises
+BadInput.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from gpujob.values.errors import BadInput, CatalogInvalid
 
 SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "stacks", "prices", "throughputs", "models")
 SUPPORTING: Final = ("sources", "architectures", "shared")
-"""Sections that the rows of others refer to; `shared` holds YAML anchors."""
+"""Sections that other sections' rows refer to; `shared` holds YAML anchors."""
 GENERATED: Final = "catalog.json"
 EFFICIENCIES: Final = "efficiencies"
-"""The document of the generated file that is made of the throughputs."""
+"""The document of the generated file that is computed from the throughputs."""
 """What `catalog.shipped` makes of the shipped files, and what is read of them."""
 SHIPPED: Final = ("accelerators", "features", "instance_types", "runtimes", "stacks", "prices", "throughputs", "models")
 
@@ -61,7 +61,7 @@ def load_catalog() -> Catalog:
 
 
 def read_shipped(documents: Mapping[str, Any]) -> Catalog:
-    """The catalog of the shipped documents, without the efficiencies that are made of them."""
+    """The catalog of the shipped documents, without the computed efficiencies."""
     draft = _Draft()
     for document in documents.values():
         draft.take(document, runtime_rows.shipped)
@@ -69,11 +69,11 @@ def read_shipped(documents: Mapping[str, Any]) -> Catalog:
 
 
 def read_catalog(text: str) -> Catalog:
-    """The shipped catalog with what a file says instead; raises BadInput when it cannot be read at all.
+    """The shipped catalog with a file's sections in place of its own; raises BadInput if the file cannot be read at all.
 
-    The file has sections (accelerators, features, instanceTypes, runtimes, stacks, prices, throughputs), each of which replaces the
-    shipped one; or GPURuntime objects, several documents or a List; or a plain list of runtime rows. The latter two replace the
-    shipped runtimes.
+    The file has sections (accelerators, features, instanceTypes, runtimes, stacks, prices, throughputs), each of which replaces
+    the shipped one; or GPURuntime objects, several documents or a List; or a plain list of runtime rows. The latter two replace
+    the shipped runtimes.
     """
     documents = [document for document in read_documents(text) if document is not None]
     if not documents:
@@ -100,7 +100,7 @@ def read_catalog(text: str) -> Catalog:
 
 
 class _Draft:
-    """A catalog in the making: the rows of each section that some file had, by what makes them unique."""
+    """A catalog under construction: the rows of each section that some file had, by their keys."""
 
     def __init__(self) -> None:
         self._sections: dict[str, dict[Any, Any]] = {}
@@ -137,7 +137,7 @@ class _Draft:
                 self._extend(section, document[section] or [], read)
 
     def catalog(self, base: Catalog) -> Catalog:
-        """The catalog: `base` where no section replaced it."""
+        """The catalog: `base` for sections that no file replaced."""
         found = {section: tuple(known.values()) for section, known in self._sections.items()}
         return Catalog(
             accelerators=found.get("accelerators", base.accelerators),
@@ -159,7 +159,7 @@ class _Draft:
         return load_catalog().instance_types if own is None else own
 
     def _extend(self, section: str, raws: Any, read: Callable[[Any], Iterable[Any]]) -> None:
-        """Adds a section's rows; a wrong row goes to the refused ones, alone."""
+        """Adds a section's rows; a wrong row goes to the refused ones."""
         if not isinstance(raws, list):
             raise BadInput(f"section {section} of the catalog is no list of rows")
         known = self._sections.setdefault(section, {})
@@ -174,7 +174,7 @@ class _Draft:
 
 
 def _key(row: Any) -> Any:
-    """What makes a row unique in its section."""
+    """The key of a row in its section."""
     if isinstance(row, Price):
         return (row.cloud, row.instance_type, row.accelerator, row.region, row.capacity_type)
     if isinstance(row, Throughput):
@@ -185,7 +185,7 @@ def _key(row: Any) -> Any:
 
 
 def _name_of(raw: Any) -> str:
-    """What a person calls a row that is refused."""
+    """The name of a refused row in messages."""
     if not isinstance(raw, dict):
         return ""
     metadata = raw.get("metadata")
@@ -194,7 +194,7 @@ def _name_of(raw: Any) -> str:
 
 def _shipped() -> Mapping[str, Any]:
     """The documents of the shipped catalog by file."""
-    # importlib.resources would cost as much as half of all the reading.
+    # importlib.resources would cost half as much as all the reading.
     try:
         data = pkgutil.get_data("gpujob.catalog", f"data/{GENERATED}")
     except OSError:
@@ -206,7 +206,7 @@ def _shipped() -> Mapping[str, Any]:
 
 
 def _shipped_architectures() -> Any:
-    """What devices of an architecture have in common, for a file that has accelerators but not this."""
+    """The facts that devices of an architecture share, for a file that has accelerators without them."""
     return _shipped()["accelerators"]["architectures"]
 
 

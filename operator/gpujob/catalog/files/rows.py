@@ -32,7 +32,7 @@ ARCHITECTURE_FIELDS: Final = ("features", "minDriver", "minBackend", *SOURCE_FIE
 
 
 def architectures(raw: Any) -> dict[str, Architecture]:
-    """What all devices of an architecture have in common, by its name."""
+    """The facts that all devices of an architecture share, by its name."""
     found = {}
     for name, value in mapping("architectures", raw or {}).items():
         row = Row(f"architecture {name}", value)
@@ -51,7 +51,7 @@ ACCELERATOR_FIELDS: Final = (
 
 
 def accelerator(raw: Any, known: Mapping[str, Architecture], sources: Sources) -> Accelerator:
-    """An accelerator's row; its architecture brings features and the oldest driver, which the row can add to."""
+    """An accelerator's row; its architecture adds features and the oldest driver, which the row can extend."""
     row = Row(f"accelerator {_name_in(raw, 'id')}", raw)
     row.only(*ACCELERATOR_FIELDS)
     architecture = row.text("architecture")
@@ -128,7 +128,7 @@ MODEL_FIELDS: Final = (
 
 
 def models(raw: Any, sources: Sources) -> Iterator[ModelShape]:
-    """A model's row: its shape, and the same under each other name of models that were made of it."""
+    """A model's row: its dimensions, and the same under each name of models derived from it."""
     row = Row(f"model {_name_in(raw, 'name')}", raw)
     row.only(*MODEL_FIELDS)
     source, checked_on = sources.of(row)
@@ -228,7 +228,7 @@ def list_prices(raw: Any, known: Mapping[str, InstanceType], sources: Sources) -
 
 
 def throughputs(raw: Any, sources: Sources) -> Iterator[Throughput]:
-    """The rows of one group: what accelerators did on one benchmark."""
+    """The rows of one group: the throughput of accelerators on one benchmark."""
     row = Row(f"throughputs of {_name_in(raw, 'benchmark')}", raw)
     row.only("benchmark", "devices", "work", "format", "engine", "evidence", "unit", "perGPU", *SOURCE_FIELDS)
     source, checked_on = sources.of(row)

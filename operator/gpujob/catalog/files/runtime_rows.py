@@ -1,7 +1,7 @@
 """Rows of runtimes: a GPURuntime object, or its spec's fields beside a name.
 
-The shipped rows are tested to be valid GPURuntimes, so that reading them needs no pydantic, which costs more than all
-else here; what a person gives is checked in full.
+Tests validate the shipped rows as GPURuntimes, so reading them needs no pydantic, which costs more than everything else here; rows
+of users are validated in full.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 def shipped(raw: Any, sources: Sources) -> Runtime:
-    """A row of our own data: the fields as they are."""
+    """A shipped row: the fields as they are."""
     row = Row(f"runtime {raw['name']}", raw)
     framework, window = Row(row.label, row.table("framework")), Row(row.label, row.table("driverWindow"))
     source, checked_on = sources.of(row)
@@ -56,7 +56,7 @@ def shipped(raw: Any, sources: Sources) -> Runtime:
 
 
 def given(raw: Any, sources: Sources) -> Runtime:
-    """A row that a person gave; raises CatalogInvalid with one sentence."""
+    """A user's row; raises CatalogInvalid with one sentence."""
     if isinstance(raw, dict) and "kind" in raw:
         return _of_object(raw)
     if not isinstance(raw, dict):
@@ -76,7 +76,7 @@ def _of_object(raw: dict[str, Any]) -> Runtime:
 
 
 def _of_spec(name: str, fields: Any, source: str, checked_on: str) -> Runtime:
-    # Imported on use: see the module's docstring.
+    # late import: see the module's docstring
     from pydantic import ValidationError
 
     from gpujob.api.kinds.gpuruntime import GPURuntimeSpec
@@ -91,7 +91,7 @@ def _of_spec(name: str, fields: Any, source: str, checked_on: str) -> Runtime:
 
 
 def _sentence(error: Any) -> str:
-    """The first thing that the model refuses, with field, found and wanted."""
+    """The first validation error, with field, found and wanted."""
     where = ".".join(str(part) for part in error["loc"]) or "spec"
     if error["type"] == "extra_forbidden":
         from gpujob.api.kinds.gpuruntime import GPURuntimeSpec
@@ -106,5 +106,5 @@ def _sentence(error: Any) -> str:
 
 
 def _name_of_image(image: Any) -> str:
-    """A name for a row that gives none: its image's, in the letters of a name."""
+    """A name for a row without one: its image's, in the letters of a name."""
     return re.sub(r"[^a-z0-9.]+", "-", str(image or "").lower()).strip("-.")

@@ -1,7 +1,7 @@
-"""When a runtime contradicts itself: a tag is no evidence of what is inside an image, and a wrong row wastes devices.
+"""When a runtime contradicts itself: a tag does not prove what an image contains, and a wrong row wastes devices.
 
-A rebuilt ROCm image whose torch came from the default index carries a +cu130 build and dies on every AMD node; such a
-row is refused alone, before anything is placed.
+A rebuilt ROCm image with torch from the default index has a +cu130 build and fails on every AMD node; such a row is rejected
+alone, before any placement.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _wrong_window(runtime: Runtime) -> str | None:
 
 
 def _wrong_release(runtime: Runtime) -> str | None:
-    """That the number is that of NVIDIA's image (25.09), which would be newer than any PyTorch."""
+    """The number is that of NVIDIA's image (25.09), which would be newer than any PyTorch."""
     if runtime.framework != "pytorch" or runtime.framework_release[0] < OLDEST_IMAGE:
         return None
     found = f"framework.version {runtime.framework_version} is that of an image, named by year and month"
@@ -61,7 +61,7 @@ def _wrong_release(runtime: Runtime) -> str | None:
 
 
 def _wrong_build(runtime: Runtime) -> str | None:
-    """What the build's local version (2.12.0+cu130) says against the backend."""
+    """The conflict between the build's local version (2.12.0+cu130) and the backend."""
     build = _BUILD.fullmatch(runtime.framework_version.partition("+")[2])
     if build is None:
         return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def runtime_of(name: str, spec: GPURuntimeSpec, *, source: str = "GPURuntime", checked_on: str = "") -> Runtime:
-    """A Runtime of a GPURuntime's spec; raises CatalogInvalid, in one sentence, when the spec contradicts itself."""
+    """A Runtime of a GPURuntime's spec; raises CatalogInvalid, in one sentence, if the spec contradicts itself."""
     return consistency.checked(
         Runtime(
             name=name,

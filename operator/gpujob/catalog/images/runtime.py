@@ -32,7 +32,7 @@ class Runtime:
     architectures: tuple[str, ...] = ()
     min_driver: str | None = None
     driver_window: tuple[str | None, str | None] = (None, None)
-    """The oldest amdgpu module, which is needed, and the newest that was tried."""
+    """The oldest amdgpu module, which is required, and the newest that was tested."""
     cpu_architectures: tuple[str, ...] = ("amd64",)
     features: frozenset[str] = frozenset()
     runs_as_non_root: NonRoot = "Unknown"
@@ -41,9 +41,9 @@ class Runtime:
     source: str = ""
     checked_on: str = ""
     unreadable: str = ""
-    """What is wrong with the GPURuntime: then nothing is known of the image, and it is never used."""
+    """The error of the GPURuntime: then nothing else is known of the image, and it is never used."""
     stack: Stack | None = field(default=None, compare=False)
-    """What the catalog knows of its release of CUDA or ROCm; set by the catalog."""
+    """The catalog's facts about its release of CUDA or ROCm; set by the catalog."""
 
 
 def in_order(runtimes: Iterable[Runtime]) -> tuple[Runtime, ...]:

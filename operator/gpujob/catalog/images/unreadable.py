@@ -1,7 +1,7 @@
-"""GPURuntimes that cannot be read: their names are held, so that no other image is taken under them, and jobs say why.
+"""GPURuntimes that cannot be read: their names stay reserved, so that no other image takes them, and jobs report why.
 
-It exists because an object that is passed over would give its name back to the catalog's own row, which its admin meant to
-replace. Only the stack that the image is for is taken from it; where that cannot be read either, it may be for both.
+If such an object were skipped, its name would fall back to the catalog's own row, which its admin wants to replace. Only the stack
+of the image is read from it; if that cannot be read either, it may be for both.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from gpujob.values.untrusted import one_line, table
 from gpujob.values.vocabulary import Backend
 
 LONGEST: Final = 300
-"""Letters of what is wrong with a GPURuntime, at most."""
+"""The most characters of a GPURuntime's error."""
 
 
 def held_runtimes(raw: Mapping[str, Any], problem: str) -> tuple[Runtime, ...]:
-    """What is left of a GPURuntime object that its schema refuses: a row for each stack that it may be for."""
+    """The rest of a GPURuntime object that its schema rejects: a row for each stack that it may be for."""
     spec = table(raw, "spec")
     name, image = table(raw, "metadata").get("name"), spec.get("image")
     said = one_line("; ".join(problem.splitlines()))[:LONGEST] or "it is malformed"

@@ -1,7 +1,7 @@
-"""Version numbers as tuples of whole numbers, and the questions asked of them.
+"""Version numbers as tuples of whole numbers, and their comparisons.
 
-Only the release part counts: vendors ship pre-release builds as their stable ones (2.14.0a0+4fdf77b940 is NVIDIA's
-2.14.0), and numbers are not decimal fractions (ROCm 7.14 is newer than 7.2, and 10.0 newer than both).
+Only the release part counts: vendors ship pre-release builds as their stable ones (2.14.0a0+4fdf77b940 is NVIDIA's 2.14.0), and
+numbers are not decimal fractions (ROCm 7.14 is newer than 7.2, and 10.0 newer than both).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Release = tuple[int, ...]
 _RELEASE: Final = re.compile(r"\s*v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?![0-9])", re.ASCII)
 
 
-# Every pool is asked about every image, and both have few versions: half the time of a decision.
+# Every pool is checked for every image, and both have few versions: the cache saves half the time of a decision.
 @lru_cache(maxsize=4096)
 def release(text: str | None) -> Release:
-    """The release part of a version: (2, 14, 0) of "2.14.0a0+4fdf"; empty, so unknown, where there is none."""
+    """The release part of a version: (2, 14, 0) for "2.14.0a0+4fdf"; empty, so unknown, if it has none."""
     match = _RELEASE.match(text or "")
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
 def plain(numbers: Release) -> Release:
-    """A release without the zeros at its end, for comparing: 2.14 and 2.14.0 are the same."""
+    """A release without trailing zeros, for comparing: 2.14 equals 2.14.0."""
     end = len(numbers)
     while end and numbers[end - 1] == 0:
         end -= 1
@@ -38,7 +38,7 @@ def plain(numbers: Release) -> Release:
 
 
 def satisfies(version: str, specifier: str) -> bool:
-    """Whether a version's release part lies in a PEP 440 range such as ">=2.10,<2.15"; raises BadInput for no range.
+    """Whether a version's release part lies in a PEP 440 range such as ">=2.10,<2.15"; raises BadInput for an invalid range.
 
     A version without a release part lies in no range but the empty one.
     """
@@ -49,9 +49,9 @@ def satisfies(version: str, specifier: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def at_least(have: str, need: str) -> bool | None:
-    """Whether a version is at least `need`; None where it says too little: "580" may be older than "580.65.06" or not.
+    """Whether a version is at least `need`; None if it is not precise enough: "580" may be older than "580.65.06" or not.
 
-    An unreadable `have` says nothing. Parts that `need` leaves out count as 0.
+    An unreadable `have` gives None. Parts that `need` leaves out count as 0.
     """
     ours, theirs = release(have), release(need)
     if not ours:
@@ -64,7 +64,7 @@ def at_least(have: str, need: str) -> bool | None:
 
 @lru_cache(maxsize=256)
 def _ranges(specifier: str) -> SpecifierSet:
-    # Imported on first use: most jobs ask for no version, and the command line pays for every import.
+    # late import: most jobs request no version, and the command line pays for every import
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:

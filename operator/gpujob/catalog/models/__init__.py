@@ -1,1 +1,1 @@
-"""Models by name: shapes, code kinds and the names that they go by."""
+"""Models by name: dimensions, code kinds and the names that they have."""

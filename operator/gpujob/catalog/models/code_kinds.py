@@ -1,7 +1,7 @@
-"""Kinds of models: how their code is built, as far as it decides what PyTorch keeps for the backward pass.
+"""Kinds of models: the properties of their code that decide what PyTorch keeps for the backward pass.
 
-A kind is what Hugging Face's modeling code of a family does (transformers 5, models/*/modeling_*.py); the name of a
-catalog's row under `kind`. Counted on that code with PyTorch's fake tensors: bench/memory/README.md.
+A kind describes Hugging Face's modeling code of a family (transformers 5, models/*/modeling_*.py); `kind` of a catalog's row names
+it. Counted on that code with PyTorch's fake tensors: bench/memory/README.md.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What sets a family apart from Llama, which is all of the defaults."""
+    """The differences of a family from Llama, which is the default."""
 
     gated: bool = True
     """The MLP has a gate beside its way up."""
     relu: bool = False
-    """The MLP's activation is ReLU, which keeps its result alone."""
+    """The MLP's activation is ReLU, which keeps only its result."""
     stepwise: bool = False
     """The MLP's activation is a formula of several steps (gelu_new), each of which keeps its input."""
     layer_norm: bool = False
-    """LayerNorm, which keeps its input alone; else RMSNorm in 32 bits."""
+    """LayerNorm, which keeps only its input; else RMSNorm in 32 bits."""
     wide_norms: bool = False
     """RMSNorm multiplies its weight in 32 bits too (Gemma, OLMo 2, T5)."""
     norms: int = 2
@@ -35,19 +35,21 @@ class Kind:
     fused: bool = False
     """Queries, keys and values are one product."""
     unrotated: bool = False
-    """Values stay in that product, and with them the queries and keys as they were before their rotary positions."""
+    """Values stay in that product, with the queries and keys before their rotary positions."""
     scores: bool = False
     """Attention has no fused kernel: a probability in 32 bits, and its cast, for each head and pair of tokens."""
     narrow_scores: bool = False
-    """That probability is as wide as the products (gpt-oss)."""
+    """That probability has the width of the products (gpt-oss)."""
     biased: bool = False
-    """The fused kernel is given a bias for each head and pair of tokens, which learns and is kept (T5); there is none with
-    dropout."""
+    """The fused kernel gets a bias for each head and pair of tokens, which is trained and kept (T5); with dropout there is no such
+    kernel.
+    """
     broadcasts: bool = False
-    """One head of keys for all queries is not repeated before the fused kernel, which then does without it: PyTorch's
-    own steps compute in 32 bits."""
+    """The single head of keys for all queries is not repeated before the fused kernel, which does not support that: PyTorch's own
+    steps compute in 32 bits.
+    """
     capped: bool = False
-    """The logits pass a tanh, which keeps one more."""
+    """The logits pass a tanh, which keeps one more copy."""
     dropout: bool = False
     """Trained with dropout behind attention and MLP, which keeps a byte for each element."""
     inner_dropout: bool = False
