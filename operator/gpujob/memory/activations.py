@@ -15,8 +15,8 @@ from gpujob.values.vocabulary import Checkpointing, Precision
 
 
 def kept_by_layer(work: Workload, whole: int) -> int:
-    """Bytes that one layer keeps for each token until its backward pass: with checkpoints never more than without, which
-    is `whole` (`everything`).
+    """Bytes that one layer keeps for each token until its backward pass; with checkpoints at most `whole`, the bytes without
+    (`everything`).
     """
     if work.checkpointing is Checkpointing.NONE:
         return whole
@@ -30,10 +30,10 @@ def everything(work: Workload) -> int:
 
 
 def at_work(work: Workload, whole: int) -> int:
-    """Bytes of the layer that is being computed backward: all it makes (`everything`), and the gradients in flight.
+    """Bytes of the layer in its backward pass: all that it computes (`everything`), and the gradients in flight.
 
-    Those are one of the MLP's width, or five where its activation goes in steps, and four of the hidden width
-    (residual, norm, block, and their sum); where scores are kept, also the gradients before and after their softmax.
+    These are one of the MLP's width, or five if its activation has several steps, and four of the hidden width (residual, norm,
+    block, and their sum); if scores are kept, also the gradients before and after their softmax.
     """
     wide = 5 if work.shape.kind.stepwise else 1
     in_flight = work.compute_bytes * (wide * work.shape.active_ffn + 4 * work.shape.hidden)
@@ -41,10 +41,10 @@ def at_work(work: Workload, whole: int) -> int:
 
 
 def forward_only(work: Workload) -> int:
-    """Bytes of the layer that is being computed with no backward pass to follow: the MLP, or attention that makes its scores.
+    """Bytes of the layer in a forward pass without a backward pass: the MLP, or attention that computes its scores.
 
-    In the MLP gate, up and their product (two or five of its width in a plain one) lie beside residual, normalised input,
-    output and the cast for the norm; tensor parallelism cuts the MLP and the heads, not the hidden width.
+    In the MLP gate, up and their product (two or five of its width in a plain one) exist beside residual, normalised input, output
+    and the cast for the norm; tensor parallelism divides the MLP and the heads, not the hidden width.
     """
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     wide = 3 if kind.gated else 5 if kind.stepwise else 2
@@ -54,9 +54,9 @@ def forward_only(work: Workload) -> int:
 
 
 def passing_scores(work: Workload) -> int:
-    """Bytes of the scores at once where no fused kernel computes them away (measured): as the product gives them, in 32 bits,
-    their probabilities and the cast of these, and once more with a bias; without a cast where PyTorch's own steps do it, which
-    take queries, keys and values in 32 bits too; all as narrow as the products in code that says so.
+    """Bytes of the scores that exist at once without a fused kernel (measured): the product, in 32 bits, their probabilities and
+    their cast, and once more with a bias. PyTorch's own steps make no cast, but use queries, keys and values in 32 bits too.
+    Code that says so keeps all of them in the width of the products.
     """
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     if _broadcasts(work):
@@ -68,8 +68,8 @@ def passing_scores(work: Workload) -> int:
 
 
 def adapters_at_widest(work: Workload) -> int:
-    """Bytes that adapters add to a forward pass in its widest moment, the MLP: the 32-bit cast of each input of theirs,
-    and its dropout, a mask and a copy (lora_dropout, which most scripts set).
+    """Bytes that adapters add to a forward pass in its widest moment, the MLP: the 32-bit cast of each of their inputs, and the
+    mask and copy of their dropout (lora_dropout, which most scripts set).
     """
     return (4 + 1 + 4) * sum(work.inputs(name for name in work.targets if name in MLP_TARGETS))
 
@@ -80,11 +80,11 @@ def last_norm(work: Workload) -> int:
 
 
 def _norms(work: Workload) -> int:
-    """Norms, and what the products read of them.
+    """Norms, and the inputs of the products behind them.
 
-    RMSNorm works in 32 bits: it keeps its 32-bit input; trained, also what its weight multiplies. LayerNorm keeps its
-    input alone. Under autocast both are 32 bits wide, and each product casts its own copy.
-    bitsandbytes' 4-bit product keeps what it read although its weights are frozen (MatMul4Bit, `ctx.tensors`).
+    RMSNorm works in 32 bits: it keeps its 32-bit input; if trained, also the input of its weight's product. LayerNorm keeps only
+    its input. Under autocast both are 32 bits wide, and each product casts its own copy. bitsandbytes' 4-bit product keeps its
+    input although its weights are frozen (MatMul4Bit, `ctx.tensors`).
     """
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     wide = 4 if work.autocasts else x
@@ -92,7 +92,7 @@ def _norms(work: Workload) -> int:
     if not (kind.layer_norm or work.adapts):
         normed += 4 if kind.wide_norms else wide
     heads = normed * (shape.query_width + shape.key_width) if kind.head_norms else 0
-    # Halves, since every second layer of an encoder with a decoder has one norm and one dropout more.
+    # Halves, because every second layer of an encoder with a decoder has one norm and one dropout more.
     more = 1 if kind.cross else 0
     inputs = 2 if kind.parallel else 2 * kind.norms + more
     masks = 4 + more if kind.dropout and not work.adapts else 0
@@ -100,8 +100,8 @@ def _norms(work: Workload) -> int:
 
 
 def _reads(work: Workload) -> int:
-    """Copies of the hidden width that products keep of what they read, in halves: one behind each norm, or under autocast
-    one for each product.
+    """Copies of the hidden width that products keep of their inputs, in halves: one behind each norm, or under autocast one for
+    each product.
     """
     kind = work.shape.kind
     if work.autocasts:
@@ -115,8 +115,8 @@ def _reads(work: Workload) -> int:
 def _attention(work: Workload) -> int:
     """Queries, keys, values and the output, which the next product reads too.
 
-    Where the scores are kept, so are keys and values repeated for every head; without a fused kernel for one head of keys
-    also in 32 bits, as the queries are. A bias leaves a second layout of queries and keys.
+    If the scores are kept, keys and values repeated for every head are kept too; without a fused kernel for one head of keys also
+    in 32 bits, as the queries are. A bias leaves a second layout of queries and keys.
     """
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     scores = _scores(work)
@@ -128,12 +128,12 @@ def _attention(work: Workload) -> int:
 
 
 def _scores(work: Workload) -> int:
-    """Scores for each head and token of the sequence, where no fused kernel computes them away.
+    """Scores for each head and token of the sequence, if no fused kernel avoids them.
 
-    PyTorch has none for grouped queries in 32 bits: one score is kept. Code of its own keeps a probability in 32 bits
-    and its cast to the narrower products'. A bias that learns is kept beside a fused kernel, a third
-    more for its sum; with dropout there is no such kernel (measured on T5): two of three attentions keep a probability in 32
-    bits, its mask and what is left of it, the third, over the encoder's output, the probability.
+    PyTorch has no fused kernel for grouped queries in 32 bits: one score is kept. Model code of its own keeps a probability in 32
+    bits and its cast to the narrower products'. A trained bias is kept beside a fused kernel, a third more for its sum. With
+    dropout there is no such kernel (measured on T5): two of three attentions keep a probability in 32 bits, its mask and their
+    product; the third, over the encoder's output, keeps the probability.
     """
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     if kind.biased:
@@ -149,22 +149,22 @@ def _scores(work: Workload) -> int:
 
 
 def score_block(work: Workload) -> int:
-    """Bytes for each token of the largest tensor of scores, in 32 bits; 0 where a fused kernel computes them away."""
+    """Bytes for each token of the largest tensor of scores, in 32 bits; 0 if a fused kernel avoids it."""
     kept = work.shape.kind.scores or _broadcasts(work)
     return 4 * work.shape.heads * work.sequence if kept else 0
 
 
 def _broadcasts(work: Workload) -> bool:
-    """Whether one head of keys for all queries keeps the fused kernel away."""
+    """Whether one head of keys for all queries rules out the fused kernel."""
     return work.shape.kind.broadcasts and work.shape.kv_heads == 1 < work.shape.heads
 
 
 def _mlp(work: Workload) -> int:
-    """Gate, its activation, up and their product; a plain MLP has its activation's input and output, of ReLU the output
-    alone, and of several steps (gelu_new) five tensors, of which autocast widens three to 32 bits (torch.pow).
+    """Gate, its activation, up and their product. A plain MLP keeps its activation's input and output; with ReLU only the output,
+    and with several steps (gelu_new) five tensors, of which autocast widens three to 32 bits (torch.pow).
 
-    A frozen last product keeps no input, unless it is quantised. Experts also keep what they gather and give back, and
-    their router four numbers of 32 bits for each.
+    A frozen last product keeps no input, unless it is quantised. Experts also keep what they gather and scatter, and their router
+    four numbers of 32 bits for each.
     """
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     tensors = (4 if kind.gated else 1 if kind.relu else 2) + (3 if kind.stepwise else 0)
@@ -177,12 +177,12 @@ def _mlp(work: Workload) -> int:
 
 
 def _adapter_inputs(work: Workload) -> int:
-    """Each adapter casts its input to 32 bits, and keeps that and its low-rank product."""
+    """Each adapter casts its input to 32 bits, and keeps the cast and its low-rank product."""
     return 4 * sum(width + work.rank for width in work.inputs(work.targets))
 
 
 def _input(work: Workload) -> int:
-    """A checkpointed layer keeps its input alone (2sbh of Korthikanti); under autocast that is 32 bits wide."""
+    """A checkpointed layer keeps only its input (2sbh of Korthikanti); under autocast that is 32 bits wide."""
     return work.shape.hidden * (4 if work.autocasts else work.compute_bytes)
 
 

@@ -1,4 +1,4 @@
-"""What DeepSpeed's ZeRO holds besides the states, in bytes on one GPU; on one GPU too, where nothing is spread.
+"""The buffers of DeepSpeed's ZeRO besides the states, in bytes on one GPU; also on a single GPU, where nothing is sharded.
 
 The sizes are the defaults of its configuration (deepspeed.readthedocs.io, "ZeRO": reduce_bucket_size, sub_group_size,
 stage3_max_live_parameters), in elements.
@@ -12,17 +12,17 @@ from gpujob.memory.workload import Workload
 from gpujob.values.vocabulary import Method, Sharding
 
 REDUCE_BUCKET: Final = 5 * 10**8
-"""Elements of the buffer in which 16-bit gradients wait to be reduced; stages 1 and 2 hold two, to overlap."""
+"""Elements of the buffer in which 16-bit gradients wait for their reduction; stages 1 and 2 have two, to overlap."""
 SUB_GROUP: Final = 10**9
-"""Parameters that ZeRO-3 steps at once; ZeRO-1 and ZeRO-2 step all of a GPU's at once."""
+"""Parameters that ZeRO-3 updates at once; ZeRO-1 and ZeRO-2 update all of a GPU's at once."""
 LIVE: Final = 10**9
-"""Parameters that ZeRO-3 leaves gathered."""
+"""Parameters that ZeRO-3 keeps gathered."""
 NORM_BYTES: Final = 8
-"""The norm of a gradient is taken in 64 bits, one tensor at a time."""
+"""The norm of a gradient is computed in 64 bits, one tensor at a time."""
 
 
 def buckets(work: Workload) -> int:
-    """The buffers of gradients on their way, from a step's first gradient to its last."""
+    """The buffers of gradients in flight, from a step's first gradient to its last."""
     if not work.deepspeed:
         return 0
     return 2 * REDUCE_BUCKET * (1 if work.sharding is Sharding.ZERO3 else 2)
@@ -41,8 +41,8 @@ def stepped(work: Workload) -> int:
 
 
 def held(work: Workload) -> int:
-    """Blocks that pass at other moments than the step's: live weights, the buckets, the largest gradient, which waits
-    for the stream that reduces it, and its norm.
+    """Temporary blocks outside the optimizer's step: live weights, the buckets, the largest gradient while it waits for the
+    reducing stream, and its norm.
     """
     if not work.deepspeed or work.method is not Method.FULL:
         return 0

@@ -14,18 +14,20 @@ from gpujob.values.derived import derived
 from gpujob.values.vocabulary import Checkpointing, Method
 
 WIDER: Final = (15, 100)
-"""What a usual shape is off, as a part of the peak: nine of ten models of the catalog lie within it."""
+"""The error of an assumed shape, relative to the peak: nine of ten models of the catalog are within it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Bytes on each GPU. All but `expected` is worked out when it is asked for: where that is too much already, nobody does."""
+    """Bytes on each GPU. Everything except `expected` is computed on first use, because a device too small for that is rejected
+    without the rest.
+    """
 
     course: Course
     work: Workload = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same is estimated, though it be of other work."""
+        """Whether the estimates are equal, even for different work."""
         return isinstance(other, Estimate) and (self.course, self.high) == (other.course, other.high)
 
     @property
@@ -35,26 +37,26 @@ class Estimate:
 
     @property
     def moments(self) -> tuple[Components, ...]:
-        """All moments that can be the peak."""
+        """All phases that can be the peak."""
         return self.course.moments
 
     @property
     def components(self) -> Components:
-        """The parts of `expected`: those of the moment that is the peak."""
+        """The parts of `expected`: those of the phase that is the peak."""
         return self.course.moments[self.course.totals.index(self.course.peak)]
 
     @derived
     def high(self) -> int:
-        """What a device must have usable: the peak, what the allocator holds besides, and the driver's context. Never less
-        than `expected`."""
+        """What a device must have usable: the peak, the allocator's overhead, and the driver's context. Never less than `expected`."""
         peak = self.course.peak
         held = max(peak + allocator_overhead.contexts(self.work), _held(self.work, self.course))
         return held + _doubt(self.work, peak)
 
     @derived
     def low(self) -> int:
-        """The peak where the loss never holds all logits at once (chunked or fused cross entropy), and where the scales of
-        4-bit weights are quantised too."""
+        """The peak if the loss never holds all logits at once (chunked or fused cross entropy), and if the scales of 4-bit weights
+        are quantised too.
+        """
         least = max(_lean(self.work, moment).total for moment in self.moments)
         return least - _doubt(self.work, least)
 
@@ -70,19 +72,19 @@ class Estimate:
 
     @property
     def most(self) -> Components:
-        """The most that each part takes at any moment; a part that is none at the peak may be some at another."""
+        """The most that each part takes in any phase; a part that is absent at the peak may exist in another phase."""
         return reduce(Components.most, self.moments)
 
     @property
     def reserve(self) -> tuple[int, int]:
-        """What `low` and `high` have beyond these parts: what another moment takes more, where that is the peak at the low
-        end; memory that the allocator holds and no tensor lies in, and contexts, at the high end.
+        """The difference of `low` and `high` to these parts: at the low end the excess of another phase that is the peak there; at
+        the high end the allocator's unused blocks, and contexts.
         """
         return self.low - self.least.total, self.high - self.greatest.total
 
 
 class Estimates:
-    """The estimates of one workload on any number of GPUs: each is made when it is asked for, and once."""
+    """The estimates of one workload on any number of GPUs: each is computed on first use, and once."""
 
     __slots__ = ("_known", "_work")
 
@@ -93,7 +95,7 @@ class Estimates:
         """The estimate on so many GPUs."""
         found = self._known.get(gpus)
         if found is None:
-            # From number to number, since each takes along what is known of the one before.
+            # Derived from each other, because each reuses what the last one computed.
             self._work = self._work.on(gpus)
             found = self._known[gpus] = estimate(self._work)
         return found
@@ -105,14 +107,14 @@ def estimate(work: Workload) -> Estimate:
 
 
 def _doubt(work: Workload, amount: int) -> int:
-    """Bytes that an amount may be off where the shape is a usual one, rounded down."""
+    """The error in bytes of an amount for an assumed shape, rounded down."""
     return amount * WIDER[0] // WIDER[1] if work.inferred else 0
 
 
 def _held(work: Workload, course: Course) -> int:
-    """What a device must have. Layers that are recomputed leave the blocks that they would have kept, and no more; so
-    without them is counted too, unless what they spare is clearly more than what is held. Gradients that wait for those of
-    further micro-batches leave no less than those that do not.
+    """What a device must have. Recomputed layers leave at most the blocks that they would have kept; so the sum without
+    recomputation counts too, unless it saves clearly more than is held. Gradients that wait for further micro-batches leave at
+    least as much as others.
     """
     held = course.peak + allocator_overhead.beyond_peak(work, course)
     if work.accumulates and work.method is Method.FULL:
@@ -129,7 +131,7 @@ def _held(work: Workload, course: Course) -> int:
 
 
 def _lean(work: Workload, moment: Components) -> Components:
-    """A moment where the loss takes the logits in pieces and the scales of 4-bit weights are quantised."""
+    """A phase in which the loss takes the logits in chunks and the scales of 4-bit weights are quantised."""
     scales = (
         model_states.weights(work) - model_states.weights(replace(work, double_quantised=True)) if work.quantised else 0
     )

@@ -1,4 +1,4 @@
-"""A model's shape from its name, or a usual one from its number of parameters."""
+"""A model's dimensions from its name, or usual ones from its number of parameters."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ VOCABULARY: Final = 128256
 HEAD_WIDTH: Final = 128
 KEY_HEADS: Final = 8
 MOST_LAYERS: Final = 4096
-"""As many as a job may say."""
+"""The largest number that a job may state."""
 TIED_BELOW: Final = 4 * 10**9
-"""Models of fewer parameters usually share the head's weights with the embedding."""
+"""Models with fewer parameters usually share the head's weights with the embedding."""
 
 
 @lru_cache(maxsize=256)
 def known_shape(shape: ModelShape, **said: int | bool) -> ModelShape:
-    """A model's shape with sizes that differ from the catalog's; its parameters follow."""
+    """Dimensions that differ from the catalog's; the number of parameters follows."""
     if not said:
         return shape
     changed = _with(shape, said)
@@ -34,8 +34,8 @@ def known_shape(shape: ModelShape, **said: int | bool) -> ModelShape:
 
 @lru_cache(maxsize=256)
 def usual_shape(parameters: int, **said: int | bool) -> ModelShape:
-    """A decoder of the Llama kind with so many parameters, as such models are usually cut, but for the sizes that are said:
-    what is not follows, the number of layers first, or the MLP's width where that number is said.
+    """A decoder of the Llama kind with this many parameters in usual proportions, except for the given sizes. The others follow:
+    the number of layers first, or the MLP's width if that number is given.
     """
     tied = bool(said.get("tied", parameters < TIED_BELOW))
     hidden = said.get("hidden") or max((_hidden(parameters, tied) + 64) // 128 * 128, 128)
@@ -59,9 +59,9 @@ def usual_shape(parameters: int, **said: int | bool) -> ModelShape:
 
 
 def _with(shape: ModelShape, said: Mapping[str, int | bool]) -> ModelShape:
-    """The shape with what is said, and what follows: the width of a head where heads share the hidden width, as many heads
-    of keys as heads where each has its own, no more experts active than there are, and as large a part of the layers
-    with a window.
+    """The dimensions with the given sizes and what follows: the width of a head if heads share the hidden width, as many heads of
+    keys as heads if each has its own, at most as many active experts as there are, and an unchanged fraction of layers with a
+    window.
     """
     changed = replace(shape, **said)  # type: ignore[arg-type]
     follows = {
@@ -77,13 +77,13 @@ def _with(shape: ModelShape, said: Mapping[str, int | bool]) -> ModelShape:
 
 
 def _layers(shape: ModelShape) -> int:
-    """As many layers of these widths as the parameters make, at least one."""
+    """As many layers of these widths as the parameters allow, at least one."""
     root, each = _parts(shape)
     return min(max(round((shape.parameters - root) / each), 1), MOST_LAYERS)
 
 
 def _ffn(shape: ModelShape) -> int:
-    """The width of the MLP at which so many layers make the parameters, at least the hidden width."""
+    """The width of the MLP at which this many layers have the parameters, at least the hidden width."""
     root, _ = _parts(shape)
     _, attention = _parts(replace(shape, ffn=0))
     mlp = (shape.parameters - root) // shape.layers - attention
@@ -97,7 +97,7 @@ def _parts(shape: ModelShape) -> tuple[int, int]:
 
 
 def _hidden(parameters: int, tied: bool) -> int:
-    """The hidden width h at which 13 h³ / 112 and the embedding make the parameters: by bisection."""
+    """The hidden width h at which 13 h³ / 112 and the embedding have the parameters: by bisection."""
     low, high = 1, 1 << 20
     while low < high:
         middle = (low + high + 1) // 2

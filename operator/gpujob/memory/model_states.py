@@ -1,7 +1,7 @@
-"""Weights, gradients, optimizer states and adapters: what stays for a whole training, in bytes on one GPU.
+"""Weights, gradients, optimizer states and adapters: tensors that live for a whole training, in bytes on one GPU.
 
-The bytes per parameter are those of Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
-Parameter Models" (arXiv 1910.02054, section 3.1), for PyTorch's own precision schemes.
+The bytes per parameter are those of Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
+(arXiv 1910.02054, section 3.1), for PyTorch's own precision schemes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def weights(work: Workload) -> int:
 
 
 def _as_stored(work: Workload) -> int:
-    """Weights as they are published: of MXFP4 the experts' matrices alone are narrow, one side of them padded as kernels ask."""
+    """Weights in their published format: in MXFP4 only the experts' matrices are narrow, one side of them padded as kernels require."""
     shape = work.shape
     part, of = BYTES_OF_STORED[WeightFormat(work.stored)]
     inner = max(shape.parameters - shape.root_parameters, 0)
@@ -96,7 +96,7 @@ def nf4(work: Workload) -> tuple[int, int]:
 
 
 def dequantised(work: Workload) -> int:
-    """A quantised product reads a 16-bit copy of its matrix, which is freed before the next: the largest one's bytes."""
+    """A quantised product reads a 16-bit copy of its matrix, which is freed before the next: the bytes of the largest one."""
     shape = work.shape
     if not work.quantised:
         return 0
@@ -104,12 +104,12 @@ def dequantised(work: Workload) -> int:
 
 
 def gradient_bytes(work: Workload) -> int:
-    """Bytes of one trained parameter's gradient: that of the weight it belongs to."""
+    """Bytes of one trained parameter's gradient: that of its weight."""
     return stored_bytes(work)
 
 
 def gradients(work: Workload, parameters: int) -> int:
-    """The gradients of so many parameters, as they wait for the optimizer."""
+    """The gradients of a number of parameters until the optimizer uses them."""
     return parameters * gradient_bytes(work) // (work.gpus if work.gathers else 1)
 
 
@@ -123,12 +123,12 @@ def optimizer(work: Workload) -> int:
 
 
 def updates(work: Workload) -> int:
-    """What an optimizer makes while it steps, and frees.
+    """Temporary tensors of an optimizer's step.
 
-    AdamW for each (foreach) takes the root of the second moment of every parameter before it uses the first, a copy as
-    wide as the states (torch.optim.adam, _multi_tensor_adam: exp_avg_sq_sqrt); DeepSpeed brings a fused one of its own.
-    Adafactor computes one matrix's update in 32 bits, beside 32-bit copies of its weights and of its gradients and
-    the product of its row and column; the largest matrix is the embedding, or what of it lies on this GPU.
+    AdamW (foreach) computes the root of the second moment of every parameter before it uses the first, a copy as wide as the
+    states (torch.optim.adam, _multi_tensor_adam: exp_avg_sq_sqrt); DeepSpeed has a fused one of its own. Adafactor computes one
+    matrix's update in 32 bits, beside 32-bit copies of its weights and of its gradients and the product of its row and column; the
+    largest matrix is the embedding, or its part on this GPU.
     """
     if work.optimizer is Optimizer.ADAMW_FOREACH and not work.deepspeed:
         return adapter_copy(work) if work.adapts else work.shape.parameters * stored_bytes(work) // work.shards
@@ -139,8 +139,8 @@ def updates(work: Workload) -> int:
 
 
 def adapters(work: Workload, learning: bool = True) -> int:
-    """Adapters with their states and, while they learn, gradients: 16 B for each parameter under AdamW
-    (LoRA, arXiv 2106.09685, section 4.2). DeepSpeed trains 32-bit copies of 16-bit adapters and spreads the copies.
+    """Adapters with their states and, during training, gradients: 16 B for each parameter under AdamW (LoRA, arXiv 2106.09685,
+    section 4.2). DeepSpeed trains 32-bit copies of 16-bit adapters and shards the copies.
     """
     if not work.adapts:
         return 0

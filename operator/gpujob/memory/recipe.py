@@ -1,4 +1,4 @@
-"""What a model's weights and states take for each parameter, in one line: the recipe behind the components of an estimate."""
+"""The bytes of a model's weights and states for each parameter, in one line: the recipe behind an estimate's components."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def recipe(work: Workload) -> str:
 
 
 def _trained(work: Workload) -> dict[str, int]:
-    """Bytes of a parameter that is trained, by what they hold."""
+    """Bytes of a trained parameter by their use."""
     stored = model_states.stored_bytes(work)
     return {
         "weight": stored,
@@ -33,7 +33,7 @@ def _trained(work: Workload) -> dict[str, int]:
 
 
 def _of_adapters(work: Workload) -> dict[str, int]:
-    """Bytes of a parameter of an adapter, by what they hold."""
+    """Bytes of an adapter's parameter by their use."""
     wide = model_states.ADAPTER_BYTES
     narrow = work.compute_bytes if work.deepspeed else wide
     return {
@@ -76,7 +76,7 @@ def _activations(work: Workload) -> str:
 
 
 def _over(work: Workload) -> str:
-    """Over how many GPUs they are spread."""
+    """The number of GPUs over which they are sharded."""
     if work.gpus == 1:
         return ""
     if work.parts > 1:

@@ -1,8 +1,8 @@
-"""What large tensors take beyond their size: the ends of their segments.
+"""The bytes of large tensors beyond their size: the ends of their segments.
 
-PyTorch's caching allocator gives a tensor of 10 MiB or more a segment of its own, of whole 2 MiB, and leaves an end of it that is
-not larger than 1 MiB with the tensor, for which it counts as allocated (c10/cuda/CUDACachingAllocator.cpp: kMinLargeAlloc,
-kRoundLarge, should_split). A matrix of 2,560 × 2,560 in 32 bits takes 26 MiB instead of 25.
+PyTorch's caching allocator gives a tensor of 10 MiB or more its own segment of whole 2 MiB, and an end of at most 1 MiB stays with
+the tensor and counts as allocated (c10/cuda/CUDACachingAllocator.cpp: kMinLargeAlloc, kRoundLarge, should_split). A matrix of
+2,560 × 2,560 in 32 bits takes 26 MiB instead of 25.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ KEPT: Final = MIB
 
 
 def of_weights(work: Workload) -> int:
-    """Bytes that one copy of the weights takes beyond its size; as many do gradients and each state of their width take. None
-    where weights are cut, flattened or of 4 or 8 bits.
+    """Bytes that one copy of the weights takes beyond its size; the same for gradients and for each state of their width. None if
+    weights are sharded, flattened or of 4 or 8 bits.
     """
     narrow = work.stored or work.quantised or (work.method is not Method.FULL and work.precision is Precision.FP8)
     if narrow or work.gathers or work.deepspeed or work.parts > 1:
@@ -40,7 +40,7 @@ def of_weights(work: Workload) -> int:
 
 
 def of_states(work: Workload, padded: int) -> int:
-    """Bytes that the optimizer's states take beyond their size, where one copy of the weights takes so many."""
+    """Bytes that the optimizer's states take beyond their size, given those of one copy of the weights."""
     if work.method is not Method.FULL:
         return 0
     whole = work.shape.parameters * model_states.stored_bytes(work) // work.shards

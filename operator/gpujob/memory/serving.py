@@ -1,4 +1,4 @@
-"""The moments of inference that can be its peak, each in bytes on one GPU."""
+"""The phases of inference that can be its peak, each in bytes on one GPU."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from gpujob.memory.workload import Workload
 from gpujob.values.vocabulary import Precision
 
 BESIDE_LOGITS: Final = 3
-"""Tensors of the hidden width that a head over all positions leaves beside its logits (BertLMPredictionHead: what the layers
-gave, and two of its own)."""
+"""Tensors of the hidden width that a head over all positions leaves beside its logits (BertLMPredictionHead: the layers' output,
+and two of its own).
+"""
 
 
 def moments(work: Workload) -> Iterator[Components]:
     """Building the model, then reading the prompts into the cache. Logits are gathered whole on each GPU.
 
-    Decoders make logits of the last position alone (logits_to_keep, which generate() sets); heads of encoders, and of encoders
-    with decoders, know no such thing and make those of all positions once the layers are done.
+    Decoders compute logits of the last position only (logits_to_keep, which generate() sets); heads of encoders, and of encoders
+    with decoders, compute those of all positions after the layers.
     """
     weights, whole, cached = model_states.weights(work), work.shape.kind.own_loss, kv_cache(work)
     padded = segment_padding.of_weights(work)
@@ -43,8 +44,7 @@ def moments(work: Workload) -> Iterator[Components]:
 
 
 def _all_logits(work: Workload) -> int:
-    """Logits of all positions, as wide as the products; a bias that is added behind the product makes a second copy (BART,
-    final_logits_bias)."""
+    """Logits of all positions, as wide as the products; a bias after the product makes a second copy (BART, final_logits_bias)."""
     copies = 2 if work.shape.kind.biased_logits else 1
     return copies * work.compute_bytes * work.tokens * work.shape.vocabulary
 
@@ -70,14 +70,14 @@ def kv_cache(work: Workload) -> int:
 
 
 def untied(work: Workload) -> int:
-    """A head that is tied to the embedding is made first and dropped when it is tied."""
+    """A tied head is created first and dropped when it is tied."""
     if not work.shape.tied:
         return 0
     return work.compute_bytes * work.shape.embedding_parameters // work.parts
 
 
 def _gathered(work: Workload) -> int:
-    """Sharded weights are gathered for the layer that computes and the next."""
+    """Sharded weights are gathered for the current layer and the next."""
     if not work.gathers:
         return 0
     return work.compute_bytes * (work.shape.root_parameters + 2 * work.shape.layer_parameters)

@@ -1,8 +1,7 @@
-"""The moments of a training step that can be its peak, each in bytes on one GPU.
+"""The phases of a training step that can be its peak, each in bytes on one GPU.
 
-A step with PyTorch goes through: the forward pass, the loss (logits and every kept activation), the backward pass
-(activations shrink while gradients grow: its first and its last layer are the extremes), the gradient of the
-embedding, and the optimizer.
+A step with PyTorch: the forward pass, the loss (logits and every kept activation), the backward pass (activations shrink while
+gradients grow: its first and its last layer are the extremes), the gradient of the embedding, and the optimizer.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from gpujob.memory.workload import Workload, of_one_or_several
 from gpujob.values.vocabulary import Checkpointing, Method, Sharding
 
 LOSS_TENSORS: Final = 3
-"""For each logit when the loss turns backward: log-softmax, its gradient and the loss's. Losses of causal models cast them
-to 32 bits (transformers, loss_utils.ForCausalLMLoss), as autocast does; a loss of an encoder's own does not.
+"""For each logit at the start of the backward pass: log-softmax, its gradient and the loss's. Losses of causal models cast them to
+32 bits (transformers, loss_utils.ForCausalLMLoss), as autocast does; an encoder's own loss does not.
 """
 FORWARD_LOSS_BYTES: Final = 10
 """For each logit at the loss: 16-bit logits, their 32-bit copy and the log-softmax."""
@@ -27,7 +26,7 @@ CHUNKS: Final = 8
 
 
 def moments(work: Workload) -> Iterator[Components]:
-    """Every moment that can be the peak."""
+    """Every phase that can be the peak."""
     stays = _staying(work)
     for passing in _passing(work):
         yield _moment(work, stays, passing)
@@ -46,8 +45,8 @@ def logits(work: Workload, each: int) -> int:
 
 
 def loss_bytes(work: Workload) -> int:
-    """For each logit when the loss turns backward: three numbers, and the tanh of a cap, as wide as the products. A loss of an
-    encoder's own leaves the logits to autocast, which has let go of their cast by then: one number is a narrow one.
+    """For each logit at the start of the backward pass: three numbers, and the tanh of a cap, as wide as the products. An
+    encoder's own loss leaves the logits to autocast, which has freed their cast by then: one number is a narrow one.
     """
     kind, x = work.shape.kind, work.compute_bytes
     if kind.own_loss:
@@ -56,10 +55,10 @@ def loss_bytes(work: Workload) -> int:
 
 
 def gathered(work: Workload, layers: int) -> int:
-    """Weights that are whole on this GPU for computing: embedding and head always, and so many layers.
+    """Weights that are whole on this GPU during computation: embedding and head always, and this number of layers.
 
-    FSDP2 keeps its root (embedding, last norm, head) gathered from forward to backward. ZeRO-2 gathers all weights
-    once a step (reshard_after_forward=False). Quantised layers are gathered as they are.
+    FSDP2 keeps its root (embedding, last norm, head) gathered from forward to backward. ZeRO-2 gathers all weights once a step
+    (reshard_after_forward=False). Quantised layers are gathered as they are.
     """
     if not work.gathers:
         return 0
@@ -80,12 +79,12 @@ def loss_widths(work: Workload) -> Sequence[int]:
 
 
 class _Staying(NamedTuple):
-    """What is there at every moment: the states, a part of them on each GPU where they are sharded."""
+    """What exists in every phase: the states, a part of them on each GPU if they are sharded."""
 
     weights: int
     optimizer: int
     gradients: int
-    """Those that DDP keeps, or that wait for those of further micro-batches."""
+    """The gradients that DDP keeps, or that wait for those of further micro-batches."""
     learning: int
     """Adapters with their gradients, and `resting` without."""
     resting: int
@@ -95,7 +94,7 @@ class _Staying(NamedTuple):
 
 
 class _Passing(NamedTuple):
-    """What is there at one moment alone; how many GPUs there are, if several, makes no difference to it."""
+    """What exists in one phase only; it depends on whether there are several GPUs, not on how many."""
 
     activations: int = 0
     logits: int = 0
@@ -105,14 +104,14 @@ class _Passing(NamedTuple):
 
 
 class _Layers(NamedTuple):
-    """What the layers keep and take of all tokens."""
+    """What the layers keep and use for all tokens."""
 
     kept: int
     """What all layers keep of the forward pass."""
     everything: int
     """What they would keep without checkpoints."""
     at_work: int
-    """The layer that is computed backward."""
+    """The layer in its backward pass."""
 
 
 def _staying(work: Workload) -> _Staying:
@@ -136,20 +135,20 @@ def _staying(work: Workload) -> _Staying:
 
 
 def _moment(work: Workload, stays: _Staying, passing: _Passing) -> Components:
-    """A moment: what always stays, and what is there just now."""
+    """A phase: the permanent tensors, and the temporary ones."""
     weights, optimizer, waiting, learning, resting, lasting, padded = stays
     activations, logits, overhead, graded = passing
     gradients = max(model_states.gradients(work, graded), waiting) if graded else waiting
     if graded and padded:
         overhead += padded * graded // work.shape.parameters
     adapters, kv_cache = resting if logits else learning, 0
-    # By place, which takes half the time: a decision makes dozens of moments.
+    # Positional arguments take half the time: a decision creates dozens of phases.
     return Components(weights, gradients, optimizer, activations, logits, kv_cache, adapters, overhead + lasting)
 
 
 @of_one_or_several
 def _passing(work: Workload) -> Sequence[_Passing]:
-    """What passes from the loss to the end of the backward pass."""
+    """What exists from the loss to the end of the backward pass only."""
     layers = _layers(work)
     ends = (_at_forward_end(work, layers),) if work.autocasts else ()
     return (_at_loss(work, layers), *ends, _at_first_layer_back(work, layers), _at_last_layer_back(work, layers))
@@ -165,8 +164,8 @@ def _layers(work: Workload) -> _Layers:
 
 
 def _at_loss(work: Workload, layers: _Layers) -> _Passing:
-    """The turn from forward to backward. Autocast keeps 16-bit copies of all weights that it used in layers that are
-    not checkpointed, else of the head alone.
+    """The turn from forward to backward. Autocast keeps 16-bit copies of all weights that it used in layers without checkpoints,
+    else of the head only.
     """
     copies = 0
     if work.autocasts:
@@ -182,8 +181,8 @@ def _at_forward_end(work: Workload, layers: _Layers) -> _Passing:
 
 
 def _at_first_layer_back(work: Workload, layers: _Layers) -> _Passing:
-    """The last layer is recomputed while every checkpoint still waits, which is no more than all layers kept would be;
-    the head has its gradient.
+    """The last layer is recomputed while every checkpoint still exists, which is no more than all layers kept would be; the head
+    has its gradient.
     """
     head = work.shape.embedding_parameters if work.method is Method.FULL else 0
     kept = min(layers.kept + layers.at_work, layers.everything)
@@ -191,8 +190,8 @@ def _at_first_layer_back(work: Workload, layers: _Layers) -> _Passing:
 
 
 def _at_last_layer_back(work: Workload, layers: _Layers) -> _Passing:
-    """The first layer is computed backward: every gradient is there but its own and the embedding's; where the head is
-    tied to the embedding, its part of that gradient is there.
+    """The first layer's backward pass: every gradient exists except its own and the embedding's; if the head is tied to the
+    embedding, its part of that gradient exists.
     """
     shape, full = work.shape, work.method is Method.FULL
     embedding = 0 if shape.tied and not work.gathers else shape.embedding_parameters
@@ -204,15 +203,13 @@ def _at_last_layer_back(work: Workload, layers: _Layers) -> _Passing:
 
 
 def _buckets(work: Workload) -> int:
-    """DeepSpeed's buffers of gradients are there while the backward pass runs; under ZeRO-3 the step of a whole model
-    is a larger moment.
-    """
+    """DeepSpeed's buffers of gradients exist during the backward pass; under ZeRO-3 the step of a whole model is a larger phase."""
     return 0 if work.method is Method.FULL and work.sharding is Sharding.ZERO3 else deepspeed.buckets(work)
 
 
 def _at_step(work: Workload, stays: _Staying, made: int) -> Components:
-    """The optimizer's step, when every gradient is there, with what it makes and frees; DeepSpeed has freed the gradients
-    that other GPUs step by then.
+    """The optimizer's step: every gradient exists, with the step's temporary tensors; DeepSpeed has freed the gradients that other
+    GPUs use.
     """
     trained = work.shape.parameters if work.method is Method.FULL else 0
     own = trained // work.gpus if work.masters and not work.gathers else trained

@@ -1,4 +1,4 @@
-"""What is to be done with a model, with every default explicit; the words are those of GPUJob's `model`."""
+"""What is done with a model, with every default explicit; the names are those of GPUJob's `model`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINEAR_TARGETS: Final = ("q_proj", "k_proj", "v_proj", "o_proj", *MLP_TARGETS)
 
 @dataclass(frozen=True)
 class Workload:
-    """One model under one method; sizes are for each GPU. What follows from them is asked many times, so it is kept."""
+    """One model under one method; sizes are for each GPU. Derived values are used many times and cached."""
 
     shape: ModelShape
     method: Method = Method.FULL
@@ -32,7 +32,7 @@ class Workload:
     sequence: int = 2048
     """Tokens of each sequence; of each prompt under Inference."""
     accumulates: bool = False
-    """Whether gradients of several micro-batches are added up before a step."""
+    """Whether gradients of several micro-batches are accumulated before a step."""
     checkpointing: Checkpointing = Checkpointing.NONE
     sharding: Sharding = Sharding.NONE
     gpus: int = 1
@@ -41,23 +41,25 @@ class Workload:
     targets: tuple[str, ...] = ATTENTION_TARGETS
     """Modules with an adapter under LoRA and QLoRA."""
     cached_tokens: int | None = None
-    """Tokens that the KV cache holds for each sequence under Inference; the prompt's when None."""
+    """Tokens that the KV cache holds for each sequence under Inference; None: those of the prompt."""
     concurrency: int | None = None
-    """Sequences in the KV cache under Inference; the batch when None."""
+    """Sequences in the KV cache under Inference; None: the batch."""
     four_bit: bool = False
     """Whether Inference reads weights of 4 bits, as QLoRA always does."""
     stored: str = ""
-    """The format of the weights under Inference where they have less than 16 bits (`WeightFormat`); computed is in `precision`."""
+    """The format of the weights under Inference if they have less than 16 bits (`WeightFormat`); `precision` is that of the
+    computation.
+    """
     double_quantised: bool = False
     """Whether the scales of 4-bit weights have 8 bits."""
     tensor_parallel: bool = False
-    """Whether all GPUs compute each layer of Inference together, every one with its part of the matrices and of the KV
-    heads (vLLM's tensor parallelism, Transformers' tp_plan); device_map="auto", which deals out layers, takes as much.
+    """Whether all GPUs compute each layer of Inference together, each with its part of the matrices and of the KV heads (vLLM's
+    tensor parallelism, Transformers' tp_plan); device_map="auto", which distributes layers, takes as much.
     """
     inferred: bool = False
-    """Whether the shape is a usual one, not the model's own: the band is then wider."""
+    """Whether the shape is assumed instead of the model's own; the band is wider then."""
     chunked_loss: bool = False
-    """Whether the loss takes the vocabulary in pieces, so that the logits never exist at once."""
+    """Whether the loss takes the vocabulary in chunks, so that the logits never exist at once."""
 
     def but(self, **changes: Any) -> Workload:
         """`dataclasses.replace` at a fifth of its time."""
@@ -66,8 +68,7 @@ class Workload:
         return other
 
     def on(self, gpus: int) -> Workload:
-        """The same on so many GPUs, with all that is known of it and does not depend on them: a job that names no number
-        is asked about on many."""
+        """The same on a number of GPUs, with all cached values that do not depend on it: sizing evaluates many numbers."""
         other = object.__new__(Workload)
         other.__dict__.update(self.__dict__, gpus=gpus, known=self.known)
         for name in OF_THEIR_NUMBER if (gpus > 1) == (self.gpus > 1) else OF_GPUS:
@@ -76,12 +77,12 @@ class Workload:
 
     @derived
     def known(self) -> tuple[dict[object, object], dict[object, object]]:
-        """What functions `of_one_or_several` said of it on one GPU, and on several."""
+        """Results of functions with `of_one_or_several`, for one GPU and for several."""
         return {}, {}
 
     @property
     def tokens(self) -> int:
-        """Tokens that one GPU handles at once; activations depend on nothing else of batch and sequence."""
+        """Tokens that one GPU processes at once; activations depend on nothing else of batch and sequence."""
         return self.batch * self.sequence
 
     @derived
@@ -96,22 +97,22 @@ class Workload:
 
     @derived
     def gathers(self) -> bool:
-        """Whether each GPU keeps a part of the weights and gathers the rest when it computes."""
+        """Whether each GPU keeps a part of the weights and gathers the rest for the computation."""
         spread = (Sharding.ZERO3, Sharding.FSDP) if self.deepspeed else (Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP)
         return self.gpus > 1 and self.sharding in spread
 
     @derived
     def parts(self) -> int:
-        """Into how many parts tensor parallelism cuts every matrix and the KV heads."""
+        """The number of parts into which tensor parallelism divides every matrix and the KV heads."""
         return self.gpus if self.tensor_parallel and self.method is Method.INFERENCE else 1
 
     @derived
     def deepspeed(self) -> bool:
-        """Whether DeepSpeed trains, with the buffers that it keeps on any number of GPUs.
+        """Whether DeepSpeed trains, with buffers that exist on any number of GPUs.
 
-        It does for adapters under any of its stages. Whole models it trains by 32-bit copies of 16-bit weights: under
-        ZeRO-1 and ZeRO-3, and under any stage on one GPU, where nothing else spreads anything. All else is PyTorch's own:
-        ZeRO-2 and ZeRO-3 are FSDP2, which gathers once a step or for each layer, ZeRO-1 its ZeroRedundancyOptimizer.
+        It trains adapters under any of its stages. It trains whole models by 32-bit copies of 16-bit weights: under ZeRO-1 and
+        ZeRO-3, and under any stage on one GPU, where nothing else shards. All else is PyTorch's own: ZeRO-2 and ZeRO-3 are FSDP2,
+        which gathers once a step or for each layer, ZeRO-1 its ZeroRedundancyOptimizer.
         """
         if self.method is Method.INFERENCE or self.sharding in (Sharding.NONE, Sharding.FSDP):
             return False
@@ -124,7 +125,7 @@ class Workload:
 
     @derived
     def mixes(self) -> bool:
-        """Whether 32-bit weights learn from narrower products."""
+        """Whether 32-bit weights are trained by narrower products."""
         return self.method is Method.FULL and self.precision in (Precision.MIXED, Precision.FP8)
 
     @derived
@@ -134,7 +135,7 @@ class Workload:
 
     @derived
     def replicates(self) -> bool:
-        """Whether every GPU holds the whole model and PyTorch's DistributedDataParallel exchanges the gradients."""
+        """Whether every GPU holds the whole model and PyTorch's DistributedDataParallel reduces the gradients."""
         spread = self.sharding is Sharding.ZERO1 and self.method is Method.FULL and not self.deepspeed
         return self.gpus > 1 and (self.sharding is Sharding.NONE or spread)
 
@@ -145,7 +146,7 @@ class Workload:
 
     @derived
     def shards(self) -> int:
-        """GPUs over which the optimizer's states are spread."""
+        """GPUs over which the optimizer's states are sharded."""
         return self.gpus if self.sharding is not Sharding.NONE else 1
 
     @derived
@@ -169,7 +170,7 @@ class Workload:
         }
 
     def inputs(self, targets: Iterable[str]) -> Iterator[int]:
-        """Width of what a token gives to each of the modules, as often as it passes one."""
+        """Width of each module's output for a token, once for each pass through it."""
         active = self.shape.active_experts
         return (self.widths[name][0] * (active if name in MLP_TARGETS else 1) for name in targets)
 
@@ -184,15 +185,16 @@ class Workload:
 _FIELDS: Final = tuple(field.name for field in fields(Workload))
 
 OF_THEIR_NUMBER: Final = ("parts", "shards")
-"""What is derived from the number of GPUs too."""
+"""Values derived from the number of GPUs."""
 
 OF_GPUS: Final = (*OF_THEIR_NUMBER, "gathers", "deepspeed", "masters", "replicates", "autocasts")
-"""What is derived from that or from whether there are several."""
+"""Values derived from whether there are several GPUs, or from nothing."""
 
 
 def of_one_or_several(work_out: Callable[[Workload], T]) -> Callable[[Workload], T]:
-    """A function of a workload that depends on whether it has several GPUs, not on how many: it is asked once for all of
-    them, and its answer kept with the workload."""
+    """Decorates a function of a workload that depends on whether it has several GPUs, not on how many: it runs once for all of
+    them, and its result is cached with the workload.
+    """
 
     @wraps(work_out)
     def kept(work: Workload) -> T:

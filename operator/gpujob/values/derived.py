@@ -1,6 +1,6 @@
-"""What follows from a value, worked out on first use and kept with it: `functools.cached_property` without its lock.
+"""Values computed on first use and cached: `functools.cached_property` without its lock.
 
-The lock, which Python has given up since 3.12, takes most of the time of a first use, and a decision makes many values.
+The lock, which Python removed in 3.12, takes most of the time of a first use, and a decision creates many values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class derived(Generic[T]):  # noqa: N801 - it is read as a decorator
 
 
 class Lazy(Generic[T]):
-    """What an iterator gives, worked out as far as somebody asks, and once."""
+    """The items of an iterator, computed on demand and once."""
 
     __slots__ = ("_known", "_rest")
 

@@ -1,4 +1,4 @@
-"""A reason with its numbers, worded only when somebody asks: fleet and placement make thousands, people read few."""
+"""A reason with its numbers, formatted on demand: fleet and placement create thousands, users read few."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Size(int):
 
 
 class Need(int):
-    """Bytes that somebody asks for; they print as a memory size that is never below what is asked."""
+    """Requested bytes; they print as a memory size that is never below the request."""
 
     def __str__(self) -> str:
         return format_need(self)
@@ -39,7 +39,7 @@ class Need(int):
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Bytes that are asked for and fewer that are there; it prints as the difference of what both print as."""
+    """Requested bytes and fewer available ones; it prints as the difference of the two printed sizes."""
 
     need: int
     has: int
@@ -80,7 +80,7 @@ class Cores(int):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reason: the word, a sentence with gaps, and the numbers that fill them."""
+    """One reason: the word, a sentence with placeholders, and the numbers that fill them."""
 
     reason: Reason
     sentence: str
@@ -88,19 +88,19 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """The sentence with its numbers; what people wrote may have line ends."""
+        """The sentence with its numbers; line ends in users' texts are escaped."""
         return one_line(self.sentence.format(*self.numbers))
 
 
 def apart(*amounts: int) -> tuple[Dollars, ...] | tuple[ExactDollars, ...]:
-    """Micro-dollars that are held against each other: as dollars, with every digit where cents would make them look alike."""
+    """Two amounts of micro-dollars in one sentence: as dollars, with every digit if cents would make them look equal."""
     shown = tuple(map(Dollars, amounts))
     alike = len({str(each) for each in shown}) < len(set(amounts))
     return tuple(map(ExactDollars, amounts)) if alike else shown
 
 
 def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings of several nodes, of equal sentences the first."""
+    """Findings of several nodes, the first of equal sentences."""
     first: dict[tuple[Reason, str], Finding] = {}
     for finding in findings:
         first.setdefault((finding.reason, finding.sentence), finding)
@@ -113,13 +113,13 @@ def counted(number: int, word: str) -> str:
 
 
 def nearest(*words: str | None) -> str:
-    """The end of a sentence about an unknown word: what it most likely means, nothing where that is not known."""
+    """The end of a sentence about an unknown name: the most likely one, empty if there is none."""
     known = [word for word in words if word]
     return f"; the nearest {'is' if len(known) == 1 else 'are'} {listed(known)}" if known else ""
 
 
 def listed(words: object) -> str:
-    """Words as people list them: "A", "A and B", "A, B and C"; at most eight, then the count of the rest."""
+    """A list of names: "A", "A and B", "A, B and C"; at most eight, then the number of the rest."""
     items = [str(word) for word in words]  # type: ignore[attr-defined]
     if len(items) > 8:
         items = [*items[:7], f"{len(items) - 7} more"]

@@ -1,4 +1,4 @@
-"""Names that the API server accepts, whatever the job is called: for children, and for values of labels."""
+"""Names that the API server accepts for any name of a job: for children, and for values of labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from gpujob.values.untrusted import whole_number
 
 STEM: Final = 40
-"""How many characters of the job's name a child's name keeps: room for hash, attempt and the pod's index in 63."""
+"""Characters of the job's name in a child's name: leaves room for hash, attempt and the pod's index within 63."""
 
 LABEL: Final = 63
 
@@ -29,7 +29,7 @@ def child_name(job_name: str, uid: str, attempt: int) -> str:
 
 
 def attempt_in(name: str) -> int | None:
-    """The number of the attempt in a child's name, which nobody can change as they can its label; None where there is none."""
+    """The number of the attempt in a child's name, which unlike its label cannot change; None if there is none."""
     return whole_number(name.rpartition("-")[2])
 
 

@@ -27,7 +27,7 @@ CENT: Final = MICRO // 100
 """Micro-dollars in a cent."""
 
 MAX_PRICE: Final = 100_000 * MICRO
-"""The highest price that is believed, in micro-dollars an hour: above it a unit was mistaken."""
+"""The highest credible price, in micro-dollars an hour; above it the unit was wrong."""
 
 _SUFFIXES: Final[dict[str, Decimal]] = {
     "": Decimal(1),
@@ -63,7 +63,7 @@ def _exact(text: str | int) -> Decimal:
 
 
 def parse_bytes(text: str | int) -> int:
-    """Bytes of a memory or storage quantity, rounded down; raises BadQuantity for what is no quantity or below zero."""
+    """Bytes of a memory or storage quantity, rounded down; raises BadQuantity if it is none or negative."""
     value = _exact(text)
     if value < 0:
         raise BadQuantity(f"{text!r} is below zero")
@@ -79,7 +79,7 @@ def parse_millicores(text: str | int) -> int:
 
 
 def parse_count(text: str | int) -> int:
-    """A whole number of devices or pods; raises BadQuantity for fractions and for less than zero."""
+    """A whole number of devices or pods; raises BadQuantity for fractions and negative numbers."""
     value = _exact(text)
     if value < 0 or value != value.to_integral_value():
         raise BadQuantity(f"{text!r} is not a whole number of at least 0")
@@ -88,7 +88,7 @@ def parse_count(text: str | int) -> int:
 
 def parse_dollars(text: str | int, most: int = MAX_PRICE) -> int:
     """Micro-dollars of a decimal amount in US dollars ("2.10"); raises BadQuantity (negative, not a number, above `most`)."""
-    # Decimal alone would take 1_0, NaN and the digits of other scripts.
+    # Decimal alone would accept 1_0, NaN and the digits of other scripts.
     amount = _MONEY.fullmatch(str(text).strip()) if not isinstance(text, bool) and len(str(text)) <= 32 else None
     value = Decimal(amount[0]) if amount else None
     if value is None or value * MICRO > most:
@@ -107,35 +107,35 @@ def parse_parameters(text: str) -> int:
 
 
 def format_parameters(number: int) -> str:
-    """Parameters of a model as people write them, with three digits: 494M, 8.03B, 1.04T."""
+    """Parameters of a model in three digits: 494M, 8.03B, 1.04T."""
     unit, name = next(((u, n) for u, n in ((10**12, "T"), (10**9, "B")) if number >= u), (10**6, "M"))
     digits = max(0, 3 - len(str(number // unit)))
     return f"{number / unit:.{digits}f}{name}"
 
 
 def format_bytes(amount: int) -> str:
-    """A memory size for people: two decimals of Ti, Gi or Mi ("79.65Gi", "512Mi"); never rounded up."""
+    """A memory size with two decimals of Ti, Gi or Mi ("79.65Gi", "512Mi"); never rounded up."""
     unit, name = _unit(amount)
     hundredths = amount * 100 // unit
     return _trimmed(hundredths) + name
 
 
 def _unit(amount: int) -> tuple[int, str]:
-    """The unit in which people read a size; Ti from 10 Ti on, since devices and hosts are compared in Gi."""
+    """The unit in which a size is shown; Ti from 10 Ti on, because devices and hosts are compared in Gi."""
     return (TI, "Ti") if amount >= 10 * TI else (GI, "Gi") if amount >= GI else (MI, "Mi")
 
 
 def format_need(amount: int) -> str:
-    """A memory size that is asked for, for people: as `format_bytes`, never rounded down."""
+    """A requested memory size, as `format_bytes` but never rounded down."""
     unit, name = _unit(amount)
     return _trimmed(-(-amount * 100 // unit)) + name
 
 
 def format_lack(need: int, has: int) -> str:
-    """What `format_need(need)` is more than `format_bytes(has)`, so that the three add up."""
+    """The difference of `format_need(need)` and `format_bytes(has)`, so that the three add up."""
     of_need, _ = _unit(need)
     unit, name = (GI, "Gi") if has >= GI else (MI, "Mi")
-    # What lacks thousands of Gi is read in Ti, as what it is compared with.
+    # A shortage of thousands of Gi is shown in Ti, as the size that it is compared with.
     unit, name = (TI, "Ti") if of_need == TI else (unit, name)
     asked = Fraction(-(-need * 100 // of_need) * of_need, unit)
     return _trimmed(ceil(asked) - has * 100 // unit) + name
@@ -155,10 +155,10 @@ def quantity_of_bytes(amount: int) -> str:
 
 
 def shortest_quantity(amount: int) -> str:
-    """Bytes as the shortest exact Kubernetes quantity, as a person would write them: 500G, 64Gi."""
+    """Bytes as the shortest exact Kubernetes quantity: 500G, 64Gi."""
     decimal = ((10**9, "G"), (10**6, "M"))
     written = [f"{amount // unit}{name}" for unit, name in decimal if amount and amount % unit == 0]
-    # 79.65Gi is no whole number of bytes: what was written is found again by its two decimals.
+    # 79.65Gi is no whole number of bytes; its two decimals restore the original text.
     rounded = _trimmed(-(-amount * 100 // GI)) + "Gi"
     if amount >= GI and parse_bytes(rounded) == amount:
         written.append(rounded)
@@ -166,7 +166,7 @@ def shortest_quantity(amount: int) -> str:
 
 
 def most_bytes(asked: int, most: int) -> int:
-    """The largest size up to `most` in the unit in which `asked` is written, in smaller ones where not one is left.
+    """The largest size up to `most` in the unit of `asked`, in smaller units if not one is left.
 
     79.65Gi is written in hundredths of a Gi, 500G in G.
     """
@@ -178,14 +178,13 @@ def most_bytes(asked: int, most: int) -> int:
 
 
 def most_millicores(asked: int, most: int) -> int:
-    """The most millicores up to `most`: whole cores where whole cores are asked and one is left."""
+    """The most millicores up to `most`: whole cores if whole cores are requested and one is left."""
     unit = 1000 if asked % 1000 == 0 and most >= 1000 else 1
     return max(most, 0) // unit * unit
 
 
 def format_dollars(micro: int) -> str:
-    """Micro-dollars as dollars for people: in cents, or below one cent exactly ("2.10", "0.0025"), so that only 0 shows
-    as 0.00."""
+    """Micro-dollars as dollars: in cents, or below one cent exactly ("2.10", "0.0025"), so that only 0 shows as 0.00."""
     if micro < CENT:
         return exact_dollars(micro)
     cents = (micro + CENT // 2) // CENT

@@ -1,4 +1,4 @@
-"""What somebody else wrote: members of JSON that are not of the wanted type read as absent, and nothing raises."""
+"""Untrusted JSON: members of the wrong type read as absent, and nothing raises."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ Table = Mapping[str, Any]
 
 
 def table(holder: Table, key: str) -> Table:
-    """A member that should be an object; an empty one when it is none."""
+    """A member that should be an object; an empty one if it is none."""
     value = holder.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def tables(holder: Table, key: str) -> list[Table]:
-    """A member that should be a list of objects; what is none of them is left out."""
+    """A member that should be a list of objects; other items are left out."""
     value = holder.get(key)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
@@ -28,5 +28,5 @@ def whole_number(value: Any) -> int | None:
 
 
 def one_line(text: str) -> str:
-    """A text in which line ends and what steers a terminal are written out (\\n), so that a sentence stays one line."""
+    """A text with line ends and terminal controls escaped (\\n), so that a message stays one line."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

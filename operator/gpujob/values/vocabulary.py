@@ -1,4 +1,4 @@
-"""Every word that users, conditions, events, metrics and labels share; each is written once, here, with one sentence.
+"""Every word that users, conditions, events, metrics and labels share, each defined once with one sentence.
 
 A Reason names why a candidate or a job is in its state. The rooms use these members, never their text.
 """
@@ -15,11 +15,11 @@ FIELD_MANAGER: Final = "gpujob-operator"
 TELEMETRY_PORT: Final = "telemetry"
 """The name of the training container's port on which its reporter serves."""
 REPORT_OPTIMIZER: Final = "GPUJOB_REPORT_OPTIMIZER"
-"""The one variable of ours that a job may set: Off keeps the reporter out of optimizers."""
+"""The one variable of the operator that a job may set: Off keeps the reporter out of optimizers."""
 PREFLIGHT: Final = "preflight"
-"""The init container that checks image and devices; what it found is in its termination message."""
+"""The init container that checks image and devices; its result is in its termination message."""
 RUNNER_PREFIX: Final = "gpujob-runner-"
-"""How the ConfigMaps that bring the runner into pods are called; the hash of their content follows."""
+"""The name prefix of the ConfigMaps that bring the runner into pods; the hash of their content follows."""
 
 
 @unique
@@ -55,9 +55,9 @@ class DeviceKind(StrEnum):
     WHOLE = "Whole"
     """A whole device, or a GCD of an MI250X card."""
     PARTITION = "Partition"
-    """A part with memory of its own: a MIG slice, an AMD partition (DPX, QPX, CPX), a virtual fraction."""
+    """A fraction with memory of its own: a MIG slice, an AMD partition (DPX, QPX, CPX), a virtual fraction."""
     SHARED = "Shared"
-    """A place on a device that other pods use at the same time: time-slicing, MPS."""
+    """A share of a device that other pods use at the same time: time-slicing, MPS."""
     INTEGRATED = "Integrated"
     """A device that shares its memory with the host: an APU, GB10."""
 
@@ -67,16 +67,16 @@ class DeviceMode(StrEnum):
     """How a pool's pods get its devices."""
 
     DEVICE_PLUGIN = "DevicePlugin"
-    """By the name of a resource in their limits, which a device plugin or a DeviceClass offers."""
+    """By a resource name in their limits, which a device plugin or a DeviceClass offers."""
     DRA = "DRA"
     """By a ResourceClaim, or by the resource name that the devices' DeviceClass has."""
     HOST_DEVICES = "HostDevices"
-    """By the host's device files: privileged, all GPUs of a node, only where an admin says so."""
+    """By the host's device files: privileged, all GPUs of a node, only in a GPUPool that says so."""
 
 
 @unique
 class CapacityType(StrEnum):
-    """How a node is paid for, and so whether it can be taken away."""
+    """How a node is paid for, and so whether the cloud can reclaim it."""
 
     ON_DEMAND = "OnDemand"
     RESERVED = "Reserved"
@@ -88,7 +88,7 @@ class Objective(StrEnum):
     """What the choice of a pool optimises."""
 
     VALUE = "Value"
-    """The price of the work: what the job costs an hour divided by how fast it is."""
+    """The price of the work: the job's cost an hour divided by its speed."""
     COST = "Cost"
     """The price of the whole job for an hour."""
     SPEED = "Speed"
@@ -116,7 +116,7 @@ class Precision(StrEnum):
     FP16 = "FP16"
     FP32 = "FP32"
     MIXED = "Mixed"
-    """16 bits in the format that the device has: BF16, or FP16 on what came before it."""
+    """16 bits in the device's format: BF16, or FP16 on older devices."""
 
 
 @unique
@@ -133,19 +133,19 @@ class RunFormat(StrEnum):
 
 @unique
 class Evidence(StrEnum):
-    """Who stands for a measured throughput, the most trusted first."""
+    """The source of a measured throughput, the most trusted first."""
 
     AUDITED = "Audited"
     """Peers audited it (MLCommons)."""
     MEASURED = "Measured"
-    """Somebody measured it who sells none of the devices."""
+    """Measured by a party that sells none of the devices."""
     CLAIMED = "Claimed"
-    """A vendor says so of its own devices."""
+    """Stated by the vendor of the device."""
 
 
 @unique
 class Outcome(StrEnum):
-    """What became of a candidate (pool × runtime × shape)."""
+    """The outcome of a candidate (pool × runtime × gang)."""
 
     CHOSEN = "Chosen"
     FITS = "Fits"
@@ -156,7 +156,7 @@ class Outcome(StrEnum):
 
 @unique
 class Verdict(StrEnum):
-    """What became of a job's placement; the three kinds of "no" are never mixed."""
+    """The outcome of a job's placement; the three kinds of "no" are never mixed."""
 
     PLACED = "Placed"
     WAITING = "Waiting"
@@ -181,7 +181,7 @@ class State(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing can follow."""
+        """Whether the phase is final."""
         return self in (State.SUCCEEDED, State.FAILED)
 
 
@@ -194,7 +194,7 @@ class ConditionType(StrEnum):
     RUNNING = "Running"
     """Whether every pod of the job runs."""
     PREFLIGHT_PASSED = "PreflightPassed"
-    """Whether image, devices, memory and folders were what was promised when the pods started."""
+    """Whether image, devices, memory and folders were as expected when the pods started."""
     COMPLETE = "Complete"
     """Whether the job ended well."""
     FAILED = "Failed"
@@ -206,9 +206,9 @@ class ConditionType(StrEnum):
     OVERLAPS = "Overlaps"
     """Whether an older GPUPool claims nodes that this one selects too."""
     EDITED = "Edited"
-    """Whether somebody changed the spec of a GPUPool that the operator wrote, which changes nothing."""
+    """Whether a user changed the spec of a GPUPool that the operator wrote, which has no effect."""
     READ = "Read"
-    """Whether the devices of a GPUPool are known and jobs may have them; its message says what is doubtful."""
+    """Whether the devices of a GPUPool are known and jobs can use them; its message has the warnings."""
 
 
 @unique
@@ -228,7 +228,7 @@ class Optimizer(StrEnum):
     ADAMW = "AdamW"
     """As fused=True updates, in place."""
     ADAMW_FOREACH = "AdamWForeach"
-    """As PyTorch updates on a GPU where neither fused nor foreach is said: all parameters at once."""
+    """PyTorch's default on a GPU (foreach): all parameters at once."""
     ADAMW_8BIT = "AdamW8Bit"
     PAGED_ADAMW_8BIT = "PagedAdamW8Bit"
     ADAFACTOR = "Adafactor"
@@ -248,7 +248,7 @@ class Checkpointing(StrEnum):
 
 @unique
 class Sharding(StrEnum):
-    """What is spread over the GPUs of a gang."""
+    """What is sharded over the GPUs of a gang."""
 
     NONE = "None"
     ZERO1 = "ZeRO1"
@@ -260,12 +260,12 @@ class Sharding(StrEnum):
 
 @unique
 class PreflightMode(StrEnum):
-    """What a failed preflight does to a job."""
+    """The effect of a failed preflight on a job."""
 
     REQUIRED = "Required"
     """The job fails before its program starts."""
     WARN = "Warn"
-    """The condition says so, the program runs."""
+    """The condition reports it, the program runs."""
     DISABLED = "Disabled"
     """Nothing is checked."""
 
@@ -285,7 +285,7 @@ class WeightFormat(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why: one CamelCase word for a condition, an event, a candidate or a doubt."""
+    """Why: one CamelCase word for a condition, an event, a candidate or a warning."""
 
     # A candidate can never run the job.
     VENDOR_EXCLUDED = "VendorExcluded"
@@ -372,7 +372,7 @@ class Reason(StrEnum):
     PREFLIGHT_PENDING = "PreflightPending"
     PREFLIGHT_DISABLED = "PreflightDisabled"
 
-    # A doubt: an unknown fact that does not refuse.
+    # A warning: an unknown fact that does not reject.
     NODE_UNKNOWN = "NodeUnknown"
     NODE_DOUBTED = "NodeDoubted"
     MEM_TIGHT = "MemTight"
@@ -399,7 +399,7 @@ class Reason(StrEnum):
     INTEGRATED_MEMORY = "IntegratedMemory"
     TAINT_PREFERRED_AGAINST = "TaintPreferredAgainst"
 
-    # What a job's conditions and events say.
+    # Reasons of a job's conditions and events.
     PLACED = "Placed"
     WAITING = "Waiting"
     IMPOSSIBLE = "Impossible"
@@ -451,9 +451,9 @@ class Label:
     HOST_DEVICES = f"{GROUP}/host-devices"
     """On pods that get the host's device files: of these a node takes one."""
     DISCOVERED = f"{GROUP}/discovered"
-    """On GPUPool objects that the operator found, not an admin wrote."""
+    """On GPUPool objects that the operator found, in contrast to those of an admin."""
     DISCOVERED_POOL = f"{GROUP}/discovered-pool"
-    """In the selector of a discovered GPUPool. No node has it: such a pool is grouped by facts and claims nothing."""
+    """In the selector of a discovered GPUPool. No node has it: such a pool is grouped by facts and selects nothing."""
     RUNNER = f"{GROUP}/runner"
     """On the ConfigMaps that bring the runner into pods."""
     MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -466,11 +466,11 @@ class Annotation:
     PRICE_PER_GPU_HOUR = f"{GROUP}/price-per-gpu-hour"
     """On a Node, by an admin: US dollars an hour for each GPU."""
     PLACEMENT = f"{GROUP}/placement"
-    """On a child Job: the chosen candidate, a hint for the moment before the status write."""
+    """On a child Job: the chosen candidate, for the time before the status write."""
     DIGEST = f"{GROUP}/decision"
     """On a child Job: the digest of the decision it was made from."""
     CLAIMS = f"{GROUP}/claims"
-    """On a child Job whose pods get devices by ResourceClaims: of what, and how many each."""
+    """On a child Job whose pods get devices by ResourceClaims: the devices and their number in each."""
     JOB_NAME = f"{GROUP}/job-name"
     """On children: the GPUJob's full name."""
 
@@ -500,4 +500,4 @@ FIXABLE_REASONS: Final = frozenset(
         Reason.NO_POOL,
     }
 )
-"""Reasons that somebody can mend; every other reason of a rule refuses for good."""
+"""Reasons that a user or admin can fix; every other reason of a filter means infeasible."""

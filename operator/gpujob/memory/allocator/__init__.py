@@ -1,1 +1,1 @@
-"""What PyTorch's CUDA caching allocator adds to the bytes of tensors: segments, block reuse, fragmentation."""
+"""The overhead of PyTorch's CUDA caching allocator beyond the bytes of tensors: segments, block reuse, fragmentation."""

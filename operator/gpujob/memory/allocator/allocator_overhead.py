@@ -1,4 +1,4 @@
-"""What a device must have beyond the peak: memory that the caching allocator holds in the wrong places, and contexts."""
+"""Memory that a device must have beyond the peak: blocks that the caching allocator holds but cannot reuse, and contexts."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ CONTEXT: Final = 790 * 10**6
 COMMUNICATOR: Final = 920 * 10**6
 """Bytes of NCCL's and RCCL's channels for one group of GPUs (0.9 GB measured on H100s)."""
 SERVED: Final = (9, 10)
-"""The part of a device that vLLM takes for all of its uses (gpu_memory_utilization's default)."""
+"""The fraction of a device that vLLM uses in total (gpu_memory_utilization's default)."""
 UNFIT: Final = (5, 8)
-"""The part of one moment's passing tensors that cannot lie in the blocks which another moment has left behind."""
+"""The fraction of one phase's temporary tensors that do not fit in the blocks that another phase has left."""
 UNFIT_SHARDED: Final = (7, 10)
-"""The same where weights are gathered and gradients reduced on the way."""
+"""The same if weights are gathered and gradients reduced during the step."""
 UNFIT_WIDE: Final = (11, 20)
-"""The same in 32 bits, where gradients and states are as large as the activations' and the loss's blocks."""
+"""The same in 32 bits, where gradients and states are as large as the blocks of activations and loss."""
 UNFIT_CAST: Final = (2, 5)
 """The same under autocast, whose casts leave blocks too."""
 UNFIT_FEW: Final = (23, 25)
-"""The same as UNFIT where layers are checkpointed, so that few and large blocks pass: nearly nothing is used twice."""
+"""The same as UNFIT if layers are checkpointed: temporary blocks are few and large, and hardly any is reused."""
 UNFIT_FEW_WIDE: Final = (3, 4)
-"""The same as UNFIT_WIDE where layers are checkpointed."""
+"""The same as UNFIT_WIDE if layers are checkpointed."""
 UNFIT_SHORT: Final = (1, 1)
-"""The same where no gradient fits in a block of an activation, or one alone in a block that is much larger; and where all
-states lie in one block of the logits."""
+"""The same if no gradient fits in a block of an activation, or only one in a much larger block; and if all states lie in one block
+of the logits.
+"""
 DWARFED: Final = 256
-"""Where the vocabulary is more than so many times as wide as the model, all states lie in one block of logits and break it."""
+"""The ratio of vocabulary to hidden width above which all states lie in one block of logits and split it."""
 SCATTERED: Final = 4
-"""One part of so many of 16-bit states leaves holes where it lies."""
+"""The divisor of the 16-bit states that split the blocks in which they lie."""
 
 
 def contexts(work: Workload) -> int:
-    """Bytes that the driver and the communication library take, which PyTorch's allocator does not know.
+    """Bytes of the driver and the communication library, which PyTorch's allocator does not count.
 
     DeepSpeed opens its communicators on one GPU too (0.6 to 1.0 GB measured on an H100).
     """
@@ -48,7 +49,7 @@ def contexts(work: Workload) -> int:
 def beyond_peak(work: Workload, course: Course) -> int:
     """Bytes between the framework's peak and what the device must have usable.
 
-    A server leaves a part of each device alone, beside its contexts: on several GPUs, and where its load is said.
+    A server leaves a part of each device free, beside its contexts: on several GPUs, and if its load is given.
     """
     beyond = contexts(work) + _held(work, course)
     if work.parts == 1 and work.concurrency is None:
@@ -58,7 +59,7 @@ def beyond_peak(work: Workload, course: Course) -> int:
 
 
 def _held(work: Workload, course: Course) -> int:
-    """Bytes that the allocator holds at its peak and no tensor lies in."""
+    """Bytes that the allocator holds at its peak without a tensor in them."""
     if work.method is Method.INFERENCE:
         return _served(work)
     if work.adapts:
@@ -77,8 +78,8 @@ def _held(work: Workload, course: Course) -> int:
 
 
 def _served(work: Workload) -> int:
-    """Half of what passes in a layer, and what the cache cuts off. Logits of all positions are larger than any block that the
-    model's building and its layers leave, such as that of a head which is dropped when it is tied.
+    """Half of a layer's temporary tensors, and what the cache splits off. Logits of all positions are larger than any block that
+    the model's construction and its layers leave, such as that of a head that is dropped when it is tied.
     """
     passing = activations.forward_only(work) * work.tokens // 2
     if work.shape.kind.own_loss:
@@ -87,9 +88,9 @@ def _served(work: Workload) -> int:
 
 
 def _without_home(work: Workload, course: Course, held: int) -> int:
-    """What is held where gradients fit in no block of the forward pass, else `held`. In 32 bits this is `_short`.
+    """The bytes held if gradients fit in no block of the forward pass, else `held`. In 32 bits this is `_short`.
 
-    No more than more tokens would need, of which they would find one.
+    At most what more tokens would need, in whose blocks the gradients would fit.
     """
     if work.gathers or work.precision is Precision.FP32:
         return held
@@ -106,14 +107,14 @@ def _without_home(work: Workload, course: Course, held: int) -> int:
         more = max(0, loss.total + loss.made * (tokens - work.tokens) // work.tokens - course.peak)
         theirs = held * tokens // work.tokens
         if more + theirs >= least:
-            break  # no more tokens need less than these add
+            break  # more tokens never need less
         at_peak = more > 0 or loss.total == course.peak
         least = min(least, more + max(theirs, _apart(work, loss, tokens, block_reuse.found_by(work, tokens), at_peak)))
     return least
 
 
 class _Loss(NamedTuple):
-    """The turn from forward to backward: what there is, the logits, and these with all that the layers keep."""
+    """The turn from forward to backward: the permanent tensors, the logits, and both with all that the layers keep."""
 
     total: int
     logits: int
@@ -121,9 +122,8 @@ class _Loss(NamedTuple):
 
 
 def _apart(work: Workload, loss: _Loss, tokens: int, found: tuple[int, int], at_peak: bool) -> int:
-    """With so many tokens, the bytes of gradients without a home beside all blocks of the forward pass; at the step, where the
-    loss is not the peak, these blocks but for those that gradients and states lie in. The blocks of the loss take some of
-    either.
+    """With a number of tokens, the bytes of gradients that fit in no block of the forward pass; at the optimizer's step, if the
+    loss is not the peak, these blocks except those that gradients and states use. The blocks of the loss take some of either.
     """
     homeless, at_home = found
     casts = work.compute_bytes * work.shape.parameters if work.autocasts else 0
@@ -133,8 +133,8 @@ def _apart(work: Workload, loss: _Loss, tokens: int, found: tuple[int, int], at_
 
 
 def _beside_casts(work: Workload, course: Course) -> int:
-    """At the step of checkpointed layers, the blocks that the forward pass left beside it: checkpoints, logits, and the 16-bit
-    copies of all weights, but for what gradients lie in. Gradients and states fill half of the loss's.
+    """At the step of checkpointed layers, the unused blocks of the forward pass: checkpoints, logits, and the 16-bit copies of all
+    weights, except those that gradients use. Gradients and states fill half of the loss's.
     """
     if not work.autocasts:
         return 0
@@ -156,7 +156,7 @@ def _dwarfed(work: Workload) -> bool:
 
 
 def _steps_at_once(work: Workload) -> bool:
-    """Whether the optimizer copies a state of all parameters in each step, which then take whatever block is free."""
+    """Whether the optimizer copies a state of all parameters in each step; the copies then use any free block."""
     return work.optimizer is Optimizer.ADAMW_FOREACH and not work.gathers
 
 
@@ -171,15 +171,15 @@ def _unfit(work: Workload) -> tuple[int, int]:
 
 
 def _other_sizes(work: Workload) -> int:
-    """Blocks that the backward pass leaves to nobody: a copy of the 16-bit logits, and one layer's forward pass."""
+    """Blocks of the backward pass that nothing reuses: a copy of the 16-bit logits, and one layer's forward pass."""
     passing = activations.forward_only(work) + activations.adapters_at_widest(work)
     return passing * work.tokens + _logits16(work)
 
 
 def _two_uses_of_adapters(work: Workload, course: Course) -> int:
-    """The optimizer's step finds no room where the loss was: gradients and, as PyTorch's AdamW for each (foreach)
-    copies a state, a copy of the adapters lie beside what passed before. So do the 16-bit copies that autocast holds
-    until the loss ends, as Hugging Face's Trainer does.
+    """The optimizer's step does not fit in the blocks of the loss: gradients and, because PyTorch's AdamW copies a state
+    (foreach), a copy of the adapters lie beside earlier temporary tensors. So do the 16-bit copies that autocast holds until
+    the loss ends, as Hugging Face's Trainer does.
     """
     learning = model_states.adapters(work)
     copy = model_states.adapter_copy(work)
@@ -197,10 +197,10 @@ def _cast_logits(work: Workload) -> int:
 
 
 def _two_uses(work: Workload, course: Course) -> int:
-    """The smaller of what passes at the loss and of what passes at the step; the larger one's blocks serve both in part.
+    """The smaller of the temporary tensors at the loss and at the step; the blocks of the larger one serve both in part.
 
-    The optimizer's states, made in the first step, lie scattered where activations and the loss were. Those of 16 bits
-    are small enough to break up the blocks that they lie in, so that a part of them counts as passing at the step.
+    The optimizer's states, created in the first step, lie scattered in blocks of activations and loss. 16-bit states are small
+    enough to split these blocks, so a part of them counts as temporary at the step.
     """
     moments, totals, _ = course
     part = _activations_unfit(work)
@@ -214,7 +214,7 @@ def _two_uses(work: Workload, course: Course) -> int:
 
 
 def _activations_unfit(work: Workload) -> int:
-    """One part of so many of the activations that cannot lie in the gradients' blocks.
+    """The divisor of the activations that do not fit in the gradients' blocks.
 
     Without checkpoints they are many, and fit three quarters of the gradients. Checkpoints are too few to matter; sharded
     gradients come from another stream and fit none; experts are one matrix in each layer, larger than any activation.
@@ -226,13 +226,13 @@ def _activations_unfit(work: Workload) -> int:
 
 
 def _short(work: Workload) -> bool:
-    """Whether no gradient, hidden × width, fits in a block of an activation, tokens × width: in 32 bits they are alike."""
+    """Whether no gradient, hidden × width, fits in a block of an activation, tokens × width; in 32 bits they are equal."""
     alike = work.precision is Precision.FP32 and work.checkpointing is Checkpointing.NONE and not work.gathers
     return alike and work.tokens < work.shape.hidden
 
 
 def _own_streams(work: Workload) -> int:
-    """FSDP gathers and reduces on streams of their own, whose blocks no other stream can use."""
+    """FSDP gathers and reduces on separate streams, whose blocks no other stream can use."""
     if not work.gathers:
         return 0
     shape = work.shape

@@ -1,10 +1,10 @@
-"""Which gradients find a home in blocks that the forward pass left, by the sizes of both.
+"""Which gradients fit in blocks that the forward pass left, by the sizes of both.
 
-A tensor of 10 MiB or more gets a segment of its own from PyTorch's caching allocator, of its size, and free segments never
-become one (c10/cuda/CUDACachingAllocator.cpp, kMinLargeAlloc). So a matrix's gradient fits where an activation was only if
-that was at least as large: tokens × width against hidden × width, where most widths are the same. Where it fits, each step
-finds its blocks as the last one left them; where it does not, both stay: what the forward pass needs, and the gradients.
-Found by playing the models' own steps through these rules: bench/memory/allocator.py.
+PyTorch's caching allocator gives a tensor of 10 MiB or more its own segment of its size, and free segments are never merged
+(c10/cuda/CUDACachingAllocator.cpp, kMinLargeAlloc). So a matrix's gradient fits in an activation's block only if that was at least
+as large: tokens × width against hidden × width, where most widths are the same. If it fits, each step reuses the blocks of the
+last one; if not, both remain: the blocks of the forward pass, and the gradients. Found by simulating the models' steps with these
+rules: bench/memory/allocator.py.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ LOGIT: Final = 4
 CAST: Final = 2
 """Bytes of a weight that autocast has cast."""
 STATES: Final = 2
-"""States of each parameter, made in the first step."""
+"""States of each parameter, created in the first step."""
 LOST: Final = 4
-"""The rest of a block beside a gradient is lost where it is more than one part of so many: nothing of its size comes."""
+"""The rest of a block beside a gradient is lost if it exceeds this fraction: no tensor of its size follows."""
 
 
 def taken_by_loss(work: Workload, tokens: int) -> tuple[int, int]:
-    """The part of the loss's blocks, one for each token and 32-bit number over the vocabulary, that gradients and states fill:
-    the embedding's, as wide, lie in them whole.
+    """The fraction of the loss's blocks, one for each token and 32-bit number over the vocabulary, that gradients and states fill:
+    only the embedding's are as wide and fit whole.
     """
     block, gradient = LOGIT * tokens, work.shape.hidden * model_states.gradient_bytes(work)
     return block // gradient * gradient or block, block
 
 
 def found_by(work: Workload, tokens: int) -> tuple[int, int]:
-    """Bytes of gradients that are larger than any tensor left by the forward pass of their layer or by the loss; and, of the
-    layers, bytes of gradients and then states of AdamW that are not. `tokens` may be others than the workload's.
+    """Bytes of gradients that are larger than any tensor of their layer's forward pass or of the loss; and, of the layers, bytes
+    of gradients and then states of AdamW that are not. `tokens` may differ from the workload's.
     """
     blocks = _blocks(work, tokens)
     each = work.shape.hidden * model_states.gradient_bytes(work)
@@ -52,7 +52,7 @@ def found_by(work: Workload, tokens: int) -> tuple[int, int]:
 
 
 def more_tokens(work: Workload) -> Iterator[int]:
-    """The numbers of tokens above the workload's from which on one more kind of gradient finds a home."""
+    """The numbers of tokens above the workload's at which one more kind of gradient fits."""
     each, widest = work.shape.hidden * model_states.gradient_bytes(work), _blocks(work, work.tokens)[-1]
     enough = {-(-width * each * work.tokens // widest) for width in work.shape.matrices} | {-(-each // LOGIT)}
     return (tokens for tokens in enough if tokens > work.tokens)
@@ -60,15 +60,14 @@ def more_tokens(work: Workload) -> Iterator[int]:
 
 @of_one_or_several
 def in_casts(work: Workload) -> int:
-    """Bytes of gradients that lie in what autocast cast of the weights to 16 bits, where layers are checkpointed and leave no
-    more: as many as fit in each."""
+    """Bytes of gradients that fit in autocast's 16-bit casts of the weights, if layers are checkpointed and leave no other blocks."""
     each = model_states.gradient_bytes(work)
     return each * work.shape.hidden * _in_casts(work.shape.matrices, each) * work.shape.layers
 
 
 @lru_cache(maxsize=1024)
 def _in_casts(widths: tuple[int, ...], each: int) -> int:
-    """The widths together of those matrices whose gradients, `each` bytes wide, do so; the other width is the same for all."""
+    """The sum of the widths of the matrices whose gradients, `each` bytes wide, fit; the other width is the same for all."""
     blocks, placed = [CAST * width for width in widths], 0
     for width in widths:
         at = bisect_left(blocks, width * each)
@@ -87,15 +86,14 @@ def squares(work: Workload) -> int:
 
 
 def loses_rests(work: Workload) -> bool:
-    """Whether scores, the largest tensors of a layer where no fused kernel computes them away, hold one gradient of the MLP
-    each and lose the rest."""
+    """Whether scores, without a fused kernel the largest tensors of a layer, hold one gradient of the MLP each and lose the rest."""
     block = activations.score_block(work) * work.tokens
     matrix = work.shape.hidden * work.shape.ffn * model_states.gradient_bytes(work)
     return matrix <= block < 2 * matrix and (block - matrix) * LOST > block
 
 
 def _placed(blocks: list[int], widths: Iterable[int], each: int) -> int:
-    """Bytes of the matrices that get a block each; these blocks are taken away."""
+    """Bytes of the matrices that get a block each; these blocks are removed."""
     placed = 0
     for width in widths:
         at = bisect_left(blocks, width * each)
@@ -106,7 +104,7 @@ def _placed(blocks: list[int], widths: Iterable[int], each: int) -> int:
 
 
 def _blocks(work: Workload, tokens: int) -> list[int]:
-    """Bytes of the tensors that a layer's forward pass makes, the smallest first, and what autocast casts of the weights."""
+    """Bytes of the tensors that a layer's forward pass creates, the smallest first, and autocast's casts of the weights."""
     made = [each * tokens for each in _made(work)]
     if not work.autocasts:
         return made
@@ -115,10 +113,10 @@ def _blocks(work: Workload, tokens: int) -> list[int]:
 
 @of_one_or_several
 def _made(work: Workload) -> list[int]:
-    """Bytes for each token of the tensors that a layer's forward pass makes, but for the smallest: norms, attention and MLP."""
+    """Bytes for each token of the tensors that a layer's forward pass creates, without the smallest: norms, attention and MLP."""
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     ffn, fused = x * shape.active_ffn, x * (shape.query_width + 2 * shape.key_width)
-    # Gate and up are one product where queries, keys and values are; formulas of several steps widen under autocast.
+    # Gate and up are one product if queries, keys and values are; formulas of several steps widen under autocast.
     if kind.gated:
         mlp = [2 * ffn, ffn, ffn] if kind.fused else [ffn] * 4
     else:

@@ -1,7 +1,7 @@
-"""Blocks that what is made in them, and stays, breaks up: the rest of them is lost, and others are made in their place.
+"""Blocks that long-lived tensors split: the rest of such a block is lost, and new ones are created instead.
 
-The smallest free block that is large enough is taken, and its rest serves only what is no larger than it
-(c10/cuda/CUDACachingAllocator.cpp). Found by playing the models' own steps through these rules: bench/memory/allocator.py.
+The allocator takes the smallest free block that is large enough, and its rest serves only smaller tensors
+(c10/cuda/CUDACachingAllocator.cpp). Found by simulating the models' steps with these rules: bench/memory/allocator.py.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gpujob.values.vocabulary import Precision
 
 
 def by_cache(work: Workload) -> int:
-    """Keys and values of each layer are copied into the cache (transformers, cache_utils.DynamicLayer: torch.cat) and lie in
-    blocks that its MLP left, tokens × width each: as many as fit in one, and the rest of it is lost, for the next layer makes
-    blocks of the same sizes. A server's cache is made at once.
+    """Keys and values of each layer are copied into the cache (transformers, cache_utils.DynamicLayer: torch.cat) and use blocks
+    of its MLP, tokens × width each: as many as fit in one. The rest of the block is lost, because the next layer creates blocks
+    of the same sizes. A server creates its cache at once.
     """
     shape = work.shape
     key, ffn = shape.key_width, shape.active_ffn
@@ -27,8 +27,8 @@ def by_cache(work: Workload) -> int:
 
 
 def by_gradients(work: Workload) -> int:
-    """The same of gradients in 32 bits, where layers are recomputed: those of hidden × query width, one for each product of
-    that width, lie in blocks that the layer's MLP left.
+    """The same for gradients in 32 bits with recomputed layers: those of hidden × query width, one for each product of that width,
+    use blocks of the layer's MLP.
     """
     if work.precision is not Precision.FP32 or work.gathers:
         return 0
@@ -42,11 +42,11 @@ def by_gradients(work: Workload) -> int:
 
 
 def by_states(work: Workload, course: Course) -> int:
-    """Bytes beside the peak where the first step's gradients and states lie in the blocks of its loss, which are larger: so many
-    blocks as they need, smallest first. The states stay in them, and the next loss makes others.
+    """Bytes beside the peak if the first step's gradients and states lie in the blocks of its loss, which are larger: as many
+    blocks as they need, smallest first. The states stay in them, and the next loss creates others.
 
-    Some find room where a layer was recomputed, and one as large as the embedding where a head was dropped when it was tied.
-    0 where they need more than all blocks of the loss. For layers that are recomputed: others leave blocks of their own.
+    Some fit in blocks of a recomputed layer, and one of the embedding's size in that of a head that was dropped when it was tied.
+    0 if they need more than all blocks of the loss. For recomputed layers only: others leave their own blocks.
     """
     shape, lasting = work.shape, model_states.optimizer(work)
     if work.gpus > 1 or not lasting:
@@ -64,5 +64,5 @@ def by_states(work: Workload, course: Course) -> int:
 
 
 def at_loss(course: Course) -> int:
-    """The most bytes at a moment that has logits."""
+    """The most bytes of a phase that has logits."""
     return max([total for moment, total in zip(course.moments, course.totals, strict=True) if moment.logits])
