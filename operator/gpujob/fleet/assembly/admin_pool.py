@@ -1,4 +1,4 @@
-"""Pools as an admin's GPUPool says; what it leaves open comes from the nodes that it claims, the worst of them counting."""
+"""Pools from an admin's GPUPool; what it leaves open comes from its nodes, with the worst value of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpujob.values.vocabulary import CapacityType, DeviceMode, Reason, Vendor
 
 
 def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
-    """A pool as an admin's GPUPool says; what it leaves open comes from its nodes, the worst of them counting."""
+    """A pool from an admin's GPUPool; what it leaves open comes from its nodes, with the worst value of each."""
     admin = with_machine(admin, groups, catalog)
     facts, problem = _common_facts(admin, groups, catalog)
     request, unasked = _request(admin, groups)
@@ -73,7 +73,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
 
 
 def _beyond_card(admin: AdminPool, facts: DeviceFacts) -> tuple[Finding, ...]:
-    """The doubt that an admin's figure for the memory is more than the card has."""
+    """The warning that an admin's memory figure exceeds the card's."""
     known = facts.accelerator
     most = max(known.card_bytes or 0, known.nominal_bytes or 0) if known else 0
     if known is None or admin.memory is None or not 0 < most < admin.memory:
@@ -83,7 +83,7 @@ def _beyond_card(admin: AdminPool, facts: DeviceFacts) -> tuple[Finding, ...]:
 
 
 def _request(admin: AdminPool, groups: list[DeviceGroup]) -> tuple[DeviceRequest | None, Finding | None]:
-    """How a ResourceClaim asks for the devices, where pods have to or the admin wants it; or why none can."""
+    """How a ResourceClaim requests the devices, if pods must use one or the admin wants it; or why none can."""
     wanted = admin.device_mode is DeviceMode.DRA
     claiming = [group for group in groups if group.by_claim or (wanted and group.plugged)]
     if claiming and admin.device_mode is DeviceMode.DEVICE_PLUGIN:
@@ -104,7 +104,7 @@ def _request(admin: AdminPool, groups: list[DeviceGroup]) -> tuple[DeviceRequest
 
 
 def _uneven(admin: AdminPool, groups: list[DeviceGroup]) -> Finding | None:
-    """Whole nodes are given out, so that they must be alike."""
+    """The pool assigns whole nodes, so they must be equal."""
     sizes = sorted({group.total or 0 for group in groups})
     if admin.device_mode is not DeviceMode.HOST_DEVICES or len(sizes) < 2:
         return None
@@ -135,7 +135,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         worst = replace(_unsized(groups[0].facts), models=mixed) if mixed else groups[0].facts
         return worst, Finding(Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,))
     all_facts = [_overridden(group, row) for group in groups]
-    # A node whose plugin is down offers nothing; the others say what the pool is.
+    # A node with its plugin down offers nothing; the others describe the pool.
     facts = [f for f in all_facts if not f.lacks_plugin] or all_facts
     problem = next((f.problem for f in facts if f.problem and not f.lacks_plugin), None)
     mixed = mixture(facts)
@@ -158,12 +158,12 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         problem=None,
         doubts=doubts,
     )
-    # Of a mixture no figure holds for all; once it is fixed each part has its own.
+    # No figure holds for all of a mixture; once it is fixed each part has its own.
     return (replace(_unsized(worst), models=mixed) if mixed else worst), problem
 
 
 def mixture(facts: Iterable[DeviceFacts]) -> tuple[str, ...]:
-    """The ids of the models that nodes hold, where they are several or one node mixes them; else nothing."""
+    """The ids of the models that nodes hold, if there are several or one node mixes them; else empty."""
     found = {name for each in facts for name in (each.models or (each.name,))}
     return tuple(sorted(found)) if len(found) > 1 else ()
 
@@ -173,7 +173,7 @@ def _unsized(facts: DeviceFacts) -> DeviceFacts:
 
 
 def _capacity_type(origins: Iterable[Origin]) -> CapacityType:
-    """How nodes are paid for; Spot as soon as one of them can be taken away."""
+    """The capacity type of nodes; Spot as soon as the cloud can reclaim one of them."""
     types = {origin.capacity_type for origin in origins}
     if CapacityType.SPOT in types:
         return CapacityType.SPOT
@@ -181,7 +181,7 @@ def _capacity_type(origins: Iterable[Origin]) -> CapacityType:
 
 
 def _overridden(group: DeviceGroup, accelerator: Accelerator | None) -> DeviceFacts:
-    """A group's facts with the admin's accelerator in place of what labels say, which is told where they differ."""
+    """A group's facts with the admin's accelerator in place of the labels'; a difference gives a warning."""
     facts = group.facts
     found = declared(facts, group.resource, accelerator)
     if accelerator is None or found.accelerator is not accelerator or facts.name in ("unknown", accelerator.id):

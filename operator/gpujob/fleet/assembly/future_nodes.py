@@ -1,8 +1,8 @@
-"""What nodes that an autoscaler can add to an admin's pool will be like, while no node is there to say it.
+"""The nodes that an autoscaler can add to an admin's pool, described before any node exists.
 
-The pool's selector names labels that each of them will have, and these are read as those of a node that is there: a
-selector for MIG slices, for shared devices or for a machine with a part of a device adds no whole ones, and neither does
-a resource with the name of a part. The admin's word for the model counts before them.
+The pool's selector names labels that each of them will have, and these are read like those of an existing node: a selector for MIG
+slices, for shared devices or for a machine with a part of a device adds no whole ones, and neither does a resource with the name
+of a fraction. The admin's accelerator takes precedence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpujob.values.vocabulary import Reason, Vendor
 
 
 def with_machine(admin: AdminPool, there: Sequence[object], catalog: Catalog) -> AdminPool:
-    """The pool with the number of GPUs that the selected machine has, where no node is there and the admin says none."""
+    """The pool with the number of GPUs of the selected machine, if there is no node and the admin gives no number."""
     if there or admin.provision is None or admin.provision.gpus_per_node:
         return admin
     demanded = _demanded(admin)
@@ -35,7 +35,7 @@ def with_machine(admin: AdminPool, there: Sequence[object], catalog: Catalog) ->
 def facts_of_new(
     admin: AdminPool, row: Accelerator | None, vendor: Vendor, catalog: Catalog
 ) -> tuple[DeviceFacts, Finding | None]:
-    """The facts of nodes to be added, or the problem that nobody says what they are; `row` is the admin's word."""
+    """The facts of nodes that can be added, or the problem that they are unknown; `row` is the admin's accelerator."""
     demanded = _demanded(admin)
     origin = origin_of_labels(demanded)
     selected = next((each.accelerator for each in of_cloud(demanded, origin.instance_type, catalog)), None)
@@ -55,7 +55,7 @@ def facts_of_new(
 
 
 def origins_of_new(admin: AdminPool) -> list[Origin]:
-    """Where nodes to be added come from, by what the pool's selector demands of their labels; none where none can be."""
+    """The origin of nodes that can be added, from the labels that the pool's selector requires; None if none can be added."""
     if admin.provision is None:
         return []
     origin = origin_of_labels(_demanded(admin))
@@ -63,7 +63,7 @@ def origins_of_new(admin: AdminPool) -> list[Origin]:
 
 
 def _read(admin: AdminPool, demanded: Labels, resource: str, origin: Origin, catalog: Catalog) -> DeviceFacts:
-    """What a node with these labels and as many devices would say of them."""
+    """The origin that a node with these labels and as many devices would have."""
     reader = nvidia if vendor_of(resource) is Vendor.NVIDIA else amd
     gpus = (admin.provision and admin.provision.gpus_per_node) or 0
     told = Node("", "", demanded, devices={resource: gpus}, capacity={resource: gpus})
@@ -79,7 +79,7 @@ def _demanded(admin: AdminPool) -> Labels:
 def _selected_others(
     demanded: Labels, origin: Origin, row: Accelerator | None, catalog: Catalog
 ) -> tuple[Finding, ...]:
-    """The doubts that spec.nodeSelector asks a cloud for other devices than spec.accelerator names."""
+    """The warnings that spec.nodeSelector requests other devices from a cloud than spec.accelerator names."""
     if row is None:
         return ()
     own = Witness("spec.accelerator", row)

@@ -1,7 +1,7 @@
-"""Devices that an admin's pool hands out by the host's device files: no device plugin has to offer them.
+"""Devices that an admin's pool assigns by the host's device files, without a device plugin.
 
-What they are says the GPUPool (spec.accelerator, spec.gpusPerNode), and labels where there are some. Where a plugin offers
-them too, pods ask for all of them, so that nobody else gets any.
+The GPUPool describes them (spec.accelerator, spec.gpusPerNode), with labels if there are some. If a plugin offers them too, pods
+request all of them, so that no other pod gets any.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpujob.values.vocabulary import Reason, Vendor
 def hosted_groups(
     node: Node, groups: tuple[DeviceGroup, ...], admin: AdminPool, catalog: Catalog
 ) -> tuple[DeviceGroup, ...]:
-    """A node's groups with the devices that the pool says it has, where no resource offers them."""
+    """A node's groups with the devices of the pool, if no resource offers them."""
     row = catalog.accelerator(admin.accelerator or "")
     if row is None or any(group.facts.vendor is row.vendor and not group.lacks_plugin for group in groups):
         return groups

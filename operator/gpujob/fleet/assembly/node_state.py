@@ -1,4 +1,4 @@
-"""The nodes of a pool: what of each is free, and why no pod can start there now."""
+"""The nodes of a pool: what is free on each, and why no pod can start there now."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None, tolerate
 
 
 def _free(group: DeviceGroup, usage: Usage) -> int:
-    """Devices that no pod holds, be it under this resource or under another one of the same cards."""
+    """Devices that no pod uses, under this resource or another one of the same cards."""
     node = group.node.name
     free = group.healthy - group.held - usage.devices.get((node, group.resource), 0)
     if group.lent:
-        # A claim that outlives its pod, or whose pod was not seen yet.
+        # A claim that outlives its pod, or whose pod is not in the cache yet.
         free -= sum(count for uid, count in group.lent if uid not in usage.uids.get(node, ()))
     if group.resource == HOST_DEVICES:
         return max(0, free)

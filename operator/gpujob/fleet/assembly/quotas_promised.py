@@ -1,4 +1,4 @@
-"""What quotas leave after pods that are promised and that no quota has counted yet, since they are not there."""
+"""The quotas after reserved pods that do not exist yet, so that no quota counts them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpujob.fleet.policy.resource_quota import Quotas, counted_as, quotas_after,
 
 
 def quotas_promised(quotas: Quotas, promises: Iterable[Promise], pods: Iterable[Pod], priorities: Priorities) -> Quotas:
-    """The quotas after each promise that none of the jobs' `pods`, bound or not, has made a quota count already."""
-    # Labels are anybody's: a pod that another namespace's quota counts keeps no promise.
+    """The quotas after each reservation, except those whose pod, bound or not, a quota counts already."""
+    # Labels are untrusted: a pod in the namespace of another quota does not use up a reservation.
     there = Counter((pod.namespace, pod.job_uid, pod.attempt) for pod in pods)
     for promise in promises:
         if there[promise.namespace, promise.job_uid, promise.attempt] > 0:

@@ -1,4 +1,4 @@
-"""The promises of the index by node and by job, and the pods of jobs that keep them."""
+"""The index's reservations by node and by job, and the pods of jobs that use them up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PromiseKey = tuple[str, int, str, int]
 
 
 class Promised:
-    """What sources promise, each promise once, and which jobs' pods wait for any node of a pool."""
+    """The reservations of all sources, each once, and the jobs with pods that wait for any node of a pool."""
 
     def __init__(self, claimed: Mapping[str, int]) -> None:
         self._claimed = claimed
@@ -28,7 +28,7 @@ class Promised:
         """Jobs whose waiting pods must be counted again."""
 
     def put(self, source: Hashable, promises: Iterable[Promise]) -> set[str]:
-        """Takes all that one source promises now; the nodes that it concerns."""
+        """Replaces the reservations of one source; returns the nodes that it concerns."""
         before, after = self._told.pop(source, {}), {promise.key: promise for promise in promises}
         if after:
             self._told[source] = after
@@ -56,7 +56,7 @@ class Promised:
             self.moved.add(job)
 
     def take_pod(self, key: Key, before: Pod | None, after: Pod | None) -> None:
-        """Takes a pod that changed."""
+        """Applies a changed pod."""
         if before is not None and before.job_uid:
             self._pods[before.job_uid].pop(key, None)
             self._move(before.job_uid)
@@ -75,19 +75,19 @@ class Promised:
             del self._pods[job]
 
     def all(self) -> Iterator[Promise]:
-        """Every promise, each once."""
+        """Every reservation, each once."""
         return (tellers[max(tellers)] for tellers in self._by.values())  # type: ignore[type-var]
 
     def on(self, node: str) -> Collection[Promise]:
-        """The promises about one node."""
+        """The reservations on one node."""
         return self._on[node].values() if node in self._on else ()
 
     def pods_of(self, job: str) -> Collection[Pod]:
-        """The pods of a job, in whatever state."""
+        """The pods of a job, in any state."""
         return self._pods[job].values() if job in self._pods else ()
 
     def awaited(self) -> dict[str, list[Promise]]:
-        """The promises to pods that wait for any node of a pool, by pool, job by job."""
+        """The reservations of pods that wait for any node of a pool, by pool, job by job."""
         for job in self.moved:
             if job in self._anywhere:
                 self._awaited[job] = Usage(self.pods_of(job), self._anywhere[job].values(), self._claimed).awaited

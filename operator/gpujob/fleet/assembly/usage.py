@@ -1,4 +1,4 @@
-"""What pods take of each node, and what was promised to pods that are not yet bound."""
+"""The resources of each node that pods use, and those reserved for pods that are not bound yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpujob.fleet.kubernetes.objects import Pod, Resources
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One pod that will come: where to, and what it takes. Counted until a bound pod of the same attempt is there."""
+    """A reservation for one future pod: its node and its resources. It counts until a bound pod of the same attempt exists."""
 
     job_uid: str
     node: str
@@ -22,24 +22,24 @@ class Promise:
     needs: Resources
     attempt: int = 0
     namespace: str = ""
-    """Where the pod will be; empty: not compared."""
+    """The namespace of the pod; empty: not compared."""
     pool: str = ""
     index: int = 0
-    """Which pod of its gang it is, for pods that wait for any node."""
+    """The index of the pod in its gang, for pods that wait for any node."""
     others: tuple[tuple[str, int], ...] = ()
-    """Devices that are no GPUs: of the pool's fabric."""
+    """Devices of the pool's fabric."""
     priority_class: str | None = None
     """The PriorityClass that the pod names."""
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """What only this promise has, however often it is told."""
+        """The key of this reservation, equal whenever it is repeated."""
         return (self.job_uid, self.attempt, self.node, self.index)
 
     def kept_by(self, pod: Pod, claimed: Mapping[str, int]) -> bool:
-        """Whether a bound pod is the promised one: labels are anybody's, so namespace and devices must fit as well.
+        """Whether a bound pod uses up this reservation; labels are untrusted, so namespace and devices must match too.
 
-        `claimed` is what ResourceClaims hold for pods, by uid.
+        `claimed` are the devices that ResourceClaims allocate to pods, by uid.
         """
         at_home = self.namespace in ("", pod.namespace)
         return at_home and max(pod.devices.get(self.resource, 0), claimed.get(pod.uid, 0)) >= self.gpus
@@ -57,7 +57,7 @@ def promises_of(
     others: Iterable[tuple[str, int]] = (),
     priority_class: str | None = None,
 ) -> tuple[Promise, ...]:
-    """A promise for each pod of a gang; nodes without names are any nodes of the pool."""
+    """A reservation for each pod of a gang; nodes without names are any nodes of the pool."""
     return tuple(
         Promise(
             job_uid,
@@ -77,7 +77,7 @@ def promises_of(
 
 
 class Usage:
-    """What pods and promises take of each node; devices in ResourceClaims (by pod's uid) are counted with the devices."""
+    """What pods and reservations use of each node; devices in ResourceClaims (by the pod's uid) are included."""
 
     def __init__(
         self, pods: Iterable[Pod], promises: Iterable[Promise], claimed: Mapping[str, int] = MappingProxyType({})
@@ -85,10 +85,10 @@ class Usage:
         self.resources: dict[str, Resources] = defaultdict(Resources)
         self.devices: dict[tuple[str, str], int] = defaultdict(int)
         self.uids: dict[str, set[str]] = defaultdict(set)
-        """Pods that ask for devices by the name of a resource, by node."""
+        """Pods that request devices by the name of a resource, by node."""
         self.plain: dict[str, Resources] = defaultdict(Resources)
         self.awaited: dict[str, list[Promise]] = defaultdict(list)
-        """The promises to pods that still wait for any node of a pool, by pool."""
+        """The reservations of pods that still wait for any node of a pool, by pool."""
         arrived: dict[tuple[str, int, str], list[Pod]] = defaultdict(list)
         anywhere: dict[tuple[str, int], list[Pod]] = defaultdict(list)
         for pod in pods:

@@ -23,7 +23,9 @@ WHOLE: Final = frozenset({"gpu", "amdgpu"})
 
 
 def without_cut_cards(devices: Sequence[SliceDevice]) -> list[SliceDevice]:
-    """A node's devices without the whole cards that are cut: slices of them are announced and no counter parts the two."""
+    """A node's devices without whole cards that are sliced, if the driver announces slices of them and no shared counter separates
+    the two.
+    """
     parts = [device for device in devices if device.type in PARTS]
     if not parts:
         return list(devices)
@@ -33,7 +35,7 @@ def without_cut_cards(devices: Sequence[SliceDevice]) -> list[SliceDevice]:
 
 
 def is_taken_otherwise(device: SliceDevice, held: Collection[SliceDevice]) -> bool:
-    """Whether a claim holds the device's card in another view, such as vfio."""
+    """Whether a claim has the device's card in another view, such as vfio."""
     return any(other.key != device.key and _is_one_card(device, other) for other in held)
 
 
@@ -45,7 +47,7 @@ def _is_part_of(part: SliceDevice, whole: SliceDevice) -> bool:
 
 
 def _is_one_card(one: SliceDevice, other: SliceDevice) -> bool:
-    """Whether two devices are all of one card; slices of one card are not."""
+    """Whether two devices are views of one whole card; slices of one card are not."""
     if one.type in PARTS or other.type in PARTS or _has_common_counters(one, other):
         return False
     return bool(_named(one, OWN) & _named(other, OWN))
@@ -56,6 +58,6 @@ def _has_common_counters(one: SliceDevice, other: SliceDevice) -> bool:
 
 
 def _named(device: SliceDevice, attributes: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """What the attributes say, each value with the driver that says it."""
+    """The values of attributes, each with its driver."""
     found = (device.attributes.get(attribute, "") for attribute in attributes)
     return frozenset((device.driver, value.lower()) for value in found if value)

@@ -1,9 +1,9 @@
-"""Device groups of nodes whose devices a DRA driver offers, so that no node lists a resource for them.
+"""Device groups of nodes whose devices a DRA driver offers, so that the node lists no resource for them.
 
-A ResourceSlice says in other words what the labellers say: it is put into their words and read by the same readers. A pod
-asks for such devices by the resource name that a DeviceClass gives them, else, or where the name means several kinds of
-one node, by a ResourceClaim. A device that no class covers can be asked for by nobody.
-Attributes: NVIDIA dra-driver-nvidia-gpu v0.5 (2026-08), ROCm k8s-gpu-dra-driver v0.1 and v1.0 (2025-10, 2026).
+A ResourceSlice is translated into the labellers' labels and read by the same readers. A pod requests such devices by the resource
+name of their DeviceClass, or by a ResourceClaim if there is none or the name covers several kinds of one node. No pod can request
+a device that no class covers. Attributes: NVIDIA dra-driver-nvidia-gpu v0.5 (2026-08), ROCm k8s-gpu-dra-driver v0.1 and v1.0
+(2025-10, 2026).
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
 
 DRIVERS: Final = {"gpu.nvidia.com": Vendor.NVIDIA, "gpu.amd.com": Vendor.AMD}
 USABLE_TYPES: Final = {Vendor.NVIDIA: frozenset({"gpu", "mig"}), Vendor.AMD: frozenset({"amdgpu", "amdgpu-partition"})}
-"""Types of devices for containers; those for virtual machines (vfio) are passed over."""
+"""Types of devices for containers; those for virtual machines (vfio) are skipped."""
 
 FALLBACKS: Final = {"amdgpu": 80 * GIB, "amdgpu-partition": 20 * GIB}
-"""What AMD's driver v0.1 says of memory that it could not read, by type (source: k8s-gpu-dra-driver v0.1.0, 2025-10)."""
+"""The memory that AMD's driver v0.1 reports if it could not read it, by type (source: k8s-gpu-dra-driver v0.1.0, 2025-10)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """Devices of one kind that a driver offers on a node, and how pods ask for them."""
+    """Devices of one kind that a driver offers on a node, and how pods request them."""
 
     vendor: Vendor
     devices: tuple[SliceDevice, ...]
     resource: str
-    """The name that a DeviceClass gives them, of all kinds of the node to them alone; else empty."""
+    """The resource name that a DeviceClass gives only to them among all kinds of the node; else empty."""
     request: DeviceRequest | None
 
     @property
     def first(self) -> SliceDevice:
-        """The device that speaks for all."""
+        """The device that represents all."""
         return self.devices[0]
 
     @property
     def name(self) -> str:
-        """The resource's name; where there is none, the driver with what it offers."""
+        """The resource's name, else the driver with the kind of device."""
         kind = (self.first.type, self.first.attributes.get("profile") or mode_of(self.first))
         return self.resource or f"{self.first.driver}/{re.sub(r'[^A-Za-z0-9._-]+', '.', '-'.join(filter(None, kind)))}"
 
@@ -92,13 +92,13 @@ def _offers(devices: Sequence[SliceDevice], inventory: Inventory) -> list[_Offer
     found = []
     for (vendor, name, *_), same in sorted(kinds.items()):
         request = request_for(same[0], inventory.classes, inventory.version(same[0]))
-        # Which devices of such a name a pod gets, nobody can say; a claim can.
+        # Which device of such a name a pod gets is undefined; a claim can choose.
         found.append(_Offer(vendor, tuple(same), name if often[name] == 1 else "", request))
     return found
 
 
 def _apart(groups: Sequence[DeviceGroup]) -> list[DeviceGroup]:
-    """Groups with names of their own, since free devices are counted by name: the model tells them apart."""
+    """Groups with unique names, because free devices are counted by name; the model distinguishes them."""
     often: dict[str, int] = defaultdict(int)
     for group in groups:
         often[group.resource] += 1
@@ -114,7 +114,7 @@ def _model(group: DeviceGroup, number: int) -> str:
 
 
 def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[DeviceGroup]]) -> DeviceGroup | None:
-    """What a device plugin offers on a node with slices too: the same devices, of which claims may hold some."""
+    """The devices of a device plugin on a node with slices too: the same devices, of which claims may hold some."""
     same = offered.get(group.facts.vendor)
     if not same:
         return group
@@ -123,7 +123,7 @@ def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[DeviceGroup
     held = sum(other.held + sum(count for _, count in other.lent) for other in same)
     sentence = "node {} offers its devices by a device plugin and by DRA; those in ResourceClaims are counted as taken"
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name,))
-    # Where no labeller runs, the slices say what the devices are.
+    # Without a labeller the slices describe the devices.
     facts = same[0].facts if group.facts.unnamed and len(same) == 1 else group.facts
     facts = replace(facts, doubts=(*facts.doubts, doubt))
     return replace(group, held=held, facts=facts, request=same[0].request if len(same) == 1 else None)
@@ -150,7 +150,7 @@ def _taint(offer: _Offer) -> str:
 
 
 def _tainted(node: Node, offer: _Offer) -> tuple[Finding, ...]:
-    """That some of the devices are not free, since they are tainted."""
+    """The finding that some devices are not free because they are tainted."""
     tainted = sum(bool(device.taint) for device in offer.devices)
     if not 0 < tainted < len(offer.devices):
         return ()
@@ -162,7 +162,7 @@ def _tainted(node: Node, offer: _Offer) -> tuple[Finding, ...]:
 
 
 def _facts(node: Node, offer: _Offer, instance_type: str, catalog: Catalog) -> DeviceFacts:
-    """What is known of the devices, read of their slices as if a labeller had written it."""
+    """The facts of the devices, read from their slices as from labels."""
     vendor, device = offer.vendor, offer.first
     reader, resource = (nvidia if vendor is Vendor.NVIDIA else amd), resource_of(vendor, device)
     labels = labels_of(vendor, device)
@@ -176,13 +176,13 @@ def _facts(node: Node, offer: _Offer, instance_type: str, catalog: Catalog) -> D
     facts = _with_sharing(read(labels), device)
     if vendor is not Vendor.AMD or device.memory != FALLBACKS.get(device.type):
         return facts
-    # The driver may have made it up: it counts where the catalog's figure is larger, and never alone.
+    # The driver may have invented it: it counts only if the catalog's figure is larger, and never alone.
     without = read({key: value for key, value in labels.items() if not key.endswith(".vram")})
     return facts if without.memory is not None else replace(facts, memory=None)
 
 
 def _with_sharing(facts: DeviceFacts, device: SliceDevice) -> DeviceFacts:
-    """The facts of a device that several claims may hold: a claim has what one gets that asks for nothing, if that is said."""
+    """The facts of a device that several claims can share; the memory is that of a claim without a request, if it is known."""
     if not device.shared:
         return facts
     replicas = -(-device.memory // device.part) if device.memory and device.part else None
@@ -191,7 +191,7 @@ def _with_sharing(facts: DeviceFacts, device: SliceDevice) -> DeviceFacts:
 
 
 def _lent(offer: _Offer, inventory: Inventory) -> tuple[tuple[str, int], ...]:
-    """Devices of claims that stand for a resource's name, by pod; where pods ask by claims, all of them are held."""
+    """Devices of claims that stand for a resource's name, by pod; if pods use claims, all devices in use."""
     counts: dict[str, int] = defaultdict(int)
     for device in offer.devices if offer.resource else ():
         claims = list(inventory.holders(device))
@@ -201,7 +201,7 @@ def _lent(offer: _Offer, inventory: Inventory) -> tuple[tuple[str, int], ...]:
 
 
 def _free(devices: Sequence[SliceDevice], inventory: Inventory, node: str) -> int:
-    """How many of the devices can be allocated together, beside what claims hold of them and of their cards."""
+    """How many of the devices can be allocated together, beside what claims have of them and of their cards."""
     left: dict[tuple[str, str, str, str], int] = {}
     for driver, pool in {device.key[:2] for device in devices}:
         left |= {(driver, pool, *name): amount for name, amount in inventory.limits((driver, pool)).items()}
@@ -229,7 +229,7 @@ def _take(device: SliceDevice, left: dict[tuple[str, str, str, str], int]) -> No
 
 
 def _resource_name(inventory: Inventory, device: SliceDevice) -> str:
-    """The resource name by which pods ask for a device; empty where no class gives it one of its vendor's."""
+    """The resource name by which pods request a device; empty if no class gives it one of its vendor's."""
     names = (one.resource for one in inventory.classes if one.resource and one.covers(device))
     return next((name for name in names if vendor_of(name) is DRIVERS.get(device.driver)), "")
 

@@ -30,20 +30,20 @@ TELLING: Final = (
     *("gpu.nvidia.com/", "doks.digitalocean.com/gpu-", "nebius.com/gpu-", "accelerator"),
     *("feature.node.kubernetes.io/pci-", "node.kubernetes.io/lifecycle", "oci.oraclecloud.com/oke-is-preemptible"),
 )
-"""What labels begin with that tell of devices, or of where a node comes from. Readers of devices are given no others."""
+"""Prefixes of labels about devices or the origin of a node. Readers of devices get no others."""
 
 RESTARTED: Final = "nvidia.com/gfd.timestamp"
-"""When GPU Feature Discovery last wrote: it tells of no device and differs from node to node."""
+"""The time of GPU Feature Discovery's last write; it describes no device and differs between nodes."""
 
 MOST_KINDS: Final = 1024
-"""Kinds of nodes whose facts are remembered; most clusters have a few."""
+"""Kinds of nodes whose facts are cached; most clusters have a few."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceGroup:
-    """The devices behind one resource of one node.
+    """The devices of one resource of one node.
 
-    `total` is what the node can ever offer (None: nobody says), `healthy` what it offers now (allocatable).
+    `total` is what the node can ever offer (None: unknown), `healthy` what it offers now (allocatable).
     """
 
     node: Node
@@ -53,21 +53,21 @@ class DeviceGroup:
     total: int | None
     healthy: int
     beside: int = 0
-    """Usable devices of the node's other resources, which have a share in its CPU and memory too; in devices like these."""
+    """Usable devices of the node's other resources, which share its CPU and memory, converted to devices like these."""
     held: int = 0
-    """Devices that ResourceClaims hold, or that what claims hold leaves no room for."""
+    """Devices that ResourceClaims have, or for which their allocations leave no room."""
     lent: tuple[tuple[str, int], ...] = ()
-    """Devices of claims that stand for a resource's name, by the pod's uid: counted with the pod while it is there."""
+    """Devices of claims that stand for a resource's name, by the pod's uid: counted with the pod while it exists."""
     request: DeviceRequest | None = None
-    """How a ResourceClaim asks for them, where a DRA driver offers them."""
+    """How a ResourceClaim requests them, if a DRA driver offers them."""
     taint: str = ""
-    """The taint of a DRA driver's devices that keeps pods away, if some have one."""
+    """The taint of a DRA driver that keeps pods off some of the devices."""
     silicon: Silicon | None = None
-    """Where other resources of the node offer the same cards: what a pod takes of one is gone from the others."""
+    """The cards, if other resources of the node offer the same: a pod's devices of one resource are missing from the others."""
 
     @property
     def lacks_plugin(self) -> bool:
-        """Whether labels alone show the devices: nothing offers them."""
+        """Whether only labels show the devices and no plugin offers them."""
         return self.facts.lacks_plugin
 
     @property
@@ -77,18 +77,19 @@ class DeviceGroup:
 
     @property
     def by_claim(self) -> bool:
-        """Whether pods can ask for the devices by a ResourceClaim alone, since no resource's name means them."""
+        """Whether pods can request the devices only by a ResourceClaim, because no resource name means them."""
         return self.request is not None and vendor_of(self.resource) is None
 
 
 def also_counted_as(group: DeviceGroup) -> tuple[str, ...]:
-    """Further names under which quotas count devices that pods ask for by name: the scheduler makes claims where a DRA driver
-    offers them."""
+    """Further names under which quotas count devices that pods request by name: the scheduler creates claims for a DRA driver's
+    devices.
+    """
     return () if group.request is None or group.by_claim or group.plugged else group.request.counted_as[:1]
 
 
 def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
-    """Every GPU resource of a node with its facts; devices that labels promise and no resource offers: an empty group."""
+    """Every GPU resource of a node with its facts; devices that labels announce and no resource offers give an empty group."""
     told = _told(node)
     origin = _origin(told, node.provider)
     if node.taints:
@@ -103,7 +104,7 @@ def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
 
 
 def _former(node: Node, resource: str) -> bool:
-    """Whether the kubelet still lists a resource's former name at 0, since its devices are offered under another one."""
+    """Whether the kubelet still lists a resource's former name at 0 because its devices are offered under another one."""
     if node.capacity.get(resource, 0) or node.devices.get(resource, 0):
         return False
     others = {**node.capacity, **node.devices}
@@ -111,8 +112,8 @@ def _former(node: Node, resource: str) -> bool:
 
 
 def _told(node: Node) -> Told:
-    """The labels that tell of a node's devices and of where it comes from; equal on the nodes of a pool."""
-    # A list is made in half the time of a generator, and this is asked of every node.
+    """The labels about a node's devices and its origin; equal on the nodes of a pool."""
+    # A list takes half the time of a generator, and this runs for every node.
     return tuple([item for item in node.labels.items() if item[0].startswith(TELLING) and item[0] != RESTARTED])
 
 
@@ -125,7 +126,7 @@ def _origin(told: Told, provider: str) -> Origin:
 def _facts(
     told: Told, capacity: Amounts, devices: Amounts, resource: str, instance_type: str, catalog: Catalog
 ) -> tuple[DeviceFacts, int | None]:
-    """What the labels say of a resource's devices and of their number, once for all nodes that say the same."""
+    """The facts and number of a resource's devices by its labels, computed once for all nodes with the same labels."""
     node = Node("", "", dict(told), devices=dict(devices), capacity=dict(capacity))
     reader = nvidia if vendor_of(resource) is Vendor.NVIDIA else amd
     facts = reader.read(node, resource, instance_type, catalog)
@@ -134,7 +135,7 @@ def _facts(
 
 @lru_cache(maxsize=MOST_KINDS)
 def _promised(told: Told) -> frozenset[Vendor]:
-    """The vendors whose devices the labels promise, be they allocatable or not."""
+    """The vendors whose devices the labels announce, allocatable or not."""
     labels = dict(told)
     return frozenset(
         vendor for vendor, reader in ((Vendor.NVIDIA, nvidia), (Vendor.AMD, amd)) if reader.labelled(labels)
@@ -156,24 +157,24 @@ def _group(node: Node, told: Told, origin: Origin, resource: str, catalog: Catal
         doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, node.name, capacity))
         facts = replace(facts, doubts=(*facts.doubts, doubt))
     facts = _fewer_than_machine(facts, node, origin, capacity, catalog)
-    # Of devices that nobody can read, and that the plugin does not offer now, nobody knows how many there are.
+    # For devices that are unreadable and not offered now, the number is unknown.
     return DeviceGroup(node, origin, resource, facts, capacity or labelled or (None if facts.problem else 0), healthy)
 
 
 def _fewer_than_machine(facts: DeviceFacts, node: Node, origin: Origin, capacity: int, catalog: Catalog) -> DeviceFacts:
-    """The facts, with the doubt that whole devices are missing: the cloud sells the machine with more of them."""
+    """The facts, with the warning that whole devices are missing: the cloud sells the machine with more of them."""
     machine = devices_of_machine(node.labels, origin.instance_type, catalog)
     if not machine or not 0 < capacity < machine or facts.portion.kind is not DeviceKind.WHOLE or facts.problem:
         return facts
     if sum(vendor_of(resource) is facts.vendor for resource in {**node.capacity, **node.devices}) > 1:
-        return facts  # The others are offered as parts, by names of their own.
+        return facts  # The others are offered as fractions, under their own names.
     sentence = "node {} offers {} devices, its machine has {} by the cloud's labels or its instance type"
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (node.name, capacity, machine))
     return replace(facts, doubts=(*facts.doubts, doubt))
 
 
 def _labelled(facts: DeviceFacts, resource: str, node: Node) -> int | None:
-    """Devices of this very resource by label, None where labels count something else: all resources, or whole cards."""
+    """Devices of this very resource by label, None if labels count something else: all resources, or whole cards."""
     if facts.vendor is Vendor.AMD:
         others = any(other != resource and vendor_of(other) is Vendor.AMD for other in node.devices)
         return None if others else amd.count(node.labels)
@@ -181,9 +182,9 @@ def _labelled(facts: DeviceFacts, resource: str, node: Node) -> int | None:
 
 
 def _with_silicon(group: DeviceGroup, groups: Sequence[DeviceGroup], catalog: Catalog) -> DeviceGroup:
-    """The group with what its cards are shared with, where the vendor's resources offer more than the node has.
+    """The group with its shared cards, if the vendor's resources offer more than the node has.
 
-    So it is with two device plugins at once, or while one is being replaced by another.
+    This happens with two device plugins at once, or while one replaces another.
     """
     of_vendor = [other for other in groups if other.facts.vendor is group.facts.vendor and other.facts.share]
     if len(of_vendor) < 2 or not any(other is group for other in of_vendor):
@@ -204,7 +205,7 @@ def _with_silicon(group: DeviceGroup, groups: Sequence[DeviceGroup], catalog: Ca
 
 
 def _beside(group: DeviceGroup, groups: Sequence[DeviceGroup]) -> int:
-    """The node's other usable devices, as so many of this group's: seven slices of one card weigh as much as one card."""
+    """The node's other usable devices, converted to this group's: seven slices of one card count as one card."""
     mine = group.facts.share or (1, 1)
     count = 0
     for other in groups:
@@ -226,7 +227,7 @@ def _without_plugin(
             problem: Finding | None = Finding(Reason.NO_DEVICE_PLUGIN, sentence, (node.name, known.vendor, resource))
             away = maintenance.away(node, known.vendor)
             if away is not None and away.reason is Reason.NOT_READY:
-                # That nothing is offered is no fault then: the plugin comes back with the node, or is not to come.
+                # An empty offer is no fault then: the plugin comes back with the node, or is not expected.
                 problem = away if known.problem else None
             total = reader.count(node.labels) or devices_of_machine(node.labels, origin.instance_type, catalog)
             yield DeviceGroup(node, origin, resource, replace(known, problem=problem, unnamed=False), total, 0)

@@ -1,7 +1,7 @@
-"""What labels said of a node's devices a moment ago, for the minute in which a restarting labeller takes them away.
+"""The last known facts of a node's devices, for the minute in which a restarting labeller removes its labels.
 
-GPU Feature Discovery deletes its labels when it ends and writes them anew when it is up again. The operator, which sees
-both, keeps what it knew for five minutes; a plan of a file knows nothing but the file.
+GPU Feature Discovery deletes its labels when it ends and writes them again when it is up. The operator keeps the facts for five
+minutes; a plan of a file knows only the file.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason
 
 KEPT_SECONDS: Final = 300.0
-"""For how long the last known facts of devices stand in for labels that are gone."""
+"""How long the last known facts of devices replace missing labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """A node's device groups as its labels described them last, and until when they are believed (None: no end is set)."""
+    """A node's device groups by its last labels, and their expiry (None: no end is set)."""
 
     uid: str
     groups: tuple[DeviceGroup, ...]
     until: float | None = None
 
     def expired(self, now: float) -> bool:
-        """Whether it must no longer be used."""
+        """Whether it has expired."""
         return self.until is not None and now >= self.until
 
 
 def recalled(
     groups: tuple[DeviceGroup, ...], before: Recollection | None, now: float
 ) -> tuple[tuple[DeviceGroup, ...], Recollection | None]:
-    """A node's groups with the facts that its labels no longer tell, and what is to be remembered from now on.
+    """A node's groups with facts that its labels no longer contain, and the facts to keep from now on.
 
-    Facts come back for devices that are still allocatable on the same node (its uid), up to five minutes.
+    Facts return for devices that are still allocatable on the same node (its uid), up to five minutes.
     """
     if not groups:
         return groups, None
@@ -56,7 +56,7 @@ def _by_resource(groups: tuple[DeviceGroup, ...]) -> Mapping[str, DeviceGroup]:
 
 
 def _is_lost(group: DeviceGroup, before: DeviceGroup | None) -> bool:
-    """Whether labels that were there are gone: no figure is left, and the model is unknown or known from elsewhere."""
+    """Whether labels disappeared: no figure is left, and the model is unknown or known from another source."""
     if before is None or not group.healthy or before.facts.problem is not None:
         return False
     said, says = before.facts, group.facts

@@ -1,4 +1,4 @@
-"""Cards that several resources of a node offer at the same time, and what is free of one after pods took of another."""
+"""Cards that several resources of a node offer at once, and what is free of one after pods use another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpujob.fleet.labels.device_fraction import Share
 
 @dataclass(frozen=True, slots=True)
 class Silicon:
-    """The cards behind several resources, and the part of a card that one device of each resource is."""
+    """The cards of several resources, and the fraction of a card that one device of each resource is."""
 
     physical: int | Fraction
     shares: tuple[tuple[str, Share], ...]
@@ -21,16 +21,16 @@ class Silicon:
         return any(name == resource for name, _ in self.shares)
 
     def cards(self, resource: str, devices: int) -> Fraction:
-        """So many devices of a resource in cards; 0 for a resource that is not of these cards."""
+        """A number of devices of a resource in cards; 0 for a resource of other cards."""
         share = dict(self.shares).get(resource)
         return devices * Fraction(*share) if share else Fraction(0)
 
     def left(self, resource: str, taken: Mapping[str, int]) -> int:
-        """Devices of a resource that its cards have room for beside what pods took of all resources; may be below 0."""
+        """Devices of a resource that fit on its cards beside the pods' devices of all resources; may be below 0."""
         used = sum((self.cards(name, taken.get(name, 0)) for name, _ in self.shares), Fraction(0))
         return int((self.physical - used) // Fraction(*dict(self.shares)[resource]))
 
     def as_many(self, resource: str, other: str, devices: int) -> int:
-        """Devices of `resource` that are gone when so many of `other` are taken, rounded up; 0 where it has other cards."""
+        """Devices of `resource` that are missing after this many of `other` are used, rounded up; 0 for other cards."""
         share = dict(self.shares).get(resource)
         return int(-(-self.cards(other, devices) // Fraction(*share))) if share else 0

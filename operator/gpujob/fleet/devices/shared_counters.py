@@ -43,7 +43,7 @@ def on_common_cards(offered: Sequence[Offered], inventory: Inventory) -> list[De
 
 
 def _part(devices: Sequence[SliceDevice], inventory: Inventory) -> Fraction:
-    """The part of a card that a device of a kind takes; 0 where one of them takes no counters, or those of several cards."""
+    """The fraction of a card that a device of a kind uses; 0 if one of them uses no counters, or those of several cards."""
     taken = [_taken(device, inventory) for device in devices]
     if any(len(cards) != 1 for cards in taken):
         return _NOTHING
@@ -51,9 +51,9 @@ def _part(devices: Sequence[SliceDevice], inventory: Inventory) -> Fraction:
 
 
 def _taken(device: SliceDevice, inventory: Inventory) -> dict[_Card, Fraction]:
-    """What a device takes of the cards whose counters it consumes: of each the largest part of a kind of counters.
+    """The fraction of each card whose counters a device consumes: the largest one over its kinds of counters.
 
-    Counters whose names differ in a number alone are one kind: a slice that fills memory-slice-0 of eight takes an eighth.
+    Counters whose names differ only in a number are one kind: a slice that fills memory-slice-0 of eight uses an eighth.
     """
     driver, pool, _ = device.key
     kinds = _kinds(inventory.limits((driver, pool)))
@@ -82,7 +82,7 @@ def _kind(counter: str) -> str:
 
 
 def _held(card: _Card, offered: Sequence[Offered], inventory: Inventory) -> Fraction:
-    """The part of a card that claims hold. What stands for a resource's name is counted with its pod."""
+    """The fraction of a card that claims use. A claim for a resource's name is counted with its pod."""
     held = _NOTHING
     for _, devices in offered:
         for device in devices:

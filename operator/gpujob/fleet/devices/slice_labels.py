@@ -1,4 +1,4 @@
-"""A ResourceSlice's words for a device as the labels that the vendor's labeller would write, for the readers of labels.
+"""A device of a ResourceSlice as the labels that the vendor's labeller would write, for the readers of labels.
 
 Attributes: NVIDIA dra-driver-nvidia-gpu v0.5 (2026-08), ROCm k8s-gpu-dra-driver v0.1 and v1.0 (2025-10, 2026).
 """
@@ -16,7 +16,7 @@ from gpujob.fleet.vendors.amd_labels import PREFIXES
 from gpujob.values.vocabulary import Vendor
 
 _PCI_DEVICE: Final = re.compile(r"0x[0-9a-fA-F]{4}")
-"""Version 0.1 of AMD's driver gave a KFD id under the name under which 1.0 gives the PCI device id."""
+"""Version 0.1 of AMD's driver published a KFD id under the name of the PCI device id in 1.0."""
 
 
 def resource_of(vendor: Vendor, device: SliceDevice) -> str:
@@ -66,6 +66,6 @@ def mode_of(device: SliceDevice) -> str:
 
 
 def labels_of_others(labels: Labels, vendor: Vendor) -> Labels:
-    """A node's labels without those that a labeller wrote of the same devices: slices are younger and exact."""
+    """A node's labels without those that a labeller wrote for the same devices: slices are newer and exact."""
     starts = ("nvidia.com/",) if vendor is Vendor.NVIDIA else (*PREFIXES, "amd.com/")
     return {key: value for key, value in labels.items() if not key.startswith(starts)}

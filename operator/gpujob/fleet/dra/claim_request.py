@@ -1,7 +1,7 @@
-"""How a ResourceClaim asks for the devices of a group: a DeviceClass and, where it covers others too, what tells them apart.
+"""How a ResourceClaim requests the devices of a group: a DeviceClass and, if it covers others too, selectors.
 
-The attributes are those that name a kind of device, so that a claim never gets another model or another partition of the
-same node. CEL environment of selectors: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+The selectors use attributes of the kind of device, so that a claim never gets another model or another partition of the same node.
+CEL environment of selectors: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from gpujob.fleet.dra.resource_slices import DeviceClass, SliceDevice
 
 DRIVERS_OWN: Final = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com")
-"""The classes that come with the drivers, taken before those that an admin made."""
+"""The classes that come with the drivers; they rank before those of an admin."""
 
 NAMING: Final = ("type", "productName", "profile", "partitionProfile", "computePartition", "memoryPartition")
 """Attributes that name a kind of device. Not deviceID, which AMD's driver v0.1 gives to a single device."""
@@ -22,7 +22,7 @@ NAMING: Final = ("type", "productName", "profile", "partitionProfile", "computeP
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """What a ResourceClaim says: in which API version, of which DeviceClass, with which CEL selectors."""
+    """The request of a ResourceClaim: its API version, DeviceClass and CEL selectors."""
 
     version: str
     device_class: str
@@ -48,7 +48,7 @@ class DeviceRequest:
 
 
 def request_for(device: SliceDevice, classes: Iterable[DeviceClass], version: str) -> DeviceRequest | None:
-    """The request that gets a device or one of its kind; None where no class is known to cover it."""
+    """The request for a device or one of its kind; None if no class is known to cover it."""
     covering = [one for one in classes if one.covers(device)]
     if not covering:
         return None
@@ -66,7 +66,7 @@ def of_all(requests: Sequence[DeviceRequest | None]) -> DeviceRequest | None:
 
 
 def _selector(device: SliceDevice, names: Sequence[str]) -> str:
-    """An expression that holds for devices with the same attributes; one that lacks them is no error but no match."""
+    """An expression that is true for devices with the same attributes; a device without them is no match instead of an error."""
     holder = f"device.attributes[{json.dumps(device.driver)}]"
     parts = (
         f"{json.dumps(name)} in {holder} && {holder}.{name} == {json.dumps(device.attributes[name])}" for name in names

@@ -1,7 +1,7 @@
 """Taints of DRA devices that keep pods away: those that a driver writes into its slices, and DeviceTaintRules of admins.
 
 API: resource.k8s.io DeviceTaintRule v1alpha3 (Kubernetes 1.33), v1beta2 (1.36) and v1 (1.37): an empty selector matches all
-devices, none at all matches none; other effects than these two keep nobody away. Claims of jobs tolerate no taint.
+devices, an absent one matches none; effects other than these two keep no pods away. Claims of jobs tolerate no taint.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from gpujob.values.untrusted import Table, one_line, table, tables
 KEEPING_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 
 CRITERIA: Final = ("driver", "pool", "device")
-"""What a selector can ask that is read. Expressions and classes of v1alpha3 are not, so that such a rule is taken to hold
-for every device that the rest of it matches: what may be tainted is not free."""
+"""The parts of a selector that are read. Expressions and classes of v1alpha3 are not, so the rule counts for every device that the
+other parts match: a device that may be tainted is not free.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class TaintRule:
 
 
 def read_rule(raw: Table) -> TaintRule | None:
-    """The record of a DeviceTaintRule object; None where it keeps nobody away."""
+    """The record of a DeviceTaintRule object; None if it keeps no pods away."""
     spec = table(raw, "spec")
     taint = keeping_away((table(spec, "taint"),))
     if not taint or not isinstance(spec.get("deviceSelector"), dict):
@@ -43,12 +44,12 @@ def read_rule(raw: Table) -> TaintRule | None:
 
 
 def taint_of(device: Table) -> str:
-    """The first taint of a device in a slice that keeps pods away; empty where none does."""
+    """The first taint of a device in a slice that keeps pods away; empty if there is none."""
     return keeping_away(tables(device, "taints"))
 
 
 def keeping_away(taints: Iterable[Table]) -> str:
-    """The first of some taints that keeps pods away, as people write it: key=value:effect."""
+    """The first taint that keeps pods away, as key=value:effect."""
     for each in taints:
         effect = each.get("effect")
         if isinstance(effect, str) and effect in KEEPING_AWAY:

@@ -1,7 +1,7 @@
-"""What DRA drivers offer on each node and what claims hold of it, kept object by object: a claim touches one node.
+"""The devices of DRA drivers on each node and their allocation, updated object by object: a claim affects one node.
 
-The operator puts in what its watches tell, a cluster description all at once. Devices of a driver's pool count by its
-newest generation of slices alone.
+The operator applies its watch events, a cluster description everything at once. Only the newest generation of a driver's slices
+counts in each pool.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PoolKey = tuple[str, str]
 
 
 class Inventory:
-    """All devices of DRA drivers by node, who holds them, and the DeviceClasses."""
+    """All devices of DRA drivers by node, their claims, and the DeviceClasses."""
 
     def __init__(self) -> None:
         self._slices: dict[Hashable, Slice] = {}
@@ -48,14 +48,14 @@ class Inventory:
         self._touched: set[str] = set()
         self._recounted: set[str] = set()
         self.classes: tuple[DeviceClass, ...] = ()
-        """Every DeviceClass, in the order of their names."""
+        """Every DeviceClass, sorted by name."""
         self.of_pod: dict[str, int] = defaultdict(int)
-        """Devices that claims hold for a pod, by its uid; not those that it asks for by a resource's name."""
+        """Devices that claims allocate to a pod, by its uid; without those that it requests by a resource's name."""
 
     # What changes
 
     def put_slice(self, key: Hashable, found: Slice | None) -> None:
-        """Takes a ResourceSlice, new or changed; None when it is gone."""
+        """Applies a ResourceSlice, new or changed; None if it is deleted."""
         before = self._slices.pop(key, None)
         if before is not None:
             self._of_pool[before.driver, before.pool].pop(key, None)
@@ -66,7 +66,7 @@ class Inventory:
             self._settle(pool)
 
     def put_claim(self, key: Hashable, found: Claim | None) -> None:
-        """Takes a ResourceClaim, new or changed; None when it is gone."""
+        """Applies a ResourceClaim, new or changed; None if it is deleted."""
         if found is None:
             self._as_read.pop(key, None)
         else:
@@ -74,7 +74,7 @@ class Inventory:
         self._hold(key, self._as_named(key, found))
 
     def put_pod(self, key: Hashable, pod: Pod | None) -> None:
-        """Takes a pod, new or changed; None when it is gone. Its status may name the claim of what it asks by name."""
+        """Applies a pod, new or changed; None if it is deleted. Its status may name the claim for a resource's name."""
         before = self._claim_of.pop(key, None)
         after = (pod.namespace, pod.extended_claim) if pod is not None and pod.extended_claim else None
         if before is not None:
@@ -111,7 +111,7 @@ class Inventory:
                 self._touched |= self._current.get((driver, pool), {}).keys()
 
     def put_class(self, key: Hashable, found: DeviceClass | None) -> None:
-        """Takes a DeviceClass, new or changed; None when it is gone."""
+        """Applies a DeviceClass, new or changed; None if it is deleted."""
         self._classes.pop(key, None)
         if found is not None:
             self._classes[key] = found
@@ -119,7 +119,7 @@ class Inventory:
         self._touched |= self._pools_on.keys()
 
     def put_rule(self, key: Hashable, found: TaintRule | None) -> None:
-        """Takes a DeviceTaintRule, new or changed; None when it is gone or keeps nobody away."""
+        """Applies a DeviceTaintRule, new or changed; None if it is deleted or keeps no pods away."""
         before = self._rules.pop(key, None)
         if found is not None:
             self._rules[key] = found
@@ -127,12 +127,12 @@ class Inventory:
             self._touched |= self._pools_on.keys()
 
     def take_touched(self) -> set[str]:
-        """The nodes whose devices, or what is held of them, changed since the last call."""
+        """The nodes whose devices, or their allocation, changed since the last call."""
         touched, self._touched = self._touched, set()
         return touched
 
     def take_recounted(self) -> set[str]:
-        """The uids of the pods for which claims hold more or fewer devices than at the last call."""
+        """The uids of the pods whose number of allocated devices changed since the last call."""
         recounted, self._recounted = self._recounted, set()
         return recounted
 
@@ -144,7 +144,7 @@ class Inventory:
                 del self.of_pod[pod]
 
     def _settle(self, pool: PoolKey) -> None:
-        """Reads a pool anew: the slices of its newest generation; incomplete, nothing of it can be allocated."""
+        """Rebuilds a pool from the slices of its newest generation; if it is incomplete, nothing of it can be allocated."""
         before = self._current.pop(pool, {})
         for node in before:
             self._pools_on[node].discard(pool)
@@ -170,7 +170,7 @@ class Inventory:
     # What there is
 
     def devices(self, node: str) -> tuple[SliceDevice, ...]:
-        """The devices of a node, in the order of driver, pool and name."""
+        """The devices of a node, sorted by driver, pool and name."""
         pools = sorted(self._pools_on.get(node, ()))
         found = (device for pool in pools for device in self._current[pool][node])
         return tuple(map(self._ruled, found)) if self._rules else tuple(found)
@@ -202,8 +202,7 @@ def _by_key(entry: tuple[Hashable, Slice]) -> str:
 
 
 def read_inventory(objects: Iterable[Table], pods: Iterable[Pod] = ()) -> Inventory:
-    """The inventory that these objects make, with what pods say of their claims; other kinds are passed over, nothing
-    raises."""
+    """The inventory of these objects, with the claims that pods name; other kinds are skipped, nothing raises."""
     inventory = Inventory()
     for pod in pods:
         if pod.extended_claim:

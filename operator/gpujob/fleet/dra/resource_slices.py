@@ -1,7 +1,7 @@
-"""What DRA drivers publish, object by object: devices of ResourceSlices, those that ResourceClaims hold, DeviceClasses.
+"""The objects of DRA drivers: devices of ResourceSlices, allocations of ResourceClaims, DeviceClasses.
 
-`inventory` puts them together. Everything is hostile: what is not of the wanted type reads as absent. API:
-resource.k8s.io v1beta1, v1beta2 and v1, which differ in where a device's attributes and capacity are
+`inventory` combines them. Everything is hostile input: a member of the wrong type reads as absent. API: resource.k8s.io v1beta1,
+v1beta2 and v1, which differ in the location of a device's attributes and capacity
 (https://kubernetes.io/docs/reference/kubernetes-api/ workload resources, ResourceSlice).
 """
 
@@ -19,10 +19,10 @@ from gpujob.values.untrusted import Table, table, tables
 
 KINDS: Final = ("ResourceSlice", "ResourceClaim", "DeviceClass", "DeviceTaintRule")
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
-"""The annotation of the claim that the scheduler makes for a pod that asks for an extended resource in its limits."""
+"""The annotation of the claim that the scheduler creates for a pod that requests an extended resource in its limits."""
 
 MOST: Final = 10_000
-"""Devices of one slice that are read."""
+"""The most devices of one slice that are read."""
 
 _TERM: Final = re.compile(
     r"""\s*device\.(?:(driver)|attributes\[(?:"[^"]{1,128}"|'[^']{1,128}')\]\.([A-Za-z0-9_]{1,64}))"""
@@ -44,13 +44,13 @@ class SliceDevice:
     memory: int | None = None
     healthy: bool = True
     counters: tuple[tuple[str, str, int], ...] = ()
-    """What it takes of counters that it shares with other devices of one card: set, counter, amount."""
+    """What it consumes of counters that it shares with other devices of one card: set, counter, amount."""
     taint: str = ""
-    """The taint that keeps pods away: such a device is not healthy."""
+    """The taint that keeps pods away; such a device is not healthy."""
     shared: bool = False
-    """Whether several claims may hold it at a time (consumable capacity), each with a part of its memory."""
+    """Whether several claims can have it at a time (consumable capacity), each with a part of its memory."""
     part: int | None = None
-    """Bytes of its memory that a claim gets which asks for none, where it is shared."""
+    """Bytes of its memory for a claim without a request, if it is shared."""
 
     @property
     def driver(self) -> str:
@@ -59,7 +59,7 @@ class SliceDevice:
 
     @property
     def type(self) -> str:
-        """What the driver calls its kind: gpu, mig, amdgpu, amdgpu-partition."""
+        """The driver's name for its kind: gpu, mig, amdgpu, amdgpu-partition."""
         return self.attributes.get("type", "")
 
 
@@ -71,14 +71,14 @@ class Slice:
     pool: str
     generation: int
     of: int
-    """Slices that the pool has in this generation; where some are missing, what is free is not known."""
+    """The number of the pool's slices in this generation; if some are missing, the free devices are unknown."""
     version: str
     """The API version that it was read in, for example resource.k8s.io/v1."""
     devices: tuple[SliceDevice, ...] = ()
     limits: tuple[tuple[tuple[str, str], int], ...] = ()
     """Amounts of shared counters, by set and counter."""
     unread: str = ""
-    """What of it cannot be read, in words: nothing is placed on such devices."""
+    """What cannot be read, as a message; nothing is placed on such devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +89,17 @@ class Claim:
     pods: tuple[str, ...] = ()
     """Their uids."""
     extended: bool = False
-    """Whether it stands for resources that its pod asks for by name, so that it is counted with the pod."""
+    """Whether it stands for resources that its pod requests by name, so that it is counted with the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A DeviceClass: what it covers and, where it has one, the resource name by which pods can ask for it."""
+    """A DeviceClass: the devices that it covers and the resource name for pods, if it has one."""
 
     name: str
     resource: str = ""
     terms: tuple[tuple[str, str], ...] | None = None
-    """Attributes (and `driver`) with the value that each must have; None where nobody can say what it covers."""
+    """Attributes (and `driver`) with their required values; None if the covered devices are unknown."""
 
     def covers(self, device: SliceDevice) -> bool:
         """Whether a device is known to be of this class."""
@@ -109,7 +109,7 @@ class DeviceClass:
 
 
 def read_slice(raw: Table) -> Slice:
-    """The record of a ResourceSlice object; one that names no driver or pool offers nothing."""
+    """The record of a ResourceSlice object; one without driver or pool offers nothing."""
     spec = table(raw, "spec")
     pool = table(spec, "pool")
     devices = tuple(_devices(spec))
@@ -126,7 +126,7 @@ def read_slice(raw: Table) -> Slice:
 
 
 def read_claim(raw: Table) -> Claim:
-    """The record of a ResourceClaim object; what is allocated for an administrator's eyes is taken from nobody."""
+    """The record of a ResourceClaim object; an admin-access allocation uses no device up."""
     metadata, status = table(raw, "metadata"), table(raw, "status")
     results = tables(table(table(status, "allocation"), "devices"), "results")
     held = tuple(
@@ -141,7 +141,7 @@ def read_claim(raw: Table) -> Claim:
 
 
 def read_class(raw: Table) -> DeviceClass:
-    """The record of a DeviceClass object: covered is what plain comparisons of its selectors say."""
+    """The record of a DeviceClass object; it covers what plain comparisons in its selectors say."""
     spec, terms = table(raw, "spec"), []
     name, resource = str(table(raw, "metadata").get("name"))[:253], spec.get("extendedResourceName")
     resource = resource[:253] if isinstance(resource, str) else ""
@@ -171,7 +171,7 @@ def _devices(spec: Table) -> Iterator[SliceDevice]:
 
 
 def _unread(spec: Table, read: int) -> str:
-    """What is wrong with a slice whose devices are not all read. Devices of no single node are no GPUs that pods share."""
+    """The error of a slice whose devices are not all readable. Devices of several nodes are not GPUs that pods share."""
     named = isinstance(spec.get("driver"), str) and isinstance(table(spec, "pool").get("name"), str)
     if not named:
         return "it names no driver or no pool"
@@ -204,9 +204,9 @@ def _memory(body: Table, driver: str) -> int | None:
 
 
 def _sharing(body: Table, driver: str) -> tuple[bool, int | None]:
-    """Whether several claims may hold a device with each a part of its memory, and the part of one that asks for none.
+    """Whether several claims can share a device's memory, and the part of a claim without a request.
 
-    A device whose capacity counts its partitions gives each claim one of these, which is no sharing (AMD's AutoPartition).
+    If a device's capacity counts its partitions, each claim gets one of these, which is no sharing (AMD's AutoPartition).
     """
     capacity = table(body, "capacity")
     if body.get("allowMultipleAllocations") is not True or {"partitions", f"{driver}/partitions"} & capacity.keys():

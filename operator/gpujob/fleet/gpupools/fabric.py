@@ -1,4 +1,4 @@
-"""The fast network between nodes of an admin's pool: what pods of a gang need to use it. Jobs of one node get none of it."""
+"""The fast network between nodes of an admin's pool: what pods of a gang need to use it. Jobs of one node do not use it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpujob.fleet.kubernetes.objects import Node
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What each pod of a gang gets, all of it by the admin's word."""
+    """The privileges and devices of each pod of a gang, all from the GPUPool."""
 
     resources: tuple[tuple[str, int], ...] = ()
     """Devices of the fabric, by the names under which nodes list them."""
@@ -22,7 +22,7 @@ class Fabric:
     """The node label whose value all nodes of a gang must share; empty: any nodes."""
 
     def room(self, node: Node, taken: Mapping[tuple[str, str], int]) -> int | None:
-        """For how many more pods a node has the fabric's devices; None where it has none that could run out."""
+        """The number of further pods for which a node has the fabric's devices; None if it has no countable ones."""
         if not self.resources:
             return None
         return min(
@@ -31,5 +31,5 @@ class Fabric:
         )
 
     def domain(self, node: Node) -> str:
-        """The node's place in the fabric: nodes of one place can form a gang; empty where no label says it."""
+        """The node's topology domain in the fabric: nodes of one domain can form a gang; empty without the label."""
         return node.labels.get(self.topology_key, "") if self.topology_key else ""

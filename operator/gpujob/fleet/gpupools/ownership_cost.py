@@ -1,7 +1,7 @@
-"""What owned GPUs cost an hour: the purchase written off over years, power and operations, paid by the hours of use.
+"""The hourly cost of owned GPUs: the purchase depreciated over years, power and operations, divided by the hours of use.
 
-Exact: the decimals of the GPUPool are rationals, and one rounding to micro-dollars ends the sum, so that equal pools
-have equal prices on every machine.
+Exact: the decimals of the GPUPool are rationals, and the sum is rounded once to micro-dollars, so that equal pools have equal
+prices on every machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WHOLE: Final = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What owned nodes cost: US dollars, watts and years of one node; `gpu_purchase` of one GPU."""
+    """The cost of owned nodes: US dollars, watts and years of one node; `gpu_purchase` of one GPU."""
 
     gpu_purchase: Fraction
     years: Fraction
@@ -34,10 +34,10 @@ class Ownership:
     yearly_operations: Fraction = _NONE
 
     def per_gpu_hour(self, gpus: int, devices: int | None = None) -> int:
-        """Micro-dollars an hour for each of a node's GPUs, or of the `devices` that they are cut into, halves rounded up.
+        """Micro-dollars an hour for each of a node's GPUs, or of the `devices` into which they are divided, halves rounded up.
 
-        ((gpuPurchase × g + hostPurchase) / (years × 8760) + watts / 1000 × pue × pricePerKWh
-        + yearlyOperations / 8760) / g / utilization, with g GPUs in a node.
+        ((gpuPurchase × g + hostPurchase) / (years × 8760) + watts / 1000 × pue × pricePerKWh + yearlyOperations / 8760) / g /
+        utilization, with g GPUs in a node.
         """
         purchase = (self.gpu_purchase * gpus + self.host_purchase) / (self.years * HOURS_A_YEAR)
         power = self.watts / 1000 * self.pue * self.price_per_kwh
@@ -47,7 +47,7 @@ class Ownership:
 
 
 def ownership_of(owned: gpupool.Ownership) -> Ownership:
-    """What a GPUPool says of its nodes, with its defaults."""
+    """The ownership cost in a GPUPool, with its defaults."""
     return Ownership(
         gpu_purchase=Fraction(owned.gpu_purchase),
         years=Fraction(owned.years),

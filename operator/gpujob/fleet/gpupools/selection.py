@@ -1,4 +1,4 @@
-"""Which admin's GPUPool claims a node: the oldest whose selector matches; the others are told."""
+"""Which admin's GPUPool selects a node: the oldest matching one; the others get a condition."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpujob.fleet.kubernetes.objects import Labels, Node, Selector, Taint
 from gpujob.values.quantity import parse_bytes, parse_dollars, parse_millicores
 from gpujob.values.vocabulary import CapacityType, DeviceMode
 
-if TYPE_CHECKING:  # the models cost a plan without any GPUPool a sixth of its start
+if TYPE_CHECKING:  # late import: the models cost a plan without any GPUPool a sixth of its start time
     from gpujob.api.kinds.gpupool import FabricSpec, GPUPool, NodeSelector, Price, ProvisionSpec
     from gpujob.fleet.gpupools.ownership_cost import Ownership
 
 
 @dataclass(frozen=True, slots=True)
 class AdminPrice:
-    """A price that an admin wrote: micro-dollars an hour for a GPU or for a whole node, or what owned nodes cost."""
+    """A price from an admin: micro-dollars an hour for a GPU or for a whole node, or the cost of owned nodes."""
 
     per_gpu_hour: int | None = None
     per_node_hour: int | None = None
@@ -27,7 +27,7 @@ class AdminPrice:
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """Nodes that an autoscaler can add: sizes in millicores and bytes, None where the admin does not say."""
+    """Nodes that an autoscaler can add: sizes in millicores and bytes, None if the admin gives none."""
 
     max_nodes: int
     gpus_per_node: int | None = None
@@ -40,7 +40,7 @@ class Provision:
 
 @dataclass(frozen=True)
 class AdminPool:
-    """An admin's GPUPool, slim."""
+    """The record of an admin's GPUPool."""
 
     name: str
     created: str
@@ -51,19 +51,19 @@ class AdminPool:
     capacity_type: CapacityType | None = None
     tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
     memory: int | None = None
-    """Usable bytes of each device, whatever labels and catalog say."""
+    """Usable bytes of each device; overrides labels and catalog."""
     supplemental_groups: tuple[int, ...] = ()
     runtime_class: str | None = None
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     provision: Provision | None = None
     device_mode: DeviceMode | None = None
     gpus_per_node: int | None = None
-    """GPUs of each node where no device plugin counts them."""
+    """GPUs of each node if no device plugin counts them."""
     fabric: Fabric | None = None
     namespaces: tuple[tuple[str, str], ...] = ()
-    """Labels that a namespace must have for its jobs to use the pool; none: all may."""
+    """Labels that a namespace must have for its jobs to use the pool; empty: all namespaces."""
     unreadable: str = ""
-    """What is wrong with a GPUPool that cannot be read; it claims its nodes and nothing runs there."""
+    """The error of an unreadable GPUPool; it selects its nodes and nothing runs there."""
 
     @property
     def terms(self) -> Selector:
@@ -73,7 +73,7 @@ class AdminPool:
 
 
 def admin_pool(pool: GPUPool) -> AdminPool:
-    """The slim record of an admin's GPUPool."""
+    """The record of an admin's GPUPool object."""
     spec = pool.spec
     return AdminPool(
         name=pool.metadata.name,
@@ -133,7 +133,7 @@ def _price(price: Price) -> AdminPrice:
 
 
 class Claims:
-    """Gives the devices of each node to the oldest pool that selects them; remembers who went away empty."""
+    """Assigns the devices of each node to the oldest pool that selects them; records the pools that lost nodes."""
 
     def __init__(self, pools: Sequence[AdminPool]) -> None:
         self._pools = sorted(pools, key=lambda pool: (pool.created, pool.name))
@@ -141,14 +141,14 @@ class Claims:
         self._hosting = any(pool.device_mode is DeviceMode.HOST_DEVICES for pool in pools)
 
     def hosting(self, node: Node) -> AdminPool | None:
-        """The pool that hands out a node's devices by the host's device files, None where the oldest one does not."""
+        """The pool that assigns a node's devices by the host's device files, None if the oldest one does not."""
         if not self._hosting:
             return None
         oldest = next((pool for pool in self._pools if selects(pool.selector, node.labels)), None)
         return oldest if oldest is not None and oldest.device_mode is DeviceMode.HOST_DEVICES else None
 
     def claim(self, node: Node, resource: str) -> AdminPool | None:
-        """The pool that a node's devices of this resource belong to, None when no admin claims them."""
+        """The pool of a node's devices of this resource, None if no admin's pool selects them."""
         own = [pool for pool in self._pools if pool.resource in (None, resource)]
         matching = [pool for pool in own if selects(pool.selector, node.labels)]
         for loser in matching[1:]:

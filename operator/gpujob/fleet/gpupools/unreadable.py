@@ -1,7 +1,7 @@
-"""GPUPools that cannot be read: whatever they say of nodes (prices, taints, devices) is lost, so their nodes are held.
+"""GPUPools that cannot be read: their prices, taints and devices are unknown, so nothing runs on their nodes.
 
-It exists because a pool that is passed over gives its nodes back to discovery, without the restrictions that an admin
-wrote. Its selector says which nodes these are; where that cannot be read either, every discovered pool has a doubt.
+If such a pool were skipped, its nodes would return to discovery without the admin's restrictions. Its selector names the nodes; if
+that cannot be read either, every discovered pool gets a warning.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from gpujob.values.untrusted import one_line, table
 from gpujob.values.vocabulary import Reason
 
 LONGEST: Final = 300
-"""Letters of what is wrong with a pool, at most."""
+"""The most characters of a pool's error."""
 
 
 def held_pool(raw: Mapping[str, Any], problem: str) -> AdminPool:
-    """What is left of a GPUPool that its schema refuses: its name, its age and, where it can be read, its selector."""
-    # Imported on use: models cost a plan without any GPUPool a sixth of its start.
+    """The rest of a GPUPool that its schema rejects: its name, its age and, if it can be read, its selector."""
+    # late import: models cost a plan without any GPUPool a sixth of its start time
     from pydantic import ValidationError
 
     from gpujob.api.kinds.gpupool import NodeSelector
@@ -43,7 +43,7 @@ def problem_of(pool: AdminPool) -> Finding:
 
 
 def doubts_of_unclaimed(pools: Iterable[AdminPool]) -> tuple[Finding, ...]:
-    """The doubts about every node that no GPUPool claims: one that cannot be read might."""
+    """The warnings about every node without a GPUPool: an unreadable one might select it."""
     sentence = "GPUPool {} cannot be read, nor which nodes it claims; they may be these: {}"
     lost = (pool for pool in pools if pool.unreadable and not pool.terms)
     return tuple(Finding(Reason.INVALID_SPEC, sentence, (pool.name, pool.unreadable)) for pool in lost)

@@ -1,4 +1,4 @@
-"""Conditions of a node's status that tell of trouble."""
+"""Conditions of a node's status that report trouble."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_CONDITIONS: Final = 64
 
 
 def read_conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
-    """The conditions of a node's status that tell trouble, in the order of their types."""
+    """The conditions of a node's status that report trouble, sorted by type."""
     found = []
     for condition in tables(status, "conditions"):
         kind, state = condition.get("type"), str(condition.get("status"))
@@ -29,7 +29,7 @@ def _text(condition: Mapping[str, Any]) -> str:
 
 
 class Condition(NamedTuple):
-    """A condition of a node that tells trouble: its type, status and reason."""
+    """A condition of a node that reports trouble: its type, status and reason."""
 
     type: str
     status: str

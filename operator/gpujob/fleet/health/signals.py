@@ -1,22 +1,21 @@
-"""Signals by which agents tell of a node's health: one row for each condition, label or taint, with what it means for placement.
+"""Signals by which agents report a node's health: one row for each condition, label or taint, with its effect on placement.
 
-A row with `Effect.WAIT` names a state in which the agent itself keeps pods away, or acts on the node (test, drain, repair,
-reboot, replace): the node takes no pod until the state has passed. A row with `Effect.LAST` names a fault or a risk that
-leaves the node to the scheduler: it is used after all other nodes, with a warning. A condition or taint that no row names
-counts by its words (`by_words`), so that another agent's "gpu-unhealthy" means the same; of labels only rows count.
+A row with `Effect.WAIT` is a state in which the agent keeps pods away, or acts on the node (test, drain, repair, reboot, replace):
+the node accepts no pod until the state ends. A row with `Effect.LAST` is a fault or a risk on a node that stays schedulable: it
+ranks last, with a warning. A condition or taint that no row names is matched by its words (`by_words`), so that another agent's
+"gpu-unhealthy" has the same effect; labels need a row.
 
-Sources, as of 2026-11:
-EKS: docs.aws.amazon.com/eks/latest/userguide/node-health (node monitoring agent v1.7).
-HyperPod: docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-resiliency-node-labels.
-AKS: learn.microsoft.com/azure/aks/node-problem-detector, node-auto-drain and node-auto-repair (taint renamed in 2025).
-GKE: docs.cloud.google.com/ai-hypercomputer/docs/manage/manage-gke-clusters, kubernetes-engine/docs/concepts/handle-disruption-gpu-tpu.
-CoreWeave: docs.coreweave.com/platform/fleet-management/node-lifecycle. Nebius: nebius/soperator internal/consts (v2).
-NPD: kubernetes/node-problem-detector config/ (v1.34). Kubernetes: kubernetes.io/docs/reference/node/node-lifecycle-conditions
-(1.37) and labels-annotations-taints. Medik8s: medik8s/self-node-remediation and node-maintenance-operator.
-NVIDIA: GPU Operator v26.7 (gpu-driver-upgrades, gpu-operator-mig), k8s-driver-manager, vgpu-device-manager.
-NVSentinel: NVIDIA/NVSentinel docs/INTEGRATIONS.md (v1). AMD: ROCm/gpu-operator v1.5 (upgrade manager, device config manager,
-cluster validation, auto remediation), ROCm/device-metrics-exporter (NPD plugin). Autoscaler: cluster-autoscaler FAQ (1.34).
-Karpenter: karpenter.sh/docs/concepts/disruption (v1).
+Sources, as of 2026-11: EKS: docs.aws.amazon.com/eks/latest/userguide/node-health (node monitoring agent v1.7). HyperPod:
+docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-resiliency-node-labels. AKS:
+learn.microsoft.com/azure/aks/node-problem-detector, node-auto-drain and node-auto-repair (taint renamed in 2025). GKE:
+docs.cloud.google.com/ai-hypercomputer/docs/manage/manage-gke-clusters, kubernetes-engine/docs/concepts/handle-disruption-gpu-tpu.
+CoreWeave: docs.coreweave.com/platform/fleet-management/node-lifecycle. Nebius: nebius/soperator internal/consts (v2). NPD:
+kubernetes/node-problem-detector config/ (v1.34). Kubernetes: kubernetes.io/docs/reference/node/node-lifecycle-conditions (1.37)
+and labels-annotations-taints. Medik8s: medik8s/self-node-remediation and node-maintenance-operator. NVIDIA: GPU Operator v26.7
+(gpu-driver-upgrades, gpu-operator-mig), k8s-driver-manager, vgpu-device-manager. NVSentinel: NVIDIA/NVSentinel
+docs/INTEGRATIONS.md (v1). AMD: ROCm/gpu-operator v1.5 (upgrade manager, device config manager, cluster validation, auto
+remediation), ROCm/device-metrics-exporter (NPD plugin). Autoscaler: cluster-autoscaler FAQ (1.34). Karpenter:
+karpenter.sh/docs/concepts/disruption (v1).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from gpujob.values.vocabulary import Vendor
 
 
 class Where(StrEnum):
-    """Where on a Node an agent writes a signal."""
+    """The kind of object field in which an agent writes a signal."""
 
     CONDITION = "condition"
     LABEL = "label"
@@ -39,28 +38,28 @@ class Where(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a signal means for placement."""
+    """The effect of a signal on placement."""
 
     WAIT = "wait"
     LAST = "last"
 
 
 class Signal(NamedTuple):
-    """One row: the key, where it is written, and the values that tell trouble. Values compare in lower case."""
+    """One row: the key, its kind, and the values that report trouble. Values compare in lower case."""
 
     source: str
     where: Where
     key: str
-    """The condition's type or the key; with a * at its end or beginning, what keys begin or end with."""
+    """The condition's type or the key; a * at its end or beginning matches keys by prefix or suffix."""
     effect: Effect
     bad: frozenset[str] = frozenset()
-    """Values that tell trouble, with a * at the end what they begin with; empty: every value but those of `good`."""
+    """Values that report trouble, with a * at the end as a prefix; empty: every value except those of `good`."""
     good: frozenset[str] = frozenset()
     vendor: Vendor | None = None
     """The vendor whose devices it concerns; None: the whole node."""
 
     def tells(self, value: str) -> bool:
-        """Whether the value tells trouble; an absent or empty one of a label or condition tells nothing."""
+        """Whether the value reports trouble; an absent or empty label or condition does not."""
         if self.where is Where.TAINT:
             return True
         word = value.lower()
@@ -85,7 +84,7 @@ def _rows(
     good: Iterable[str] = (),
     vendor: Vendor | None = None,
 ) -> tuple[Signal, ...]:
-    """A row for each of the keys, which spaces part."""
+    """A row for each of the keys, separated by spaces."""
     return tuple(Signal(source, where, key, effect, frozenset(bad), frozenset(good), vendor) for key in keys.split())
 
 
@@ -160,10 +159,10 @@ SIGNALS: Final[tuple[Signal, ...]] = (
            "gpu.health/* nvlink.health/* nvswitch.health/* AggregatedNodeHealth"),
     *_rows("AMD", Where.TAINT, Effect.WAIT, "amd-gpu-unhealthy amd-dcm"),
 )  # fmt: skip
-"""Every signal that is read, by where it is written."""
+"""Every signal that is read, by its kind."""
 
 MOST_REMEMBERED: Final = 4096
-"""Keys whose row is remembered; clusters have a few hundred."""
+"""The number of keys whose row is cached; clusters have a few hundred."""
 
 LABELS: Final = {
     vendor: tuple(row for row in SIGNALS if row.where is Where.LABEL and row.vendor in (None, vendor))
@@ -196,13 +195,13 @@ _OF_DEVICES: Final = frozenset(
     }
 )
 _RUN_TOGETHER: Final = ("nvlink", "nvswitch", "amdgpu", "nvidia")
-"""Words of devices whose capitals part them in names (NVLinkReady)."""
+"""Device words with capitals inside, which would split (NVLinkReady)."""
 
 _TROUBLE: Final = frozenset(
     {"unhealthy", "xid", "faulty", "quarantine", "quarantined", "remediation", "remediating", "repair", "repairing",
      "maintenance", "drain", "draining", "reboot", "rebooting", "broken", "degraded", "unschedulable"}
 )  # fmt: skip
-"""Words of a taint's key that no admin gives to nodes that are set apart for good."""
+"""Words of a taint's key that admins do not use for permanently dedicated nodes."""
 
 _HEALTH: Final = frozenset({"health", "healthy", "ready"})
 _WHAT_IS_HEALTHY: Final = frozenset({"gpu", "gpus", "node", "accelerator", "hardware", "not", "agent", "driver"})
@@ -210,12 +209,12 @@ _WHAT_IS_HEALTHY: Final = frozenset({"gpu", "gpus", "node", "accelerator", "hard
 _WELL: Final = frozenset(
     {"ready", "healthy", "health", "ok", "available", "present", "passed", "schedulable", "active", "operational"}
 )
-"""Last words of a condition that is True where all is well; of any other about GPUs True tells trouble, as NPD has it."""
+"""Last words of a condition that is True if all is well; any other GPU condition reports trouble when True, as in NPD."""
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
 def signal_of(where: Where, key: str) -> Signal | None:
-    """The row for a condition's type or a taint's key; None where it tells nothing of health."""
+    """The row for a condition's type or a taint's key; None if it is no health signal."""
     exact = _EXACT.get((where, key))
     if exact is not None:
         return exact
@@ -229,7 +228,7 @@ def signal_of(where: Where, key: str) -> Signal | None:
 
 
 def by_words(where: Where, key: str) -> Signal | None:
-    """A row made of the words of a key that the table lacks: conditions about GPUs, taints that tell of trouble."""
+    """A row from the words of an unlisted key: conditions about GPUs, taints that report trouble."""
     words = [word.lower() for word in _WORD.findall(key)]
     known = frozenset(words) | {name for name in _RUN_TOGETHER if name in key.lower()}
     if where is Where.CONDITION and known & _OF_DEVICES:
@@ -241,5 +240,5 @@ def by_words(where: Where, key: str) -> Signal | None:
 
 
 def is_listed(signal: Signal) -> bool:
-    """Whether the table has the row, so that it counts whatever an admin tolerates."""
+    """Whether the table has the row, so that it counts even if an admin tolerates the taint."""
     return signal.source != "name"

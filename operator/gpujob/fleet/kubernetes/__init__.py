@@ -1,1 +1,1 @@
-"""Kubernetes objects as slim records, parsed from what the API server sends."""
+"""Kubernetes objects as small records, parsed from what the API server sends."""

@@ -1,7 +1,7 @@
-"""Ports of pods on the network of their nodes: there a port is the node's, so every attempt of a job has its own.
+"""Ports of pods in the host network: such a port belongs to the node, so every attempt of a job has its own.
 
-They follow from the name of the attempt's child Job, which nobody can change, so that whoever reads a pod works them out
-again and believes nothing that was written into it. Two attempts that share a node may meet at one port, seldom.
+They follow from the name of the attempt's child Job, which is immutable, so that readers of a pod compute them again and trust no
+field of it. Two attempts on one node can collide on a port, but rarely.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ REPORTS: Final = range(62_000, 65_000)
 
 
 def rendezvous_port(child: str) -> int:
-    """Where the pods of the child Job of that name meet."""
+    """The rendezvous port of the pods of the child Job of that name."""
     return _one_of(RENDEZVOUS, child)
 
 
 def report_port(child: str) -> int:
-    """Where their reporters serve, whatever port the job asks for: a user's word could name a service of the node."""
+    """The port of their reporters, whatever port the job names: a user's value could name a service of the node."""
     return _one_of(REPORTS, child)
 
 

@@ -1,7 +1,7 @@
-"""Whether a node can mount an OCI image as a volume, by what its kubelet reports of itself and of its container runtime.
+"""Whether a node can mount an OCI image as a volume, from the versions that its kubelet reports.
 
-Sources: KEP-4639 and kubernetes.io/docs/tasks/configure-pod-container/image-volumes (from Kubernetes 1.31, on by default
-from 1.35); containerd's release notes of 2.1.0; CRI-O's of 1.31.0. Read on 2026-11-28.
+Sources: KEP-4639 and kubernetes.io/docs/tasks/configure-pod-container/image-volumes (from Kubernetes 1.31, on by default from
+1.35); containerd's release notes of 2.1.0; CRI-O's of 1.31.0. Read on 2026-11-28.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ KUBELET: Final = (1, 31)
 """The first Kubernetes that can."""
 
 KUBELET_DEFAULT: Final = (1, 35)
-"""The first Kubernetes that does unless an admin says otherwise."""
+"""The first Kubernetes that does by default."""
 
 LONGEST: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
 class ImageMounts:
-    """What is known of a node: `able` None where nobody can tell, and what it reports that decides."""
+    """The state of a node: `able` None if unknown, and the reported version that decides."""
 
     able: bool | None = None
     told: str = "it reports no container runtime"
@@ -45,7 +45,7 @@ def image_mounts(status: Mapping[str, Any]) -> ImageMounts:
 
 @lru_cache(maxsize=256)
 def _by_versions(runtime: str, kubelet: str) -> ImageMounts:
-    """Nodes are many and versions few."""
+    """Cached: nodes are many and versions few."""
     name, _, version = runtime.partition("://")
     first, has, of_kubelet = FIRST.get(name), release(version), release(kubelet.removeprefix("v"))
     if of_kubelet and of_kubelet < KUBELET:

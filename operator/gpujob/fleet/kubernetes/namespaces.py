@@ -1,4 +1,4 @@
-"""Namespaces as far as they decide where a job may run: their labels, and the Pod Security level that they enforce."""
+"""Namespaces as input of placement: their labels, and the Pod Security level that they enforce."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from gpujob.values.untrusted import table
 
 ENFORCE: Final = "pod-security.kubernetes.io/enforce"
-"""The label by which the API server refuses pods (https://kubernetes.io/docs/concepts/security/pod-security-admission/)."""
+"""The label by which the API server rejects pods (https://kubernetes.io/docs/concepts/security/pod-security-admission/)."""
 
 PRIVILEGED: Final = "privileged"
 BASELINE: Final = "baseline"
@@ -39,11 +39,11 @@ class IdRanges(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace's labels, and the ids of its pods where the platform gives them."""
+    """A namespace's labels, and the ids of its pods if the platform assigns them."""
 
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     ids: IdRanges | None = None
-    """The uids and groups that OpenShift gives to its pods; None where it gives none."""
+    """The uids and groups that OpenShift assigns to its pods; None if it assigns none."""
 
     @property
     def level(self) -> str:
@@ -53,7 +53,7 @@ class Namespace:
         return said if said in (PRIVILEGED, BASELINE) else RESTRICTED
 
     def lacks(self, wanted: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
-        """The first of some labels that it does not have."""
+        """The first of some labels that it lacks."""
         return next((label for label in wanted if self.labels.get(label[0]) != label[1]), None)
 
 
@@ -70,7 +70,7 @@ def read_namespace(raw: Mapping[str, Any]) -> Namespace:
 
 
 def _range(written: Any) -> tuple[int, int] | None:
-    """The first range of a list, as its first and last id; None for what cannot be read."""
+    """The first range of a list, as its first and last id; None if it cannot be read."""
     found = _RANGE.fullmatch(written.partition(",")[0].strip()) if isinstance(written, str) else None
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Slim records of nodes and pods, and what they are made of; `manifests` reads them of Kubernetes objects."""
+"""Records of nodes and pods, and their parts; `parse` reads them from Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Labels = Mapping[str, str]
 DEVICE_PREFIXES: Final[Mapping[str, Vendor]] = {"nvidia.com/": Vendor.NVIDIA, "amd.com/": Vendor.AMD}
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 MOST_DEVICES: Final = 100_000
-"""Devices of a node that are believed: 8 GPUs in 2,048 time slices each are 16,384."""
+"""The most devices of a node that count: 8 GPUs in 2,048 time slices each are 16,384."""
 HOST_DEVICES: Final = f"{GROUP}/host-devices"
-"""What stands for the devices of a node whose device files pods mount; no node lists it."""
+"""The resource name for devices of a node whose device files pods mount; no node lists it."""
 DEVICE_FILES: Final = ("/dev/kfd", "/dev/dri", "/dev/nvidia")
-"""How the paths of device files of GPUs begin on a host."""
+"""The path prefixes of GPU device files on a host."""
 EXTENDED_STATUS: Final = "extendedResourceClaimStatus"
-"""Where a pod's status names that claim (Kubernetes 1.34)."""
+"""The field of a pod's status that names that claim (Kubernetes 1.34)."""
 
 
 _NVIDIA_GPU: Final = re.compile(r"(?:[A-Za-z0-9._-]{1,64}[._-])?gpu(?:[._-][A-Za-z0-9._-]{1,64})?")
@@ -46,8 +46,9 @@ class Taint:
 
 
 class Resources(NamedTuple):
-    """CPU in millicores, memory and disk in bytes, pods as a count; disk None where the node does not report it. A decision
-    makes one for each node that it looks at."""
+    """CPU in millicores, memory and disk in bytes, pods as a count; disk None if the node does not report it. A decision creates
+    one for each node that it reads.
+    """
 
     millicores: int = 0
     memory: int = 0
@@ -63,7 +64,7 @@ class Resources(NamedTuple):
         )
 
     def minus(self, other: Resources) -> Resources:
-        """What is left; may be below zero where nodes are overcommitted."""
+        """What is left; negative on an overcommitted node."""
         return Resources(
             self.millicores - other.millicores,
             self.memory - other.memory,
@@ -81,7 +82,7 @@ class Resources(NamedTuple):
         )
 
     def covers(self, need: Resources) -> bool:
-        """Whether each figure is enough."""
+        """Whether each figure is sufficient."""
         return (
             self.millicores >= need.millicores
             and self.memory >= need.memory
@@ -92,7 +93,7 @@ class Resources(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What is known of one node before its labels are understood."""
+    """The facts of one node before its labels are interpreted."""
 
     name: str
     uid: str
@@ -110,17 +111,17 @@ class Node:
     """Allocatable devices that are no GPUs, by resource."""
     image_mounts: ImageMounts = UNTOLD
     handlers: frozenset[str] | None = None
-    """Names of the handlers that RuntimeClasses can ask for; None where the node does not say."""
+    """Names of the handlers that RuntimeClasses can request; None if the node does not report them."""
     created: str = ""
-    """When it was created (RFC 3339); empty where nobody says."""
+    """Its creation time (RFC 3339); empty if unknown."""
     conditions: tuple[Condition, ...] = ()
-    """Those that tell trouble; that it is Ready is in `ready`."""
+    """The conditions that report trouble; readiness is in `ready`."""
     unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What a pod takes from its node; terminal pods take nothing."""
+    """The resources that a pod uses on its node; terminal pods use nothing."""
 
     namespace: str
     name: str
@@ -134,12 +135,12 @@ class Pod:
     others: Mapping[str, int] = field(default_factory=dict)
     """Devices that are no GPUs, by resource."""
     extended_claim: str = ""
-    """The ResourceClaim that the scheduler made for what the pod asks by the names of resources; empty where none."""
+    """The ResourceClaim that the scheduler created for the pod's resource names; empty if there is none."""
     unread: tuple[str, ...] = ()
 
 
 def vendor_of(resource: str) -> Vendor | None:
-    """The vendor of a device plugin's resource name, None for what is no GPU."""
+    """The vendor of a device plugin's resource name, None if it is no GPU."""
     prefix, _, name = resource.partition("/")
     vendor = DEVICE_PREFIXES.get(prefix + "/")
     if vendor is Vendor.NVIDIA:

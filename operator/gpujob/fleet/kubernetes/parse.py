@@ -1,7 +1,7 @@
-"""Node and Pod objects as records, read once from what the API server sent.
+"""Node and Pod objects as records, read once from what the API server sends.
 
-Everything in them is hostile input: a figure that cannot be read is left out and said, never believed and never raised,
-so that one malformed object does not stop the others.
+Everything in them is hostile input: an unreadable figure is left out and reported, never used and never raised, so that one
+malformed object does not stop the others.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from gpujob.values.untrusted import one_line, table, tables, whole_number
 from gpujob.values.vocabulary import Annotation, Label
 
 USUAL_PODS: Final = 110
-"""What a kubelet allows on its node unless it is told otherwise."""
+"""The default limit of a kubelet for its node."""
 
 
 def read_node(raw: Mapping[str, Any]) -> Node:
-    """The slim record of a Node object; never raises for what is inside."""
+    """The record of a Node object; never raises for its contents."""
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     unread: list[str] = []
-    # As the API server does, capacity stands for an allocatable that is not there, and the kubelet's 110 for pods.
+    # As the API server does, capacity stands for an absent allocatable, and the kubelet's 110 for pods.
     allocatable = table(status, "allocatable" if "allocatable" in status else "capacity")
     allocatable = {"pods": USUAL_PODS, **allocatable}
     labels = table(metadata, "labels")
@@ -67,7 +67,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
 
 
 def read_pod(raw: Mapping[str, Any]) -> Pod:
-    """The slim record of a Pod object; never raises for what is inside."""
+    """The record of a Pod object; never raises for its contents."""
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     unread: list[str] = []
     needs, counted = effective_requests(spec, unread)
@@ -95,7 +95,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
 
 
 def _mounts_device_files(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    """Whether a pod works on the host's device files; the agents of a DaemonSet only look."""
+    """Whether a pod uses the host's device files; agents of a DaemonSet only monitor them."""
     paths = (str(table(volume, "hostPath").get("path", "")) for volume in tables(spec, "volumes"))
     if not any(path.startswith(DEVICE_FILES) for path in paths):
         return False
@@ -103,7 +103,7 @@ def _mounts_device_files(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -
 
 
 def _labels(labels: Mapping[Any, Any], unread: list[str]) -> Labels:
-    """Labels as texts: a whole number, true and false that somebody wrote without quotes are what they look like."""
+    """Labels as texts: whole numbers, true and false without quotes in YAML become their text."""
     found = {}
     for key, value in labels.items():
         if isinstance(value, int) and value.bit_length() < 64:
@@ -116,7 +116,7 @@ def _labels(labels: Mapping[Any, Any], unread: list[str]) -> Labels:
 
 
 def _taints(spec: Mapping[str, Any], unread: list[str]) -> Iterable[Taint]:
-    """The taints; one that cannot be read keeps everybody away, since it is no promise that it keeps away nobody."""
+    """The taints; an unreadable one keeps all pods away, because it may be any taint."""
     taints = spec.get("taints") or []
     for taint in taints if isinstance(taints, list) else [taints]:
         key, effect = (taint.get("key"), taint.get("effect")) if isinstance(taint, dict) else (None, None)
@@ -128,14 +128,14 @@ def _taints(spec: Mapping[str, Any], unread: list[str]) -> Iterable[Taint]:
 
 
 def _is_ready(status: Mapping[str, Any]) -> bool:
-    """Ready is True; a node that reports no conditions at all is taken as ready (written by hand or by a capture)."""
+    """Ready is True; a node without conditions (written by hand or by a capture) counts as ready."""
     conditions = tables(status, "conditions")
     ready = [condition.get("status") for condition in conditions if condition.get("type") == "Ready"]
     return not conditions or (bool(ready) and all(state in ("True", True) for state in ready))
 
 
 def _is_cordoned(spec: Mapping[str, Any], unread: list[str]) -> bool:
-    """Whether the node takes no new pods; what cannot be read is no promise that it does."""
+    """Whether the node accepts no new pods; an unreadable value counts as true."""
     word = spec.get("unschedulable")
     said = {"true": True, "false": False, "none": False}.get(str(word).lower())
     if said is None:
@@ -144,7 +144,7 @@ def _is_cordoned(spec: Mapping[str, Any], unread: list[str]) -> bool:
 
 
 def _text(value: Any, what: str, unread: list[str]) -> str | None:
-    """A text, or the number that somebody wrote without quotes; None for anything else, which is told."""
+    """A text, or a number without quotes in YAML; None for anything else, which is reported."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
     if value is not None and not isinstance(value, str):

@@ -20,10 +20,10 @@ ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
 """Labels of a PersistentVolume that a node must have too."""
 
 SUCCESSORS: Final = dict(zip(ZONES[2:], ZONES[:2], strict=True))
-"""What a node has in place of an old label; kube-scheduler asks for it where the old one is absent (plugin VolumeZone)."""
+"""The node label in place of an old one; kube-scheduler reads it if the old one is absent (plugin VolumeZone)."""
 
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
-"""Access modes that let one node at a time mount a volume."""
+"""Access modes with which one node at a time can mount a volume."""
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -31,13 +31,13 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim: the PersistentVolume that it is bound to (empty: none yet), and what stops its pods."""
+    """A PersistentVolumeClaim: its bound PersistentVolume (empty: none yet), and what stops its pods."""
 
     volume: str = ""
     one_node: bool = False
     """Whether one node at a time can mount it."""
     trouble: str = ""
-    """Why the scheduler refuses pods that name it."""
+    """Why the scheduler rejects pods that name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """What a PersistentVolume asks of a node: one of the terms, and each of the zone labels."""
+    """What a PersistentVolume requires of a node: one of the terms, and each of the zone labels."""
 
     terms: tuple[tuple[Expression, ...], ...] = ()
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -67,7 +67,7 @@ class Tie:
         return one_line(", ".join(words)[:120])
 
     def allows(self, node: Node) -> bool:
-        """Whether a node can mount the volume; an empty term matches nothing, as Kubernetes says."""
+        """Whether a node can mount the volume; an empty term matches nothing, as in Kubernetes."""
         labels = node.labels
         if not all(labels.get(key, labels.get(SUCCESSORS.get(key, key))) in values for key, values in self.zones):
             return False
@@ -79,7 +79,7 @@ UNTIED: Final = Tie()
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A claim held against the nodes: the names of those that can mount it (None: any), and what ties it."""
+    """A claim's nodes: the names of those that can mount it (None: any), and the reason of the limit."""
 
     claim: str
     nodes: frozenset[str] | None = None
@@ -90,25 +90,25 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """The claims and PersistentVolumes of a cluster, and its nodes; live views may be given, and are read when asked.
+    """The claims and PersistentVolumes of a cluster, and its nodes; live views are allowed and are read on demand.
 
-    `complete`: whether a claim that is not among them does not exist. A file may describe the claims of some namespaces
-    only, and of the others nothing is known.
+    `complete`: whether a claim that is not among them does not exist. A file may contain the claims of some namespaces only; those
+    of others are unknown.
     """
 
     claims: Mapping[Key, VolumeClaim] = field(default_factory=dict)
     ties: Mapping[Key, Tie] = field(default_factory=dict)
-    """What each PersistentVolume asks of nodes; they have no namespace."""
+    """The requirements of each PersistentVolume; they have no namespace."""
     nodes: Mapping[Any, Node] = field(default_factory=dict)
     complete: bool = False
     _allowed: dict[Tie, frozenset[str]] = field(default_factory=dict, compare=False)
 
     def knows(self, namespace: str) -> bool:
-        """Whether a claim of this namespace that is not here does not exist."""
+        """Whether an absent claim of this namespace does not exist."""
         return self.complete or any(of == namespace for of, _ in self.claims)
 
     def volume(self, namespace: str, name: str) -> Volume | None:
-        """A claim held against the nodes; None where there is none."""
+        """The nodes of a claim; None if it does not exist."""
         claim = self.claims.get((namespace, name))
         if claim is None:
             return None
@@ -121,7 +121,7 @@ class Volumes:
 
 
 def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
-    """The record of a PersistentVolumeClaim object; never raises for what is inside."""
+    """The record of a PersistentVolumeClaim object; never raises for its contents."""
     metadata, spec = table(raw, "metadata"), table(raw, "spec")
     modes = spec.get("accessModes")
     words = [mode for mode in modes if isinstance(mode, str)] if isinstance(modes, list) else []
@@ -133,7 +133,7 @@ def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
     elif table(raw, "status").get("phase") == "Pending" and not (
         spec.get("storageClassName") or spec.get("volumeName")
     ):
-        # Only a claim with a StorageClass may be waiting for its first pod.
+        # Only a claim with a StorageClass can wait for its first pod.
         trouble = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
     volume = spec.get("volumeName")
     one_node = bool(words) and all(mode in OF_ONE_NODE for mode in words)
@@ -141,7 +141,7 @@ def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
 
 
 def read_tie(raw: Mapping[str, Any]) -> Tie:
-    """What a PersistentVolume object asks of nodes; never raises for what is inside."""
+    """The requirements of a PersistentVolume object; never raises for its contents."""
     required = table(table(table(raw, "spec"), "nodeAffinity"), "required")
     zones = {key: value for key, value in table(table(raw, "metadata"), "labels").items()
              if key in ZONES and isinstance(value, str)}  # fmt: skip
@@ -161,7 +161,7 @@ NO_VOLUMES: Final = Volumes()
 def volumes_of(
     claims: Mapping[Key, Any], volumes: Mapping[Key, Any], nodes: Iterable[Node], *, complete: bool
 ) -> Volumes:
-    """The claims and PersistentVolumes of a cluster description, as it writes them, held against its nodes."""
+    """The claims and PersistentVolumes of a cluster description, with its nodes."""
     if not claims and not complete:
         return NO_VOLUMES
     return Volumes(

@@ -1,4 +1,4 @@
-"""What a pod takes of its node, as kube-scheduler counts it."""
+"""The resources that a pod uses on its node, as kube-scheduler counts them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from gpujob.values.untrusted import table, tables
 
 
 def effective_requests(spec: Mapping[str, Any], unread: list[str]) -> tuple[Resources, Mapping[str, int]]:
-    """What kube-scheduler counts: the containers' sum or the largest init step, sidecars running on, plus overhead.
+    """kube-scheduler's sum: the containers' sum or the largest init step, sidecars included, plus overhead.
 
-    What the pod as a whole asks (spec.resources) stands in for the sum. Source: k8s.io/component-helpers
-    resource.PodRequests.
+    The request of the pod as a whole (spec.resources) replaces the sum. Source: k8s.io/component-helpers resource.PodRequests.
     """
     # Most pods have one container: the pod itself is counted with the first.
     first, *others = tables(spec, "containers") or [{}]
@@ -36,7 +35,7 @@ def effective_requests(spec: Mapping[str, Any], unread: list[str]) -> tuple[Reso
 def _with_init_steps(
     spec: Mapping[str, Any], unread: list[str], running: Resources, devices: dict[str, int]
 ) -> tuple[Resources, dict[str, int]]:
-    """What the containers take with the sidecars among the init containers, or the largest init step."""
+    """The resources of the containers with the sidecars among the init containers, or of the largest init step."""
     sidecars, sidecar_devices = Resources(), dict[str, int]()
     peak, peak_devices = Resources(), dict[str, int]()
     for container in tables(spec, "initContainers"):

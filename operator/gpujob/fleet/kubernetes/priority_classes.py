@@ -1,4 +1,4 @@
-"""The cluster's PriorityClasses: which of the waiting jobs is placed first, and which names a job may write."""
+"""The cluster's PriorityClasses: the order of waiting jobs, and the names that a job can use."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ HIGHEST: Final = 2_000_001_000
 """The value of system-node-critical, the highest that Kubernetes knows."""
 
 OF_THE_SYSTEM: Final = "system-"
-"""How names of the classes begin that Kubernetes keeps for itself: only system-node-critical and system-cluster-critical
-have such names (k8s.io/kubernetes pkg/apis/scheduling/validation)."""
+"""Prefix of the class names that Kubernetes reserves: only system-node-critical and system-cluster-critical have it
+(k8s.io/kubernetes pkg/apis/scheduling/validation).
+"""
 SYSTEM_NAMESPACE: Final = "kube-system"
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:
-    """A PriorityClass: its value, the higher the sooner, and whether pods without a class have it."""
+    """A PriorityClass: its value, higher goes first, and whether it is the default of pods without a class."""
 
     name: str
     value: int = 0
@@ -27,11 +28,11 @@ class PriorityClass:
 
 
 Priorities = Mapping[str, PriorityClass]
-"""All PriorityClasses by name. Each cluster has two of its own, so that none at all means that nothing is known of them."""
+"""All PriorityClasses by name. Each cluster has two built-in ones, so an empty set means that they are unknown."""
 
 
 def read_priority(raw: Mapping[str, Any]) -> PriorityClass:
-    """The record of a PriorityClass object; a value that is no number is none, as of a pod without a class."""
+    """The record of a PriorityClass object; an unreadable value counts as that of a pod without a class."""
     value = raw.get("value")
     number = value if isinstance(value, int) and not isinstance(value, bool) else whole_number(value)
     value = number if number is not None and -HIGHEST <= number <= HIGHEST else 0
@@ -39,22 +40,23 @@ def read_priority(raw: Mapping[str, Any]) -> PriorityClass:
 
 
 def class_of(name: str | None, known: Priorities) -> str:
-    """The class that a pod gets: the one that the job names, else the cluster's default; empty where there is neither."""
+    """The class of a pod: the one that the job names, else the cluster's default; empty if there is neither."""
     if name is not None:
         return name
     defaults = (each for each in known.values() if each.default)
-    # Of several defaults Kubernetes takes the lowest.
+    # Among several defaults Kubernetes uses the lowest.
     lowest = min(defaults, key=lambda each: (each.value, each.name), default=None)
     return lowest.name if lowest else ""
 
 
 def priority_of(name: str | None, known: Priorities) -> int:
-    """The value of a class, of the cluster's default where a job names none; 0 where there is neither."""
+    """The value of a class, of the cluster's default if a job names none; 0 if there is neither."""
     held = known.get(class_of(name, known))
     return held.value if held else 0
 
 
 def holds_devices(name: str | None, namespace: str) -> bool:
-    """Whether devices are held for jobs of a class: not for those that write one of Kubernetes' own outside its namespace,
-    which anybody may do."""
+    """Whether jobs of a class can reserve devices: not those with a reserved class outside its namespace, which every user can
+    write.
+    """
     return namespace == SYSTEM_NAMESPACE or not (name or "").startswith(OF_THE_SYSTEM)

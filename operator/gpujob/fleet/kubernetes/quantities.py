@@ -1,4 +1,4 @@
-"""Amounts of resources as Kubernetes objects write them: what cannot be read is left out and said, never believed."""
+"""Amounts of resources in Kubernetes objects: unreadable ones are left out and reported, never used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpujob.values.errors import BadQuantity
 from gpujob.values.untrusted import one_line
 
 USUAL_LENGTH: Final = 24
-"""Letters of a quantity that is remembered once it is read."""
+"""The most characters of a quantity that is cached."""
 
 
 def read_resources(amounts: Mapping[str, Any], unread: list[str]) -> Resources:
@@ -25,7 +25,7 @@ def read_resources(amounts: Mapping[str, Any], unread: list[str]) -> Resources:
 
 
 def read_node_resources(amounts: Mapping[str, Any], unread: list[str]) -> Resources:
-    """What a node says it has; an amount that no machine has counts as none, so that no pod is sent there for it."""
+    """The amounts of a node; an impossible one counts as zero, so that no pod goes there for it."""
     found = read_resources(amounts, unread)
     for key, attribute, most in _BELIEVED:
         if (getattr(found, attribute) or 0) > most:
@@ -40,7 +40,7 @@ _BELIEVED: Final = (
     ("ephemeral-storage", "storage", 2**70),
     ("pods", "pods", 1_000_000),
 )
-"""The most of each that is believed of one node: 100,000 cores, 1 EiB of memory, 1,024 EiB of disk; far above any machine."""
+"""The largest credible amounts of one node: 100,000 cores, 1 EiB of memory, 1,024 EiB of disk; far above any machine."""
 
 
 def read_devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int]:
@@ -57,7 +57,7 @@ def read_devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int
 
 
 def read_others(amounts: Mapping[str, Any]) -> dict[str, int]:
-    """Devices that are no GPUs: only what an admin's fabric names is ever asked for, so the unreadable is none."""
+    """Devices that are no GPUs: only those of an admin's fabric are ever requested, so unreadable ones count as none."""
     found = {}
     for resource in amounts:
         if isinstance(resource, str) and "/" in resource and vendor_of(resource) is None:
@@ -74,7 +74,7 @@ def read_amount(amounts: Mapping[str, Any], key: str, parse: Any, unread: list[s
     try:
         if isinstance(value, str) and len(value) <= USUAL_LENGTH:
             return _parsed(parse, value)
-        # A whole number of devices is one also where somebody wrote 8.0.
+        # 8.0 in YAML is a whole number of devices too.
         whole = isinstance(value, float) and value.is_integer()
         return int(
             parse(int(value) if whole else value if isinstance(value, (str, int)) else one_line(str(value)[:24]))
@@ -86,5 +86,5 @@ def read_amount(amounts: Mapping[str, Any], key: str, parse: Any, unread: list[s
 
 @lru_cache(maxsize=4096)
 def _parsed(parse: Callable[[str], int], text: str) -> int:
-    """A quantity that was read before: 10,000 nodes and their pods say the same few."""
+    """A cached quantity: 10,000 nodes and their pods repeat a few."""
     return int(parse(text))

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     pass
 
 MOST: Final = 256
-"""Handlers of a node that are believed."""
+"""The most handlers of a node that are read."""
 
 
 LONGEST: Final = 253
 
 
 UNKNOWN: Final = ""
-"""The handler of a RuntimeClass that does not say it in a way that can be read."""
+"""The handler of a RuntimeClass whose handler cannot be read."""
 
 
 Classes = Mapping[str, "RuntimeClass"]
@@ -38,23 +38,22 @@ NOTHING: Final = Resources()
 
 @dataclass(frozen=True, slots=True)
 class RuntimeClass:
-    """What a RuntimeClass adds to the pods that name it."""
+    """What a RuntimeClass adds to its pods."""
 
     handler: str = UNKNOWN
     overhead: Resources = NOTHING
-    """What each pod takes of its node beside its containers (overhead.podFixed)."""
+    """The overhead of each pod beside its containers (overhead.podFixed)."""
     selector: tuple[tuple[str, str], ...] = ()
-    """Labels that its nodes have (scheduling.nodeSelector)."""
+    """Labels that its nodes must have (scheduling.nodeSelector)."""
     tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
     """Taints that its pods tolerate: key (empty: any), value (None: any), effect (None: any)."""
     unread: str = ""
-    """What of it cannot be read."""
+    """The parts that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What the pods of a pool ask of their nodes: the handler's name, the RuntimeClass that asks for it, and what else it
-    brings."""
+    """What the pods of a pool require of their nodes: the handler's name, the RuntimeClass that requires it, and its other settings."""
 
     name: str
     runtime_class: str
@@ -62,7 +61,7 @@ class Handler:
 
 
 def read_handlers(status: Mapping[str, Any], unread: list[str]) -> frozenset[str] | None:
-    """The names of a node's handlers by its status; None where the node does not say, or not in a way that can be read."""
+    """The names of a node's handlers from its status; None if they are absent or unreadable."""
     found = status.get("runtimeHandlers")
     if found is None or found == []:
         return None
@@ -74,7 +73,7 @@ def read_handlers(status: Mapping[str, Any], unread: list[str]) -> frozenset[str
 
 
 def read_runtime_class(raw: Mapping[str, Any]) -> RuntimeClass:
-    """What a RuntimeClass object says."""
+    """The settings of a RuntimeClass object."""
     handler, unread = raw.get("handler"), list[str]()
     fixed, scheduling = table(table(raw, "overhead"), "podFixed"), table(raw, "scheduling")
     overhead = read_resources({key: fixed.get(key) for key in ("cpu", "memory", "ephemeral-storage")}, unread)
@@ -98,7 +97,7 @@ def _word(value: object) -> str:
 
 
 def lacks(handlers: frozenset[str] | None, asked: Handler | None) -> bool:
-    """Whether it is known that these handlers are not what is asked for."""
+    """Whether these handlers are known to lack the required one."""
     if asked is None or asked.name == UNKNOWN or handlers is None:
         return False
     return asked.name not in handlers
@@ -110,5 +109,5 @@ def _is_short(found: object) -> bool:
 
 @lru_cache(maxsize=256)
 def _one(names: frozenset[str]) -> frozenset[str]:
-    """Nodes are many and their lists few: equal ones are one object."""
+    """Cached: nodes are many and their lists few, so equal ones are one object."""
     return names

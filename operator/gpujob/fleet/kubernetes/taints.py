@@ -1,4 +1,4 @@
-"""Taints of GPU nodes that mean "only for GPU jobs"; those that tell a passing state are in `health.signals`."""
+"""Taints of GPU nodes that mean "only for GPU jobs"; those of temporary states are in `health.signals`."""
 
 from __future__ import annotations
 
@@ -14,5 +14,6 @@ TOLERATED_KEYS: Final = frozenset(
         "sku",
     }
 )
-"""Taint keys that mean "only for GPU jobs", "spot", or "only images for this CPU", which is asked of each image anyway (GKE's
-arm64 nodes): tolerated where they are found on the chosen pool."""
+"""Taint keys that mean "only for GPU jobs", "spot", or "only images for this CPU", which each image is checked for anyway (GKE's
+arm64 nodes). Pods tolerate them if the chosen pool has them.
+"""

@@ -1,6 +1,6 @@
-"""The line to add to the catalog for devices that no row knows, as far as the node's labels tell it.
+"""The catalog row to add for unknown devices, as far as the node's labels describe them.
 
-Labels name the model, its PCI id and its memory, but never an AMD architecture: that stays for a person to fill in.
+Labels contain the model, its PCI id and its memory, but never an AMD architecture, which a person must fill in.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _MAKERS: Final = re.compile(r"^(amd|nvidia)[-_ ]+((instinct|radeon|geforce)[-_ ]
 
 
 def missing_row(architecture: str, memory: int | None, **names: str | None) -> str:
-    """A row of the catalog's section accelerators, in YAML on one line; empty where no label names the model.
+    """A row of the catalog's section accelerators, in YAML on one line; empty if no label names the model.
 
-    `memory` is bytes; `names` is what labels call the device, by the field of the row: products, deviceIds, gke.
+    `memory` is bytes; `names` are the labels' names of the device, by the field of the row: products, deviceIds, gke.
     """
     known = {field: _plain(text) for field, text in names.items()}
     known = {field: text for field, text in known.items() if text}
@@ -35,5 +35,5 @@ def missing_row(architecture: str, memory: int | None, **names: str | None) -> s
 
 
 def _plain(text: str | None) -> str:
-    """A label's value in letters that YAML takes as they are: people may give files with labels of any kind."""
+    """A label's value in characters that are safe in YAML; labels in files are untrusted."""
     return _ODD.sub("", text or "")[:63].strip(" .-")

@@ -1,4 +1,4 @@
-"""Where a node comes from and how it is paid for: cloud, instance type, region and capacity type from well-known labels.
+"""The origin and capacity type of a node: cloud, instance type, region and capacity type from well-known labels.
 
 Label forms and values: Karpenter, EKS, GKE and AKS documentation as of 2026-08 (docs/reference/labels.md).
 """
@@ -13,7 +13,7 @@ from gpujob.values.untrusted import whole_number
 from gpujob.values.vocabulary import CapacityType
 
 PROVIDERS: Final = {"aws": "aws", "azure": "azure", "gce": "gcp", "oci": "oci"}
-"""Clouds by the scheme of a node's provider id, where the two differ or are in the table of prices."""
+"""Clouds by the scheme of a node's provider id, for schemes that differ from the name or are in the table of prices."""
 
 
 _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
@@ -33,8 +33,9 @@ _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
     ("oci.oraclecloud.com/oke-is-preemptible", {"true": CapacityType.SPOT}),
     ("node.kubernetes.io/lifecycle", {"spot": CapacityType.SPOT, "preemptible": CapacityType.SPOT}),
 )
-"""Keys and values in lower case: people who write such labels by hand are not exact about it. The last is the convention of
-clusters without a cloud's own (AWS node termination handler, kOps)."""
+"""Keys and values in lower case, because such labels are also written by hand. The last one is the convention of clusters without
+a cloud's own (AWS node termination handler, kOps).
+"""
 
 
 _CAPACITY_KEYS: Final = frozenset(key for key, _ in _CAPACITY_LABELS)
@@ -49,7 +50,7 @@ _INSTANCE_TYPES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Cloud, instance type, region and capacity type; empty strings where nothing is said."""
+    """Cloud, instance type, region and capacity type; empty if unknown."""
 
     cloud: str
     instance_type: str
@@ -59,21 +60,21 @@ class Origin:
 
 
 ACCELERATOR_LABELS: Final = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
-"""Labels with GKE's names of devices; on AWS the cluster autoscaler's."""
+"""Labels with GKE's names of devices; on AWS those of the cluster autoscaler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one cloud or autoscaler tells a machine's devices: labels for model, bytes in MiB, number and maker."""
+    """One cloud's or autoscaler's labels for a machine's devices: model, bytes in MiB, number and vendor."""
 
     names: tuple[str, ...]
     memory: str = ""
     unit: int = 1
-    """MiB of one in the memory label."""
+    """MiB of one unit in the memory label."""
     count: str = ""
     maker: str = ""
     made_by: str = ""
-    """The maker of everything that is named so, where no label says it."""
+    """The vendor of all these devices, if no label has it."""
 
 
 def _form(prefix: str) -> Form:
@@ -99,14 +100,14 @@ FORMS: Final = (
 """Karpenter on AWS, EKS Auto Mode, Karpenter on Azure, DigitalOcean, CoreWeave, Nebius, AKS (the last in its old form)."""
 
 MACHINE_COUNTS: Final = (*filter(None, (form.count for form in FORMS)), "cloud.google.com/gke-accelerator-count")
-"""Labels with a machine's number of devices."""
+"""Labels with the number of a machine's devices."""
 
 MACHINE_SIZES: Final = tuple(form.memory for form in FORMS if form.memory)
-"""Labels with the memory of a machine's device by the cloud's figures."""
+"""Labels with the memory of a machine's device in the cloud's figures."""
 
 
 def machine_device(labels: Labels) -> tuple[str, int | None, str]:
-    """The cloud's own name for the machine's devices, empty where it says none; their MiB by its figures; the label."""
+    """The cloud's own name for the machine's devices, empty if it has none; their MiB in its figures; the label."""
     for form in FORMS:
         key = next((key for key in form.names if labels.get(key)), None)
         if key:
@@ -116,7 +117,7 @@ def machine_device(labels: Labels) -> tuple[str, int | None, str]:
 
 
 def machine_maker(labels: Labels) -> str:
-    """Who makes the machine's devices by the cloud's labels, in lower case; empty where it says nothing."""
+    """The vendor of the machine's devices by the cloud's labels, in lower case; empty if unknown."""
     for form in FORMS:
         if labels.get(form.maker):
             return labels[form.maker].lower()
@@ -126,19 +127,19 @@ def machine_maker(labels: Labels) -> str:
 
 
 def origin_of(node: Node) -> Origin:
-    """Where a node comes from, by its labels, taints and provider id; on demand unless one says otherwise."""
+    """The origin of a node, from its labels, taints and provider id; on demand unless one of them says otherwise."""
     return told_by_taints(origin_of_labels(node.labels, node.provider), node)
 
 
 def told_by_taints(origin: Origin, node: Node) -> Origin:
-    """The origin of a node of which a taint says that it is Spot, whatever its labels say or leave out."""
+    """The origin of a node with a Spot taint, whatever its labels say."""
     said = ((taint.key.lower(), taint.value.lower()) for taint in node.taints)
     spot = any(_MEANINGS.get(key, {}).get(value) is CapacityType.SPOT for key, value in said)
     return replace(origin, capacity_type=CapacityType.SPOT) if spot else origin
 
 
 def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
-    """Where a node with these labels comes from; a node pool's selector says as much of nodes that are not there yet."""
+    """The origin of a node with these labels; a node pool's selector gives the same for future nodes."""
     return Origin(
         cloud=PROVIDERS.get(provider, provider),
         instance_type=_first(labels, *_INSTANCE_TYPES) or _family_and_size(labels),
@@ -149,12 +150,12 @@ def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
 
 
 def _first(labels: Labels, *keys: str) -> str:
-    """The first value that is said: old clusters know the beta keys only."""
+    """The first value that is present: old clusters have only the beta keys."""
     return next((labels[key] for key in keys if labels.get(key)), "")
 
 
 def _family_and_size(labels: Labels) -> str:
-    """AWS's instance type from its two halves, by which node pools select: p5 and 48xlarge."""
+    """AWS's instance type from its two halves, which node pools select by: p5 and 48xlarge."""
     for prefix in ("karpenter.k8s.aws/instance", "eks.amazonaws.com/instance"):
         family, size = labels.get(f"{prefix}-family"), labels.get(f"{prefix}-size")
         if family and size:

@@ -1,8 +1,8 @@
-"""Several labels about one device: which of them counts, and what is said where they contradict each other.
+"""Several labels about one device: which of them counts, and the warning if they contradict each other.
 
-What the vendor's labeller read from the device goes before what the cloud says of the machine. Labels of one labeller
-that name different architectures leave nobody knowing which image runs there, so the node must be fixed; so do two
-words of the cloud where no labeller speaks. Everything else is a doubt, and of memory the smaller figure counts.
+The vendor's labeller, which reads the device, takes precedence over the cloud's labels of the machine. If labels of one labeller
+name different architectures, the right image is unknown, so the node must be fixed; the same holds for two labels of the cloud
+without a labeller. Everything else is a warning, and the smaller memory figure counts.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What one label or instance type says a device is; `own` where the vendor's labeller read it from the device."""
+    """The device that one label or instance type names; `own` if the vendor's labeller read it from the device."""
 
     source: str
     accelerator: Accelerator
     own: bool = False
     may_be: frozenset[str] = frozenset()
-    """Ids that a word without a variant means too."""
+    """Ids that a name without a variant means too."""
     vague: bool = False
-    """Whether the smallest of them stands for a word that leaves the size open."""
+    """Whether the smallest of them stands for a name that leaves the size open."""
 
 
 def of_cloud(labels: Labels, instance_type: str, catalog: Catalog) -> Iterator[Witness]:
-    """What the cloud says of a machine's devices, the most exact word first."""
+    """The cloud's facts about a machine's devices, the most exact first."""
     for key in ACCELERATOR_LABELS:
         word = labels.get(key, "")
         found = (catalog.by_gke(word) or catalog.by_cloud_name(word)) if word else None
@@ -53,19 +53,19 @@ def of_cloud(labels: Labels, instance_type: str, catalog: Catalog) -> Iterator[W
         return
     rows = [row for row in map(catalog.accelerator, sorted(ids)) if row]
     if len({row.architecture for row in rows}) == 1 and all(row.nominal_bytes for row in rows):
-        # The word leaves the size open, and nothing says it: the smallest promises nobody too much.
+        # The name leaves the size open and no other label gives it: the smallest one overestimates nothing.
         yield Witness(source, min(rows, key=lambda row: (row.nominal_bytes or 0, row.id)), may_be=ids, vague=True)
 
 
 def of_vendor(found: Sequence[Witness], vendor: Vendor, node: Node) -> list[Witness]:
-    """Those of one vendor; then those of the other, where the node offers nothing that they could be about."""
+    """The labels of one vendor; then those of the other, if the node offers no devices that they could describe."""
     mine = [witness for witness in found if witness.accelerator.vendor is vendor]
     alone = all(vendor_of(resource) is vendor for resource in {**node.capacity, **node.devices})
     return mine + [witness for witness in found if witness not in mine] if mine and alone else mine
 
 
 def clash(one: Witness, other: Witness) -> bool:
-    """Whether two cannot both be right: another architecture or memory, and no word that means either."""
+    """Whether two cannot both be right: another architecture or memory, and no name that means either."""
     first, second = one.accelerator, other.accelerator
     if first.id == second.id or first.id in other.may_be or second.id in one.may_be:
         return False
@@ -74,7 +74,7 @@ def clash(one: Witness, other: Witness) -> bool:
 
 
 def heard(facts: DeviceFacts, witnesses: Sequence[Witness]) -> DeviceFacts:
-    """Facts made of the first witness, with what the others have against it."""
+    """The facts of the first label, with the contradictions of the others."""
     first = witnesses[0]
     if first.vague:
         sentence = "{} may say any of {}: taken as the smallest of them, {}"
@@ -103,7 +103,7 @@ def _weighed(facts: DeviceFacts, first: Witness, other: Witness) -> DeviceFacts:
 
 
 def _smaller(facts: DeviceFacts, other: Accelerator) -> int | None:
-    """Of a whole device not more than the other model has; a part has its own size."""
+    """For a whole device at most what the other model has; a fraction has its own size."""
     if facts.portion.kind is not DeviceKind.WHOLE or facts.memory is None or other.usable_bytes is None:
         return facts.memory
     return min(facts.memory, other.usable_bytes)

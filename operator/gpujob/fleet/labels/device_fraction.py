@@ -1,4 +1,4 @@
-"""How much of a whole device one Kubernetes device is: all of it, a partition, a MIG slice, a place on a shared one."""
+"""The fraction of a whole device that one Kubernetes device is: all of it, a partition, a MIG slice, a shared one."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import DeviceKind
 
 Share = tuple[int, int]
-"""A part of a whole device as an exact fraction: numerator, denominator."""
+"""An exact fraction of a whole device: numerator, denominator."""
 
 LEAST_OF_SLICE: Final = (9, 10)
-"""The part of its memory eighths that a MIG slice has at least: 1g.18gb of an H200 reports 16.00 of 17.55 GiB, the
-largest loss of all slices seen; 1g.5gb of an A100 4864 of 5067 MiB."""
+"""The smallest ratio of a MIG slice's memory to its eighths: 1g.18gb of an H200 reports 16.00 of 17.55 GiB, the largest observed
+loss of all slices; 1g.5gb of an A100 4864 of 5067 MiB.
+"""
 
 _MIG: Final = re.compile(r"([1-9])g\.([0-9]{1,3})gb.*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What was made of a whole device. The profile is as its vendor writes it: 1g.5gb, cpx_nps4."""
+    """How a whole device is divided. The profile is in its vendor's notation: 1g.5gb, cpx_nps4."""
 
     kind: DeviceKind = DeviceKind.WHOLE
     profile: str = ""
     pieces: int | None = 1
-    """Kubernetes devices that one whole device was cut into; None where nobody says."""
+    """Kubernetes devices into which one whole device is divided; None if unknown."""
     replicas: int | None = 1
-    """Pods that use each piece at the same time; None where nobody says."""
+    """Pods that use each piece at the same time; None if unknown."""
     stated: bool = False
     """Whether a label or resource says that the device is whole, so that its size alone proves nothing else."""
 
     def __str__(self) -> str:
-        """Words for people; empty for a whole device."""
+        """The text in messages; empty for a whole device."""
         if self.kind is DeviceKind.SHARED:
             return " ".join(filter(None, (self.profile, "shared")))
         if self.kind is not DeviceKind.PARTITION:
@@ -48,14 +49,14 @@ WHOLE: Final = Portion()
 
 
 def completed(portion: Portion, accelerator: Accelerator) -> Portion:
-    """The portion with what only the model says: into how many devices AMD's CPX mode cuts a card."""
+    """The portion with the model's facts: the number of devices of AMD's CPX mode."""
     if portion.pieces is None and portion.profile.startswith("cpx"):
         return replace(portion, pieces=accelerator.partitions)
     return portion
 
 
 def share_of(portion: Portion, accelerator: Accelerator, memory: int | None) -> Share | None:
-    """The part of the silicon that one device is: for prices, and for what several resources offer of one card."""
+    """The fraction of the silicon that one device is: for prices, and for several resources of one card."""
     part = _piece(portion, accelerator, memory)
     if part is None or portion.replicas is None:
         return None
@@ -67,7 +68,7 @@ def _piece(portion: Portion, accelerator: Accelerator, memory: int | None) -> Sh
         return (1, portion.pieces)
     mig, eighths = _MIG.fullmatch(portion.profile), memory_eighths(portion.profile, accelerator)
     if mig and eighths:
-        # A card has 7 compute and 8 memory slices; what runs out first decides how many fit.
+        # A card has 7 compute and 8 memory slices; the scarcer one decides how many fit.
         compute, of_memory = (int(mig[1]), 7), (eighths, 8)
         return max(compute, of_memory, key=lambda share: share[0] / share[1])
     whole = accelerator.card_bytes
@@ -75,7 +76,7 @@ def _piece(portion: Portion, accelerator: Accelerator, memory: int | None) -> Sh
 
 
 def memory_eighths(profile: str, accelerator: Accelerator) -> int | None:
-    """Eighths of a card's memory that a MIG profile has: 3g.20gb of an A100 of 40 GB has 4."""
+    """Eighths of a card's memory in a MIG profile: 4 for 3g.20gb of an A100 of 40 GB."""
     mig = _MIG.fullmatch(profile)
     if mig is None or not accelerator.nominal_bytes:
         return None

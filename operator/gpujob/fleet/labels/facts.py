@@ -1,4 +1,4 @@
-"""What labels and catalog say about the devices behind one resource of one node."""
+"""The facts that labels and catalog give about the devices of one resource of one node."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
 MIB = 1024**2
 GIB = 1024**3
 TOLERANCE = 0.03
-"""How far a driver's figure may be from the catalog's before the two are said to contradict each other."""
+"""The largest difference between a driver's figure and the catalog's that is no contradiction."""
 
 LEAST_OF_WHOLE: Final = (3, 4)
-"""The share of a model's memory below which a device is a part of it: a partition, a slice, a fraction."""
+"""The fraction of a model's memory below which a device is a partition, a slice or another fraction."""
 
 MOST_CARDS: Final = 16
-"""No machine has more cards of one kind; more devices are parts of cards, or shared."""
+"""No machine has more cards of one kind; more devices are fractions of cards, or shared."""
 
 PARTS: Final = (2, 3, 4, 6, 8)
-"""Into how many equal parts devices are cut."""
+"""The numbers of equal parts into which devices are divided."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """One kind of device: who made it, what it is, its usable bytes and driver; a problem where it is not known."""
+    """One kind of device: its vendor, model, usable bytes and driver; a problem if it is unknown."""
 
     vendor: Vendor
     accelerator: Accelerator | None = None
@@ -50,18 +50,18 @@ class DeviceFacts:
     problem: Finding | None = None
     doubts: tuple[Finding, ...] = ()
     sizing: tuple[Finding, ...] = ()
-    """Those of the doubts that are about the model's memory: another model has others."""
+    """The warnings about the model's memory; another model has others."""
     reported: int | None = None
-    """Bytes of a device by the labels; of the whole or sliced one where it is shared."""
+    """Bytes of a device by the labels; of the whole or sliced one if it is shared."""
     unnamed: bool = False
-    """Whether an admin's word for the model mends the problem; it does not make a slice a whole device."""
+    """Whether an admin's accelerator fixes the problem; it does not make a slice a whole device."""
     models: tuple[str, ...] = ()
-    """Ids of the models that are mixed, where the problem is that nobody can say which of them a pod gets."""
+    """Ids of the mixed models, if the problem is that a pod may get any of them."""
     declarable: bool = False
-    """Whether an admin's word for the model mends the problem although labels name one."""
+    """Whether an admin's accelerator fixes the problem although labels name one."""
     portion: Portion = WHOLE
     share: Share | None = (1, 1)
-    """The part of a whole device; None where nobody says."""
+    """The fraction of a whole device; None if unknown."""
 
     @property
     def name(self) -> str:
@@ -70,31 +70,31 @@ class DeviceFacts:
 
     @property
     def lacks_plugin(self) -> bool:
-        """Whether labels alone show the devices: no plugin offers them, or none is to, in the state that their node is in."""
+        """Whether only labels show the devices: no plugin offers them, or none is expected in the node's state."""
         return self.problem is not None and self.problem.reason in (Reason.NO_DEVICE_PLUGIN, Reason.NOT_READY)
 
     @property
     def text(self) -> str:
-        """The accelerator's id and what was made of it: MI300X cpx_nps4."""
+        """The accelerator's id and its partition: MI300X cpx_nps4."""
         return f"{self.name} {self.portion}".strip()
 
 
 def identified(facts: DeviceFacts, resource: str, accelerator: Accelerator | None, row: str = "") -> DeviceFacts:
-    """The facts once the labels were asked for the model: sized, or the problem that nobody knows it.
+    """The facts after the model lookup: with sizes, or the problem that it is unknown.
 
-    `row` is the line that the catalog lacks, as far as labels tell it.
+    `row` is the missing row of the catalog, as far as labels describe it.
     """
     if accelerator is None:
         sentence = "no label or catalog row identifies the devices of {}; set spec.accelerator in a GPUPool for them"
         sentence += ", or add to the catalog's accelerators: {}" if row else ""
         problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (resource, row))
-        # More than a label says it does not have, whatever it is.
+        # The device has no more memory than a label says, whatever its model.
         return replace(facts, problem=problem, unnamed=True, share=None, memory=facts.reported)
     return named(facts, accelerator)
 
 
 def named(facts: DeviceFacts, accelerator: Accelerator) -> DeviceFacts:
-    """The facts of devices whose model is known: what they are, their memory, and the doubts about it."""
+    """The facts of devices of a known model: their fraction, their memory, and the warnings."""
     portion = _by_size(completed(facts.portion, accelerator), facts.reported, accelerator)
     memory, doubts = usable(accelerator, portion, facts.reported)
     return replace(
@@ -112,9 +112,9 @@ def named(facts: DeviceFacts, accelerator: Accelerator) -> DeviceFacts:
 
 
 def declared(facts: DeviceFacts, resource: str, accelerator: Accelerator | None) -> DeviceFacts:
-    """The facts with an admin's word for the model in place of what labels say; None: there is no word.
+    """The facts with an admin's accelerator in place of the labels'; None: the admin names none.
 
-    The admin names the model. That a resource is a slice, a partition or shared stays as it is.
+    The admin names the model. Whether a resource is a slice, a partition or shared does not change.
     """
     if accelerator is None:
         return facts
@@ -128,7 +128,7 @@ def declared(facts: DeviceFacts, resource: str, accelerator: Accelerator | None)
 
 
 def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -> Portion:
-    """What the model and the size of a device say where no label says that it is whole, or a part."""
+    """The fraction by model and size of a device, if no label says that it is whole or a fraction."""
     if portion.kind is not DeviceKind.WHOLE:
         return portion
     if accelerator.integrated:
@@ -146,13 +146,13 @@ def _by_size(portion: Portion, reported: int | None, accelerator: Accelerator) -
 
 
 def equal_parts(reported: int, whole: int) -> int | None:
-    """Into how many equal parts of this size a card of `whole` bytes is cut, None where it is no such part."""
+    """The number of equal parts of this size in a card of `whole` bytes, None if it is no such part."""
     pieces = (2 * whole + reported) // (2 * reported)
     return pieces if pieces in PARTS and abs(pieces * reported - whole) <= whole * TOLERANCE else None
 
 
 def part_of_machine(portion: Portion, reported: int | None, instance_type: str, catalog: Catalog) -> Portion:
-    """The portion with what the cloud's machine says of it, where no label tells a part or a size."""
+    """The portion with the facts of the cloud's machine, if no label gives a fraction or a size."""
     machine = catalog.machine(instance_type)
     if machine is None or reported is not None or portion != WHOLE:
         return portion
@@ -162,7 +162,7 @@ def part_of_machine(portion: Portion, reported: int | None, instance_type: str, 
 
 
 def devices_of_machine(labels: Labels, instance_type: str, catalog: Catalog) -> int | None:
-    """How many whole devices the cloud says the machine has, None where it does not."""
+    """The number of whole devices of the cloud's machine, None if unknown."""
     for key in MACHINE_COUNTS:
         number = whole_number(labels.get(key))
         if number:
@@ -172,11 +172,11 @@ def devices_of_machine(labels: Labels, instance_type: str, catalog: Catalog) -> 
 
 
 def usable(accelerator: Accelerator, portion: Portion, reported: int | None) -> tuple[int | None, tuple[Finding, ...]]:
-    """Usable bytes of one Kubernetes device, None where nobody says, with the doubts.
+    """Usable bytes of one Kubernetes device, None if unknown, with the warnings.
 
-    They are what a framework sees by the catalog, in equal parts where the device was cut, never above what the driver
-    reports; the driver's figure less 1 % where no framework was seen. Of a shared device it is the pod's even share,
-    which nothing guards.
+    They are what a framework reports according to the catalog, in equal parts for a divided device, at most what the driver
+    reports; the driver's figure less 1 % if no framework was measured. For a shared device it is the pod's even share, which
+    nothing enforces.
     """
     memory, doubts = _of_piece(accelerator, portion, reported)
     if portion.kind is DeviceKind.INTEGRATED:
@@ -219,7 +219,7 @@ def _of_piece(
     doubts: tuple[Finding, ...] = ()
     least, highest = expected or 0, most or 0
     if portion.pieces == 1:
-        # Less with error correction on, where that takes of the same memory; and some drivers say the vendor's size.
+        # Less with error correction on, if that uses the same memory; and some drivers report the vendor's size.
         least = min(least, accelerator.ecc_bytes or least)
         highest = max(highest, accelerator.nominal_bytes or 0)
     if most and not least * (1 - TOLERANCE) <= reported <= highest * (1 + TOLERANCE):
@@ -231,13 +231,13 @@ def _of_piece(
 
 
 def _is_of_whole(reported: int, accelerator: Accelerator) -> bool:
-    """Whether a size is that of a whole device rather than of a part."""
+    """Whether a size is that of a whole device instead of a fraction."""
     whole = accelerator.card_bytes
     return whole is not None and reported * LEAST_OF_WHOLE[1] >= whole * LEAST_OF_WHOLE[0]
 
 
 def _by_catalog(accelerator: Accelerator, portion: Portion) -> tuple[int | None, int | None]:
-    """Bytes of one piece as the driver reports them, and as a framework was seen to get them."""
+    """Bytes of one piece by the driver and by a framework."""
     if not portion.pieces:
         return dict(accelerator.slices).get(plain_profile(portion.profile)), None
     driver, framework = accelerator.driver_bytes, accelerator.torch_bytes
@@ -252,5 +252,5 @@ def _no_isolation(replicas: int | None, each: int | None) -> Finding:
 
 
 def readable(version: str | None) -> str | None:
-    """A driver version as labels say it; None where it is absent or no version, since unknown is never too old."""
+    """A driver version in labels; None if it is absent or invalid, because an unknown one is never too old."""
     return version if version and release(version) else None

@@ -1,7 +1,7 @@
-"""What agents tell of a node's health: why it takes no pod now, and why it is the last to take one.
+"""What agents report about a node's health: why it accepts no pod now, and why it ranks last.
 
-Their signals outlive what they tell of by minutes, while the device plugin still offers the devices. A driver upgrade that
-only waits for its turn counts too, since it ends whatever is started until then. The table is in `health.signals`.
+Their signals last minutes longer than the state, while the device plugin still offers the devices. A pending driver upgrade counts
+too, because it ends whatever starts before it. The table is in `health.signals`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ OF_MACHINES: Final[Mapping[Vendor, re.Pattern[str]]] = {
     Vendor.NVIDIA: re.compile(r"nvidia\.com/(?:pgpu|(?:NVIDIA|GRID)_.{1,64}|[A-Z]{2}[0-9]{3}[A-Z]*_.{1,64})"),
     Vendor.AMD: re.compile(r"amd\.com/gpu_[vp]f"),
 }
-"""Names under which devices are handed to virtual machines: by the PCI id's name (GA102GL_A10), the vGPU type (NVIDIA_A40-8Q),
-pgpu (NVIDIA kubevirt-gpu-device-plugin and sandbox-device-plugin, 2025), gpu_vf and gpu_pf (AMD k8s-device-plugin 1.31)."""
+"""Names of devices for virtual machines: by the PCI id's name (GA102GL_A10), the vGPU type (NVIDIA_A40-8Q), pgpu (NVIDIA
+kubevirt-gpu-device-plugin and sandbox-device-plugin, 2025), gpu_vf and gpu_pf (AMD k8s-device-plugin 1.31).
+"""
 
 Tolerated = tuple[tuple[str, str | None, str | None], ...]
 """Taints that an admin's pool tolerates: key (empty: any), value (None: any), effect (None: any)."""
 
 
 def away(node: Node, vendor: Vendor, tolerated: Tolerated = ()) -> Finding | None:
-    """Why the vendor's devices on a node take no pod for now, whatever the node offers; None where nothing says so."""
+    """Why the vendor's devices on a node accept no pod for now, whatever the node offers; None without a signal."""
     if node.leaving:
         return Finding(Reason.NOT_READY, "node {} is being deleted", (node.name,))
     if not node.ready:
@@ -43,7 +44,7 @@ def away(node: Node, vendor: Vendor, tolerated: Tolerated = ()) -> Finding | Non
 
 
 def suspected(node: Node, vendor: Vendor) -> Finding | None:
-    """Why a node is used after all others, though nothing keeps pods away; None where no agent says so."""
+    """Why a node ranks last although nothing keeps pods away; None without a signal."""
     soft = (str(taint) for taint in node.taints if taint.effect == "PreferNoSchedule" and _is_of_health(taint))
     what = next(soft, None)
     told = f"taint {what}" if what else next((what for _, what in _told(node, vendor, Effect.LAST)), None)
@@ -53,8 +54,7 @@ def suspected(node: Node, vendor: Vendor) -> Finding | None:
 
 
 def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:
-    """Whether a taint tells a state of the node that will pass. One that tells it by its words alone does not where an admin
-    tolerates it."""
+    """Whether a taint is a temporary state of the node. A taint that is matched by its words only is not, if an admin tolerates it."""
     signal = signal_of(Where.TAINT, taint.key)
     if signal is None or is_listed(signal):
         return signal is not None
@@ -65,13 +65,13 @@ def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:
 
 
 def _is_of_health(taint: Taint) -> bool:
-    """Whether a taint tells of a fault, rather than that an autoscaler may remove the node."""
+    """Whether a taint reports a fault, in contrast to an autoscaler's candidate for removal."""
     signal = signal_of(Where.TAINT, taint.key)
     return signal is not None and signal.source not in ("Autoscaler", "Karpenter")
 
 
 def _told(node: Node, vendor: Vendor, effect: Effect) -> Iterator[tuple[Signal, str]]:
-    """The signals of one effect on a node, each with what it says."""
+    """The signals of one effect on a node, each with its message."""
     for signal, key, value in _labelled(node.labels, vendor):
         if signal.effect is effect:
             yield signal, f"{key} is {one_line(value[:32])}"
@@ -96,7 +96,7 @@ def _beginning(labels: Labels, start: str) -> list[str]:
 
 
 def _of_machines(node: Node, vendor: Vendor) -> str:
-    """That a node hands its GPUs to virtual machines, by the name of a resource; empty where it does not."""
+    """The resource name by which a node passes its GPUs to virtual machines; empty if it does not."""
     if any(node.devices.values()):
         return ""
     found = min(

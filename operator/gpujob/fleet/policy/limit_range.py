@@ -1,10 +1,9 @@
-"""What the LimitRanges of a namespace allow each container and pod, read before a job is placed rather than told by pods
-that are refused.
+"""What the LimitRanges of a namespace allow each container and pod, read before placement instead of after rejected pods.
 
-Requests of a job's pods equal their limits, so maxLimitRequestRatio, which is never below one, holds; what pods without
-amounts are given (default, defaultRequest) concerns devices alone, since all else is always said. Source: k8s.io/kubernetes
-plugin/pkg/admission/limitranger, and pkg/apis/core/v1/defaults.go (SetDefaults_LimitRangeItem: the default of a container is
-its max where nothing is said).
+Requests of a job's pods equal their limits, so maxLimitRequestRatio, which is at least one, holds. Defaults for pods without
+amounts (default, defaultRequest) concern devices only, because all other amounts are always set. Source: k8s.io/kubernetes
+plugin/pkg/admission/limitranger, and pkg/apis/core/v1/defaults.go (SetDefaults_LimitRangeItem: the default of a container is its
+max if there is none).
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from gpujob.values.quantity import parse_bytes, parse_millicores
 from gpujob.values.untrusted import one_line, table, tables
 
 KINDS: Final = {"Container": "container", "Pod": "pod", "PersistentVolumeClaim": "volume claim"}
-"""Types whose limits concern a job's pods and the volume claims that come with them. A pod of a job has one container that
-asks for all that the pod does."""
+"""Types whose limits concern a job's pods and their volume claims. A pod of a job has one container, which has all of the pod's
+requests.
+"""
 
 MOST: Final = 64
-"""Resources of an item that are read."""
+"""The most resources of an item that are read."""
 
 LONGEST: Final = 253
 
@@ -32,7 +32,7 @@ UNLIMITED: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What one LimitRange says of one resource: millicores, bytes or a count, for each container or pod."""
+    """One LimitRange's bounds of one resource: millicores, bytes or a count, for each container or pod."""
 
     name: str
     kind: str
@@ -40,9 +40,9 @@ class Bound:
     least: int = 0
     most: int = UNLIMITED
     given: int = 0
-    """What a container gets that says no amount."""
+    """The default of a container without an amount."""
     unread: str = ""
-    """What is written where no quantity is."""
+    """The text that is no quantity."""
 
 
 Bounds = tuple[Bound, ...]
@@ -66,7 +66,7 @@ def read_limit_range(raw: Mapping[str, Any]) -> Bounds:
 
 
 def limits_of(found: Iterable[tuple[str, Bounds]]) -> LimitRanges:
-    """Bounds by namespace, in the order of their names."""
+    """Bounds by namespace, sorted by name."""
     by_namespace: dict[str, list[Bound]] = {}
     for namespace, bounds in found:
         if bounds:
@@ -86,7 +86,7 @@ class Limits:
 
 
 def tightest(bounds: Bounds) -> Limits:
-    """What all bounds allow together."""
+    """The intersection of all bounds."""
     least, most = dict[str, int](), dict[str, int]()
     for bound in bounds:
         least[bound.resource] = max(least.get(bound.resource, 0), bound.least)
@@ -117,7 +117,7 @@ def _bound(name: str, kind: str, resource: str, least: Any, most: Any, given: An
 
 
 def _amount(resource: str, written: Any) -> int | str | None:
-    """The amount; a text where it is no quantity."""
+    """The amount; a text if it is no quantity."""
     if written is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Which pods a ResourceQuota counts: its scopes, which all must hold, as Kubernetes' quota controller asks them of a pod.
+"""Which pods a ResourceQuota counts: its scopes, which all must hold, as Kubernetes' quota controller evaluates them.
 
-Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go (podMatchesScopeFunc) and pkg/quota/v1/resources.go: a word
-of spec.scopes is a scope whose operator is Exists.
+Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go (podMatchesScopeFunc) and pkg/quota/v1/resources.go: a word of
+spec.scopes is a scope whose operator is Exists.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ PRIORITY_CLASS: Final = "PriorityClass"
 ACROSS_NAMESPACES: Final = "CrossNamespacePodAffinity"
 
 OF_EACH_POD: Final = {"NotTerminating": True, "NotBestEffort": True, "Terminating": False, "BestEffort": False}
-"""Scopes whose answer is the same for each pod of a job: it has no deadline of its own and asks for resources."""
+"""Scopes with the same answer for each pod of a job: it has no deadline of its own and has requests."""
 
 LONGEST: Final = 253
-"""Letters of a word that are read: names of PriorityClasses have as many."""
+"""The most characters of a name that are read: names of PriorityClasses have as many."""
 
 NOT_OF_PODS: Final = frozenset({"VolumeAttributesClass"})
 """Scopes of other kinds of objects."""
@@ -27,7 +27,7 @@ NOT_OF_PODS: Final = frozenset({"VolumeAttributesClass"})
 
 @dataclass(frozen=True, slots=True)
 class PodTraits:
-    """What scopes ask of a pod: its PriorityClass (empty: it has none), and whether its affinity looks at other namespaces."""
+    """The input of scopes: the pod's PriorityClass (empty: it has none), and whether its affinity spans namespaces."""
 
     priority_class: str = ""
     across_namespaces: bool = False
@@ -42,7 +42,7 @@ class Scope:
     values: tuple[str, ...] = ()
 
     def holds(self, pod: PodTraits) -> bool | None:
-        """Whether it holds for a pod; None where nothing is known of the scope or its operator."""
+        """Whether it holds for a pod; None if the scope or its operator is unknown."""
         if self.name == PRIORITY_CLASS:
             return self._has(pod.priority_class)
         if self.operator != "Exists":
@@ -58,7 +58,7 @@ class Scope:
             return value == ""
         if self.operator == "In":
             return value != "" and value in self.values
-        # As of labels: what has no value has none of these either.
+        # As for labels, a pod without a value matches these neither.
         return value not in self.values if self.operator == "NotIn" else None
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Scope:
 
 
 def read_scopes(spec: Mapping[str, Any]) -> tuple[Scope, ...]:
-    """The scopes of a ResourceQuota's spec; what cannot be read is a scope of which nothing is known."""
+    """The scopes of a ResourceQuota's spec; an unreadable one becomes an unknown scope."""
     scopes, terms = spec.get("scopes") or [], table(spec, "scopeSelector").get("matchExpressions") or []
     found = [Scope(_word(each)) for each in (scopes if isinstance(scopes, list) else [scopes])]
     found += [_scope(each) for each in (terms if isinstance(terms, list) else [terms])]
@@ -74,7 +74,7 @@ def read_scopes(spec: Mapping[str, Any]) -> tuple[Scope, ...]:
 
 
 def hold(scopes: Iterable[Scope], pod: PodTraits) -> bool | None:
-    """Whether all scopes hold for a pod; None where that rests on one of which nothing is known."""
+    """Whether all scopes hold for a pod; None if that depends on an unknown one."""
     answers = {scope.holds(pod) for scope in scopes}
     return False if False in answers else None if None in answers else True
 

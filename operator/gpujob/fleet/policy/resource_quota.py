@@ -1,4 +1,4 @@
-"""What a namespace may still take: its ResourceQuotas, read before a job is placed rather than told by pods that never come.
+"""What a namespace can still use: its ResourceQuotas, read before placement instead of after missing pods.
 
 Only quotas whose scopes hold for the pods of a job count (`quota_scopes`). Figures are counts, millicores and bytes.
 """
@@ -22,19 +22,19 @@ OF_OTHER_OBJECTS: Final = (
     *("count/jobs.batch", "services", ".deviceclass.resource.k8s.io/devices", "resource.k8s.io", "configmaps"),
     *("requests.storage", "persistentvolumeclaims"),
 )
-"""How names of what no pod takes end: a quota with scopes counts pods alone."""
+"""Suffixes of resource names that no pod uses; a quota with scopes counts pods only."""
 
 CONFIG_MAPS: Final = ("configmaps", "count/configmaps")
 
 OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
-"""How a quota's name for the devices of a DeviceClass ends."""
+"""The suffix of a quota's name for the devices of a DeviceClass."""
 
 NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 OF_STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
 
 Claims = tuple[tuple[str, int], ...]
-"""Volume claims that come with each pod: StorageClass (empty: the cluster's default) and bytes."""
+"""Volume claims that each pod creates: StorageClass (empty: the cluster's default) and bytes."""
 
 Quotas = Mapping[str, tuple["Quota", ...]]
 """The quotas of each namespace that has some."""
@@ -42,21 +42,21 @@ Quotas = Mapping[str, tuple["Quota", ...]]
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """One ResourceQuota: what may be taken at most and what is left, by resource name."""
+    """One ResourceQuota: the limit and the remainder, by resource name."""
 
     name: str
     hard: Mapping[str, int] = field(hash=False)
     left: Mapping[str, int] = field(hash=False)
     unread: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Resources whose figures are no quantities, with what is written there: what they allow, nobody knows."""
+    """Resources whose figures are no quantities, with their text; what they allow is unknown."""
     scopes: tuple[Scope, ...] = ()
 
     def counts(self, pod: PodTraits) -> bool | None:
-        """Whether such a pod is counted; None where nobody knows."""
+        """Whether such a pod is counted; None if unknown."""
         return hold(self.scopes, pod)
 
     def after(self, needs: Mapping[str, int]) -> Quota:
-        """The quota after somebody took this much."""
+        """The quota after this much is used."""
         return replace(self, left={name: amount - needs.get(name, 0) for name, amount in self.left.items()})
 
 
@@ -79,7 +79,7 @@ def read_quota(raw: Mapping[str, Any]) -> Quota:
 
 
 def quotas_of(found: Iterable[tuple[str, Quota]]) -> Quotas:
-    """Quotas by namespace, in the order of their names."""
+    """Quotas by namespace, sorted by name."""
     by_namespace: dict[str, list[Quota]] = {}
     for namespace, quota in found:
         if quota.hard or quota.unread:
@@ -88,7 +88,7 @@ def quotas_of(found: Iterable[tuple[str, Quota]]) -> Quotas:
 
 
 def counted_as(resource: str, device_class: str | None = None) -> str:
-    """What a quota calls GPUs: by the resource's name, or, of ResourceClaims, by the DeviceClass."""
+    """A quota's name for GPUs: the resource's name, or the DeviceClass for ResourceClaims."""
     return f"{device_class}{OF_CLASS}" if device_class else f"requests.{resource}"
 
 
@@ -100,8 +100,9 @@ def taken_by(
     claims: Claims = (),
     others: Mapping[str, int] = NOTHING,
 ) -> dict[str, int]:
-    """What a gang takes of a quota: its GPUs under each of the names in `counted`, other devices of each pod, and volume claims
-    that come with each pod; requests of its pods equal their limits."""
+    """What a gang uses of a quota: its GPUs under each of the names in `counted`, other devices of each pod, and the volume claims
+    of each pod; requests of its pods equal their limits.
+    """
     each = {
         **dict.fromkeys(counted, gpus),
         **{f"requests.{resource}": count for resource, count in others.items()},
@@ -121,7 +122,7 @@ def taken_by(
 
 
 def _of_claims(claims: Claims) -> dict[str, int]:
-    """What the volume claims of one pod take: in all and of their StorageClass."""
+    """What the volume claims of one pod use: in total and of their StorageClass."""
     found: dict[str, int] = {}
     for storage_class, size in claims:
         for prefix in ("", f"{storage_class}{OF_STORAGE_CLASS}") if storage_class else ("",):
@@ -133,7 +134,7 @@ def _of_claims(claims: Claims) -> dict[str, int]:
 
 
 def without_config_map(quotas: Iterable[Quota]) -> Finding | None:
-    """The doubt that no ConfigMap more is allowed: the runner's files come in one, which may be there already."""
+    """The warning that no further ConfigMap is allowed: the runner's files need one, which may exist already."""
     for quota in quotas:
         for name in CONFIG_MAPS:
             if quota.left.get(name, 1) < 1:
@@ -143,7 +144,7 @@ def without_config_map(quotas: Iterable[Quota]) -> Finding | None:
 
 
 def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: PodTraits) -> Quotas:
-    """The quotas after a gang of such pods of this namespace was promised what it needs."""
+    """The quotas after a reservation for a gang of such pods of this namespace."""
     if namespace not in quotas:
         return quotas
     after = (quota.after(needs) if quota.counts(pod) else quota for quota in quotas[namespace])
@@ -151,7 +152,7 @@ def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: 
 
 
 def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding | None, bool]:
-    """The first quota that does not allow it, and whether it never will (more is needed than is allowed at all).
+    """The first quota that does not allow it, and whether it never will (the request exceeds the limit).
 
     A quota that cannot be read allows nothing until it is fixed.
     """
@@ -184,11 +185,11 @@ def _shown(name: str) -> Any:
 
 
 def _amounts(found: Mapping[str, Any], unread: dict[str, str]) -> dict[str, int]:
-    """The figures by resource; those that cannot be read go to `unread`."""
+    """The figures by resource; unreadable ones go to `unread`."""
     amounts = {}
     for name, text in found.items():
         if not isinstance(name, str):
-            continue  # YAML reads an unquoted `on` or `5` as no text, and no resource is called so.
+            continue  # YAML reads an unquoted `on` or `5` as no text, which is no resource name.
         parse = parse_millicores if name.endswith("cpu") else parse_bytes
         try:
             amounts[name] = int(parse(str(text)))

@@ -1,4 +1,4 @@
-"""What jobs that go first take of a fleet, or have held for them: what those of lower priority are told to wait behind."""
+"""What jobs that go first use of a fleet, or have reserved; jobs of lower priority wait behind them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from gpujob.fleet.kubernetes.objects import Resources
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """Devices of a resource taken on some nodes, with what one pod needs besides on each of them."""
+    """Devices of a resource on some nodes, with the other resources of one pod on each of them."""
 
     resource: str
     on: tuple[tuple[str, int], ...]
-    """Nodes by name, and how many devices are taken there."""
+    """Nodes by name, and the number of devices on each."""
     needs: Resources
     linked: bool = False
-    """Whether each pod takes its devices of the pool's fabric, too."""
+    """Whether each pod uses its devices of the pool's fabric, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A job of higher priority: what it asks, and the devices that it took in this round or that are held for it."""
+    """A job of higher priority: its demand, and the devices that it got in this round or has reserved."""
 
     job: str
     namespace: str
@@ -31,4 +31,4 @@ class Ahead:
     """On each of its nodes."""
     taking: Taking
     waits: bool
-    """Whether it waits for more devices on these nodes; else it was placed on them."""
+    """Whether it waits for more devices on these nodes; else it is placed on them."""

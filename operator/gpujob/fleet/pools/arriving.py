@@ -1,4 +1,4 @@
-"""Nodes that are there before their devices: drivers and device plugins come to a new node minutes after it is Ready."""
+"""Nodes without devices yet: drivers and device plugins reach a new node minutes after it is Ready."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpujob.fleet.kubernetes.objects import Node
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """A node whose devices are still to come: since when it is there, and until when they are waited for (RFC 3339)."""
+    """A node whose devices are pending: its age, and the deadline (RFC 3339)."""
 
     node: str
     since: str
@@ -17,5 +17,5 @@ class Arriving:
 
 
 def is_bare(node: Node) -> bool:
-    """Whether a node is Ready and offers no GPU by the name of a resource."""
+    """Whether a node is Ready and offers no GPU by a resource name."""
     return node.ready and not node.leaving and not any(node.devices.values())

@@ -1,4 +1,4 @@
-"""Nodes that are not there yet: what an autoscaler can add to an admin's pool, and node pools that may grow unasked."""
+"""Future nodes: what an autoscaler can add to an admin's pool, and node pools that may grow on their own."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import Reason
 
 UNCOUNTED: Final = Resources(millicores=10**9, memory=2**60, storage=2**60, pods=10**6)
-"""What a node has besides GPUs, where nobody says it: never the reason of a refusal."""
+"""The assumed other resources of a node, if they are unknown: never a reason to reject."""
 
 SHARE_PER_GPU: Final = Resources(millicores=4_500, memory=18 * GI, storage=30 * GI, pods=0)
-"""What the share of a GPU is cut from where nobody says what the node has: pods get 4 cores and 16Gi for each."""
+"""The basis of a GPU's share if the node's resources are unknown: pods get 4 cores and 16Gi for each."""
 
 NODE_POOL_LABELS: Final = (
     ("karpenter.sh/nodepool", "Karpenter node pool"),
@@ -37,13 +37,13 @@ NODE_POOL_LABELS: Final = (
     ("worker.gardener.cloud/pool", "Gardener worker pool"),
     ("kops.k8s.io/instancegroup", "kOps instance group"),
 )
-"""Labels of nodes that something else creates and may create more of (sources: docs/pools.md)."""
+"""Labels of nodes that another system creates and may create more of (sources: docs/pools.md)."""
 
 
 def growth_of(admin: AdminPool, nodes: Sequence[PoolNode]) -> Growth | None:
-    """The nodes that can be added to a pool that has these; None where the admin says of none.
+    """The nodes that can be added to a pool with these nodes; None if the admin allows none.
 
-    A new node is like the largest one that is there; what spec.provision says overrides it.
+    A new node equals the largest existing one; spec.provision overrides that.
     """
     provision, gpus = admin.provision, gpus_of_new(admin, (node.total or node.healthy for node in nodes))
     if provision is None or not gpus:
@@ -52,16 +52,14 @@ def growth_of(admin: AdminPool, nodes: Sequence[PoolNode]) -> Growth | None:
 
 
 def gpus_of_new(admin: AdminPool, there: Iterable[int]) -> int:
-    """The GPUs of a node that is added: what spec.provision says, else those of the largest node that is there; 0 where
-    nobody says it."""
+    """The GPUs of a new node: spec.provision's, else those of the largest existing node; 0 if unknown."""
     if admin.provision is None:
         return 0
     return admin.provision.gpus_per_node or max(there, default=0)
 
 
 def unknown_of_new(admin: AdminPool, *, known: bool) -> Finding | None:
-    """What nobody says of the nodes to be added to a pool without nodes, of which the model may be known; None where all
-    is said."""
+    """The unknown facts about nodes that can be added to a pool without nodes, whose model may be known; None if all are known."""
     said = (
         ("spec.accelerator", known),
         ("spec.provision.gpusPerNode", admin.provision and admin.provision.gpus_per_node),
@@ -94,7 +92,7 @@ def _template(provision: Provision, gpus: int, nodes: Sequence[PoolNode]) -> Poo
 
 
 def doubts_of(growth: Growth | None) -> tuple[Finding, ...]:
-    """What is not known of nodes that an autoscaler can add."""
+    """The warnings about unknown facts of nodes that an autoscaler can add."""
     if growth is None or not growth.count or growth.template.allocatable is not UNCOUNTED:
         return ()
     sentence = "CPU and memory of nodes to be added are unknown; set spec.provision.cpu and spec.provision.memory"
@@ -102,6 +100,6 @@ def doubts_of(growth: Growth | None) -> tuple[Finding, ...]:
 
 
 def node_pool_of(labels: Labels) -> str:
-    """Whose nodes these are, where a cloud or Karpenter may add more of them; empty where no label says it."""
+    """The owner of these nodes, if a cloud or Karpenter may add more of them; empty without such a label."""
     found = ((words, labels[key]) for key, words in NODE_POOL_LABELS if labels.get(key))
     return next((f"{words} {name}" for words, name in found), "")

@@ -1,5 +1,6 @@
-"""What images are held against: a pool's devices, and what drives and hosts them. For pools of equal equipment, the same is
-true of each image."""
+"""The equipment that images are checked against: a pool's devices, drivers and hosts. Pools of equal equipment get equal findings
+for each image.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from gpujob.values.vocabulary import Vendor
 
 
 class Equipment(NamedTuple):
-    """The facts of a pool that rules of images look at, and all of them."""
+    """The facts of a pool that image filters read, and nothing else."""
 
     vendor: Vendor
     accelerator: Accelerator | None
     driver: str | None
-    """As labels say it; None where they do not."""
+    """From labels; None if they do not have it."""
     host_architecture: str
     """The CPU architecture of the hosts."""
     is_read: bool
-    """Whether nothing about the devices must be fixed first."""
+    """Whether no fact about the devices must be fixed first."""

@@ -1,4 +1,4 @@
-"""Pools of interchangeable devices with their free capacity and price: what placement decides on."""
+"""Pools of interchangeable devices with their free capacity and price: the snapshot for placement."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpujob.fleet.pools.reserve import Pods, reserved, unnamed_reserved, with_ah
 
 @dataclass(frozen=True)
 class Fleet:
-    """All pools, and what the cluster has besides."""
+    """All pools, and the cluster's other facts."""
 
     pools: tuple[Pool, ...] = ()
     runtime_classes: Classes = field(default_factory=dict)
@@ -34,27 +34,28 @@ class Fleet:
     overlaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Admin pools that lost nodes to an older one: name -> (older pool, node)."""
     quotas: Quotas = field(default_factory=dict)
-    """What namespaces may still take; a namespace without quotas is not there."""
+    """What namespaces can still use; a namespace without quotas is absent."""
     limits: LimitRanges = field(default_factory=dict)
-    """What LimitRanges say of pods; a namespace without them is not there."""
+    """The LimitRanges of namespaces; a namespace without them is absent."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """All namespaces, by name."""
     volumes: Volumes = NO_VOLUMES
     """Where PersistentVolumeClaims can be mounted."""
     priorities: Priorities = field(default_factory=dict)
-    """The PriorityClasses; none where nothing is known of them."""
+    """The PriorityClasses; empty if they are unknown."""
     answers: dict[object, tuple[object, object]] = field(default_factory=dict, compare=False, repr=False)
-    """Room for what placement worked out from the facts of all pools, first of each what it was worked out from; a fleet
-    and those that follow it share it."""
+    """Cache of results that placement computes from the facts of all pools, each with its inputs; a fleet shares it with its
+    successors.
+    """
 
     @cached_property
     def facts(self) -> tuple[object, ...]:
-        """What stands for the facts of each pool: the same objects while they are the same."""
+        """The objects that represent the facts of each pool: identical while the facts are."""
         return tuple(map(attrgetter("answers"), self.pools))
 
     @cached_property
     def asks_namespaces(self) -> bool:
-        """Whether it matters to some pool in which namespace a job is."""
+        """Whether some pool depends on the namespace of a job."""
         return any(pool.namespaces or pool.host_devices or pool.fabric for pool in self.pools)
 
     def pool(self, name: str) -> Pool | None:
@@ -62,19 +63,20 @@ class Fleet:
         return next((pool for pool in self.pools if pool.name == name), None)
 
     def nearest_accelerator(self, word: str, catalog: Catalog) -> str | None:
-        """The accelerator that an unknown name most likely means: one of the fleet that it begins, else one of the catalog."""
+        """The accelerator that an unknown name most likely means: one of the fleet that begins with it, else one of the catalog."""
         begun = (pool.accelerator_id for pool in self.pools if pool.accelerator_id.lower().startswith(word.lower()))
         return min(begun, default=None) or catalog.nearest_accelerator(word)
 
     def nearest_pool(self, word: str) -> str | None:
-        """The pool that an unknown name most likely means; the capacity type at the end of names says little."""
+        """The pool that an unknown name most likely means; the capacity type at the end of names hardly counts."""
         heads = {without_type(pool.name): pool.name for pool in reversed(self.pools)}
         near = nearest(without_type(word), heads)
         return heads[near] if near is not None else None
 
     def pod_traits(self, priority_class: str | None, pool: Pool) -> PodTraits:
-        """What quotas ask of a pod with this PriorityClass on a pool; pods with the host's devices avoid each other in all
-        namespaces."""
+        """The scope input of a pod with this PriorityClass on a pool; pods with the host's devices avoid each other in all
+        namespaces.
+        """
         return PodTraits(class_of(priority_class, self.priorities), pool.host_devices)
 
     def quotas_for(self, namespace: str, priority_class: str | None, pool: Pool) -> tuple[Quota, ...]:
@@ -92,7 +94,7 @@ class Fleet:
         priority_class: str | None = None,
         claims: Claims = (),
     ) -> Fleet:
-        """The fleet after one pod with `gpus` devices of a pool and `needs` was promised to each of `nodes`."""
+        """The fleet after a reservation of `gpus` devices of a pool and `needs` on each of `nodes`."""
         if namespace in self.quotas:
             taken = chosen.taken(gpus, needs, len(nodes), claims)
             traits = self.pod_traits(priority_class, chosen)
@@ -109,8 +111,7 @@ class Fleet:
         return replace(self, pools=tuple(reserved(pool, taking) for pool in self.pools))
 
     def led_by(self, ahead: Sequence[Ahead]) -> Fleet:
-        """The fleet as jobs of lower priority see it: with what goes first, and without the devices held for those that
-        wait."""
+        """The fleet for jobs of lower priority: with the jobs that go first, and without the devices reserved for waiting ones."""
         if not ahead:
             return self
         on = defaultdict(list)
@@ -121,6 +122,6 @@ class Fleet:
 
 
 def _led_by(pool: Pool, on: Mapping[str, Sequence[Ahead]]) -> Pool:
-    """A pool with those jobs that go first on one of its nodes."""
+    """A pool with the jobs that go first on one of its nodes."""
     there = {id(each): each for name in on if name in pool.places for each in on[name]}
     return with_ahead(pool, tuple(there.values())) if there else pool

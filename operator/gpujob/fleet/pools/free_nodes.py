@@ -1,7 +1,7 @@
-"""The nodes of a pool in the order in which capacity asks for them, so that a decision looks at a few of them only.
+"""The nodes of a pool in the order in which capacity reads them, so that a decision reads only a few.
 
-Made with a pool of the index, else on first use, and carried from one version of a pool to the next: a pod that comes or
-goes moves one node.
+Built with a pool of the index, else on first use, and carried over between versions of a pool: a pod that starts or ends moves one
+node.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from gpujob.fleet.pools.node import PoolNode
 
 Place = tuple[int, int, int, str, int]
-"""How good a node is for one more pod, best first: what advises against it, free devices, free bytes, name."""
+"""The rank of a node for one more pod, best first: discouraging taints, free devices, free bytes, name."""
 
 Tolerates = Callable[[Taint], bool]
 
 UNLIMITED: Final = 2**62
 
 MOST_TAINTS: Final = 1_000_000
-"""More taints than any node has: a node that may be faulty comes after all that are merely advised against."""
+"""More taints than any node has: a node that may be faulty ranks after all discouraged ones."""
 
 
 class Stock:
-    """A pool's nodes without a taint that keeps its pods away (`open`), sorted, and the least that one of them has."""
+    """A pool's nodes without a taint that keeps its pods away (`open`), sorted, and the minimum of their resources."""
 
     __slots__ = (
         "_nodes",
@@ -53,23 +53,23 @@ class Stock:
             min((size.storage or 0 for size in sizes), default=0),
             min((size.pods for size in sizes), default=0),
         )
-        """The least allocatable of each figure; disk 0 where one does not report it."""
+        """The minimum of each allocatable figure; disk 0 if one node does not report it."""
         devices = [UNLIMITED if node.total is None else node.total for _, node in opened]
         self.least_devices, self.most_devices = min(devices, default=UNLIMITED), max(devices, default=0)
         self.least_disk = min((size.storage for size in sizes if size.storage is not None), default=UNLIMITED)
-        """The least disk of those that report it; `of_all`: of the nodes that are not open, too."""
+        """The least disk of those that report it; `of_all`: including nodes that are not open."""
         disks = (node.allocatable.storage for node in nodes)
         self.least_disk_of_all = min((disk for disk in disks if disk is not None), default=UNLIMITED)
         self.selected = not any(node.unlabelled for _, node in opened)
-        """Whether each of those has the labels that the RuntimeClass of the pool's pods asks for."""
+        """Whether each of them has the labels that the RuntimeClass of the pool's pods requires."""
         told = {node.handlers for _, node in opened if node.handlers is not None}
         self.handlers = frozenset.intersection(*told) if told else None
-        """The handlers that each of those has that say theirs; None where none does."""
+        """The handlers that all nodes that report handlers have in common; None if none reports any."""
         ready = sorted(((_place(node, index), node) for index, node in opened if node.unready is None), key=_by_place)
         self._places, self._nodes = [place for place, _ in ready], [node for _, node in ready]
 
     def with_free(self, gpus: int) -> Iterator[PoolNode]:
-        """Open nodes that are ready and have so many free devices: discouraged ones last, then the fullest first."""
+        """Open, ready nodes with this number of free devices: discouraged ones last, then the fullest first."""
         places, index = self._places, 0
         while index < len(places):
             discouraged = places[index][0]
@@ -79,13 +79,13 @@ class Stock:
                 index += 1
 
     def with_free_at(self, gpus: int) -> Iterator[tuple[int, PoolNode]]:
-        """What `with_free` gives, each node with its index in the pool."""
+        """The nodes of `with_free`, each with its index in the pool."""
         for place, node in zip(self._places, self._nodes, strict=True):
             if node.free >= gpus:
                 yield place[4], node
 
     def has_free(self, gpus: int, nodes: int) -> bool:
-        """Whether `with_free` gives so many nodes."""
+        """Whether `with_free` has this number of nodes."""
         places, index = self._places, 0
         while index < len(places) and nodes > 0:
             discouraged = places[index][0]
@@ -95,15 +95,14 @@ class Stock:
         return nodes <= 0
 
     def emptiest(self) -> Iterator[PoolNode]:
-        """Open nodes that are ready, those with the most free devices first, of equal ones those that nothing advises
-        against."""
+        """Open, ready nodes, those with the most free devices first, then those without discouraging taints."""
         if not self._places or self._places[0][0] == self._places[-1][0]:
             return reversed(self._nodes)
         ordered = sorted(zip(self._places, self._nodes, strict=True), key=lambda found: _emptier(found[0]))
         return (node for _, node in ordered)
 
     def moved(self, changes: Iterable[tuple[int, PoolNode, PoolNode]], tolerates: Tolerates) -> Stock | None:
-        """The stock after nodes changed: index, before, after. None when more changed than what is free or ready."""
+        """The stock after nodes changed: index, before, after. None if more than free devices or readiness changed."""
         new = copy(self)
         new._places, new._nodes = list(self._places), list(self._nodes)
         for index, before, after in changes:
@@ -126,7 +125,7 @@ class Stock:
 
 
 def _fixed(node: PoolNode) -> tuple[object, ...]:
-    """What of a node the figures of all are made of."""
+    """The figures of a node that contribute to the pool's."""
     return (node.total, node.allocatable, node.taints, node.handlers, node.unlabelled)
 
 

@@ -14,12 +14,12 @@ from gpujob.fleet.labels.maintenance import is_passing
 from gpujob.values.vocabulary import CapacityType
 
 _TYPES: Final = frozenset(kind.value.lower() for kind in CapacityType)
-"""How names of discovered pools end."""
+"""The suffixes of discovered pools' names."""
 _HASHED: Final = re.compile(rf"(.+-(?:{'|'.join(kind.lower() for kind in CapacityType)}))-[0-9a-f]{{6,64}}")
 
 
 class Named(Protocol):
-    """What has a name and others that mean it too: a pool."""
+    """A pool, with a name and aliases."""
 
     @property
     def name(self) -> str: ...
@@ -29,21 +29,21 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What a discovered pool is called: the name it is shown by, and every name that means it."""
+    """The names of a discovered pool: the displayed one, and every alias."""
 
     name: str
     also: tuple[str, ...]
 
 
 def identity_of(group: DeviceGroup) -> tuple[object, ...]:
-    """What makes devices interchangeable; nodes that differ in one of these are different pools."""
+    """The key of interchangeable devices; nodes that differ in one of these are different pools."""
     facts, origin = group.facts, group.origin
     taints = tuple(sorted(str(taint) for taint in group.node.taints if not is_passing(taint)))
     problem = "" if facts.problem is None else facts.problem.reason.value
     accelerator = facts.accelerator.id if facts.accelerator else ""
     instance = (origin.cloud, origin.instance_type, origin.region, origin.capacity_type, origin.cpu_architecture)
     portion = (facts.portion.kind, facts.portion.profile, facts.portion.pieces, facts.portion.replicas)
-    # Not part of the identity of others, whose names have its hash.
+    # Absent from the identity of other pools, whose names contain its hash.
     asked = (group.request,) if group.by_claim else ()
     return (facts.vendor, accelerator, group.resource, *portion, facts.memory or 0, facts.driver or "", problem, *instance, taints,
             group.node.price or "", *asked)  # fmt: skip
@@ -52,12 +52,11 @@ def identity_of(group: DeviceGroup) -> tuple[object, ...]:
 def names_of(
     identities: Mapping[tuple[object, ...], list[DeviceGroup]], taken: set[str]
 ) -> dict[tuple[object, ...], Naming]:
-    """The name of each discovered pool: accelerator-part-instancetype-capacity, with a short hash where that is not unique.
+    """The name of each discovered pool: accelerator-part-instancetype-capacity, with a short hash if that is not unique.
 
-    A node that joins or leaves can give or take the hash. So that a job's placement.pools means the same before and
-    after, a pool answers to both forms all the time: the plain one means all pools of that plain name (an admin's pool
-    of that name has it to itself), the one with the hash this pool alone. So it answers to its stems too: `mi300x` means
-    all pools of whole MI300X devices.
+    A node that joins or leaves can add or remove the hash. So that a job's placement.pools keeps its meaning, a pool always
+    accepts both forms: the plain one means all pools of that plain name (an admin's pool of that name has it alone), the one with
+    the hash this pool only. It accepts its stems too: `mi300x` means all pools of whole MI300X devices.
     """
     plain = {key: _plain_name_of(groups[0]) for key, groups in identities.items()}
     often: dict[str, int] = defaultdict(int)
@@ -72,7 +71,7 @@ def names_of(
 
 
 def short_names(pools: Iterable[Named]) -> dict[str, str]:
-    """The shortest name of each pool that means no other one, by its full name, for tables that people read."""
+    """The shortest unambiguous name of each pool, by its full name, for tables."""
     pools = tuple(pools)
     meanings = Counter(word for pool in pools for word in {pool.name, *pool.also})
     return {
@@ -85,7 +84,7 @@ def short_names(pools: Iterable[Named]) -> dict[str, str]:
 
 
 def plain_names_in(name: str) -> tuple[str, ...]:
-    """The plain name that a discovered pool's name begins with, where it has a hash."""
+    """The plain name of a discovered pool whose name has a hash."""
     found = _HASHED.fullmatch(name)
     return (found[1],) if found else ()
 
@@ -100,13 +99,13 @@ def _stems_of(group: DeviceGroup) -> tuple[str, ...]:
 
 
 def _device_of(group: DeviceGroup) -> tuple[str, str]:
-    """The device's name, and what was made of it."""
+    """The device's name and its partition."""
     device = group.facts.accelerator.id if group.facts.accelerator else f"unknown-{group.facts.vendor}"
     return device, str(group.facts.portion)
 
 
 def stems(device: str, portion: str, instance_type: str) -> tuple[str, ...]:
-    """What a plain name begins with, shortest first: the device and its part, then the instance type too."""
+    """The prefixes of a plain name, shortest first: the device and its partition, then the instance type too."""
     short, longer = plain_name(device, portion, "", ""), plain_name(device, portion, instance_type, "")
     return (short,) if longer == short else (short, longer)
 
@@ -118,15 +117,15 @@ def plain_name(device: str, portion: str, instance_type: str, capacity_type: str
 
 
 def _hashed(name: str, identity: tuple[object, ...], taken: Set[str]) -> str:
-    """The name with a hash of the identity: six digits, more where an admin's pool has that name."""
+    """The name with a hash of the identity: six digits, more if an admin's pool has that name."""
     digits = hashlib.sha256(repr(tuple(str(part) for part in identity)).encode()).hexdigest()
     free = (hashed for end in range(6, len(digits)) if (hashed := f"{name}-{digits[:end]}") not in taken)
     return next(free, f"{name}-{digits}")
 
 
 def without_type(name: str) -> str:
-    """A pool's name without its capacity type, be that mistyped or not."""
-    # Imported on use: only mistakes need it.
+    """A pool's name without its capacity type, also a mistyped one."""
+    # late import: needed only for unknown names
     from difflib import get_close_matches
 
     head, _, last = name.rpartition("-")

@@ -1,4 +1,4 @@
-"""A node of a pool: what it has, what of it is free, and why no pod can start there now."""
+"""A node of a pool: its devices, what is free, and why no pod can start there now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpujob.values.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class PoolNode:
-    """One node of a pool: devices that it has, that are healthy and that are free, and its other free resources."""
+    """One node of a pool: its total, healthy and free devices, and its other free resources."""
 
     name: str
     total: int | None
@@ -20,48 +20,48 @@ class PoolNode:
     free: int
     allocatable: Resources
     share_base: Resources
-    """Allocatable less what pods without GPUs of this resource take: what the GPUs' shares are cut from."""
+    """Allocatable less the requests of pods without GPUs of this resource: the basis of the GPUs' shares."""
     left: Resources
     taints: tuple[Taint, ...] = ()
     unready: Finding | None = None
     suspected: Finding | None = None
-    """Why it is used after all other nodes, though pods can start there."""
+    """Why it ranks after all other nodes although pods can start there."""
     beside: int = 0
-    """Usable devices of the node's other resources, as so many of this one."""
+    """Usable devices of the node's other resources, converted to this one."""
     coming: bool = False
     """Whether an autoscaler would have to add the node first."""
     links: int | None = None
-    """For how many pods of a gang the devices of the pool's fabric are free; None where the fabric has none."""
+    """The number of pods of a gang for which the fabric's devices are free; None if the fabric has none."""
     domain: str = ""
-    """Its place in the pool's fabric; empty where no label says it."""
+    """Its topology domain in the pool's fabric; empty without the label."""
     image_mounts: ImageMounts = UNTOLD
     """Whether it can mount an OCI image as a volume."""
     handlers: frozenset[str] | None = None
-    """Names of the handlers that RuntimeClasses can ask for; None where nobody says."""
+    """Names of the handlers that RuntimeClasses can request; None if unknown."""
     labels: Labels = field(default_factory=dict, compare=False, repr=False)
     """The node's labels; none where they are not known."""
     unlabelled: str = ""
-    """The label that the RuntimeClass of the pool's pods asks for and the node does not have."""
+    """The label that the RuntimeClass of the pool's pods requires and the node lacks."""
     silicon: Silicon | None = None
-    """Where other resources of the node offer the same cards."""
+    """The cards, if other resources of the node offer the same."""
 
     @property
     def started_for_one(self) -> bool:
-        """Whether the node is to be added and no other pod waits for it: then a job pays for all of it."""
+        """Whether the node is a future one that no other pod waits for; then a job pays for all of it."""
         return self.coming and self.free == self.healthy
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What an autoscaler can add to a pool: nodes like this one, at most so many."""
+    """What an autoscaler can add to a pool: nodes like this one, and their largest number."""
 
     template: PoolNode
     count: int
     """Nodes that no pod waits for."""
     started: tuple[PoolNode, ...] = ()
-    """Nodes to be added that pods wait for, with what these leave free."""
+    """Future nodes that pods wait for, with what these leave free."""
 
     @property
     def addable(self) -> int:
-        """All nodes that can still be added, whatever waits for them."""
+        """All nodes that can still be added, including those that pods wait for."""
         return self.count + len(self.started)

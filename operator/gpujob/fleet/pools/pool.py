@@ -26,11 +26,11 @@ from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import CapacityType, DeviceKind, Vendor
 
 NodeSizes = tuple[tuple[int, int], ...]
-"""The devices of nodes, the most first, each with the number of nodes that have at least so many."""
+"""The devices of nodes, the most first, each with the number of nodes that have at least as many."""
 
 
 MOST_NODES: Final = 8
-"""The largest gang that is tried unasked; larger ones are the user's to ask for."""
+"""The largest gang that is tried without a request; the user must request larger ones."""
 
 
 @dataclass(frozen=True)
@@ -51,39 +51,39 @@ class Pool:
     price: PoolPrice | None
     nodes: tuple[PoolNode, ...]
     also: tuple[str, ...] = ()
-    """Other names that mean this pool, of a discovered one (see `naming`)."""
+    """Aliases of a discovered pool (see `naming`)."""
     portion: Portion = WHOLE
-    """What was made of a whole device."""
+    """How a whole device is divided."""
     share: Share | None = (1, 1)
-    """The part of a whole device that one is; None where nobody says."""
+    """The fraction of a whole device; None if unknown."""
     problem: Finding | None = None
     models: tuple[str, ...] = ()
-    """Ids of the models that are mixed, where the problem is that nobody can say which of them a pod gets."""
+    """Ids of the mixed models, if the problem is that a pod may get any of them."""
     doubts: tuple[Finding, ...] = ()
     tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
     """Taints that the admin's GPUPool tolerates: key, value (None: any), effect (None: any)."""
     supplemental_groups: tuple[int, ...] = ()
     runtime_class: str | None = None
     handler: Handler | None = None
-    """What its pods' RuntimeClass asks of their nodes; None where they have no class or nothing is known of it."""
+    """What its pods' RuntimeClass requires of their nodes; None if they have no class or it is unknown."""
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     selector: Selector = ()
-    """How a pod finds the nodes of an admin's pool that are not there yet."""
+    """How a pod selects future nodes of an admin's pool."""
     growth: Growth | None = None
     request: DeviceRequest | None = None
-    """How a ResourceClaim asks for its devices; None where pods ask by the name of the resource."""
+    """How a ResourceClaim requests its devices; None if pods request them by the name of the resource."""
     also_counted_as: tuple[str, ...] = ()
-    """Further names under which quotas count devices that pods ask for by the resource's name: where a DRA driver offers them."""
+    """Further names under which quotas count devices that pods request by the resource's name: for a DRA driver's devices."""
     host_devices: bool = False
     """Whether pods get the host's device files: privileged, all GPUs of a node, one such pod a node."""
     fabric: Fabric | None = None
-    """What pods of a gang need of the network between nodes, by the admin's word."""
+    """The network privileges of a gang's pods, from the GPUPool."""
     namespaces: tuple[tuple[str, str], ...] = ()
-    """Labels of the namespaces whose jobs may use the pool; none: all may."""
+    """Labels of the namespaces whose jobs can use the pool; empty: all."""
     node_pool: str = ""
     """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
     ahead: tuple[Ahead, ...] = ()
-    """Jobs of higher priority that go first here, the first of them first."""
+    """Jobs of higher priority that go first here, in their order."""
 
     @cached_property
     def accelerator_id(self) -> str:
@@ -92,27 +92,27 @@ class Pool:
 
     @property
     def kind(self) -> DeviceKind:
-        """What its devices are: whole, parts, shared or integrated."""
+        """The kind of its devices: whole, partitions, shared or integrated."""
         return self.portion.kind
 
     @cached_property
     def device(self) -> str:
-        """The accelerator and what was made of it, for people: MI300X cpx_nps4."""
+        """The accelerator and its partition for messages: MI300X cpx_nps4."""
         return f"{self.accelerator_id} {self.portion}".strip()
 
     @property
     def host_architecture(self) -> str:
-        """The CPU architecture of its hosts: the device's where it comes with its host, else what labels say."""
+        """The CPU architecture of its hosts: the device's if the host comes with it, else that of the labels."""
         return (self.accelerator and self.accelerator.host_architecture) or self.cpu_architecture
 
     @cached_property
     def equipment(self) -> Equipment:
-        """What images are held against."""
+        """The facts that images are checked against."""
         return Equipment(self.vendor, self.accelerator, self.driver, self.host_architecture, self.problem is None)
 
     @cached_property
     def counted_as(self) -> str:
-        """What quotas call its devices."""
+        """The name of its devices in quotas."""
         return counted_as(self.resource, self.request.device_class if self.request else None)
 
     @cached_property
@@ -131,27 +131,26 @@ class Pool:
         return sum(node.total or node.healthy for node in self.nodes)
 
     def is_called(self, word: str) -> bool:
-        """Whether a word of placement.pools means this pool."""
+        """Whether a name in placement.pools means this pool."""
         return word == self.name or word in self.also
 
     @cached_property
     def largest(self) -> int:
-        """The devices of its largest node, be it there or to be added; 0 where there is none."""
+        """The devices of its largest node, existing or future; 0 if there is none."""
         return max((node.total or node.healthy for node, _ in self._counted()), default=0)
 
     @cached_property
     def size(self) -> tuple[str, NodeSizes, bool, int | None]:
-        """Its name, the sizes of its usable nodes up to MOST_NODES, whether they are given out whole, and the bytes of a device."""
+        """Its name, the sizes of its usable nodes up to MOST_NODES, whether they are assigned whole, and the bytes of a device."""
         return self.name, self.node_sizes(MOST_NODES), self.host_devices, self.memory
 
     def node_sizes(self, most: int) -> NodeSizes:
-        """The devices of the nodes that can take its pods, be they there or to be added, counted up to `most`; of all nodes
-        where none can."""
+        """The devices of the nodes that can run its pods, existing or future, counted up to `most`; of all nodes if none can."""
         counts: Counter[int] = Counter()
         for usable in (True, False):
             for node, number in self._counted():
                 if not usable or self._is_usable(node):
-                    # A node whose devices are all gone, and of which nobody says what it had, counts as one of one GPU.
+                    # A node without devices and without a known number of them counts as one of one GPU.
                     counts[node.total or node.healthy or 1] += number
             if counts:
                 break
@@ -170,19 +169,19 @@ class Pool:
             yield self.growth.template, self.growth.addable
 
     def _is_usable(self, node: PoolNode) -> bool:
-        """Whether a node can take the pool's pods in some state, whatever they ask for."""
+        """Whether a node can run the pool's pods in some state, whatever their requests."""
         if node.unlabelled or lacks(node.handlers, self.handler):
             return False
         return all(map(self.tolerates, node.taints)) if node.taints else True
 
     @cached_property
     def stock(self) -> Stock:
-        """Its nodes in the order in which capacity asks for them."""
+        """Its nodes in the order in which capacity reads them."""
         return Stock(self.nodes, self.tolerates)
 
     @cached_property
     def places(self) -> Mapping[str, Sequence[int]]:
-        """Where in `nodes` a name is found; twice where the pool has two resources of one node."""
+        """The index of a name in `nodes`; two indexes if the pool has two resources of one node."""
         found: dict[str, list[int]] = defaultdict(list)
         for index, node in enumerate(self.nodes):
             found[node.name].append(index)
@@ -190,12 +189,13 @@ class Pool:
 
     @cached_property
     def answers(self) -> dict[object, tuple[object, object]]:
-        """Room for what placement worked out from the pool's facts alone, whatever its nodes are doing; first of each
-        what else it was worked out from."""
+        """Cache of results that placement computes from the pool's facts alone, whatever its nodes' state, each with its other
+        inputs.
+        """
         return {}
 
     def with_nodes(self, changed: Mapping[int, PoolNode]) -> Pool:
-        """The pool after what is free or ready changed on some nodes, by index; what else is known of it is kept."""
+        """The pool after free devices or readiness changed on some nodes, by index; its other facts are kept."""
         nodes, resized = list(self.nodes), False
         for index, node in changed.items():
             before, nodes[index] = nodes[index], node
@@ -214,12 +214,12 @@ class Pool:
         return pool
 
     def taken(self, gpus: int, needs: Resources, pods: int, claims: Claims) -> dict[str, int]:
-        """What quotas count for so many pods on it, each with so many devices and what its containers need."""
+        """The quota usage of a number of pods on it, each with its devices and its containers' needs."""
         fabric = dict(self.fabric.resources) if self.fabric and pods > 1 else {}
         return taken_by(self.all_counted_as, gpus, needs + self.overhead, pods, claims, fabric)
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether a pod for this pool may tolerate the taint: a well-known key, or the admin's word."""
+        """Whether a pod for this pool can tolerate the taint: a well-known key, or one of the GPUPool."""
         if taint.effect == "PreferNoSchedule" or taint.key in TOLERATED_KEYS:
             return True
         by_class = self.handler.brings.tolerated if self.handler else ()
@@ -230,10 +230,10 @@ class Pool:
 
     @property
     def overhead(self) -> Resources:
-        """What each of its pods takes of a node beside its containers, by its RuntimeClass."""
+        """The overhead of each of its pods on a node, by its RuntimeClass."""
         return self.handler.brings.overhead if self.handler else NOTHING
 
 
 def _sized(node: PoolNode) -> tuple[object, ...]:
-    """What of a node the sizes of its pool follow from."""
+    """The facts of a node that determine the sizes of its pool."""
     return (node.total, node.healthy, node.taints, node.handlers, node.unlabelled)

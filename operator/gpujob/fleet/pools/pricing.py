@@ -1,4 +1,4 @@
-"""What a pool's devices cost an hour, with the source: GPUPool, node annotation, catalog by instance type, by model.
+"""The hourly price of a pool's devices, with the source: GPUPool, node annotation, catalog by instance type, by model.
 
 An unknown price is None, never 0.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PoolPrice:
-    """Micro-dollars an hour for each device, and where the figure comes from."""
+    """Micro-dollars an hour for each device, and the source of the figure."""
 
     per_gpu_hour: int
     source: str
@@ -34,7 +34,7 @@ class PoolPrice:
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """A node that can be added: how many GPUs it has, and where it comes from."""
+    """A node that can be added: its number of GPUs and its origin."""
 
     gpus: int
     origin: Origin
@@ -49,10 +49,10 @@ def of_nodes(
     coming: Coming | None = None,
     share: Share | None = (1, 1),
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
-    """The price of a pool's devices and the doubts about it, of those that can be added too.
+    """The price of a pool's devices and the warnings about it, including devices that can be added.
 
-    What admins write an hour is for each device that Kubernetes counts. What they bought and what lists say is for
-    whole ones, of which a device is `share` (None: nobody knows, and so no list price).
+    Hourly prices of admins are for each device that Kubernetes counts. Purchases and list prices are for whole devices, of which a
+    device is `share` (None: unknown, and so no list price).
     """
     if admin is not None:
         counts = [*(group.total for group in groups), coming.gpus if coming else None]
@@ -66,7 +66,7 @@ def of_nodes(
 
 
 def _part(price: PoolPrice, share: Share) -> PoolPrice:
-    """The price of a part of a device."""
+    """The price of a fraction of a device."""
     if share == (1, 1):
         return price
     numerator, denominator = share
@@ -81,7 +81,7 @@ def _admin_price(
         return PoolPrice(admin.per_gpu_hour, "GPUPool spec.price.perGPUHour"), ()
     if not counts:
         return None, ()
-    # A pool of unequal nodes is priced by its smallest one: too dear is safer than too cheap.
+    # A pool of unequal nodes has the price of its smallest one: an overestimate is safer.
     devices = min(counts)
     if admin.owned is not None:
         return _owned(admin.owned, devices, share)
@@ -92,7 +92,7 @@ def _admin_price(
 
 
 def _owned(owned: Ownership, devices: int, share: Share) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
-    """What admins bought are whole GPUs, into however many devices the node cuts them."""
+    """Admins buy whole GPUs, into however many devices the node divides them."""
     gpus = max(1, devices * share[0] // share[1])
     price = owned.per_gpu_hour(gpus, devices)
     if price > MAX_PRICE:
@@ -104,7 +104,7 @@ def _owned(owned: Ownership, devices: int, share: Share) -> tuple[PoolPrice | No
 
 
 def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
-    """The highest price among the nodes' annotations (discovered pools share one); None where a node has none that is readable."""
+    """The highest price among the nodes' annotations (discovered pools share one); None if a node has no readable one."""
     prices: list[int] = []
     doubts: list[Finding] = []
     for node in (group.node for group in groups if group.node.price is not None):
@@ -121,7 +121,7 @@ def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[F
 def _listed(
     origin: Origin | None, accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
-    """The list price for this way of paying; where none is known the one on demand, which is no lower."""
+    """The list price for this capacity type; else the one on demand, which is not lower."""
     price, doubts = _listed_for(origin, accelerator, capacity, catalog)
     if price is not None or capacity is CapacityType.ON_DEMAND:
         return price, doubts
@@ -156,7 +156,7 @@ def _listed_for(
 
 
 def _has(instance_type: str, accelerator: Accelerator | None, catalog: Catalog) -> bool:
-    """Whether the price of an instance type is one of these devices: not where its own are others, or cannot be these."""
+    """Whether the price of an instance type applies to these devices: not if its own are others, or cannot be these."""
     machine = catalog.by_instance_type(instance_type)
     if machine is None or accelerator is None or machine.id == accelerator.id:
         return True

@@ -1,4 +1,4 @@
-"""A pool after devices of it were promised, held for a job that goes first, or given back by it."""
+"""A pool after a reservation of its devices, for a placed job or for a job that goes first, or after its release."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ NOTHING: Final = Resources()
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Pods of one job that wait for any node of a pool, each for another one: published pools and those that grow."""
+    """Pods of one job that wait for any node of a pool, each for a different one: published pools and growing ones."""
 
     count: int
     gpus: int
     needs: Resources
-    """What each takes besides devices, with the overhead of its RuntimeClass."""
+    """The other resources of each, with the overhead of its RuntimeClass."""
     gang: int
-    """The pods of the whole gang, those included that have a node already."""
+    """The pods of the whole gang, including those with a node."""
 
 
 def unnamed_reserved(pool: Pool, pods: Pods) -> Pool:
-    """A pool after it was promised to pods, but no node of it by name.
+    """A pool after a reservation for pods without the name of a node.
 
-    Nodes that can take such a pod now are taken first, then those to be added that others wait for, the fullest first, then
-    further ones. A gang that must be in one place goes to nodes to be added alone, as `placement.capacity` places it.
+    Nodes with room for such a pod now come first, then future ones that others wait for, the fullest first, then further ones. A
+    gang that needs one topology domain uses future nodes only, as `placement.capacity` places it.
     """
     together = pods.gang > 1 and pool.fabric is not None and pool.fabric.topology_key != ""
     alone = together and pool.growth is not None
@@ -51,7 +51,7 @@ def unnamed_reserved(pool: Pool, pods: Pods) -> Pool:
 
 
 def _able_now(pool: Pool, pods: Pods) -> Iterator[tuple[int, PoolNode]]:
-    """Nodes on which such a pod can start now, with their place in the pool."""
+    """Nodes on which such a pod can start now, with their index in the pool."""
     for index, node in pool.stock.with_free_at(pods.gpus):
         if not (node.unlabelled or lacks(node.handlers, pool.handler)) and _has_room(node, pods):
             yield index, node
@@ -63,7 +63,7 @@ def _has_room(node: PoolNode, pods: Pods) -> bool:
 
 
 def _promised(growth: Growth, pods: Pods, count: int) -> Growth:
-    """What can be added after so many pods wait for nodes of it."""
+    """The growth of a pool after a number of pods wait for future nodes."""
     waited_for = sorted(growth.started, key=lambda node: (node.free, node.left.memory))
     started = []
     for node in waited_for:
@@ -76,20 +76,20 @@ def _promised(growth: Growth, pods: Pods, count: int) -> Growth:
 
 
 def _less(node: PoolNode, pods: Pods) -> PoolNode:
-    """A node after one of the pods took its part."""
+    """A node after one of the pods uses its part."""
     links = node.links if node.links is None or pods.gang == 1 else node.links - 1
     return replace(node, free=node.free - pods.gpus, left=node.left.minus(pods.needs), links=links)
 
 
 def reserved(pool: Pool, *takings: Taking) -> Pool:
-    """A pool after somebody took this, of it or of another pool on the same nodes."""
+    """A pool after this reservation, on it or on another pool on the same nodes."""
     return _moved(pool, takings, 1)
 
 
 def as_if_first(pool: Pool) -> Pool:
-    """The pool with what jobs of higher priority took in this round, or have held for them, given back.
+    """The pool with what jobs of higher priority got in this round, or have reserved, released.
 
-    Kept with the pool: placement reads it for every job that waits.
+    Cached with the pool: placement reads it for every waiting job.
     """
     if not pool.ahead:
         return pool
@@ -100,14 +100,14 @@ def as_if_first(pool: Pool) -> Pool:
 
 
 def without_ahead(pool: Pool) -> Pool:
-    """A pool as if no job went first: with all that those of higher priority took or have held given back."""
+    """A pool as if no job went first: everything that jobs of higher priority got or have reserved is released."""
     return _moved(pool, (each.taking for each in pool.ahead), -1)
 
 
 def with_ahead(pool: Pool, ahead: Sequence[Ahead]) -> Pool:
-    """A pool on which more jobs go first: what those that wait have held is taken, what the others took is already."""
+    """A pool on which more jobs go first: reservations of waiting jobs are subtracted, those of placed ones are already."""
     pool = reserved(pool, *(each.taking for each in ahead if each.waits))
-    # The facts are the same, and so is the room for what follows from them.
+    # The facts are the same, and so is the cache of results that follow from them.
     answers = pool.answers
     pool = copy(pool)
     pool.__dict__.update(answers=answers, ahead=(*pool.ahead, *ahead))
@@ -116,14 +116,14 @@ def with_ahead(pool: Pool, ahead: Sequence[Ahead]) -> Pool:
 
 
 def _moved(pool: Pool, takings: Iterable[Taking], sign: int) -> Pool:
-    """The pool after some takings (sign 1), or after they were given back (-1)."""
+    """The pool after some reservations (sign 1), or after their release (-1)."""
     changed: dict[int, PoolNode] = {}
     for taking in takings:
         needs = taking.needs if sign > 0 else NOTHING.minus(taking.needs)
         for name, gpus in taking.on:
             for index in pool.places.get(name, ()):
                 node = changed.get(index, pool.nodes[index])
-                # Pods of a gang have a place in the fabric each; jobs of one node have none.
+                # Each pod of a gang has a domain in the fabric; jobs of one node have none.
                 links = node.links if node.links is None or not taking.linked else node.links - sign
                 gone = sign * _gone(pool, node, taking.resource, gpus)
                 changed[index] = replace(node, free=node.free - gone, left=node.left.minus(needs), links=links)
@@ -131,7 +131,7 @@ def _moved(pool: Pool, takings: Iterable[Taking], sign: int) -> Pool:
 
 
 def _gone(pool: Pool, node: PoolNode, resource: str, gpus: int) -> int:
-    """Devices of the pool that are gone when so many of a resource are taken on a node."""
+    """Devices of the pool that are missing after this many of a resource are used on a node."""
     if node.silicon and node.silicon.holds(resource):
         return node.silicon.as_many(pool.resource, resource, gpus)
     return gpus if pool.resource == resource else 0

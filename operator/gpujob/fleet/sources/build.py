@@ -1,7 +1,7 @@
-"""Nodes and pods become pools: an admin's GPUPool claims nodes; the devices of the others are grouped by identity.
+"""From nodes and pods to pools: an admin's GPUPool selects nodes; the devices of the others are grouped by identity.
 
-Free devices are allocatable minus the requests of pods that are not terminal, and minus what was promised to pods not
-yet bound.
+Free devices are allocatable minus the requests of pods that are not terminal, and minus reservations for pods that are not bound
+yet.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ def read_fleet(
     known: Mapping[str, tuple[DeviceGroup, ...]] | None = None,
     inventory: Inventory | None = None,
 ) -> Fleet:
-    """The fleet as nodes, pods, admins and promises make it; pools in the order of their names.
+    """The fleet of these nodes, pods, GPUPools and reservations; pools are sorted by name.
 
-    `known` may hold the device groups of nodes already read (by node name), since labels change rarely;
-    `inventory` what DRA drivers offer.
+    `known` can hold the device groups of nodes already read (by node name), because labels change rarely; `inventory` the devices
+    of DRA drivers.
     """
     usage = Usage(pods, promises, inventory.of_pod) if inventory else Usage(pods, promises)
     claims = Claims(admin_pools)
     claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
     discovered: dict[tuple[object, ...], list[DeviceGroup]] = defaultdict(list)
-    # In the order of their names, since of equal things the first is shown.
+    # Sorted by name, because the first of equal things is shown.
     for node in sorted(nodes, key=lambda node: node.name):
         groups = known[node.name] if known and node.name in known else groups_of(node, catalog)
         if inventory:
@@ -74,7 +74,7 @@ def read_fleet(
 
 
 def with_awaited(pool: Pool, usage: Usage) -> Pool:
-    """The pool after pods that wait for its nodes, by its selector alone, got theirs: the largest first."""
+    """The pool after the reservations of pods that wait for its nodes by its selector alone: the largest first."""
     gangs: dict[tuple[int, str, int], list[Promise]] = defaultdict(list)
     for promise in usage.awaited.get(pool.name, ()):
         gangs[-promise.gpus, promise.job_uid, promise.attempt].append(promise)
@@ -88,7 +88,7 @@ def with_awaited(pool: Pool, usage: Usage) -> Pool:
 def discovered_pool(
     naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, doubtful: tuple[Finding, ...] = ()
 ) -> Pool:
-    """A discovered pool: all groups share one identity; `doubtful` is what is doubtful of every node without a GPUPool."""
+    """A discovered pool: all groups share one identity; `doubtful` are the warnings of every node without a GPUPool."""
     first = groups[0]
     price, doubts = pricing.of_nodes(
         groups, None, first.facts.accelerator, first.origin.capacity_type, catalog, share=first.facts.share

@@ -1,9 +1,9 @@
-"""A cluster as a file: Kubernetes objects in YAML or JSON become what the planner reads. The same for live answers.
+"""A cluster as a file: the planner's input from Kubernetes objects in YAML or JSON, also from live responses.
 
-`kubectl get nodes,pods,jobs,gpujobs,gpupools,gpuruntimes,runtimeclasses,resourcequotas,limitranges,priorityclasses,pvc,pv -A -o yaml`
-is such a file, `kubectl gpujob capture` writes one. Everything in it is hostile: an object that cannot be read is left out and
-said in `unread`, never raised, so that one malformed object does not stop the others. Called by the command line; the
-operator reads the same objects from its watches.
+`kubectl get nodes,pods,jobs,gpujobs,gpupools,gpuruntimes,runtimeclasses,resourcequotas,limitranges,priorityclasses,pvc,pv -A -o
+yaml` is such a file, `kubectl gpujob capture` writes one. Everything in it is hostile: an unreadable object is left out and
+reported in `unread`, never raised, so that one malformed object does not stop the others. Called by the command line; the operator
+reads the same objects from its watches.
 """
 
 from __future__ import annotations
@@ -59,34 +59,34 @@ GROUPS: Final[Mapping[str, str]] = {
     "GPURuntime": GROUP,
     "GPUJobProfile": GROUP,
 }
-"""Kinds that a cluster description can hold, with their API group; all others are passed over."""
+"""Kinds that a cluster description can hold, with their API group; others are skipped."""
 
 NAMESPACED: Final = frozenset(
     {"Pod", "ResourceQuota", "LimitRange", "PersistentVolumeClaim", "ResourceClaim", "GPUJobProfile"}
 )
-"""Those of them whose names are unique in a namespace only; a namespace that another kind names says nothing."""
+"""The kinds with names that are unique in a namespace only; a namespace on other kinds is ignored."""
 
 ALL_CLAIMS: Final = "PersistentVolumeClaimList"
 """The kind of a list of all claims, as the API server gives it."""
 
 MAX_DEPTH: Final = 16
-"""Lists within Lists that are followed."""
+"""The depth of Lists within Lists that is read."""
 
 _Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
-    """What a cluster description holds, each object once: of duplicates the last."""
+    """The objects of a cluster description, each once; the last one of duplicates."""
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
     admin_pools: tuple[GPUPool, ...] = ()
     """GPUPools that an admin wrote."""
     held_pools: tuple[AdminPool, ...] = ()
-    """GPUPools of admins that cannot be read: what is left of them."""
+    """The remains of admins' GPUPools that cannot be read."""
     discovered_pools: tuple[GPUPool, ...] = ()
-    """GPUPools that the operator published: they count only where no node is known."""
+    """GPUPools that the operator published: they count only if no node is known."""
     runtimes: tuple[Runtime, ...] = ()
     runtime_classes: Classes = field(default_factory=dict, hash=False)
     quotas: Quotas = field(default_factory=dict, hash=False)
@@ -95,17 +95,17 @@ class ClusterObjects:
     volumes: Volumes = field(default=NO_VOLUMES, hash=False)
     priorities: Priorities = field(default_factory=dict, hash=False)
     promises: tuple[Promise, ...] = ()
-    """What was promised to the child Jobs of GPUJobs, each promise once; who reads Jobs puts them here."""
+    """The reservations of the child Jobs of GPUJobs, each once; set by the caller that reads Jobs."""
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     """GPUJobProfiles and the objects of DRA as they came."""
     published_at: str | None = None
-    """When the operator last wrote the status of a GPUPool (RFC 3339), None where that is not said."""
+    """The operator's last write of a GPUPool's status (RFC 3339), None if unknown."""
     unread: tuple[str, ...] = ()
-    """What could not be read: one sentence for each object or field."""
+    """Unreadable parts: one sentence for each object or field."""
 
     @property
     def published_only(self) -> bool:
-        """Whether free GPUs are known from published GPUPools only, since there is no node."""
+        """Whether free GPUs are known from published GPUPools only, because there is no node."""
         return not self.nodes and any(pool.status and pool.status.gpus for pool in self.all_pools)
 
     @property
@@ -115,7 +115,7 @@ class ClusterObjects:
 
 
 def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]:
-    """The fleet that the objects make, and the catalog with the cluster's own GPURuntimes."""
+    """The fleet of the objects, and the catalog with the cluster's own GPURuntimes."""
     if objects.runtimes:
         catalog = catalog.with_runtimes(objects.runtimes)
     if objects.published_only:
@@ -132,7 +132,7 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
             objects.promises,
             inventory=inventory,
         )
-    # Published pools tell no node's name or labels, so nothing can be said of volumes.
+    # Published pools contain no names or labels of nodes, so volumes are unknown.
     volumes = NO_VOLUMES if objects.published_only else objects.volumes
     quotas = quotas_promised(objects.quotas, objects.promises, objects.pods, objects.priorities)
     fleet = replace(fleet, quotas=quotas, limits=objects.limits, namespaces=objects.namespaces, volumes=volumes)
@@ -145,14 +145,14 @@ def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
     documents = read_documents(source, reading.unread) if isinstance(source, str) else list(source)
     for item in objects_in(documents, reading.unread):
         reading.take(item)
-    # The API server's own answer; kubectl writes a List, which may be of one namespace.
+    # The API server's own response; kubectl writes a List, which may be of one namespace.
     reading.all_claims = any(
         _is_list(item) and item["kind"] == ALL_CLAIMS for item in documents if isinstance(item, dict)
     )
     if not reading.known and reading.strange:
         kinds = ", ".join(sorted(reading.strange)[:5])
         raise BadClusterFile(f"describes no cluster: it holds {kinds}, no Node; `kubectl gpujob capture` writes one")
-    # A List of nothing is what kubectl says of an empty cluster.
+    # For an empty cluster kubectl writes an empty List.
     if not reading.known and not any(isinstance(item, dict) and _is_list(item) for item in documents):
         raise BadClusterFile("holds no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file")
     return reading.objects()
@@ -193,14 +193,14 @@ def _members(item: Any) -> tuple[list[Any], str, str]:
 
 
 class _Reading:
-    """Sorts objects by kind; of duplicates by kind, namespace and name the last stays, at the first one's place."""
+    """Sorts objects by kind; the last of duplicates (kind, namespace and name) replaces the first."""
 
     def __init__(self) -> None:
         self.unread: list[str] = []
         self.strange: set[str] = set()
-        """Kinds that are passed over."""
+        """Kinds that are skipped."""
         self.known = False
-        """Whether there was any object of ours, be it readable or not."""
+        """Whether any object is of a known kind, readable or not."""
         self.all_claims = False
         """Whether the claims are those of all namespaces."""
         self._held: list[AdminPool] = []
@@ -208,7 +208,7 @@ class _Reading:
         self._found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {kind: {} for kind in GROUPS}
 
     def take(self, item: Mapping[str, Any]) -> None:
-        """Keeps one object if its kind is one of ours."""
+        """Keeps one object of a known kind."""
         kind = item.get("kind")
         if not isinstance(kind, str):
             self.unread.append("an object without a kind is left out")
@@ -230,7 +230,7 @@ class _Reading:
         self._found[kind][key] = item
 
     def objects(self) -> ClusterObjects:
-        """All that was kept, read."""
+        """All kept objects, parsed."""
         nodes = tuple(self._read("Node", read_node))
         self.unread += [f"Node {node.name}: {problem}" for node in nodes for problem in node.unread]
         pods = tuple(self._read("Pod", read_pod))
@@ -303,8 +303,8 @@ def _is_discovered(pool: GPUPool) -> bool:
 
 
 def _gpupool(raw: Mapping[str, Any]) -> GPUPool:
-    """A GPUPool; a published one with its status, which a reader of manifests leaves out."""
-    # Imported on use: many descriptions hold no GPUPool, and models take longer to import than all else here.
+    """A GPUPool; a published one with its status, which readers of manifests leave out."""
+    # late import: many descriptions hold no GPUPool, and models take longer to import than everything else here
     from gpujob.api.kinds.gpupool import GPUPoolStatus
     from gpujob.api.manifest import read_gpupool
 
@@ -320,7 +320,7 @@ def _runtime(raw: Mapping[str, Any]) -> Runtime:
 
 
 def _status_written(raw: Mapping[str, Any]) -> str | None:
-    """When the status of an object was last written, by its managedFields."""
+    """The time of an object's last status write, from its managedFields."""
     entries = raw["metadata"].get("managedFields")
     times = [
         entry.get("time")

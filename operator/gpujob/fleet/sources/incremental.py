@@ -1,7 +1,7 @@
-"""The fleet kept by its changes: a pod touches the figures of one node, a node its pools, and all else is shared.
+"""The fleet, updated by its changes: a pod changes the figures of one node, a node its pools, and the rest is shared.
 
-`read_fleet` says what a fleet is; this gives the same one without reading 10,000 nodes again for each pod. Each figure is
-made by the same functions, of the objects of one node or one pool. Called by the operator; files are read once.
+The result equals `read_fleet` without reading 10,000 nodes again for each pod. The same functions compute each figure from the
+objects of one node or one pool. Called by the operator; files are read once.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from gpujob.fleet.sources.build import discovered_pool, with_awaited
 from gpujob.values.finding import Finding
 
 Home = Hashable
-"""Where devices belong: the name of an admin's pool, or the identity of a discovered one (a tuple)."""
+"""The owner of devices: the name of an admin's pool, or the identity of a discovered one (a tuple)."""
 
 Key = tuple[str, str]
 """Namespace and name."""
 
 
 class FleetIndex:
-    """Takes nodes, pods, GPUPools and promises as they change; `fleet` is what they make now.
+    """Applies changes of nodes, pods, GPUPools and reservations; `fleet` is the current result.
 
-    `claimed` are the devices that ResourceClaims hold for pods, by uid; it changes under the index, `put_claimed` tells when.
+    `claimed` are the devices that ResourceClaims allocate to pods, by uid; it changes in place, and `put_claimed` reports that.
     """
 
     def __init__(self, catalog: Catalog, claimed: Mapping[str, int] = MappingProxyType({})) -> None:
@@ -75,7 +75,7 @@ class FleetIndex:
     # What changes
 
     def put_node(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
-        """Takes a node, new or changed, with its device groups."""
+        """Applies a node, new or changed, with its device groups."""
         self._raw[node.name] = (node, groups)
         groups = self._handed_out(node, groups)
         before = self._groups.get(node.name)
@@ -92,7 +92,7 @@ class FleetIndex:
         self._settle(node, groups)
 
     def drop_node(self, name: str) -> None:
-        """Takes a node away."""
+        """Removes a node."""
         self._raw.pop(name, None)
         self._take_out(name)
 
@@ -106,7 +106,7 @@ class FleetIndex:
             self._overlapping = True
 
     def put_pod(self, key: Key, pod: Pod | None) -> None:
-        """Takes a pod, new or changed; None when it is gone."""
+        """Applies a pod, new or changed; None if it is deleted."""
         before = self._pods.pop(key, None)
         if pod is not None:
             self._pods[key] = pod
@@ -123,24 +123,24 @@ class FleetIndex:
         self.promised.take_pod(key, before, pod)
 
     def put_claimed(self, uids: Set[str]) -> None:
-        """Is told for which pods, by uid, claims hold more or fewer devices than before."""
+        """Applies changed allocations of ResourceClaims, by the uids of their pods."""
         if uids:
             self._touched |= {self._node_of[uid] for uid in uids & self._node_of.keys()}
             self.promised.take_claims()
 
     def put_promises(self, source: Hashable, promises: Iterable[Promise]) -> None:
-        """Takes all that one source promises now; of equal promises that of the last source in order counts."""
+        """Replaces the reservations of one source; of equal ones that of the last source counts."""
         self._touched |= self.promised.put(source, promises)
 
     def put_admin_pools(self, admins: Sequence[AdminPool]) -> None:
-        """Takes the admins' GPUPools; when they differ from those held, every node is claimed anew."""
+        """Replaces the admins' GPUPools; if they differ, every node is assigned to pools again."""
         named = {admin.name: admin for admin in admins}
         if named == self._admins:
             return
         self._admins, self._claims, self._doubtful = named, Claims(admins), doubts_of_unclaimed(admins)
         for home in [home for home in self._base if isinstance(home, str) and home not in named]:
             self._forget(home)
-        # One that came and went since the last look was never built.
+        # A pool that came and went since the last build was never built.
         self._stale = {home for home in self._stale if not isinstance(home, str) or home in named}
         self._homes.clear()
         self._homes_of.clear()
@@ -152,12 +152,12 @@ class FleetIndex:
             self._settle(node, groups)
 
     def _handed_out(self, node: Node, groups: tuple[DeviceGroup, ...]) -> tuple[DeviceGroup, ...]:
-        """A node's groups, with what an admin's pool hands out by the host's device files."""
+        """A node's groups, with the devices that an admin's pool assigns by the host's device files."""
         hosting = self._claims.hosting(node)
         return hosted_groups(node, groups, hosting, self._catalog) if hosting else groups
 
     def _settle(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
-        """Gives each group of a node its home."""
+        """Assigns each group of a node to its pool."""
         self._claims.overlaps = {}
         homes: dict[Home, None] = {}
         for group in groups:
@@ -173,7 +173,7 @@ class FleetIndex:
     # What it makes
 
     def fleet(self, runtime_classes: Classes = NO_CLASSES) -> Fleet:
-        """The fleet now: what `read_fleet` says of the same objects. Pools that nothing touched are the same values."""
+        """The current fleet: equal to `read_fleet` of the same objects. Unchanged pools are the same objects."""
         self._classify(runtime_classes)
         self._count()
         self._name()
@@ -187,20 +187,20 @@ class FleetIndex:
         if self._changed:
             for home in self._changed & self._base.keys():
                 base = self._base[home]
-                _ = base.stock, base.size  # worked out here, so that no decision has to look at each node
+                _ = base.stock, base.size  # computed here, so that no decision has to read each node
                 self._pools[home] = with_awaited(base, self._usage)
             self._changed.clear()
             self._ordered = tuple(sorted(self._pools.values(), key=lambda pool: pool.name))
         return Fleet(self._ordered, runtime_classes, self._overlaps, answers=self._answers)
 
     def _classify(self, classes: Classes) -> None:
-        """Has the pools made anew whose pods ask another handler of their nodes than before."""
+        """Marks the pools for a rebuild whose pods require another handler of their nodes than before."""
         if classes != self._classes:
             self._classes = classes
             self._stale |= {home for home, pool in self._base.items() if with_handler(pool, classes) is not pool}
 
     def _count(self) -> None:
-        """Brings the usage of touched nodes up to date."""
+        """Updates the usage of changed nodes."""
         usage = self._usage
         for name in self._touched:
             for resource in self._resources_on.pop(name, ()):
@@ -223,7 +223,7 @@ class FleetIndex:
             self._resources_on[name].append(resource)
 
     def _name(self) -> None:
-        """Names the discovered pools anew where pools come or go: a name is short where it is unique."""
+        """Renames the discovered pools if pools appear or disappear: a name is short while it is unique."""
         if not self._stale:
             return
         homes = {home: nodes for home, nodes in self._homes.items() if nodes and not isinstance(home, str)}
@@ -234,7 +234,7 @@ class FleetIndex:
             self._names, self._named_for = names, named_for
 
     def _build(self, home: Home) -> None:
-        """Makes a pool of all its groups."""
+        """Builds a pool from all its groups."""
         nodes = self._homes.get(home, {})
         groups = [group for name in sorted(nodes) for group in nodes[name]]
         if isinstance(home, str):
@@ -254,7 +254,7 @@ class FleetIndex:
         self._changed.add(home)
 
     def _replace_nodes(self, but_of: Set[Home]) -> None:
-        """Puts the new figures of touched nodes into their pools, but for pools that were just made of them."""
+        """Puts the new figures of changed nodes into their pools, except pools that were just built from them."""
         changes: dict[Home, dict[int, PoolNode]] = defaultdict(dict)
         for name in self._touched:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
@@ -268,7 +268,7 @@ class FleetIndex:
         self._touched.clear()
 
     def _reckon_awaited(self) -> None:
-        """Counts the pods that wait for any node of a pool, where a promise or a pod of a job changed."""
+        """Counts the pods that wait for any node of a pool, if a reservation or a pod of a job changed."""
         if not self.promised.moved:
             return
         before, self._awaited = self._awaited, self.promised.awaited()
@@ -286,7 +286,7 @@ class FleetIndex:
 
 
 def _differ_in_state(before: Sequence[DeviceGroup], after: Sequence[DeviceGroup]) -> bool:
-    """Whether a node differs only in what comes and goes: ready, healthy, cordoned, being deleted, what claims hold."""
+    """Whether a node differs only in its state: readiness, health, cordon, deletion, allocations of claims."""
     if len(before) != len(after) or not before:
         return False
     old, new = before[0].node, after[0].node

@@ -1,8 +1,8 @@
 """The documents of a text, YAML or JSON, read as kubectl reads them: `y` is true, `1:30` is text, 010 is eight.
 
-It exists because Python's readers and kubectl's differ in what an unquoted word means, and because both pass over a key
-that is given twice. A manifest goes to kubectl, so it is read strictly and refused for such keys. A cluster description
-was written by some program, Python's among them, for which y and n are texts; there such keys are told.
+Python's readers and kubectl's differ in the meaning of an unquoted word, and both ignore duplicate keys. A manifest goes to
+kubectl, so it is read strictly and rejected for such keys. Cluster descriptions come from other programs, including Python ones,
+for which y and n are texts; their duplicate keys are reported.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import yaml
 from gpujob.values.errors import BadClusterFile
 
 HAND_WRITTEN: Final = 1_000_000
-"""Characters up to which a JSON text can be a person's: broken, it is read again as YAML, and its keys are compared."""
+"""The most characters of a JSON text that a user can have written: if it is broken, it is read again as YAML, and its keys are
+compared.
+"""
 
 _JSON_START: Final = re.compile(r"\s*[\[{]\s*[\"\]}{]")
 
 
 def read_documents(text: str, told: list[str] | None = None) -> list[Any]:
-    """The documents of a YAML or JSON text (several documents, JSON lines); BadClusterFile says where it breaks.
+    """The documents of a YAML or JSON text (several documents, JSON lines); BadClusterFile with the position of an error.
 
-    Without `told` the text is a manifest. For a cluster description, keys that one table has twice are added to `told`,
-    a sentence each.
+    Without `told` the text is a manifest. For a cluster description, a sentence for each duplicate key is added to `told`.
     """
     repeated: list[str] = []
     documents = _documents(text, repeated, _Manifest if told is None else _Description)
@@ -62,7 +63,7 @@ def _documents(text: str, repeated: list[str], loader: Any) -> list[Any]:
 
 
 def _json(text: str) -> list[Any] | None:
-    """The JSON documents of a text: one, or one a line; None when it is no JSON."""
+    """The JSON documents of a text: one, or one a line; None if it is no JSON."""
     try:
         return [orjson.loads(text)]
     except orjson.JSONDecodeError:
@@ -74,7 +75,7 @@ def _json(text: str) -> list[Any] | None:
 
 
 def _refuse_nested(documents: list[Any]) -> None:
-    """BadClusterFile for what is nested deeper than any Kubernetes object, and than Python's own functions follow."""
+    """BadClusterFile for nesting deeper than any Kubernetes object, and than Python's own recursion."""
     try:
         orjson.dumps(documents)
     except orjson.JSONEncodeError as error:
@@ -92,7 +93,7 @@ def _json_problem(text: str) -> str:
 
 
 def _repeated_in_json(text: str) -> Iterator[str]:
-    """A sentence for each key that a table of readable JSON has twice; JSON's reader tells no lines."""
+    """A sentence for each duplicate key of a table in valid JSON; JSON's reader gives no line numbers."""
     import json
 
     found: list[str] = []
@@ -125,7 +126,7 @@ def _yaml(loader: Any, repeated: list[str]) -> Iterator[Any]:
 
 
 def _repeated_in_yaml(root: yaml.Node) -> Iterator[str]:
-    """A sentence for each key that a table has twice, with the lines; an alias is not followed again."""
+    """A sentence for each duplicate key of a table, with the lines; an alias is not followed again."""
     waiting, seen = [root], {id(root)}
     while waiting:
         node = waiting.pop()
@@ -142,7 +143,7 @@ def _repeated_in_yaml(root: yaml.Node) -> Iterator[str]:
 def _repeated_keys(node: yaml.MappingNode) -> Iterator[str]:
     lines: dict[str, int] = {}
     for key, _ in node.value:
-        # What << brings are no keys of the author's.
+        # Keys from << are not the author's.
         if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
             continue
         line = key.start_mark.line + 1
@@ -163,7 +164,7 @@ _BASES: Final = {"0x": 16, "0b": 2, "0o": 8}
 
 
 def _resolvers(truths: Iterable[str]) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """What an unquoted word is by its first character: kubectl's YAML 1.1, without dates and numbers to the base 60."""
+    """The type of an unquoted word by its first character: kubectl's YAML 1.1, without dates and base-60 numbers."""
     found: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for kind, pattern, first in (
         ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -184,7 +185,7 @@ class _Manifest(_SafeLoader):  # type: ignore[misc]
 
 
 class _Description(_SafeLoader):  # type: ignore[misc]
-    """The same, but for y and n, which Python's writer leaves unquoted."""
+    """The same, except for y and n, which Python's writer leaves unquoted."""
 
     yaml_implicit_resolvers: ClassVar = _resolvers(word for word in _WORDS if len(word) > 1)
 
@@ -209,7 +210,7 @@ def _fraction(loader: Any, node: yaml.ScalarNode) -> float | str:
     text: str = loader.construct_scalar(node)
     plain = text.replace("_", "").lower()
     number = float(plain.replace(".inf", "inf").replace(".nan", "nan"))
-    # kubectl leaves text what no 64-bit number holds.
+    # kubectl keeps numbers beyond 64 bits as text.
     return text if number in (float("inf"), float("-inf")) and "inf" not in plain else number
 
 

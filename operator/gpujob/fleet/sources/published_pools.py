@@ -1,7 +1,7 @@
-"""A fleet from published GPUPools: for people who may not read nodes and pods. Coarser, and as old as its last write.
+"""A fleet from published GPUPools, for users who cannot read nodes and pods. Coarser, and as old as its last write.
 
-The status of a GPUPool says how many GPUs are free, not where: free GPUs are taken to fill whole nodes first. What a
-node has besides GPUs is not known and not counted.
+The status of a GPUPool has the number of free GPUs, not their nodes: free GPUs fill whole nodes first. Other resources of a node
+are unknown and not counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Classe
     pools = tuple(pools)
     taken = {pool.metadata.name for pool in pools if not _is_discovered(pool)}
     read = [_pool(pool, pool.status, catalog, taken) for pool in pools if pool.status and pool.status.gpus]
-    # Whoever may not read nodes may not read RuntimeClasses either; the operator checked those that GPUPools name.
+    # Users who cannot read nodes cannot read RuntimeClasses either; the operator checked those that GPUPools name.
     named = {pool.runtime_class: RuntimeClass() for pool in read if pool.runtime_class}
     return Fleet(tuple(sorted(read, key=lambda pool: pool.name)), {**named, **runtime_classes})
 
@@ -81,7 +81,7 @@ def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog, taken: set[str
 
 
 def _other_names(pool: GPUPool, status: GPUPoolStatus, portion: str, taken: set[str]) -> tuple[str, ...]:
-    """The other names of a discovered pool, as in `naming`: those that its own name begins with and no admin's pool has."""
+    """The aliases of a discovered pool, as in `naming`: the prefixes of its name that no admin's pool has."""
     if not _is_discovered(pool):
         return ()
     name = pool.metadata.name
@@ -91,7 +91,7 @@ def _other_names(pool: GPUPool, status: GPUPoolStatus, portion: str, taken: set[
 
 
 def _nodes(status: GPUPoolStatus) -> Iterable[PoolNode]:
-    """Nodes without names that hold the pool's GPUs in equal parts, the free ones first."""
+    """Nodes without names that share the pool's GPUs equally, the free ones first."""
     count = max(0, min(status.nodes or 0, 10_000))
     total, free = (status.gpus.total, status.gpus.free) if status.gpus else (0, 0)
     each = -(-total // count) if count else 0
@@ -102,7 +102,7 @@ def _nodes(status: GPUPoolStatus) -> Iterable[PoolNode]:
 
 
 def _portion(status: GPUPoolStatus) -> Portion:
-    """What was made of a whole device; how many share one is in the memory already, which is a pod's."""
+    """How a whole device is divided; sharing is in the memory already, which is a pod's."""
     kind = DeviceKind(status.device_kind) if status.device_kind in set(DeviceKind) else DeviceKind.WHOLE
     unknown = None if kind in (DeviceKind.PARTITION, DeviceKind.SHARED) else 1
     return Portion(kind, status.profile or "", unknown, unknown)
@@ -120,7 +120,7 @@ def _problem(status: GPUPoolStatus, *, known: bool) -> Finding | None:
 
 
 def _memory(text: str | None) -> int | None:
-    """Bytes of a size that was rounded down when it was published: rounded down again it would show as less."""
+    """Bytes of a size that was rounded down when it was published; rounding down again would show less."""
     size = _read(parse_bytes, text)
     return None if size is None else size + 1
 

@@ -1,1 +1,1 @@
-"""How NVIDIA's and AMD's plugins and labellers describe devices."""
+"""The labels and resources of NVIDIA's and AMD's plugins and labellers."""

@@ -1,7 +1,7 @@
 """AMD devices from the labels of AMD's node labeller, else from the instance type.
 
-Label forms: ROCm/k8s-device-plugin cmd/k8s-node-labeller (2026-08). `vram` is whole GiB for each Kubernetes device; there
-is no label for the gfx architecture, so the device id and the catalog say it. What was made of a card is `amd_partitions`.
+Label forms: ROCm/k8s-device-plugin cmd/k8s-node-labeller (2026-08). `vram` is whole GiB for each Kubernetes device; there is no
+label for the gfx architecture, so the device id and the catalog say it. `amd_partitions` reads the partitions of a card.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
 PLAIN: Final = amd_labels.PLAIN
 NFD_DEVICE: Final = "feature.node.kubernetes.io/amd-gpu"
 NFD_MODEL: Final = f"{NFD_DEVICE}-"
-"""Before a model (amd-gpu-mi300x): labels of the rule that the GPU operator gives to Node Feature Discovery."""
+"""Prefix before a model (amd-gpu-mi300x): labels of the GPU operator's rule for Node Feature Discovery."""
 
 MOST_OF_PROCESSOR_GRAPHICS: Final = 4 * GIB
-"""Graphics inside a processor have no more memory of their own."""
+"""Graphics inside a processor have at most this much memory of their own."""
 
 _PROCESSOR: Final = re.compile(r"ryzen|processor|athlon|epyc", re.IGNORECASE)
 
@@ -61,13 +61,13 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
         return facts
     found = identified(facts, resource, accelerator, "" if accelerator else _row(labels))
     found = heard(found, witnesses) if witnesses else found
-    # Of a device that nobody can tell, the size says no part either.
+    # The size of an unidentified device does not show a fraction either.
     return replace(found, portion=portion) if found.problem else found
 
 
 def _row(labels: AmdLabels) -> str:
-    """The row that the catalog lacks: no label says the architecture."""
-    # Imported on use: most clusters have no unknown device.
+    """The missing row of the catalog: no label has the architecture."""
+    # late import: most clusters have no unknown device
     from gpujob.fleet.labels.catalog_suggestion import missing_row
 
     memory = min(labels.sizes(), default=None)
@@ -80,19 +80,19 @@ def _row(labels: AmdLabels) -> str:
 
 
 def labelled(labels: Labels) -> bool:
-    """Whether labels promise AMD devices, be they allocatable or not."""
+    """Whether labels announce AMD devices, allocatable or not."""
     if any(key.startswith(PREFIXES) or (key.startswith(NFD_DEVICE) and labels[key] == "true") for key in labels):
         return True
     return machine_maker(labels) == "amd"
 
 
 def count(labels: Labels) -> int | None:
-    """Devices by label, None where it is not said."""
+    """Devices by label, None if absent."""
     return AmdLabels(labels).count()
 
 
 def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
-    """Whole devices by label, None where it is not said."""
+    """Whole devices by label, None if absent."""
     return AmdLabels(labels).cards(accelerator)
 
 
@@ -100,10 +100,10 @@ def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
 
 
 def _models(labels: AmdLabels, catalog: Catalog) -> tuple[tuple[Accelerator, ...], Finding | None]:
-    """Every model of a node that holds several, and the problem that a job could not be ready for each of them.
+    """Every model of a node that holds several, and the problem that a job cannot be ready for each of them.
 
-    Of a node with several models the labeller writes counts, and which memory belongs to which id is lost; the device
-    plugin hands out any of them.
+    For a node with several models the labeller writes counts, which do not relate memory to ids; the device plugin assigns any of
+    them.
     """
     ids, products = labels.values("device-id"), labels.values("product-name")
     named = ids if len(ids) > 1 else products if len(products) > 1 and not ids else ()
@@ -123,7 +123,7 @@ def _models(labels: AmdLabels, catalog: Catalog) -> tuple[tuple[Accelerator, ...
 
 
 def _rows(word: str, labels: AmdLabels, catalog: Catalog, *, is_id: bool) -> Iterator[Accelerator]:
-    """The rows that a device id or product may mean, with any of the node's memories and compute units."""
+    """The rows that a device id or product can mean, with any of the node's memories and compute units."""
     sizes: list[int | None] = [size // GIB for size in labels.sizes()] or [None]
     units = [whole_number(text) for text in labels.values("cu-count")] or [None]
     for size in sizes:
@@ -134,12 +134,12 @@ def _rows(word: str, labels: AmdLabels, catalog: Catalog, *, is_id: bool) -> Ite
 
 
 def _worst(models: tuple[Accelerator, ...]) -> Accelerator | None:
-    """Of several models the one with the least memory; unknown memory is the least."""
+    """Of several models the one with the least memory; unknown memory counts as the least."""
     return min(models, key=lambda row: (row.usable_bytes or 0, row.bf16_tflops or 0, row.id), default=None)
 
 
 def _witnesses(node: Node, labels: AmdLabels, instance_type: str, catalog: Catalog) -> list[Witness]:
-    """Everything that says what the devices of a node of one model are: the labeller, the cloud, feature discovery."""
+    """All sources about the devices of a node of one model: the labeller, the cloud, feature discovery."""
     sizes = labels.sizes()
     gib = max(sizes) // GIB if sizes else None
     units = max((whole_number(text) or 0 for text in labels.values("cu-count")), default=0) or None
@@ -158,13 +158,13 @@ def _witnesses(node: Node, labels: AmdLabels, instance_type: str, catalog: Catal
 
 
 def _in_processor(labels: AmdLabels, reported: int | None) -> bool:
-    """Whether an unknown device is the graphics part of a processor, which nobody trains on."""
+    """Whether an unknown device is the graphics part of a processor, which is not used for training."""
     named = any(_PROCESSOR.search(name) for name in labels.values("product-name"))
     return named and reported is not None and reported <= MOST_OF_PROCESSOR_GRAPHICS
 
 
 def _sizes_differ(labels: AmdLabels) -> tuple[Finding, ...]:
-    """The doubt that one model's labels name several sizes of memory."""
+    """The warning that one model's labels have several sizes of memory."""
     sizes = sorted(labels.sizes())
     if len(sizes) < 2 or len(labels.values("device-id")) > 1:
         return ()
@@ -173,10 +173,10 @@ def _sizes_differ(labels: AmdLabels) -> tuple[Finding, ...]:
 
 
 def _reported(labels: AmdLabels, resource: str, portion: Portion, accelerator: Accelerator | None) -> int | None:
-    """Bytes of a device by the vram label: of several figures the smallest, since the larger would be believed in vain.
+    """Bytes of a device by the vram label; the smallest of several figures, because a larger one may be wrong.
 
-    A node that offers whole cards and partitions by names of their own has a figure for each: then the nearest to what
-    the device should have.
+    A node that offers whole cards and partitions under different names has a figure for each; then the closest one to the device's
+    nominal size.
     """
     sizes = labels.sizes()
     whole = accelerator and accelerator.card_bytes

@@ -1,7 +1,7 @@
-"""What AMD's node labeller wrote on a node, by kind: in the plain form, the beta form, and the form with counts.
+"""The labels of AMD's node labeller on a node, by kind: in the plain form, the beta form, and the form with counts.
 
-Label forms: ROCm/k8s-device-plugin cmd/k8s-node-labeller (2026-08). A node of one model has `amd.com/gpu.vram=192G` and
-beta twins; one of several has only `amd.com/gpu.vram.192G=4`, once for each value.
+Label forms: ROCm/k8s-device-plugin cmd/k8s-node-labeller (2026-08). A node of one model has `amd.com/gpu.vram=192G` and beta
+twins; one of several has only `amd.com/gpu.vram.192G=4`, once for each value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VRAM: Final = re.compile(r"([0-9]{1,5})G", re.ASCII)
 
 
 class AmdLabels:
-    """A node's labels of AMD devices, looked through once."""
+    """A node's labels of AMD devices, parsed once."""
 
     __slots__ = ("_counted", "_plain", "labels")
 
@@ -49,7 +49,7 @@ class AmdLabels:
             of_kind[counted] = max(number, of_kind.get(counted, 0))
 
     def value(self, kind: str) -> str | None:
-        """The plain value, else the beta one, else that of the counting form if there is one only."""
+        """The plain value, else the beta one, else that of the counting form if there is only one."""
         plain = self._plain.get(kind)
         if plain:
             return plain[0]
@@ -68,17 +68,17 @@ class AmdLabels:
         return tuple(filter(None, map(vram_bytes, self.values("vram"))))
 
     def mode(self) -> str | None:
-        """Compute and memory partition in lower case (cpx_nps4), None where it is not said."""
+        """Compute and memory partition in lower case (cpx_nps4), None if absent."""
         plain = self._plain.get("compute-memory-partition", (None,))[0]
         found = plain or self.labels.get(DOCUMENTED_MODE) or self.value("compute-memory-partition")
         return found.lower() if found else None
 
     def count(self) -> int | None:
-        """Devices by label, None where it is not said."""
+        """Devices by label, None if absent."""
         return max(sum(self._counted.get(kind, {}).values()) for kind in ("device-id", "vram", "family")) or None
 
     def cards(self, accelerator: Accelerator | None) -> int | None:
-        """Whole devices: the memory of all labelled ones over that of a whole one; None where it is not said."""
+        """Whole devices: the total labelled memory divided by that of a whole one; None if absent."""
         whole = accelerator and accelerator.card_bytes
         memory = list(self._counted_sizes())
         if not whole or not memory or None in memory:

@@ -1,7 +1,6 @@
-"""What was made of an AMD card: whole devices or partitions, by the resource's name, the labels and the numbers.
+"""How an AMD card is divided: whole devices or partitions, from the resource's name, the labels and the counts.
 
-Labels are made once, when the labeller starts: the resource's name and its count are younger, and say of a partition what
-stale labels do not.
+The labeller writes labels only at its start. The resource's name and count are newer, and show a partition even with stale labels.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _Found = tuple[Portion, tuple[Finding, ...], Finding | None]
 def portion_of(
     node: Node, labels: AmdLabels, resource: str, instance_type: str, accelerator: Accelerator | None, catalog: Catalog
 ) -> _Found:
-    """What each device is: by its resource's name, the partition label, the numbers; with doubts and a problem."""
+    """The kind of each device: by its resource's name, the partition label, the counts; with warnings and a problem."""
     offered = max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
     by_name = None if resource == PLAIN else resource.partition("/")[2].lower()
     by_label = labels.mode()
@@ -69,7 +68,7 @@ def portion_of(
     if whole:
         return _whole(labels, resource, offered, instance_type, accelerator, catalog, tuple(filter(None, doubts)))
     if mode.startswith("spx") and by_label:
-        # The labels still tell of partitions: until they are renewed, the smaller of the two.
+        # The labels still describe partitions; until they are renewed, the smaller of the two.
         mode, pieces = by_label, _pieces(by_label, accelerator)
     return Portion(DeviceKind.PARTITION, mode, pieces), tuple(filter(None, doubts)), None
 
@@ -83,7 +82,7 @@ def _whole(
     catalog: Catalog,
     doubts: tuple[Finding, ...],
 ) -> _Found:
-    """Devices that a label or name calls whole; the plugin may offer more than that leaves room for."""
+    """Devices that a label or name calls whole; the plugin may offer more than that allows."""
     if resource != PLAIN:
         return Portion(stated=True), doubts, None
     portion, problem = _by_number(labels, resource, offered, instance_type, accelerator, catalog)
@@ -101,14 +100,14 @@ def _by_number(
     accelerator: Accelerator | None,
     catalog: Catalog,
 ) -> tuple[Portion, Finding | None]:
-    """More devices than the labels or the cloud count are partitions: made after the labels, or never labelled.
+    """More devices than the labels or the cloud count are partitions: created after the labels, or never labelled.
 
     So are devices with a part of the card's compute units, and more of them than any machine has cards.
     """
     machine = devices_of_machine(labels.labels, instance_type, catalog)
     sized = machine if machine and not labels.count() else labels.count()
     if not sized and accelerator is None and offered > MOST_CARDS and not labels.sizes():
-        # Into how many, the model will say, be it by an admin's word.
+        # The model, possibly from an admin, gives their number for each card.
         return Portion(DeviceKind.PARTITION, "cpx", None), None
     if not sized or offered <= sized:
         parts = _parts(labels, offered, accelerator)
@@ -129,8 +128,7 @@ def _outnumbered(
     accelerator: Accelerator | None,
     catalog: Catalog,
 ) -> int | None:
-    """Into how many devices each card is cut where more are offered than the labelled mode makes; None where it explains
-    them."""
+    """The number of devices of each card if more are offered than the labelled mode creates; None if it explains them."""
     machine, counted = devices_of_machine(labels.labels, instance_type, catalog), labels.count()
     cards = machine or (counted // pieces if counted else MOST_CARDS)
     if offered <= cards * pieces:
@@ -141,21 +139,21 @@ def _outnumbered(
 
 
 def _parts(labels: AmdLabels, offered: int, accelerator: Accelerator | None) -> int:
-    """Into how many parts the cards are cut by what a device shows of itself; 1 where nothing tells of parts."""
+    """The number of parts of the cards, by a device's own figures; 1 if nothing shows parts."""
     if accelerator is None:
         return 1
     units = min((whole_number(text) or 0 for text in labels.values("cu-count")), default=0)
     whole = accelerator.compute_units
     if units and whole and units < whole and whole // units in PARTS:
         return whole // units
-    # A memory label tells the size better than the most that a card can be cut into, unless it is that of whole cards.
+    # A memory label is more exact than the largest number of partitions, unless it is that of whole cards.
     whole_bytes, sizes = accelerator.card_bytes or 0, labels.sizes()
     cut = not sizes or min(sizes) * LEAST_OF_WHOLE[1] >= whole_bytes * LEAST_OF_WHOLE[0]
     return (accelerator.partitions or 1) if offered > MOST_CARDS and cut else 1
 
 
 def _by_size(labels: AmdLabels, resource: str, offered: int, accelerator: Accelerator | None) -> Finding | None:
-    """The doubt that partitions are told from the devices alone, by no label."""
+    """The warning that partitions follow from the devices alone, without a label."""
     parts = _parts(labels, offered, accelerator)
     if accelerator is None or parts < 2:
         return None
@@ -164,7 +162,7 @@ def _by_size(labels: AmdLabels, resource: str, offered: int, accelerator: Accele
 
 
 def _stale(labels: AmdLabels, resource: str, offered: int) -> Finding | None:
-    """The doubt that labels are older than the partitions; without labels there is nothing to contradict."""
+    """The warning that labels are older than the partitions; without labels there is no contradiction."""
     labelled = labels.count()
     if not labelled or labelled >= offered:
         return None
@@ -179,5 +177,5 @@ def _several(labels: AmdLabels) -> Finding | None:
 
 
 def _pieces(mode: str, accelerator: Accelerator | None) -> int | None:
-    """Devices that a card becomes; CPX makes one of each compute die."""
+    """Devices of a card; in CPX mode one for each compute die."""
     return _PIECES.get(mode[:3]) or (accelerator.partitions if accelerator else None)

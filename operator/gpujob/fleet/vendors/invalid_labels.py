@@ -1,7 +1,6 @@
-"""Labels whose figure cannot be read: what stands in for them is used, and the pool says so.
+"""Labels with an unreadable figure: the default is used, and the pool warns.
 
-It exists because a labeller's -5 or NaN otherwise looks like a label that is not there. Called for each resource of a
-node, once its other labels are understood.
+Otherwise a labeller's -5 or NaN would look like an absent label. Called for each resource of a node, after its other labels.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _NVIDIA_COUNTS: Final = ("count", "replicas", "compute.major", "compute.minor")
 
 
 def unreadable(labels: Labels, facts: DeviceFacts, resource: str) -> tuple[Finding, ...]:
-    """A doubt for each label of these devices that should be a whole number (a memory above 0) and is none."""
+    """A warning for each label of these devices that should be a whole number (a memory above 0) and is none."""
     own = _of_nvidia(labels, facts, resource) if facts.vendor is Vendor.NVIDIA else _of_amd(labels)
     keys = [*own, *_no_numbers(labels, _COUNTS), *_no_numbers(labels, MACHINE_SIZES, least=1)]
     return tuple(_doubt(key, labels[key]) for key in keys)
@@ -31,7 +30,7 @@ def unreadable(labels: Labels, facts: DeviceFacts, resource: str) -> tuple[Findi
 def _of_nvidia(labels: Labels, facts: DeviceFacts, resource: str) -> Iterator[str]:
     prefix = resource if resource.startswith("nvidia.com/mig-") else "nvidia.com/gpu"
     yield from _no_numbers(labels, (f"{prefix}.{word}" for word in _NVIDIA_COUNTS))
-    # GPU Feature Discovery writes 0 where a device has no memory of its own.
+    # GPU Feature Discovery writes 0 for a device without memory of its own.
     integrated = facts.portion.kind is DeviceKind.INTEGRATED
     yield from _no_numbers(labels, (f"{prefix}.memory",), least=0 if integrated else 1)
 

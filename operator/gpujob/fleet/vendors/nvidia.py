@@ -30,7 +30,7 @@ NFD_DEVICES: Final = tuple(f"feature.node.kubernetes.io/pci-{kind}10de.present" 
 """Labels of Node Feature Discovery for PCI devices of NVIDIA that display or compute."""
 
 UNSLICED: Final = "all-disabled"
-"""The MIG layout of whole devices, by which GPU Operator's MIG manager knows it (label nvidia.com/mig.config)."""
+"""The MIG layout of whole devices in GPU Operator's MIG manager (label nvidia.com/mig.config)."""
 
 _MIG_PRODUCT: Final = re.compile(r"-MIG-([0-9A-Za-z.+-]{1,40})$", re.ASCII)
 _VIRTUAL: Final = re.compile(r"(?:GRID-|NVIDIA-)?(.+?)-(?:[1-7]-)?([0-9]{1,3}[ABCQ](?:ME)?)", re.ASCII)
@@ -51,7 +51,7 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     portion = part_of_machine(portion, facts.reported, instance_type, catalog)
     portion, doubts, unclear = with_sharing(portion, labels, resource, offered, instance_type, catalog)
     if problem is None and plain != PLAIN and not profile and portion.kind is not DeviceKind.SHARED:
-        # Only shared devices can be offered under another name (device plugin's configuration, `rename`).
+        # Only shared devices can have another name (device plugin's configuration, `rename`).
         problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
     facts = replace(
         facts, portion=portion, doubts=doubtful + doubts, problem=problem or unclear, declarable=problem is None
@@ -69,8 +69,8 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
 
 
 def _row(labels: Labels) -> str:
-    """The row that the catalog lacks."""
-    # Imported on use: most clusters have no unknown device.
+    """The missing row of the catalog."""
+    # late import: most clusters have no unknown device
     from gpujob.fleet.labels.catalog_suggestion import missing_row
 
     names = {
@@ -82,13 +82,13 @@ def _row(labels: Labels) -> str:
 
 
 def reported_memory(labels: Labels) -> int | None:
-    """Bytes of a device as the driver reports them, None where no label says so (or says 0)."""
+    """Bytes of a device as the driver reports them, None without the label (or with 0)."""
     mebibytes = whole_number(labels.get("nvidia.com/gpu.memory"))
     return mebibytes * MIB if mebibytes else None
 
 
 def labelled(labels: Labels) -> bool:
-    """Whether labels promise NVIDIA devices, be they allocatable or not."""
+    """Whether labels announce NVIDIA devices, allocatable or not."""
     if labels.get("nvidia.com/gpu.present") == "true" or "nvidia.com/gpu.product" in labels:
         return True
     if any(labels.get(key) == "true" for key in NFD_DEVICES) or any(labels.get(key) for key in ACCELERATOR_LABELS):
@@ -97,12 +97,12 @@ def labelled(labels: Labels) -> bool:
 
 
 def count(labels: Labels) -> int | None:
-    """Physical devices by label, None where it is not said; slices where MIG has the name of whole devices."""
+    """Physical devices by label, None if absent; slices if MIG uses the name of whole devices."""
     return nvidia_sharing.count(labels)
 
 
 def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
-    """Whole devices by label, None where it is not said: the count of a node with MIG leaves sliced ones out."""
+    """Whole devices by label, None if absent: the count of a node with MIG leaves sliced ones out."""
     sliced = (
         any(key.startswith("nvidia.com/mig-") for key in labels) or labels.get("nvidia.com/mig.strategy") == "mixed"
     )
@@ -113,7 +113,7 @@ def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
 
 
 def _profile(labels: Labels, plain: str) -> tuple[str, Finding | None]:
-    """The MIG profile of the slices behind a resource, empty for whole devices; the problem that it is none."""
+    """The MIG profile of the slices of a resource, empty for whole devices; the problem that it is none."""
     named = MIG_RESOURCE.fullmatch(plain)
     sliced = _MIG_PRODUCT.search(labels.get("nvidia.com/gpu.product", "").removesuffix("-SHARED"))
     gke = labels.get("cloud.google.com/gke-gpu-partition-size", "")
@@ -125,16 +125,16 @@ def _profile(labels: Labels, plain: str) -> tuple[str, Finding | None]:
 
 
 def _virtual_profile(labels: Labels, catalog: Catalog) -> str:
-    """The profile of a virtual GPU (4Q) whose board no row knows; of a known board the memory says which part it is."""
+    """The profile of a virtual GPU (4Q) of an unknown board; for a known board the memory gives the fraction."""
     virtual = _VIRTUAL.fullmatch(_product(labels))
     return virtual[2] if virtual and _board(virtual[1], catalog) is None else ""
 
 
 def _whole_by_name(labels: Labels, instance_type: str, catalog: Catalog) -> bool:
-    """Whether GPU Feature Discovery names a whole device, whatever memory another label says.
+    """Whether GPU Feature Discovery names a whole device, whatever memory another label has.
 
-    The names of slices and virtual GPUs tell of it; clouds sell parts by the machine, and a MIG layout that is asked for
-    may be there before its labels.
+    The names of slices and virtual GPUs show it. Clouds sell fractions by the machine, and a requested MIG layout can exist before
+    its labels.
     """
     product, machine = _product(labels), catalog.machine(instance_type)
     part = _VIRTUAL.fullmatch(product) or labels.get("nvidia.com/vgpu.present") == "true"
@@ -148,7 +148,7 @@ def _board(name: str, catalog: Catalog) -> Accelerator | None:
 
 
 def _memory(labels: Labels, resource: str) -> int | None:
-    """Bytes of a device or slice by the driver, else by the cloud where this tells of a fraction of a device."""
+    """Bytes of a device or slice by the driver, else by the cloud if it sells a fraction of a device."""
     prefix = label_prefix(resource, labels)
     mebibytes = whole_number(labels.get(f"{prefix}.memory"))
     if not mebibytes and prefix == PLAIN:
@@ -160,7 +160,7 @@ def _memory(labels: Labels, resource: str) -> int | None:
 
 
 def _witnesses(node: Node, instance_type: str, catalog: Catalog) -> list[Witness]:
-    """Everything that says what the devices are, GPU Feature Discovery first; what only it describes comes last."""
+    """All sources about the devices, GPU Feature Discovery first; what only it describes comes last."""
     labels = node.labels
     product = _product(labels)
     own = _by_product(product, labels, catalog) or (_by_architecture(product, labels, catalog) if product else None)
@@ -172,7 +172,7 @@ def _witnesses(node: Node, instance_type: str, catalog: Catalog) -> list[Witness
 
 
 def _by_product(product: str, labels: Labels, catalog: Catalog) -> Accelerator | None:
-    """The row that the product label names: as it is, or the board of a virtual GPU."""
+    """The row of the product label: exact, or the board of a virtual GPU."""
     if not product:
         return None
     memory = None if "-MIG-" in product else reported_memory(labels)
@@ -188,7 +188,7 @@ def _capability(labels: Labels) -> str | None:
 
 
 def _contradicted(accelerator: Accelerator, labels: Labels) -> Finding | None:
-    """The problem that the labeller gives a product and a compute capability that do not belong together."""
+    """The problem that the labeller's product and compute capability contradict each other."""
     capability = _capability(labels)
     if capability is None or capability == accelerator.architecture:
         return None
@@ -200,7 +200,7 @@ def _contradicted(accelerator: Accelerator, labels: Labels) -> Finding | None:
 
 
 def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelerator | None:
-    """A device that the catalog lacks, from what GFD says itself: compute capability and memory are enough to decide.
+    """A device that the catalog lacks, from GFD's labels: compute capability and memory are enough to decide.
 
     Features and the oldest driver are those of its compute capability in the catalog.
     """
@@ -226,7 +226,7 @@ def _by_architecture(product: str, labels: Labels, catalog: Catalog) -> Accelera
 
 
 def _newer(architecture: str, major: int) -> Architecture:
-    """A capability without a row: since Ampere (8.0) every one has had BF16; nothing else is known of it."""
+    """A capability without a row: since Ampere (8.0) every one has had BF16; the rest is unknown."""
     return Architecture(architecture, features=frozenset({"BF16"} if major >= 8 else ()))
 
 

@@ -1,5 +1,6 @@
-"""The driver of NVIDIA's devices by the labels of GPU Feature Discovery: in the form of today, of old releases, or as the
-CUDA that it supports."""
+"""The driver of NVIDIA's devices from the labels of GPU Feature Discovery: in the current form, of old releases, or as the
+supported CUDA.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +20,15 @@ _OLDEST: Final = {
     (12, 3): "545", (12, 4): "550", (12, 5): "555", (12, 6): "560", (12, 7): "565", (12, 8): "570.26",
     (12, 9): "575.51.03", (13, 0): "580.65.06", (13, 1): "590.44.01", (13, 2): "595.45.04", (13, 3): "610.43.02",
 }  # fmt: skip
-"""The oldest driver that supports a CUDA, which is what `cuda.runtime-version` says (source: CUDA 13.3 release notes,
-toolkit and driver versions; the branches before 12.8 from memory, high confidence)."""
+"""The oldest driver that supports a CUDA, given by `cuda.runtime-version` (source: CUDA 13.3 release notes, toolkit and driver
+versions; the branches before 12.8 from memory, high confidence).
+"""
 
 
 def driver_of(labels: Labels) -> tuple[str | None, tuple[Finding, ...]]:
-    """The driver, None where no label says it; of several that contradict each other the oldest, with the doubt.
+    """The driver, None without a label; of contradicting labels the oldest, with the warning.
 
-    The CUDA that it supports says the oldest that it can be, where no label says the driver or only its branch.
+    The supported CUDA gives its lower bound if no label has the driver or only its branch.
     """
     found, cuda = list(_written(labels)), _supported(labels)
     bound = _oldest_with(cuda) if cuda else None
@@ -49,18 +51,18 @@ def driver_of(labels: Labels) -> tuple[str | None, tuple[Finding, ...]]:
 
 
 def _oldest_with(cuda: Release) -> str | None:
-    """The oldest driver that supports a CUDA at least; of a release that is newer than the table, that of the one before."""
+    """The oldest driver that supports at least a CUDA; for a release newer than the table, that of the one before."""
     return max((oldest for known, oldest in _OLDEST.items() if known <= cuda), key=release, default=None)
 
 
 def _newest_of(driver: str) -> Release:
-    """The newest CUDA that a driver's branch supports, empty where it is older than the table."""
+    """The newest CUDA that a driver's branch supports, empty if it is older than the table."""
     branch = release(driver)[:1]
     return max((cuda for cuda, oldest in _OLDEST.items() if release(oldest)[:1] <= branch), default=())
 
 
 def _begins(text: str, other: str) -> bool:
-    """Whether a version says the same as another one, or less of it: 570 and 570.10.3, 580.95.05 and 580.95.5."""
+    """Whether a version equals another one or is less precise: 570 and 570.10.3, 580.95.05 and 580.95.5."""
     ours, theirs = release(text), release(other)
     return theirs[: len(ours)] == ours and (len(ours), text) < (len(theirs), other)
 

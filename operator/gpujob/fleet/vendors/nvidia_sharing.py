@@ -1,4 +1,4 @@
-"""Whether several pods use an NVIDIA device at a time: said by labels, by the resource's name, or by the numbers."""
+"""Whether several pods use an NVIDIA device at a time: from labels, the resource's name, or the counts."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ SHARED_SUFFIX: Final = ".shared"
 UNSHARED: Final = ("", "none")
 _SIZED: Final = re.compile(r"nvidia\.com/mig-([1-9]g)\.([0-9]{1,3})gb([a-z.+-]{0,16})", re.ASCII)
 ROUNDED_WITHIN: Final = 6
-"""By how many percent two drivers' names for one slice differ at most, beyond 1 GB: 3g.20gb and 3g.21gb."""
+"""The largest difference of two drivers' names for one slice in percent, beyond 1 GB: 3g.20gb and 3g.21gb."""
 MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-([0-9a-z.+-]{1,40})", re.ASCII)
 
 
 def count(labels: Labels) -> int | None:
-    """Physical devices by label, None where it is not said; slices where MIG has the name of whole devices."""
+    """Physical devices by label, None if absent; slices if MIG uses the name of whole devices."""
     return whole_number(labels.get("nvidia.com/gpu.count"))
 
 
 def label_prefix(resource: str, labels: Labels) -> str:
-    """What the labels of a resource begin with: each MIG profile of strategy mixed has its own.
+    """The prefix of a resource's labels: each MIG profile of strategy mixed has its own.
 
-    Drivers round a slice's memory differently, so that labels of mig-3g.21gb describe the resource mig-3g.20gb where none
-    has the resource's own name.
+    Drivers round a slice's memory differently, so labels of mig-3g.21gb describe the resource mig-3g.20gb if none has the
+    resource's own name.
     """
     if not MIG_RESOURCE.fullmatch(resource):
         return PLAIN
@@ -45,7 +45,7 @@ def label_prefix(resource: str, labels: Labels) -> str:
 
 
 def _neighbours(own: str, labels: Labels) -> Iterator[tuple[int, str]]:
-    """Slices of as many compute parts that labels describe under another size, by how far that is."""
+    """Slices with the same compute parts that labels describe under another size, by the difference."""
     profile = _SIZED.fullmatch(own)
     for key in labels if profile else ():
         other = _SIZED.fullmatch(key.removesuffix(".memory")) if profile and key.endswith(".memory") else None
@@ -59,7 +59,7 @@ def _neighbours(own: str, labels: Labels) -> Iterator[tuple[int, str]]:
 def with_sharing(
     portion: Portion, labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog
 ) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
-    """The portion where several pods use one device at a time: said by labels, the resource's name, or the numbers."""
+    """The portion of a device that several pods use at a time: from labels, the resource's name, or the counts."""
     prefix = label_prefix(resource, labels)
     replicas = whole_number(labels.get(f"{prefix}.replicas"))
     clients = whole_number(labels.get("cloud.google.com/gke-max-shared-clients-per-gpu"))
@@ -74,12 +74,12 @@ def with_sharing(
     if portion.profile:
         physical = by_label or whole_number(labels.get(f"{prefix}.count"))
     else:
-        # Of two figures the smaller: more devices than the machine has are no whole ones, whatever a stale label counts.
+        # The smaller of two figures: more devices than the machine has are not whole ones, whatever a stale label counts.
         machine = devices_of_machine(labels, instance_type, catalog)
         physical = min(filter(None, (by_label, machine)), default=None)
     each = -(-offered // physical) if physical else None
     if told:
-        # A replica less than the truth would promise memory that another pod has.
+        # Too few replicas would count memory that another pod has.
         known = [number for number in (replicas, clients, each) if number and number > 1]
         return replace(portion, kind=DeviceKind.SHARED, replicas=max(known, default=None)), (), None
     if each is None and offered > MOST_CARDS and not portion.profile:
@@ -95,9 +95,9 @@ def with_sharing(
 def _unexplained(
     portion: Portion, resource: str, offered: int, physical: int, *, labelled: bool, unshared: bool
 ) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
-    """More devices than there are: of several models of which labels show the last one, or shared, or sliced.
+    """More devices than labels count: of several models of which labels show the last one, or shared, or sliced.
 
-    Labels that say "not shared" cannot mean time-slicing: GPU Feature Discovery counts what it knows of one model.
+    Labels that say "not shared" rule out time-slicing: GPU Feature Discovery counts what it knows of one model.
     """
     replicas, rest = divmod(offered, physical)
     # No machine has so many cards: another plugin splits those that labels count as unshared (HAMi).
