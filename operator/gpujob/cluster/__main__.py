@@ -20,8 +20,9 @@ from gpujob.cluster.client.kubeconfig import Connection, UnusableConnection
 from gpujob.values.errors import BadInput
 
 GARBAGE: Final = 10_000
-"""New objects after which Python looks for cycles among the youngest. At its own 700 the look through what the first
-lists of 10,000 nodes leave takes more than a quarter of their time, and finds nothing."""
+"""The number of new objects after which Python's garbage collector runs. At its default of 700 the collection over the first lists
+of 10,000 nodes takes more than a quarter of their time, and finds nothing.
+"""
 
 
 USAGE: Final = (
@@ -33,7 +34,7 @@ USAGE: Final = (
 
 
 def main(arguments: Sequence[str] = (), operator: Callable[[Settings, Connection], Operator] = Operator) -> int:
-    """The exit code: 0 after a signal or for --help, 1 when a part died, 2 for settings or words that cannot be read."""
+    """The exit code: 0 after a signal or for --help, 1 if a task failed, 2 for unreadable settings or arguments."""
     if arguments:
         asked = set(arguments) <= {"-h", "--help"}
         print(USAGE if asked else f"unexpected argument {arguments[0]!r}\n{USAGE}", file=None if asked else sys.stderr)
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] = (), operator: Callable[[Settings, Connection
 
 
 def _log_as(settings: Settings) -> None:
-    """JSON lines or text on stderr; kopf's own chatter from WARNING on."""
+    """JSON lines or text on stderr; kopf's own messages from WARNING on."""
     level = getattr(logging, settings.log_level)
     renderer = structlog.processors.JSONRenderer() if settings.log_format == "json" else structlog.dev.ConsoleRenderer()
     common: list[structlog.typing.Processor] = [
@@ -69,7 +70,7 @@ def _log_as(settings: Settings) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         processors=[*common, structlog.processors.format_exc_info, renderer],
     )
-    # kopf, aiohttp and asyncio log by the standard library: one line of the same form, tracebacks included.
+    # kopf, aiohttp and asyncio log through the standard library: one line of the same form, tracebacks included.
     form = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*common, structlog.stdlib.add_logger_name, structlog.stdlib.ExtraAdder(allow=())],
         processors=[

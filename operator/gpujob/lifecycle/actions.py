@@ -1,4 +1,4 @@
-"""What to do about a job: values that `gpujob.cluster` performs, one at a time for each job."""
+"""The next action for a job: values that `gpujob.cluster` performs, one at a time for each job."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpujob.status.records.objects import ChildRecord
 
 
 class Numbers(Enum):
-    """Whether a status has other progress, throughput or cost than the one held."""
+    """Whether a status has other progress, throughput or cost than the stored one."""
 
     SAME = "same"
     MOVED = "moved"
-    """Worth a write when the job's turn comes."""
+    """Worth a write when the job is due."""
     NEWS = "news"
-    """Worth a write before its turn."""
+    """Worth a write before the job is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """Write the status where it says something new."""
+    """Write the status if it changed."""
 
     status: Mapping[str, Any]
     numbers: Numbers = Numbers.SAME
@@ -42,7 +42,7 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Record what the attempt measured, then write the final status."""
+    """Record the attempt's measurement, then write the final status."""
 
     child: ChildRecord
     status: Mapping[str, Any]
@@ -50,7 +50,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class EndProbe:
-    """Record what a probe measured, then write that its attempt is over."""
+    """Record a probe's measurement, then write that its attempt is over."""
 
     child: ChildRecord
     result: Result
@@ -74,7 +74,7 @@ class CreateService:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmLoss:
-    """Ask the API server whether the recorded child is gone, and end the job where it is."""
+    """Check with the API server whether the recorded child is gone, and end the job if it is."""
 
 
 Action = Nothing | Schedule | WriteStatus | Finish | EndProbe | DeleteChild | CreateService | ConfirmLoss
@@ -82,11 +82,11 @@ Action = Nothing | Schedule | WriteStatus | Finish | EndProbe | DeleteChild | Cr
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """One action, what to remember, and when to look again."""
+    """One action, the new state, and the time of the next reconcile."""
 
     action: Action
     sightings: Sightings
     requeue_after: float | None = None
-    """Seconds after which to look again though nothing changes."""
+    """Seconds until the next reconcile without changes."""
     watches_nodes: bool = False
-    """Whether a change of any node is a reason to look again."""
+    """Whether a change of any node starts a reconcile."""

@@ -1,4 +1,4 @@
-"""Attempts of a job: which one is recorded, which follows, and the status in which one ends."""
+"""Attempts of a job: which one is recorded, which follows, and the status at the end of one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import State
 
 REMEMBERED: Final = 5
-"""Attempts that a status lists."""
+"""The most attempts that a status lists."""
 
 NODES: Final = 8
-"""Nodes that are listed of an attempt."""
+"""The most nodes that an attempt lists."""
 
 RETRIES: Final = {Blame.USER: 0, Blame.INFRASTRUCTURE: 5}
-"""How often a job is tried again where spec.retries does not say."""
+"""The number of retries if spec.retries gives none."""
 
 
 def is_final(job: JobRecord) -> bool:
@@ -42,29 +42,29 @@ def last_attempt(job: JobRecord) -> int:
 
 
 def next_attempt(job: JobRecord) -> int:
-    """The attempt that a placement makes."""
+    """The attempt of the next placement."""
     return last_attempt(job) + 1
 
 
 def is_retired(job: JobRecord, child: ChildRecord) -> bool:
-    """Whether the status records that the attempt of a child is over."""
+    """Whether the status records that a child's attempt is over."""
     return child.attempt <= last_attempt(job) and job.status.get("jobName") != child.name
 
 
 def has_failed(job: JobRecord, attempt: int) -> bool:
-    """Whether the status records that an attempt failed and another one follows: its child Job says nothing more."""
+    """Whether the status records that an attempt failed and another one follows: its child Job no longer matters."""
     entries = (entry for entry in tables(job.status, "attempts") if entry.get("blame"))
     return any(entry.get("attempt") == attempt for entry in entries)
 
 
 def failures(job: JobRecord) -> dict[str, int]:
-    """How many attempts failed, by the words of status.failures."""
+    """The number of failed attempts, from status.failures."""
     held = table(job.status, "failures")
     return {key: count for blame in Blame if (count := whole_number(held.get(key := blame.value.lower())))}
 
 
 def retries(job: JobRecord, blame: Blame) -> int:
-    """How often the job is tried again after failures of this kind."""
+    """The number of retries after failures of this kind."""
     said = whole_number(table(job.spec, "retries").get(blame.value.lower()))
     return RETRIES[blame] if said is None else said
 
@@ -75,9 +75,9 @@ def pause(number: int, timings: Timings) -> float:
 
 
 def pause_left(job: JobRecord, now: datetime, timings: Timings) -> float:
-    """Seconds until the attempt after a failed one may follow; 0 where none is waited for.
+    """Seconds until the attempt after a failed one can follow; 0 if no pause is left.
 
-    Never more than the pause itself: an entry that another clock wrote keeps no job waiting.
+    At most the pause itself: an entry from another clock delays no job.
     """
     last = next((entry for entry in tables(job.status, "attempts") if entry.get("attempt") == last_attempt(job)), {})
     ended, blame = read_time(last.get("to")), str(last.get("blame", ""))
@@ -89,10 +89,10 @@ def pause_left(job: JobRecord, now: datetime, timings: Timings) -> float:
 
 
 def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str) -> dict[str, Any]:
-    """The status of a job whose attempt ends at `now` (RFC 3339) although its child Job did not; another may follow.
+    """The status of a job whose attempt ends at `now` (RFC 3339) although its child Job did not; another attempt can follow.
 
-    It is written before the child is deleted and does not name the child: so that the child's end is no loss, whatever
-    happens in between. What the attempt has cost becomes part of `cost.earlier`.
+    It is written before the child is deleted and does not name the child, so that the child's deletion is no loss, whatever
+    happens in between. The attempt's cost becomes part of `cost.earlier`.
     """
     status = job_status.without_child(job, ending.state, ending.claims, ending.reason, now)
     status = job_status.with_cost(job, status, now) | {"attempt": child.attempt} | dict(ending.members)
@@ -103,12 +103,12 @@ def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str) ->
 def with_entry(
     job: JobRecord, child: ChildRecord, status: dict[str, Any], why: tuple[str, str, str], now: str
 ) -> dict[str, Any]:
-    """A status that lists the child's attempt, which ends at `now`; `why`: reason, blame (or empty) and sentence."""
+    """A status that lists the child's attempt, which ends at `now`; `why`: reason, fault (or empty) and message."""
     reason, blame, message = why
-    # A status that does not name the child yet is of the attempt before.
+    # A status that does not name the child yet belongs to the attempt before.
     mine = job.status.get("jobName") == child.name
     placement = table(job.status, "placement") if mine else child.hint.placement
-    # A job that ends before its running was ever written has its beginning in the new status alone.
+    # If a job ends before its running was ever written, only the new status has its beginning.
     recorded = status if status.get("jobName") == child.name else job.status if mine else {}
     began = recorded.get("startTime")
     spent = dollars(table(status, "cost").get("accrued")) if began else None
@@ -127,7 +127,7 @@ def with_entry(
         "blame": blame,
         "message": message[:256],
     }
-    # What was written when it was told to end (spec.suspend) is known no more when it has ended.
+    # The reason for its end (spec.suspend) is no longer known once it has ended.
     known = {key: held[key] for key in ("pool", "vendor", "nodes", "from", "cost") if key in held}
     others = [each for each in entries if each.get("attempt") != child.attempt]
     return status | {"attempts": _remembered([*others, known | job_status.without_blanks(entry)])}

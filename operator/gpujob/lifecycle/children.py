@@ -1,4 +1,4 @@
-"""Which Job of a GPUJob is its one child, which ones have to go, and which pods of earlier attempts are left."""
+"""Which Job of a GPUJob is its one child, which ones must be deleted, and which pods of earlier attempts are left."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TERMINAL = ("Succeeded", "Failed")
 
 
 def current_child(job: JobRecord, children: Iterable[ChildRecord]) -> ChildRecord | None:
-    """The child that the status records; where it records none, the next attempt's, else the last attempt's.
+    """The child that the status records; without one, the next attempt's, else the last attempt's.
 
-    A recorded name that no attempt of the job can have is not of this operator: then the newest live child counts.
+    A recorded name that no attempt of the job can have is not the operator's: then the newest live child counts.
     """
     by_attempt = {child.attempt: child for child in children}
     if name := job.status.get("jobName"):
@@ -26,15 +26,15 @@ def current_child(job: JobRecord, children: Iterable[ChildRecord]) -> ChildRecor
         # It stays for its logs.
         last = None
     if last is not None and last.leaving and not last.ended:
-        # Only its pods are waited for: a finalizer may keep the object for ever.
+        # Only its pods are waited for: a finalizer can keep the object without limit.
         last = None
     return by_attempt.get(next_attempt(job)) or last
 
 
 def superfluous(job: JobRecord, children: Sequence[ChildRecord]) -> Iterator[ChildRecord]:
-    """Live children that are neither recorded nor the next attempt: a create that arrived late, a leader that was replaced.
+    """Live children that are neither recorded nor the next attempt: of a create that arrived late, or of a replaced leader.
 
-    Where nothing is recorded the last attempt's child goes too once the next one is there.
+    Without a record the last attempt's child is deleted too once the next one exists.
     """
     current = current_child(job, children)
     for child in sorted(children, key=lambda child: child.attempt):
@@ -48,7 +48,7 @@ def pods_of(child: ChildRecord, pods: Iterable[PodState]) -> list[PodState]:
 
 
 def live_pods(job: JobRecord, pods: Iterable[PodState]) -> list[PodState]:
-    """The pods of all attempts that may still run; a pod counts by the name of its Job, since labels are anybody's."""
+    """The pods of all attempts that may still run; a pod counts by the name of its Job, because labels are untrusted."""
     return [pod for pod in pods if pod.phase not in TERMINAL and _is_child_name(job, pod.child_name)]
 
 

@@ -20,7 +20,7 @@ from gpujob.values.vocabulary import Reason, State
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The state and reason that follow, the conditions that say so, and further members of the status."""
+    """The state and reason that follow, their conditions, and further members of the status."""
 
     reason: Reason
     claims: tuple[Claim, ...]
@@ -33,13 +33,13 @@ class Ending:
 
 
 def suspension(child: ChildRecord) -> Ending:
-    """spec.suspend became true; a plan follows when the child is gone."""
+    """spec.suspend became true; a plan follows after the child is deleted."""
     claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free", child.attempt)
     return Ending(Reason.PLAN_ONLY, claims, State.SUSPENDED)
 
 
 def no_interpreter(message: str) -> Ending:
-    """The image cannot run the preflight; `message` is what the preflight says. The next attempt runs without one."""
+    """The image cannot run the preflight; `message` is the preflight's. The next attempt runs without one."""
     return Ending(Reason.NO_INTERPRETER, conditions.of_recheck(message))
 
 
@@ -57,7 +57,7 @@ def nodes_did_not_come(
 
 
 def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, rest: float, now: datetime) -> Ending:
-    """The scheduler bound not all pods within `seconds`; `why` is what it says. The pool rests for `rest` seconds."""
+    """The scheduler did not bind all pods within `seconds`; `why` is its message. The pool is not tried for `rest` seconds."""
     pool, reason = _pool_of(job, child), Reason.UNSCHEDULABLE
     away = with_pool_away(job.status, pool, now, rest, reason, why)
     sentence = (
@@ -75,7 +75,7 @@ def failed(failure: Failure, members: Mapping[str, Any], until: str, following: 
 
 
 def seen_at_last(seen: Observation, failure: Failure, retried: int) -> Observation:
-    """What is said of a job that ends with a failure: how often it was tried again after failures of this kind."""
+    """The message of a job that ends with a failure: its retries after failures of this kind."""
     times = (
         f"; it was tried again {counted(retried, 'time')} (retries.{failure.blame.value.lower()})" if retried else ""
     )
@@ -83,7 +83,7 @@ def seen_at_last(seen: Observation, failure: Failure, retried: int) -> Observati
 
 
 def probe_over(sentence: str, probes: Sequence[Mapping[str, Any]]) -> Ending:
-    """A probe has given its result, which `probes` (status.probes) holds."""
+    """A probe has its result, which `probes` (status.probes) contains."""
     claims = conditions.of_refusal(Reason.PROBED, sentence)
     return Ending(Reason.PROBED, claims, members={"probes": list(probes)})
 

@@ -1,9 +1,9 @@
-"""Who is to blame for a failed attempt: one table over what Kubernetes, the preflight and the program's last lines say.
+"""Whose fault a failed attempt is: one table over the data of Kubernetes, the preflight and the program's last lines.
 
-The rows are tried in this order, over all pods of the attempt: when a node takes one pod of a gang away, the others fail with
-errors of their own. docs/life.md shows the same table. Sources: k8s.io/api/core/v1 (DisruptionTarget and its reasons), the kubelet
+The rows are tried in this order, over all pods of the attempt: if a node removes one pod of a gang, the others fail with errors of
+their own. docs/life.md shows the same table. Sources: k8s.io/api/core/v1 (DisruptionTarget and its reasons), the kubelet
 (pkg/kubelet/eviction, lifecycle, nodeshutdown), the Job controller (pkg/controller/job/pod_failure_policy.go), cudaError_t and
-hipError_t for the words of devices.
+hipError_t for the messages of devices.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from gpujob.values.vocabulary import Reason
 
 @unique
 class Blame(StrEnum):
-    """Which of the two counts of retries a failure is in."""
+    """Which of the two counts of retries a failure belongs to."""
 
     USER = "User"
-    """The program, its image or what the job asks for: the same failure is likely anywhere."""
+    """The program, its image or the job's spec: the same failure is likely anywhere."""
     INFRASTRUCTURE = "Infrastructure"
-    """A node, a device, the network, or somebody who took the place: elsewhere the job goes on."""
+    """A node, a device, the network, or a preemption: the job can continue elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Failure:
     reason: Reason
     message: str
     node: str = ""
-    """The node that is to blame; empty where none is."""
+    """The node at fault; empty if none is."""
 
 
 DISRUPTIONS: Final = {
@@ -47,7 +47,7 @@ DISRUPTIONS: Final = {
     "EvictionByEvictionAPI": Reason.EVICTED,
     "TerminationByKubelet": Reason.EVICTED,
 }
-"""Reasons of the pod condition DisruptionTarget; one that is not here is an eviction."""
+"""Reasons of the pod condition DisruptionTarget; any other one is an eviction."""
 
 POD_REASONS: Final = {
     "Evicted": Reason.EVICTED,
@@ -65,17 +65,17 @@ POD_REASONS: Final = {
     "OutOfamd.com/gpu": Reason.POD_NOT_ADMITTED,
     "OutOfnvidia.com/gpu": Reason.POD_NOT_ADMITTED,
 }
-"""What the kubelet says of a whole pod that it ended or did not take (status.reason)."""
+"""The kubelet's reasons for a pod that it ended or rejected (status.reason)."""
 
 OWN_LIMITS: Final = (
     "exceeds the limit",
     "exceeded its local ephemeral storage limit",
     "exceeds the total limit of containers",
 )
-"""What an eviction says that enforces a limit of the pod itself: it happens on any node."""
+"""The message of an eviction that enforces a limit of the pod itself: it happens on any node."""
 
 PREFLIGHT: Final = frozenset({Reason.DEVICE_UNUSABLE, Reason.DEVICE_COUNT_MISMATCH})
-"""Findings of the preflight that are of one node; the others are of the image or of what the job asks for."""
+"""Findings of the preflight about one node; the others are about the image or the job's spec."""
 
 DEVICE_WORDS: Final = re.compile(
     r"uncorrectable (?:ECC|NVLink) error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable|hipErrorECCNotCorrectable"
@@ -83,11 +83,11 @@ DEVICE_WORDS: Final = re.compile(
     r"|\bXid\b[^|]{0,40}\b(?:48|63|64|74|79|94|95|119|120)\b",
     re.IGNORECASE,
 )
-"""What programs print last when a device breaks under them; anybody can print it, so it decides no more than a retry."""
+"""Last lines of programs whose device fails; any program can print them, so they decide no more than a retry."""
 
 
 def failure_of(child: ChildRecord, pods: Sequence[PodState], seen: Observation) -> Failure:
-    """Why the attempt of a failed child Job failed, by the first row that applies; `seen` is what is said of it."""
+    """Why the attempt of a failed child Job failed, by the first matching row; `seen` is its message."""
     return next(_infrastructure(child, pods, seen), Failure(Blame.USER, seen.reason, seen.message))
 
 
@@ -117,7 +117,7 @@ def _infrastructure(child: ChildRecord, pods: Sequence[PodState], seen: Observat
 def _of_pod(reason: Reason, pod: PodState, word: str, message: str) -> Failure:
     detail = f": {message}" if message else ""
     where = f" on node {pod.node}" if pod.node else ""
-    # Who is preempted or evicted on request did not meet a bad node.
+    # A preempted or evicted pod does not show a faulty node.
     bad = reason in (Reason.NODE_LOST, Reason.POD_NOT_ADMITTED) or word in ("TerminationByKubelet", "Evicted")
     return Failure(
         Blame.INFRASTRUCTURE, reason, f"pod {pod.name}{where} was taken away ({word}){detail}", pod.node if bad else ""
@@ -125,7 +125,7 @@ def _of_pod(reason: Reason, pod: PodState, word: str, message: str) -> Failure:
 
 
 def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
-    """Whether a pod is gone or was told to end from outside, and no program failed by itself."""
+    """Whether a pod is gone or was terminated from outside, and no program failed by itself."""
     if any(pod.exit_code and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY) for pod in pods):
         return False
     if any(pod.exit_code in KILLED and pod.leaving for pod in pods):

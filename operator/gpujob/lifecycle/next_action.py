@@ -1,4 +1,4 @@
-"""next_action: the one step that a job needs now, from what the cluster shows, what was seen since when, and the time."""
+"""next_action: the next step of a job, from the cluster's state, the observations with their times, and the time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from gpujob.values.vocabulary import Reason, State
 
 
 def next_action(view: JobView, sightings: Sightings, now: Moment, timings: Timings) -> Next:
-    """What to do about a job now; nothing is remembered but what `Next.sightings` says."""
+    """The next action for a job; the only state is `Next.sightings`."""
     step = _Step(view, sightings, now, timings)
     action = step.action()
     after = step.requeue_after if step.requeue_after < math.inf else None
@@ -60,7 +60,7 @@ def next_action(view: JobView, sightings: Sightings, now: Moment, timings: Timin
 
 @dataclass(frozen=True, slots=True)
 class _AwaitedNodes:
-    """Nodes that pods wait for: how much longer, and the one that came without devices."""
+    """Nodes that pods wait for: the remaining time, and the new one without devices."""
 
     seconds_left: float
     bare: Arriving | None
@@ -68,7 +68,7 @@ class _AwaitedNodes:
 
 @dataclass(frozen=True, slots=True)
 class _Unbound:
-    """Pods without a node: how much longer they may hold GPUs, why they have none, and when that ends."""
+    """Pods without a node: the remaining time with their GPUs, the reason, and the deadline."""
 
     seconds_left: float
     why: str
@@ -83,7 +83,7 @@ class _Step:
         self._view, self._now, self._timings = view, now, timings
         job = view.job
         if job.leaving:
-            # A deletion counts as a generation, and the job asks for nothing new.
+            # A deletion counts as a generation, and the job requests nothing new.
             job = replace(job, generation=whole_number(job.status.get("observedGeneration")) or job.generation)
         self._job = job
         self._child = current_child(job, view.children)
@@ -117,7 +117,7 @@ class _Step:
         if error := self._view.spec_error:
             return WriteStatus(job_status.unreadable(self._job, Reason.INVALID_SPEC, error, self._now.text))
         if self._job.spec.get("suspend") is True:
-            # A plan starts nothing, so that it need not wait.
+            # A plan starts nothing, so that it does not wait.
             return Schedule()
         if (left := pause_left(self._job, self._now.server, self._timings)) > 0:
             self._requeue(left)
@@ -139,7 +139,7 @@ class _Step:
         return WriteStatus(job_status.restarting(self._job, message, self._now.text))
 
     def _pods_in_the_way(self) -> list[PodState]:
-        """Pods of earlier attempts that may still run; none where their nodes are gone or have been NotReady for long."""
+        """Pods of earlier attempts that may still run; none if their nodes are deleted or have been NotReady for long."""
         pods, now = live_pods(self._job, self._view.pods), self._now.elapsed
         ready = self._view.nodes_ready
         before = dict(self.sightings.unready)
@@ -191,7 +191,7 @@ class _Step:
         return self._starting_or_running(job, child)
 
     def _ended_child(self, child: ChildRecord, *, follows: bool) -> Action:
-        """The end of the job, or of an attempt that failed where another one follows."""
+        """The end of the job, or of a failed attempt that another one follows."""
         job, seen = self._job, self._observe(child)
         if child.ended != "Failed":
             return self._finish(child, seen)
@@ -210,7 +210,7 @@ class _Step:
         return self._end(child, endings.failed(failure, members, waits.write_time(until), following))
 
     def _finish(self, child: ChildRecord, seen: Observation, blame: str = "") -> Action:
-        """The end of the job: what it measured is recorded, then its status is final."""
+        """The end of the job: its measurement is recorded, then its status is final."""
         job = self._job
         status = job_status.placed(job, child, seen, None, self._now.text, self._view.telemetry)
         if blame and (checkpoint := progress.after_failure(job.status, self._view.telemetry.measured)):
@@ -220,7 +220,7 @@ class _Step:
         return Finish(child, status) if new else WriteStatus(status)
 
     def _awaits_failed_pod(self, child: ChildRecord) -> bool:
-        """Whether the watch of Jobs is ahead of that of pods: why a Job failed only its pods say."""
+        """Whether the watch of Jobs is ahead of that of pods: only its pods show why a Job failed."""
         if len(self._pods) < child.pods or any(pod.phase == "Failed" or pod.leaving for pod in self._pods):
             return False
         if self.sightings.failed[0] != child.uid:
@@ -243,18 +243,18 @@ class _Step:
         return self._report_child(child, awaited.bare if awaited else None, unbound)
 
     def _leaving_child(self, child: ChildRecord) -> Action:
-        """A deleted Job makes no pods: without one it is lost, though a finalizer may keep the object."""
+        """A deleted Job creates no pods: without one it is lost, though a finalizer may keep the object."""
         if self._job.status.get("jobName") != child.name or self._pods:
             return Nothing()
         end = job_status.deleted if self._job.leaving else job_status.lost
         return WriteStatus(end(self._job, self._now.text))
 
     def _end(self, child: ChildRecord, ending: Ending) -> WriteStatus:
-        """Writes the end of an attempt before anything is deleted: a crash in between takes it for no loss."""
+        """Writes the end of an attempt before anything is deleted, so that a crash in between does not look like a loss."""
         return WriteStatus(end_attempt(self._job, child, ending, self._now.text))
 
     def _lacks_interpreter(self, child: ChildRecord) -> str:
-        """What the preflight says of an image that cannot run it; empty where it can or the job has run."""
+        """The preflight's message about an image that cannot run it; empty if it can or the job has run."""
         checked = observe(child, self._pods).checked if child.preflight else None
         if checked is None or checked.reason is not Reason.NO_INTERPRETER or self._job.status.get("startTime"):
             return ""
@@ -263,7 +263,7 @@ class _Step:
     # A probe
 
     def _probe_result(self, child: ChildRecord) -> Result | None:
-        """What a probe gave, once it is over; a probe whose program ends well was the whole job."""
+        """The result of a probe, once it is over; a probe whose program ends successfully was the whole job."""
         seen = self._observe(child)
         if child.ended == "Failed":
             return Result(str(child.hint.placement.get("pool", "")), failed=seen.message)
@@ -291,9 +291,9 @@ class _Step:
     # Bounded waits of an attempt
 
     def _awaited_nodes(self, child: ChildRecord) -> _AwaitedNodes | None:
-        """What pods wait for that are to start on nodes to be added; None where no pod does.
+        """What pods wait for that start on new nodes; None if no pod does.
 
-        A node that came without devices gets its own wait, once: another node would be one too many.
+        A new node without devices gets its own wait, once: another node would be one too many.
         """
         pods = self._pods
         if child.nodes or not child.hint.placement.get("provision") or self._job.status.get("startTime"):
@@ -311,7 +311,7 @@ class _Step:
         return _AwaitedNodes(left, bare and replace(bare, until=waits.write_time(end)))
 
     def _unbound(self, child: ChildRecord) -> _Unbound | None:
-        """What pods wait for that are to start on nodes that are there; None where each is bound."""
+        """What pods wait for that start on existing nodes; None if each is bound."""
         if not child.nodes or child.paused or self._job.status.get("startTime"):
             return None
         why = why_not_bound(child, self._pods)
@@ -326,7 +326,7 @@ class _Step:
         return _Unbound(left, why, waits.write_time(end))
 
     def _lost_service(self) -> bool:
-        """Whether a gang's Service has been missing for longer than one watch may be ahead of another."""
+        """Whether a gang's Service has been missing for longer than two watches can differ."""
         if not self._view.lacks_service:
             self._see(no_service=None)
             return False
@@ -339,7 +339,7 @@ class _Step:
         return left <= 0
 
     def _is_forged_end(self, child: ChildRecord) -> bool:
-        """Whether a status is final although the child Job has long been seen to go on: the operator did not write it."""
+        """Whether a status is final although the child Job has run on for long: the operator did not write it."""
         if child.ended or child.leaving:
             self._see(forged_end=None)
             return False
@@ -375,7 +375,7 @@ class _Step:
         return Numbers.NEWS if news_of_it else Numbers.MOVED
 
     def _patiently(self, seen: Observation) -> Observation:
-        """That pods do not run yet is reported only once it has lasted: most run before anyone could read it."""
+        """Pods that do not run yet are reported only after a delay: most run before a user could read it."""
         job, timings, now = self._job, self._timings, self._now.elapsed
         if seen.state not in (State.PLACED, State.STARTING):
             self._see(not_running=None)
@@ -397,7 +397,7 @@ class _Step:
     # Results beside the action
 
     def _server_time(self, elapsed: float) -> datetime:
-        """When the monotonic clock said so, by the server's clock of now: no jump of that clock makes a wait shorter."""
+        """The server's time of an observation by the monotonic clock; no jump of the server's clock makes a wait shorter."""
         return self._now.server - timedelta(seconds=self._now.elapsed - elapsed)
 
     def _see(self, **changes: Any) -> Sightings:
@@ -405,6 +405,6 @@ class _Step:
         return self.sightings
 
     def _requeue(self, seconds: float) -> None:
-        """Looks again after so many seconds at the latest; a time that is over asks for nothing."""
+        """Reconciles again after this number of seconds at the latest; a time in the past has no effect."""
         if seconds > 0:
             self.requeue_after = min(self.requeue_after, seconds)

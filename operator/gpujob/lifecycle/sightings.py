@@ -1,4 +1,4 @@
-"""Since when this process has seen what of a job, by its own monotonic clock; a restart loses time, never correctness."""
+"""The observations of a job and their times, by this process's monotonic clock; a restart loses time, never correctness."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpujob.values.vocabulary import State
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """Times are seconds of the monotonic clock; None where the process does not see it now."""
+    """Times are seconds of the monotonic clock; None if the process does not observe it now."""
 
     no_service: float | None = None
     """Its gang has no Service."""
@@ -18,18 +18,18 @@ class Sightings:
     forged_end: float | None = None
     """Its status is final although its child Job goes on."""
     ran: tuple[str, float] = ("", 0.0)
-    """The child whose pods were seen to run, and since when."""
+    """The child whose pods ran, and since when."""
     awaited: tuple[str, float] = ("", 0.0)
-    """The child whose pods wait for nodes to be added."""
+    """The child whose pods wait for new nodes."""
     unbound: tuple[str, float] = ("", 0.0)
-    """The child of whose pods one is bound to no node."""
+    """The child with a pod that is bound to no node."""
     probe: tuple[str, float, float] = ("", 0.0, 0.0)
-    """The probe's child, and how old it was then by the API server's clock."""
+    """The probe's child, and its age then by the API server's clock."""
     failed: tuple[str, float] = ("", 0.0)
-    """The child Job that has failed, none of whose pods is seen to have failed or gone."""
+    """The failed child Job without a failed or deleted pod."""
     ending: float | None = None
-    """Pods of an earlier attempt keep the next one waiting."""
+    """Pods of an earlier attempt delay the next one."""
     lingering: tuple[str, float] = ("", 0.0)
-    """The deleted Job whose pods run on; after each request to delete them anew."""
+    """The deleted Job whose pods run on; restarts with each request to delete them."""
     unready: tuple[tuple[str, float], ...] = ()
     """Nodes of such pods that are NotReady, by name."""

@@ -22,7 +22,9 @@ class Timings:
     unbound: float = 300.0
     """Pods hold the GPUs of nodes to which the scheduler does not bind them. An admin's setting."""
     rest_factor: int = 3
-    """A pool that took no pod is tried again after this many times `unbound`: a quarter of the time is held in vain at most."""
+    """A pool that accepted no pod is tried again after this many times `unbound`: devices are reserved in vain for a quarter of
+    the time at most.
+    """
     provision: float = 900.0
     """A job waits for nodes that an autoscaler must add, and for the devices of new nodes. An admin's setting."""
     service: float = 2.0
@@ -33,18 +35,19 @@ class Timings:
     # An attempt that runs or ends
 
     failed_pods: float = 5.0
-    """A Job has failed and no pod of it is seen to have failed this long before its end is judged: watches may be that far apart."""
+    """A Job has failed without a failed pod for this long before its end is evaluated: watches may be that far apart."""
     retry_first: float = 10.0
     """After the first failure of an attempt before the next attempt is placed; each pause is twice the one before."""
     retry_longest: float = 600.0
     """The longest such pause."""
     restarting: float = 2.0
-    """Pods of an earlier attempt keep the next one waiting this long before Restarting is worth a status write."""
+    """Pods of an earlier attempt delay the next one this long before Restarting is worth a status write."""
     node_lost: float = 300.0
-    """A node is NotReady this long before the next attempt no longer waits for pods on it: the default toleration, after
-    which Kubernetes itself evicts them."""
+    """A node is NotReady this long before the next attempt no longer waits for pods on it: the default toleration, after which
+    Kubernetes evicts them.
+    """
     cascade: float = 10.0
-    """A deleted Job's pods run on this long, because a finalizer keeps the Job, before their deletion is asked for."""
+    """A deleted Job's pods run on this long, because a finalizer keeps the Job, before the operator deletes them."""
     forged_end: float = 30.0
     """A final status contradicts a live child this long before it is corrected: watches may be that far apart."""
     progress: float = 300.0
@@ -57,32 +60,33 @@ class Timings:
     # The queue
 
     hold: float = 21600.0
-    """GPUs are held for a waiting job against jobs of lower priority. An admin's setting."""
+    """GPUs are reserved for a waiting job against jobs of lower priority. An admin's setting."""
     impossible: float = 300.0
     """Impossible lasts this long before it is reported of a job that fitted before: nodes come back."""
     explain_again: float = 5.0
-    """Between two explanations of a job that stays where it is: explanations cost more than decisions."""
+    """Between two explanations of a job with the same outcome: explanations cost more than decisions."""
     explain_factor: float = 50.0
     """A job waits this many times as long as its last explanation took: none takes more than 2 percent of the time."""
     explain_slice: float = 0.5
     """Explanations of one round together; the other jobs get theirs in later rounds."""
     numbers_settled: float = 5.0
-    """Numbers of a waiting job stay as they are this long before they are written: where many jobs end they move on."""
+    """Numbers of a waiting job are stable this long before they are written: while many jobs end they keep changing."""
     numbers: float = 30.0
-    """Between two status writes of a waiting job whose numbers move."""
+    """Between two status writes of a waiting job whose numbers change."""
     loop_slice: float = 0.01
-    """Looks at jobs and a scheduling cycle run this long before they yield to watches, writes and the Lease. With the longest
-    single piece, a full explanation of 30 ms, no gap between two turns is longer than 50 ms."""
+    """Reconciles and a scheduling cycle run this long before they yield to watches, writes and the Lease. With the longest single
+    piece, a full explanation of 30 ms, no gap between two turns is longer than 50 ms.
+    """
 
     # The loop
 
     gather: float = 0.02
-    """Changes gather this long before a round looks at them."""
+    """Changes accumulate this long before a round handles them."""
     backoff_first: float = 1.0
     """Before a failed step of a job is repeated for the first time."""
     backoff_longest: float = 300.0
     """The longest such wait; each is twice the one before."""
     runner_unused: float = 60.0
-    """A namespace has no child this long before its runner ConfigMap is deleted: short jobs must not rewrite it each time."""
+    """A namespace has no child this long before its runner ConfigMap is deleted, so that short jobs do not rewrite it each time."""
     runner_every: float = 5.0
-    """Between two looks at which runner ConfigMaps are needed."""
+    """Between two checks which runner ConfigMaps are needed."""

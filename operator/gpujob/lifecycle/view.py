@@ -1,4 +1,4 @@
-"""What `next_action` reads: one job, the Jobs and pods of its attempts, and the moment."""
+"""The input of `next_action`: one job, the Jobs and pods of its attempts, and the moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Moment:
     elapsed: float
     """Seconds of this process's monotonic clock: for durations."""
     server: datetime
-    """The API server's time: for what is written, and for what is compared with times that the API server wrote."""
+    """The API server's time: for written times, and for comparisons with times that the API server wrote."""
 
     @property
     def text(self) -> str:
@@ -29,20 +29,20 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """One job as the cluster shows it."""
+    """One job in the cluster."""
 
     job: JobRecord
     children: Sequence[ChildRecord] = ()
-    """The Jobs of its attempts that are there."""
+    """The existing Jobs of its attempts."""
     pods: Sequence[PodState] = ()
-    """The pods of all its attempts, in the order of their names."""
+    """The pods of all its attempts, sorted by name."""
     nodes_ready: Mapping[str, bool] = field(default_factory=dict)
-    """Whether a node of these pods is ready, by name; a node that is not named is gone."""
+    """Whether a node of these pods is ready, by name; an absent node is deleted."""
     spec_error: str = ""
-    """Why its spec cannot be read; empty where it can, and for a job with a child."""
+    """Why its spec cannot be read; empty if it can, and for a job with a child."""
     lacks_service: bool = False
     """Whether its gang has no Service."""
     bare_node: Arriving | None = None
-    """The newest node of the pool that its pods wait for, where it offers no devices yet."""
+    """The newest node of the pool that its pods wait for, if it offers no devices yet."""
     telemetry: Telemetry = SILENT
-    """What its reporter said last."""
+    """Its reporter's last report."""

@@ -1,9 +1,9 @@
 """Places all waiting jobs against one snapshot, by priority and then by age.
 
-A job without room takes nothing; but what lower ones leave alone for it are the free devices of the nodes that lack the
-fewest for it (`placement.holding`), so that a job of higher priority is never overtaken on them. Among equals nothing is
-held. Within a round free capacity only shrinks, so equal demands that found no room share one answer. What became of the
-other candidates is worked out and worded only when somebody asks for the decision.
+A job without room gets nothing; the free devices of the nodes where it lacks the fewest are reserved for it against lower
+priorities (`placement.scoring.reservations`), so that lower jobs never overtake it there. Among equal priorities nothing is
+reserved. Within a round free capacity only shrinks, so equal demands without room share one result. The other candidates are
+evaluated and explained only if the decision is read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gpujob.values.vocabulary import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job in the queue: its uid, when it was created (RFC 3339), what it asks; plan_only reserves nothing."""
+    """A job in the queue: its uid, its creation time (RFC 3339), its demand; plan_only reserves nothing."""
 
     uid: str
     created: str
@@ -41,11 +41,11 @@ class Waiting:
     namespace: str = ""
     name: str = ""
     holds: bool = True
-    """Whether devices are held for it while it waits; never for a plan."""
+    """Whether devices are reserved for it while it waits; never for a plan."""
 
 
 class Answer:
-    """What a demand got on one snapshot: verdict and choice at once, the whole decision when it is asked for."""
+    """The result of a demand on one snapshot: verdict and choice at once, the whole decision on demand."""
 
     __slots__ = ("_decision", "catalog", "demand", "fleet", "pick")
 
@@ -65,7 +65,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """A job of the queue with what it got."""
+    """A job of the queue with its result."""
 
     job: Waiting
     answer: Answer
@@ -77,12 +77,12 @@ class Placing:
 
     @property
     def choice(self) -> Choice | None:
-        """Where it goes."""
+        """The pool and nodes that it gets."""
         return self.answer.pick.choice
 
     @property
     def decision(self) -> Decision:
-        """The whole decision: made on first use, which takes longer than the choice."""
+        """The whole decision: computed on first use, which takes longer than the choice."""
         return self.answer.decision
 
 
@@ -92,23 +92,23 @@ def place_all(
     catalog: Catalog,
     failed: Callable[[Waiting, Exception], None] | None = None,
 ) -> Iterator[Placing]:
-    """`SchedulingCycle.run` for whoever has nothing else to do meanwhile."""
+    """`SchedulingCycle.run` without yielding."""
     return (placing for placing in SchedulingCycle(catalog, failed).run(jobs, fleet) if placing is not None)
 
 
 class SchedulingCycle:
     """One decision about a whole queue on one snapshot of the fleet; without I/O and without a clock.
 
-    A job that cannot be decided about is passed to `failed` and left out; without it the error is raised.
+    A job whose decision fails is passed to `failed` and left out; without `failed` the error is raised.
     """
 
     def __init__(self, catalog: Catalog, failed: Callable[[Waiting, Exception], None] | None = None) -> None:
         self._catalog, self._failed = catalog, failed
 
     def run(self, jobs: Iterable[Waiting], fleet: Fleet) -> Iterator[Placing | None]:
-        """The placement of each job, on what the earlier ones left: by priority, then the oldest first, then by uid.
+        """The placement of each job on what the earlier ones leave: by priority, then the oldest first, then by uid.
 
-        None comes between two pieces of work that place nobody, so that the caller can do something else there.
+        Yields None between two pieces of work that place no job, so that the caller can run other tasks there.
         """
         priorities = fleet.priorities
 
@@ -130,7 +130,7 @@ class SchedulingCycle:
 
 
 class _Snapshot:
-    """The fleet as the placements so far leave it."""
+    """The fleet after the placements so far."""
 
     def __init__(
         self, fleet: Fleet, catalog: Catalog, failed: Callable[[Waiting, Exception], None] | None = None
@@ -142,8 +142,8 @@ class _Snapshot:
         self._charges = Charges()
 
     def place(self, job: Waiting) -> Placing | None:
-        """What becomes of the next job; None where nothing can be decided about it."""
-        # Nothing else tells namespaces apart, so that equal jobs of many of them are one demand.
+        """The result of the next job; None if its decision fails."""
+        # Nothing else depends on namespaces, so that equal jobs of many of them are one demand.
         apart = self._choosy or job.namespace in self._fleet.quotas or job.demand.as_root
         demand = replace(job.demand, namespace=job.namespace) if apart else job.demand
         demand = bounded(mounted(demand, self._fleet, job.namespace), self._fleet, job.namespace)
@@ -152,7 +152,7 @@ class _Snapshot:
         demand = with_one_more(demand, of_profile)
         try:
             answer = self._without_room.get(demand) or Answer(demand, self._fleet, self._catalog)
-        except Exception as error:  # whatever one job asks, the others are placed
+        except Exception as error:  # an error in one job's decision does not stop the others
             if self._failed is None:
                 raise
             self._failed(job, error)
@@ -175,12 +175,12 @@ class _Snapshot:
         return Placing(job, answer)
 
     def put_ahead(self, placings: Iterable[Placing], priority: int) -> Iterator[None]:
-        """From now on come jobs of lower priority: these go first, and of those that wait the devices are held, one by one."""
+        """Jobs of lower priority follow: the previous ones go first, and devices are reserved for the waiting ones, one by one."""
         real = [placing for placing in placings if not placing.job.plan_only]
         took = (_taken(placing, priority) for placing in real if placing.choice is not None)
         self._fleet = self._fleet.led_by([each for each in took if each is not None])
         self._charges.begin(self._fleet.quotas)
-        # What is free and what quotas leave only shrinks: equal demands that hold nothing share that answer.
+        # Free devices and quotas only shrink: equal demands without reservations share that result.
         hold_nothing: set[Demand] = set()
         for placing in real:
             if placing.verdict is not Verdict.WAITING or not _may_hold(placing.job):
@@ -189,12 +189,11 @@ class _Snapshot:
             if demand not in hold_nothing and not self._hold(placing, priority):
                 hold_nothing.add(demand)
             yield
-        # Who goes first is told by name in the same namespace alone.
+        # Jobs that go first are named in their own namespace only.
         self._choosy = self._choosy or any(pool.ahead for pool in self._fleet.pools)
 
     def _hold(self, placing: Placing, priority: int) -> bool:
-        """Holds what a job waits for, as far as the quotas would let it and those held for before it have it; whether that
-        is anything."""
+        """Reserves what a job waits for, as far as quotas and earlier reservations allow; returns whether that is anything."""
         job, demand, before = placing.job, placing.answer.demand, self._fleet
         for hold in waits_for(demand, self._charges.seen(self._fleet), self._catalog):
             if self._charges.take(self._fleet, demand, hold):
@@ -207,7 +206,7 @@ def _may_hold(job: Waiting) -> bool:
 
 
 def _taken(placing: Placing, priority: int) -> Ahead | None:
-    """What a placed job took; None where nodes must be added for it first."""
+    """The devices of a placed job; None if nodes must be added for it first."""
     choice, job = placing.choice, placing.job
     if choice is None or not all(choice.nodes):
         return None
@@ -218,6 +217,6 @@ def _taken(placing: Placing, priority: int) -> Ahead | None:
 
 
 def _held(job: Waiting, hold: Reservation, priority: int) -> Ahead:
-    """What is held for a waiting job."""
+    """The reservation of a waiting job."""
     taking = Taking(hold.pool.resource, hold.on, hold.needs + hold.pool.overhead, linked=hold.nodes > 1)
     return Ahead(job.name, job.namespace, priority, hold.nodes, hold.gpus, taking, waits=True)

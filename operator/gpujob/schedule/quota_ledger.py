@@ -1,6 +1,6 @@
-"""What quotas leave to hold devices for: each gang for which some are held is charged as if it were there.
+"""What quotas leave for reservations: each gang with a reservation is charged as if it existed.
 
-Only holding asks this copy. Whoever is placed takes of the quotas themselves.
+Only reservations use this copy. Placed jobs use the quotas themselves.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class Charges:
         self._left: Quotas = {}
 
     def begin(self, quotas: Quotas) -> None:
-        """Takes what quotas leave now, less all that was charged."""
+        """Takes over the quotas' current remainder, less all charges."""
         self._left = quotas
         for charge in self._all:
             self._left = quotas_after(self._left, *charge)
 
     def seen(self, fleet: Fleet) -> Fleet:
-        """A fleet with the quotas as they are here."""
+        """A fleet with the quotas of this ledger."""
         return fleet if fleet.quotas is self._left else replace(fleet, quotas=self._left)
 
     def take(self, fleet: Fleet, demand: Demand, hold: Reservation) -> bool:
-        """Charges the whole gang of a hold, unless the quotas of its namespace leave too little for it."""
+        """Charges the whole gang of a reservation, unless the quotas of its namespace leave too little for it."""
         taken = hold.pool.taken(hold.gpus, hold.needs, hold.nodes, demand.new_claims)
         quotas = self.seen(fleet).quotas_for(demand.namespace, demand.priority_class, hold.pool)
         if refusal(quotas, taken)[0] is not None:

@@ -1,4 +1,4 @@
-"""Who is told first why he has no place: namespaces take turns, so that nobody waits for another's many jobs."""
+"""The order of explanations: namespaces take turns, so that none waits for another's many jobs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ Job = TypeVar("Job")
 
 
 def in_turns(jobs: Iterable[tuple[Job, str, float]], told_in: Mapping[str, float]) -> Iterator[Job]:
-    """The jobs, each given with its namespace and when it was told last: one of each namespace, then the second of each.
+    """The jobs, each given with its namespace and the time of its last explanation: one of each namespace, then the second of
+    each.
 
-    Within a namespace who was told longest ago comes first, and so do namespaces, by `told_in`; the times are of one clock, and
-    who was never told has none or minus infinity. Equal ones stay as they come.
+    Within a namespace the oldest time comes first, and so do namespaces, by `told_in`; the times are of one clock, and None or
+    minus infinity means never. Equal ones keep their order.
     """
     turns, ordered = Counter[str](), []
     for job, namespace, _ in sorted(jobs, key=lambda each: each[2]):

@@ -1,4 +1,4 @@
-"""One operator process put together: client, mirror, leader, reconcile, pools, endpoints; started and stopped by `shell`."""
+"""One operator process: client, cache, leader election, controller, pools, endpoints; started and stopped by `kopf_shell`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find_connection() -> Connection:
 
 
 class Operator:
-    """Everything that one process runs."""
+    """The tasks and stores of one process."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Operator:
         )
 
     async def run(self) -> None:
-        """Runs until cancelled; raises when a part dies, since half an operator is worse than none."""
+        """Runs until cancelled; raises if a task fails, because the process must not run without it."""
         settings = self._settings
         async with self._client:
             await self._endpoints.start(settings.listen, settings.health_port, settings.metrics_port)
@@ -112,14 +112,14 @@ class Operator:
                     tasks.create_task(_as_long_as(leadership), name="watch leadership")
                     log.info("operator started", identity=settings.pod_name, kinds=len(self._kinds))
             finally:
-                # Last of all: while the Lease is held nobody else acts, and what writes has ended by now.
+                # Last of all: while the Lease is held no other process acts, and everything that writes has ended by now.
                 leadership.cancel()
                 await asyncio.gather(leadership, return_exceptions=True)
                 await self._endpoints.close()
 
 
 def registry_of(seen: Snapshot) -> CollectorRegistry:
-    """What one scrape exposes: a snapshot that nothing changes any more, and the process's own figures."""
+    """The data of one scrape: an immutable snapshot, and the process's own figures."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(FleetCollector(lambda: seen))
@@ -127,5 +127,5 @@ def registry_of(seen: Snapshot) -> CollectorRegistry:
 
 
 async def _as_long_as(task: asyncio.Task[None]) -> None:
-    """Ends with the error of a task that must not end."""
+    """Raises the error of a task that must not end."""
     await asyncio.shield(task)

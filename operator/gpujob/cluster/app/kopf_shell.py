@@ -1,6 +1,6 @@
 """kopf as the shell: start and stop, signals and login. No kopf handler is a source of state.
 
-kopf's own watching is left out on purpose: after a relist its on.event tells no DELETED for what vanished meanwhile.
+kopf's own watching is unused on purpose: after a relist its on.event reports no DELETED for objects that vanished meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 def registry_for(
     operator: Operator, connection: Connection, stop: asyncio.Event
 ) -> tuple[kopf.OperatorRegistry, list[BaseException]]:
-    """kopf's handlers for one operator: start, stop, login; and the list where its end by error is noted."""
+    """kopf's handlers for one operator: start, stop, login; and the list that records its error."""
     registry = kopf.OperatorRegistry()
     running: list[asyncio.Task[None]] = []
     errors: list[BaseException] = []
@@ -56,7 +56,7 @@ def registry_for(
 
 
 def credentials(connection: Connection) -> kopf.ConnectionInfo:
-    """Our connection in kopf's words: kopf itself asks the API server for nothing but the list of its groups."""
+    """The operator's connection for kopf, which itself requests only the API server's list of groups."""
     token = connection.token
     if token is None and connection.token_file is not None:
         token = Path(connection.token_file).read_text().strip()
@@ -78,10 +78,10 @@ def _base64(pem: str | None) -> bytes | None:
 
 
 async def run(operator: Operator, connection: Connection) -> None:
-    """Runs until a signal or until a part of the operator dies; raises its error then."""
+    """Runs until a signal or until a task of the operator fails; raises its error then."""
     stop = asyncio.Event()
     registry, errors = registry_for(operator, connection, stop)
-    # Without an identity kopf makes one of the user's name, which a pod's user does not have.
+    # Without an identity kopf creates one from the user's name, which a pod's user does not have.
     identity = cast("Any", operator.name)
     await kopf.operator(registry=registry, identity=identity, standalone=True, clusterwide=True, stop_flag=stop)
     if errors:

@@ -1,4 +1,4 @@
-"""What the metrics room shows, gathered from the running operator at each scrape."""
+"""The data for the metrics, collected from the running operator at each scrape."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from gpujob.cluster.telemetry.scraper import Scraper
 
 RECENT: Final = timedelta(minutes=10)
-"""How long series of a job that has ended are exposed: ten scrapes of a minute."""
+"""How long series of an ended job are exposed: ten scrapes of a minute."""
 
 FRESH: Final = timedelta(seconds=60)
-"""How long what a reporter said is told as what is: four readings."""
+"""How long a reporter's figures count as current: four readings."""
 
 
 class Running(Protocol):
-    """The parts of the running operator that metrics are read from."""
+    """The parts of the running operator that metrics read."""
 
     reconciler: Reconciler
     leadership: Leadership
@@ -49,11 +49,11 @@ class Running(Protocol):
 
 
 def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapshot:
-    """Everything that /metrics says, from one moment: copies, so that it can be rendered while the operator goes on."""
+    """All data of /metrics at one moment: copies, so that they can be rendered while the operator goes on."""
     now = time.monotonic()
     work = operator.reconciler.work
     tally = work.tally
-    # Only who acts tells of jobs and pools: several operators would tell everything several times, and sums be wrong.
+    # Only the leader exposes jobs and pods: several operators would count everything several times.
     leader = operator.leadership.is_leader()
     jobs = list(book.jobs.values()) if leader else []
     pools = book.fleet().pools if leader and operator.mirror.complete else ()
@@ -64,7 +64,7 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
         ran=_jobs(work, jobs),
         pools=[_pool(pool) for pool in pools],
         watch_age={kind: operator.health.age(kind, now) for kind in operator.health.last_byte},
-        # A counter that begins with its first event loses it: what has not happened is 0 for every kind that is watched.
+        # A counter that first appears with its first event loses it, so each watched kind starts at 0.
         relists=dict.fromkeys(operator.health.last_byte, 0) | dict(operator.health.relists),
         malformed=dict.fromkeys(operator.health.last_byte, 0)
         | dict(operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals + book.set_aside),
@@ -89,7 +89,7 @@ def _standing(job: JobRecord) -> tuple[str, str, str]:
 
 
 def _is_shown(job: JobRecord, now: datetime) -> bool:
-    """Whether an attempt of the job has begun, be it one that was suspended since, and it has not ended for long."""
+    """Whether an attempt of the job has begun, even if it is suspended now, and the job has not ended long ago."""
     ended = read_time(job.status.get("completionTime")) if is_final(job) else None
     if ended is not None and now - ended > RECENT:
         return False
@@ -97,7 +97,7 @@ def _is_shown(job: JobRecord, now: datetime) -> bool:
 
 
 def _finding(job: JobRecord) -> tuple[str, str] | None:
-    """Pool and reason of a preflight that failed."""
+    """Pool and reason of a failed preflight."""
     for condition in tables(job.status, "conditions"):
         if condition.get("type") == ConditionType.PREFLIGHT_PASSED and condition.get("status") == "False":
             return str(table(job.status, "placement").get("pool", "")), str(condition.get("reason", ""))
@@ -111,10 +111,10 @@ def _pool(pool: Pool) -> PoolView:
 
 
 def _jobs(work: ControllerState, jobs: Iterable[JobRecord]) -> list[JobView]:
-    """The jobs that have run, those that ended more than RECENT ago left out.
+    """The jobs that have run, without those that ended more than RECENT ago.
 
-    Dollars never become fewer, which would count as a counter that began anew: the time at which a job ended lies before the
-    look at which it still ran.
+    Dollars never decrease, which would count as a reset of the counter: the recorded end of a job is earlier than the last reading
+    while it ran.
     """
     now = work.wall()
     views = {job.uid: _job(job, work.telemetry.get(job.uid, SILENT), now) for job in jobs if _is_shown(job, now)}
@@ -127,19 +127,19 @@ def _jobs(work: ControllerState, jobs: Iterable[JobRecord]) -> list[JobView]:
 
 
 def _job(job: JobRecord, telemetry: Telemetry, now: datetime) -> JobView:
-    """What a status says of a job, and what was measured since it was written."""
+    """A job's figures from its status, and its measurements since the last write."""
     status, placement = job.status, table(job.status, "placement")
     state, vendor, pool = _standing(job)
     shape = (whole_number(placement.get(key)) or 1 for key in ("nodes", "gpusPerNode"))
     end = read_time(status.get("completionTime")) or now
     running = state == State.RUNNING
-    # What somebody suspended holds its devices as what runs does.
+    # A suspended child holds its devices like a running one.
     live = state in (State.PLACED, State.STARTING, State.RUNNING)
     spent = cost.cost(status, placement, str(status.get("startTime")), end) if live else {}
     dollars = cost.dollars((spent or table(status, "cost")).get("accrued"))
     saved = table(status, "checkpoint")
     measured, percent = telemetry.measured, whole_number(table(status, "progress").get("percent"))
-    # What was not read lately says nothing of now: a job that cannot be reached would look as if it stalled.
+    # Old readings say nothing about now: an unreachable job would look stalled.
     fresh = measured if measured and running and now - measured.at <= FRESH else None
     progress = measured.fraction if measured else None if percent is None else percent / 100
     return JobView(

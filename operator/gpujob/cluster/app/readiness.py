@@ -1,4 +1,4 @@
-"""Whether the operator can do its work, and what hinders it: the readiness probe's answer."""
+"""Whether the operator can work, and what prevents it: the answer to the readiness probe."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpujob.cluster.cache.reflector import WatchHealth
 from gpujob.cluster.client.outage_gate import OutageGate
 
 PATIENCE: Final = 30.0
-"""Seconds without a good answer of the API server until that is said: a restarted one takes less."""
+"""Seconds without a good response of the API server before readiness fails; a restart takes less."""
 
 
 def hindrances(mirror: ObjectCache, health: WatchHealth, gate: OutageGate) -> list[str]:
-    """What keeps the operator from its work, a line each; none: it is ready."""
+    """What prevents the operator from working, a line each; empty: it is ready."""
     found = []
     if gate.seconds() >= PATIENCE:
         what = f"HTTP {gate.last_status}" if gate.last_status else "unreachable"
@@ -28,5 +28,5 @@ def hindrances(mirror: ObjectCache, health: WatchHealth, gate: OutageGate) -> li
 
 
 def unknowns(mirror: ObjectCache) -> list[str]:
-    """The kinds that the operator does without, a line each."""
+    """The kinds that the operator runs without, a line each."""
     return [f"{kind} is unknown, it may not be read: {why}" for kind, why in sorted(mirror.unread.items())]

@@ -1,4 +1,4 @@
-"""What the operator is told by its environment; read once at start."""
+"""The operator's settings from its environment; read once at start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Settings:
     metrics_port: int = 9464
     health_port: int = 8080
     listen: str = ""
-    """The address at which probes and metrics are served; empty: all, of IPv4 and IPv6."""
+    """The address for probes and metrics; empty: all, of IPv4 and IPv6."""
     log_level: str = "INFO"
     log_format: str = "json"
     write_rate: float = 200.0
@@ -36,7 +36,7 @@ class Settings:
     provision_seconds: float = _DEFAULT.provision
     """Seconds that a job waits for nodes that an autoscaler must add, before another pool is tried."""
     hold_seconds: float = _DEFAULT.hold
-    """Seconds that devices are held for a waiting job against those of lower priority; 0 holds none."""
+    """Seconds that devices are reserved for a waiting job against those of lower priority; 0 reserves none."""
     unbound_seconds: float = _DEFAULT.unbound
     """Seconds that pods hold the GPUs of nodes to which the scheduler does not bind them."""
     scrape_seconds: float = 15.0

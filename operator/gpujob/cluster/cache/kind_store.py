@@ -1,4 +1,4 @@
-"""One kind's objects in the mirror: what is held of each, what was refused, what we deleted, and what changed."""
+"""One kind's objects in the cache: the record of each, unreadable ones, own deletions, and changes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ Slim = Callable[[JsonObject], JsonObject]
 
 
 class Tag(NamedTuple):
-    """Which object is held, and how new it is."""
+    """The key of an object, and its version."""
 
     uid: str
     version: int | None
-    written: bool  # the answer of our own write, not yet seen in a list or a watch
+    written: bool  # the response to an own write, not seen yet in a list or a watch
 
 
 class Refusal(NamedTuple):
-    """In place of an object on which `slim` failed."""
+    """Stands for an object on which `slim` failed."""
 
     reason: str
 
 
 def slimmed(slim: Slim, obj: JsonObject) -> JsonObject | Refusal:
-    """What is kept of an object; a Refusal where nothing can be."""
+    """The record of an object; a Refusal if `slim` fails."""
     try:
         return slim(obj)
-    except Exception as error:  # whatever an odd object does to a caller's function, the others must live
+    except Exception as error:  # one malformed object must not stop the others
         return Refusal(f"{type(error).__name__}: {error}")
 
 
@@ -43,7 +43,7 @@ class KindStore:
         self.objects: dict[Key, JsonObject] = {}
         self.refused: dict[Key, str] = {}
         self.tags: dict[Key, Tag] = {}
-        self.ended: dict[str, int] = {}  # uid of what we deleted -> lists that still showed it
+        self.ended: dict[str, int] = {}  # uid of an own deletion -> lists that still showed it
         self.seen: int | None = None
         self.listed = False
         self.version = 0
@@ -51,18 +51,18 @@ class KindStore:
         self.moved: set[Key] = set()
 
     def mark(self, key: Key) -> None:
-        """Something changed."""
+        """Records a change."""
         self.version += 1
         self.dirty.add(key)
         self.moved.add(key)
 
     def advance(self, version: int | None) -> None:
-        """List or watch have come so far."""
+        """Records the version of a list or watch."""
         if self.seen is None or is_newer(version, self.seen):
             self.seen = version
 
     def put(self, identity: Identity, value: JsonObject | Refusal, written: bool) -> bool:
-        """Whether the object was refused for the first time."""
+        """Whether the object is refused for the first time."""
         key = identity.key
         self.tags[key] = Tag(identity.uid, identity.version, written)
         if isinstance(value, Refusal):
@@ -73,7 +73,7 @@ class KindStore:
             return first
         if self.refused:
             self.refused.pop(key, None)
-        # An update of what `slim` leaves out (a heartbeat) is no change: it must wake nobody.
+        # An update of fields that `slim` leaves out (a heartbeat) is no change and wakes no reader.
         if self.objects.get(key) != value:
             self.objects[key] = value
             self.mark(key)

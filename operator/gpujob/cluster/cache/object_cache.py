@@ -1,11 +1,11 @@
-"""The cluster as this process knows it: for each kind, what the last list said and every event since.
+"""The cluster as this process knows it: for each kind, the last list and every event since.
 
-It exists so that a decision never waits for the network and never rests on a ghost: a list REPLACES a kind, so what
-vanished while nobody watched is gone here too; an object that we wrote enters with the answer of the write, so nothing
-is decided on a state older than our own writes. Filled by `watch`, read by the reconcile; it does no I/O.
+A decision never waits for the network and never uses a deleted object: a list REPLACES a kind, so objects that vanished between
+two watches are gone here too. The response to an own write enters at once, so no decision uses a state older than the operator's
+own writes. Filled by `reflector`, read by the controller; it does no I/O.
 
-How old news is told from new: resourceVersions of one kind are compared as integers (the API server promises that they
-can be). `seen` is how far list and watch have come; whatever is at or before it is already in the mirror, or gone.
+Order of versions: resourceVersions of one kind compare as integers (an API server guarantee). `seen` is the version of list and
+watch; everything up to it is in the cache already, or gone.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ log = structlog.get_logger(__name__)
 
 
 def whole(obj: JsonObject) -> JsonObject:
-    """The object itself: the `slim` of a kind that is kept as it comes."""
+    """The object itself: the `slim` of a kind that is stored whole."""
     return obj
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind to mirror: its resource, the selectors that the server applies, and what to keep of each object.
+    """One kind to cache: its resource, the selectors that the server applies, and the record of each object.
 
-    A kind with `versions` may be missing: the first of them that the server has is followed, else there are no objects.
+    A kind with `versions` is optional: the first version that the server has is followed, else there are no objects.
 
-    `trim` cuts out of the server's JSON, before it is decoded, what `slim` would leave out.
+    `trim` removes from the server's JSON, before it is decoded, what `slim` would leave out.
     """
 
     key: str
@@ -56,11 +56,11 @@ class Kind:
     versions: tuple[str, ...] = ()
     trim: Trim = untouched
     optional: bool = False
-    """Whether the operator works without the right to read it: its objects are unknown then."""
+    """Whether the operator works without the right to read it; its objects are unknown then."""
 
 
 class Listing:
-    """A list as it comes in, page by page: objects are slimmed at once, so that no whole raw list is in memory."""
+    """A list under construction, page by page: objects become records at once, so that no whole list is in memory."""
 
     def __init__(self, mirror: ObjectCache, kind: str) -> None:
         self._mirror, self._kind = mirror, kind
@@ -68,7 +68,7 @@ class Listing:
         self.objects: dict[Key, tuple[Identity, JsonObject | Refusal]] = {}
 
     def add(self, objects: Iterable[JsonObject]) -> None:
-        """Takes one page."""
+        """Adds one page."""
         for obj in objects:
             try:
                 identity = identify(obj)
@@ -78,12 +78,12 @@ class Listing:
             self.objects[identity.key] = (identity, slimmed(self._slim, obj))
 
     def commit(self, resource_version: str) -> None:
-        """Replaces the kind by what was added; `resource_version` is the list's own."""
+        """Replaces the kind by the added objects; `resource_version` is the list's own."""
         self._mirror.replace_by(self._kind, self, resource_version)
 
 
 class ObjectCache:
-    """What is known of every kind; `complete` once each was listed. For one event loop, without locks."""
+    """The objects of every kind; `complete` once each was listed. For one event loop, without locks."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self.kinds: Mapping[str, Kind] = {kind.key: kind for kind in kinds}
@@ -91,7 +91,7 @@ class ObjectCache:
         self.refusals: Counter[str] = Counter()
         self.malformed: Counter[str] = Counter()
         self.unread: dict[str, str] = {}
-        """Optional kinds that may not be read, with the API server's words: their objects are unknown, none is held."""
+        """Optional kinds that cannot be read, with the API server's message: their objects are unknown, none is stored."""
         self._shelves = {key: KindStore(kind.slim) for key, kind in self.kinds.items()}
         self._views = {key: MappingProxyType(shelf.objects) for key, shelf in self._shelves.items()}
 
@@ -99,7 +99,7 @@ class ObjectCache:
 
     @property
     def complete(self) -> bool:
-        """Whether every kind was listed at least once: nothing may be decided before."""
+        """Whether every kind was listed at least once; no decision is made before."""
         return all(shelf.listed for shelf in self._shelves.values())
 
     def is_listed(self, kind: str) -> bool:
@@ -107,19 +107,19 @@ class ObjectCache:
         return self._shelves[kind].listed
 
     def objects(self, kind: str) -> Mapping[Key, JsonObject]:
-        """A live view of a kind: it changes under whoever awaits while reading."""
+        """A live view of a kind: it changes during an `await` of its reader."""
         return self._views[kind]
 
     def get(self, kind: str, namespace: str | None, name: str) -> JsonObject | None:
-        """One object, None when there is none (or `slim` could not digest it)."""
+        """One object, None if there is none (or `slim` failed on it)."""
         return self._views[kind].get((namespace or "", name))
 
     def version(self, kind: str) -> int:
-        """A number that grows with every change of the kind: the key of a cache made from it."""
+        """A number that grows with every change of the kind: a cache key for derived results."""
         return self._shelves[kind].version
 
     def refused(self, kind: str) -> Mapping[Key, str]:
-        """The objects kept out because `slim` failed on them, with its error."""
+        """The objects on which `slim` failed, with its error."""
         return MappingProxyType(self._shelves[kind].refused)
 
     def take_changes(self) -> dict[str, set[Key]]:
@@ -132,7 +132,7 @@ class ObjectCache:
         return changes
 
     def take_moved(self) -> dict[str, set[Key]]:
-        """`take_changes` for a second reader, which is woken by nothing: an index that is brought up to date when asked."""
+        """`take_changes` for a second reader that no change wakes: an index that is updated on demand."""
         moved = {}
         for kind, shelf in self._shelves.items():
             if shelf.moved:
@@ -142,24 +142,24 @@ class ObjectCache:
     # What the API server says
 
     def listing(self, kind: str) -> Listing:
-        """An empty list to fill page by page and commit."""
+        """An empty list, to fill page by page and commit."""
         return Listing(self, kind)
 
     def replace(self, kind: str, objects: Iterable[JsonObject], resource_version: str) -> None:
-        """Makes a kind equal to a list; only our own writes that are newer than the list stay."""
+        """Makes a kind equal to a list; only own writes that are newer than the list stay."""
         listing = self.listing(kind)
         listing.add(objects)
         listing.commit(resource_version)
 
     def nothing(self, kind: str) -> None:
-        """The server does not have the kind, so that there are no objects of it."""
+        """The server does not have the kind, so there are no objects of it."""
         shelf = self._shelves[kind]
         self.unread.pop(kind, None)
         if shelf.objects or not shelf.listed:
             self.replace(kind, (), str(shelf.seen or 0))
 
     def unknown(self, kind: str, why: str) -> bool:
-        """An optional kind may not be read: it stops nothing, and what was held of it is dropped. Whether that is new."""
+        """Records that an optional kind cannot be read and drops its objects; returns whether that is new."""
         new = kind not in self.unread
         if new:
             self.nothing(kind)
@@ -169,11 +169,11 @@ class ObjectCache:
         return new
 
     def replace_by(self, kind: str, listing: Listing, resource_version: str) -> None:
-        """`replace` by a list whose pages are in already."""
+        """`replace` by a list whose pages are complete."""
         shelf = self._shelves[kind]
         listed_at = version_number(resource_version)
         if is_newer(shelf.seen, listed_at):
-            # The store went back in time (restored from a backup): no version that we hold means anything any more.
+            # The server's store went back in time (restored from a backup), so stored versions mean nothing any more.
             log.warning("resourceVersion went backwards, all that is held is dropped", kind=kind)
             shelf.tags = {key: tag._replace(written=False) for key, tag in shelf.tags.items()}
             shelf.ended.clear()
@@ -199,7 +199,7 @@ class ObjectCache:
             self.changed.set()
 
     def apply(self, kind: str, event_type: str, obj: JsonObject) -> None:
-        """Takes one event of a watch; older news than what is held changes nothing."""
+        """Applies one event of a watch; an outdated event changes nothing."""
         shelf = self._shelves[kind]
         identity = identify(obj)
         if event_type == "DELETED":
@@ -207,7 +207,7 @@ class ObjectCache:
             shelf.ended.pop(identity.uid, None)
         elif event_type in {"ADDED", "MODIFIED"}:
             held = shelf.tags.get(identity.key)
-            # Not newer whatever its uid: the echo of our own write, or the end of an object whose successor we made.
+            # Outdated whatever its uid: the echo of an own write, or the deletion of an object that an own write replaced.
             old = held is not None and is_not_newer(identity.version, held.version)
             if not old and identity.uid not in shelf.ended:
                 self._put(kind, shelf, identity, slimmed(shelf.slim, obj), written=False)
@@ -218,18 +218,18 @@ class ObjectCache:
             self.changed.set()
 
     def bookmark(self, kind: str, resource_version: str) -> None:
-        """Takes the promise of a bookmark: everything up to this version has been told."""
+        """Applies a bookmark: everything up to this version has been received."""
         self._shelves[kind].advance(version_number(resource_version))
 
     # What we did ourselves
 
     def note_written(self, kind: str, obj: JsonObject) -> None:
-        """Takes the answer of our own create or patch at once. Only for objects that the kind's selectors match."""
+        """Applies the response to an own create or patch at once. Only for objects that the kind's selectors match."""
         shelf = self._shelves[kind]
         identity = identify(obj)
         held = shelf.tags.get(identity.key)
-        # At or before `seen` the watch has told it already, and perhaps the deletion that followed: a late answer
-        # must not bring the dead back.
+        # Up to `seen` the watch has reported it already, and perhaps the deletion after it: a late response
+        # must not restore a deleted object.
         if identity.uid in shelf.ended or is_not_newer(identity.version, shelf.seen):
             return
         if held is not None and is_not_newer(identity.version, held.version):
@@ -241,19 +241,19 @@ class ObjectCache:
     def note_deleted(
         self, kind: str, namespace: str | None, name: str, uid: str, answer: JsonObject | None = None
     ) -> None:
-        """Takes our own delete, with the API server's answer to it.
+        """Applies an own deletion, with the API server's response to it.
 
-        When the answer is the object itself, it is still there (finalizers, grace period): it enters with its
-        deletionTimestamp and goes with its DELETED event. When the answer is a Status, or none is given because the
-        server says NotFound, the uid is gone for good: it leaves at once, and events and lists that are older than
-        the delete cannot bring it back. Two lists in a row that show it are believed all the same.
+        If the response is the object itself, it still exists (finalizers, grace period): it enters with its deletionTimestamp and
+        leaves with its DELETED event. If the response is a Status, or absent because the server says NotFound, the uid is gone for
+        good: it leaves at once, and older events and lists cannot restore it. Two lists in a row that show it are trusted all the
+        same.
         """
         if answer is not None and isinstance(answer.get("metadata"), dict) and answer["metadata"].get("uid") == uid:
             self.note_written(kind, answer)
             return
         shelf = self._shelves[kind]
         if self._delete(shelf, (namespace or "", name), uid):
-            # Only what was held: if its DELETED event came before the answer, no second one would clear this.
+            # Only for stored objects: if its DELETED event came before the response, no second one would clear this.
             shelf.ended[uid] = 0
         if shelf.dirty:
             self.changed.set()

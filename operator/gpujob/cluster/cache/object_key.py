@@ -1,6 +1,6 @@
-"""Where an object belongs and how new it is.
+"""The key and the version of an object.
 
-resourceVersions of one kind are compared as integers (the API server promises that they can be).
+resourceVersions of one kind compare as integers (an API server guarantee).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ Key = tuple[str, str]  # (namespace, or "" for a cluster's own objects; name)
 
 
 class MalformedObject(ValueError):
-    """What was given is no Kubernetes object: no metadata, no name, or an event type that does not exist."""
+    """The value is no Kubernetes object: no metadata, no name, or an unknown event type."""
 
 
 class Identity(NamedTuple):
-    """Which object it is, and how new."""
+    """The key of an object, and its version."""
 
     key: Key
     uid: str
-    version: int | None  # None: not a number, so nothing can be said about its age
+    version: int | None  # None: not a number, so its age is unknown
 
 
 def identify(obj: JsonObject) -> Identity:
-    """Where an object belongs and how new it is; MalformedObject when it has no name."""
+    """The key of an object, and its version; MalformedObject if it has no name."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:

@@ -1,9 +1,8 @@
-"""Keeps a mirror equal to the API server: list, watch, and list again whenever something may have been missed.
+"""Keeps the cache equal to the API server: list, watch, and list again whenever an event may have been missed.
 
-It exists because a watch that went silent looks like a quiet cluster. Each kind has its own task; each notices by
-itself that its stream is dead (no byte for 65 s, though the server sends a bookmark about every minute), replaces it,
-and lists afresh when the server has forgotten where it was. Before a list of a kind that a server may lack it asks which
-version there is. `WatchHealth` is what metrics and the readiness probe read.
+A silent watch looks like a quiet cluster. Each kind has its own task. It detects by itself that its stream is dead (no byte for 65
+s, though the server sends a bookmark about every minute), replaces it, and lists again if the server no longer has the version.
+For optional kinds it first asks which version the server has. Metrics and the readiness probe read `WatchHealth`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from gpujob.cluster.client.transport import CONNECT_TIMEOUT
 from gpujob.values.untrusted import tables
 
 REFUSED_TRIES = 3
-"""Refusals in a row after which an optional kind is unknown: a server that starts refuses for a moment."""
+"""Refusals in a row after which an optional kind is unknown: a starting server refuses for a moment."""
 
 log = structlog.get_logger(__name__)
 
@@ -56,20 +55,20 @@ class Timings:
     backoff_most: float = 15.0
     hasty_end: float = 1.0  # a watch that ends sooner, without an event, counts as a failure
     page: int = 500
-    absent: float = 120.0  # until it is asked again whether the server has a kind by now
+    absent: float = 120.0  # before the next check whether the server has a kind by now
 
     @property
     def replaced_within(self) -> float:
-        """The longest that a dead stream stays in place: its silence, and the time to connect anew."""
+        """The longest life of a dead stream: its silence, and the time of a new connection."""
         return self.silence + CONNECT_TIMEOUT
 
 
 class WatchHealth:
-    """When each kind was last heard of, and what went wrong so far, by kind. Ages are seconds of `clock`."""
+    """The last byte of each kind, and the errors so far, by kind. Ages are seconds of `clock`."""
 
     def __init__(self, kinds: Iterable[str], clock: Clock = time.monotonic) -> None:
         self.clock = clock
-        # A stream that never begins is as dead as one that ended: its age counts from here.
+        # A stream that never begins counts as dead from here on.
         started = clock()
         self.last_byte: dict[str, float] = dict.fromkeys(kinds, started)
         self.relists: Counter[str] = Counter()
@@ -78,10 +77,10 @@ class WatchHealth:
         self.failures: Counter[str] = Counter()
         self.malformed: Counter[str] = Counter()
         self.refused: dict[str, str] = {}
-        """Kinds that the API server does not let this process read, with its words."""
+        """Kinds that the API server does not let this process read, with its message."""
 
     def heard(self, kind: str) -> None:
-        """Notes that bytes came for a kind."""
+        """Records that bytes came for a kind."""
         self.last_byte[kind] = self.clock()
         self.refused.pop(kind, None)
 
@@ -95,7 +94,7 @@ class WatchHealth:
 
 
 class _UnknownLoss(Exception):
-    """A line could not be read, so what it said is lost."""
+    """Records an unreadable line, whose event is lost."""
 
 
 async def keep_mirrored(
@@ -108,7 +107,7 @@ async def keep_mirrored(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     chance: Callable[[], float] = random.random,
 ) -> None:
-    """Keeps one kind of the mirror up to date for ever; raises only what nobody foresaw."""
+    """Keeps one kind of the cache up to date until cancelled; raises only unforeseen errors."""
     await Reflector(client, kind, mirror, health, timings or Timings(), sleep, chance).run()
 
 
@@ -120,7 +119,7 @@ async def mirror_all(
     *,
     timings: Timings | None = None,
 ) -> None:
-    """Keeps all kinds up to date; when one task dies all end and this raises: better no process than half of one."""
+    """Keeps all kinds up to date; if one task fails all end and this raises: the process must not run with a part of its kinds."""
     async with asyncio.TaskGroup() as tasks:
         for kind in kinds:
             tasks.create_task(keep_mirrored(client, kind, mirror, health, timings=timings), name=f"watch {kind.key}")
@@ -163,7 +162,7 @@ class Reflector:
     # Listing
 
     async def is_served(self) -> bool:
-        """Whether the server has the kind; finds the version to follow. What it lacks has no objects."""
+        """Whether the server has the kind; finds the version to follow. An absent kind has no objects."""
         kind = self.kind
         if not kind.versions:
             return True
@@ -191,10 +190,10 @@ class Reflector:
         return any(entry.get("name") == resource.plural for entry in tables(found, "resources"))
 
     async def list_all(self) -> str:
-        """Replaces the kind by a fresh list; gives its version."""
+        """Replaces the kind by a new list; returns its version."""
         listing = self.mirror.listing(self.kind.key)
         version = ""
-        # No resourceVersion: the newest state, not what some cache remembers.
+        # No resourceVersion: the newest state, not that of some cache.
         kind = self.kind
         pages = self.client.list_paged(self.path, kind.params, self.timings.page, trim=kind.trim)
         async with aclosing(pages):
@@ -233,7 +232,7 @@ class Reflector:
         self.failures = 0
 
     def take(self, line: bytes) -> None:
-        """Applies one line; the version only moves past what was applied."""
+        """Applies one line; the version only moves past applied events."""
         try:
             event = orjson.loads(self.kind.trim(line))
             event_type, obj = event["type"], event["object"]
@@ -252,7 +251,7 @@ class Reflector:
     # Recovering
 
     async def recover(self, error: ApiError | _UnknownLoss) -> None:
-        """Decides whether the version is still good, and waits before the next try where haste would do harm."""
+        """Decides whether the version is still good, and waits before the next try if an immediate one would do harm."""
         if not _version_survives(error):
             self.version = None
         if isinstance(error, Silent):
@@ -267,7 +266,7 @@ class Reflector:
             if self.failures + 1 >= REFUSED_TRIES and isinstance(error, Forbidden) and self.kind.optional:
                 await self.go_without(error)
                 return
-        # A silence has lasted a minute already; counting it would make a quiet kind wait longer each time.
+        # The silence has lasted a minute already; counting it as failure would delay a quiet kind more each time.
         self.failures += not isinstance(error, Silent)
         # A healthy but quiet kind may be silent too: a restarted API server leaves out its first bookmarks.
         lasts = isinstance(error, Unauthorized) and self.failures >= REFUSED_TRIES
@@ -283,7 +282,7 @@ class Reflector:
             await self.sleep(delay)
 
     async def go_without(self, error: Forbidden) -> None:
-        """An optional kind that may not be read is unknown; it is asked for again, seldom."""
+        """An unreadable optional kind is unknown; it is tried again rarely."""
         self.version = None
         if self.mirror.unknown(self.kind.key, str(error)):
             log.warning("kind is unknown, it may not be read", kind=self.kind.key, error=str(error))
@@ -301,7 +300,7 @@ class Reflector:
 
 
 def _version_survives(error: ApiError | _UnknownLoss) -> bool:
-    # An answer that names no passing cause may well be about the version (too old, or of another history): list.
+    # A response without a temporary cause may be about the version (too old, or of another history): list.
     if isinstance(error, Unreachable | TooManyRequests | Unauthorized | Forbidden):
         return True
     if isinstance(error, _UnknownLoss | Gone | BrokenStream):
@@ -310,7 +309,7 @@ def _version_survives(error: ApiError | _UnknownLoss) -> bool:
 
 
 def _items(page: JsonObject) -> Iterable[JsonObject]:
-    """A page's objects with the apiVersion and kind that lists leave out, so that both ways give equal objects."""
+    """A page's objects with the apiVersion and kind that lists leave out, so that lists and watches give equal objects."""
     api_version, kind = page.get("apiVersion"), str(page.get("kind") or "").removesuffix("List")
     for item in page.get("items") or ():
         if isinstance(item, dict):

@@ -1,4 +1,4 @@
-"""What is mirrored: one list and watch for each kind, with what is kept of each object."""
+"""The cached kinds: one list and watch for each, with the record of each object."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ GPURUNTIMES: Final = Resource(GROUP, VERSION, "gpuruntimes", namespaced=False)
 
 
 DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
-"""Versions of resource.k8s.io that are read, the newest first: Kubernetes 1.34, 1.33, 1.32. Before, there is none."""
+"""Versions of resource.k8s.io that are read, the newest first: Kubernetes 1.34, 1.33, 1.32. Older ones have none."""
 
 TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
 """Versions of DeviceTaintRule that are read: Kubernetes 1.37, 1.36, 1.33."""
 
 
 def claim_templates(body: Mapping[str, Any]) -> Resource:
-    """The resource of a ResourceClaimTemplate, in the version that it is written in."""
+    """The resource of a ResourceClaimTemplate, in its own version."""
     return Resource("resource.k8s.io", str(body["apiVersion"]).rpartition("/")[2], "resourceclaimtemplates")
 
 
 class PoolRecord:
-    """A GPUPool: the admin's claim, or (discovered) the operator's own publication with its status as it is."""
+    """A GPUPool: the admin's selection, or (discovered) the operator's own publication with its status unchanged."""
 
     __slots__ = ("admin", "generation", "name", "spec", "status", "uid", "version")
 
@@ -87,7 +87,7 @@ class PoolRecord:
 
 
 def _admin_pool(raw: Mapping[str, Any]) -> AdminPool:
-    """An admin's GPUPool; what is left of it where a schema older or newer than ours let through what we cannot read."""
+    """An admin's GPUPool; the rest of it if another version of the schema accepted something unreadable."""
     try:
         return admin_pool(read_gpupool(raw))
     except BadInput as error:
@@ -95,7 +95,7 @@ def _admin_pool(raw: Mapping[str, Any]) -> AdminPool:
 
 
 def read_runtimes(raw: Mapping[str, Any]) -> tuple[Runtime, ...]:
-    """An admin's GPURuntime as rows of the catalog: one, or what is left of an object that cannot be read."""
+    """An admin's GPURuntime as rows of the catalog: one, or the rest of an unreadable object."""
     try:
         runtime = read_gpuruntime(raw)
         return (runtime_of(runtime.metadata.name, runtime.spec, source="GPURuntime", checked_on=""),)
@@ -104,7 +104,7 @@ def read_runtimes(raw: Mapping[str, Any]) -> tuple[Runtime, ...]:
 
 
 class RunnerMap:
-    """A ConfigMap of the runner's name in some namespace: whether it holds the runner, which anybody may have changed."""
+    """A ConfigMap of the runner's name in some namespace: whether it holds the runner, which every user can change."""
 
     __slots__ = ("digest", "ready", "uid")
 
@@ -122,16 +122,16 @@ class RunnerMap:
 
 
 _IMAGES: Final = re.compile(rb'"images":\[(?:\{"names":\[[^]]*+\],"sizeBytes":[0-9]++\},?)*+\]')
-"""A Node's status.images as the API server writes it. Nothing else matches, since quotes inside a text are escaped."""
+"""A Node's status.images as the API server writes it. Nothing else matches, because quotes inside a text are escaped."""
 
 
 def without_images(body: bytes) -> bytes:
-    """JSON of nodes without the names of the images on them: three quarters of it, and most of the time to decode it."""
+    """JSON of nodes without the names of their images: three quarters of it, and most of the time to decode it."""
     return _IMAGES.sub(b'"images":[]', body)
 
 
 def mirrored(runner: str) -> tuple[Kind, ...]:
-    """The kinds that the operator follows, jobs restricted by the server to our children, ConfigMaps to the runner's name."""
+    """The kinds that the operator follows; the server restricts jobs to the operator's children, ConfigMaps to the runner's name."""
     return (
         Kind("nodes", NODES, {}, _any(read_node), trim=without_images),
         Kind("pods", PODS, {}, _any(read_pod_record)),
@@ -157,5 +157,5 @@ def mirrored(runner: str) -> tuple[Kind, ...]:
 
 
 def _any(reader: Any) -> Any:
-    """The reader as the mirror's `slim`: what is kept is ours to choose."""
+    """The reader as the cache's `slim`, which can store any record."""
     return reader

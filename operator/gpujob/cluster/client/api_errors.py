@@ -1,15 +1,9 @@
-"""Every answer of the API server that is not success, as one tree of errors.
+"""Every unsuccessful response of the API server, as one tree of errors.
 
-ApiError
-├── Unauthorized 401, Forbidden 403, NotFound 404, Gone 410, Invalid 422
-├── Conflict 409
-│   └── AlreadyExists         409 with that reason
-├── TooManyRequests 429       carries retry_after
-├── Unreachable               no answer, and the server has certainly not acted on it
-│   └── Silent                a watch brought no byte for too long
-├── Fenced                    a write that was not sent, because this process may not write any more
-├── BrokenStream              a watch or list that cannot be one
-└── OutcomeUnknown            a write was sent and nobody knows whether it happened: GET, then decide
+ApiError ├── Unauthorized 401, Forbidden 403, NotFound 404, Gone 410, Invalid 422 ├── Conflict 409 │ └── AlreadyExists 409 with
+that reason ├── TooManyRequests 429 carries retry_after ├── Unreachable no answer, and the server has certainly not acted on it │
+└── Silent a watch brought no byte for too long ├── Fenced a write that was not sent, because this process may not write any more
+├── BrokenStream an invalid watch or list └── OutcomeUnknown a write was sent and its outcome is unknown: GET, then decide
 """
 
 from __future__ import annotations
@@ -23,7 +17,7 @@ JsonObject = dict[str, Any]
 
 
 class ApiError(Exception):
-    """An answer of the API server that is not success; `status` is the HTTP code, 0 when there was no answer."""
+    """An unsuccessful response of the API server; `status` is the HTTP code, 0 without a response."""
 
     def __init__(
         self,
@@ -58,23 +52,23 @@ class Conflict(ApiError):
 
 
 class AlreadyExists(Conflict):
-    """409 on a create: an object of that name is there."""
+    """409 on a create: an object of that name exists."""
 
 
 class Gone(ApiError):
-    """410: the resourceVersion or the continue token is too old; list afresh."""
+    """410: the resourceVersion or the continue token is too old; list again."""
 
 
 class Invalid(ApiError):
-    """422: the object breaks the schema or a validation rule; repeating it cannot help."""
+    """422: the object breaks the schema or a validation rule; a repetition cannot help."""
 
 
 class TooManyRequests(ApiError):
-    """429: the server throttles; `retry_after` in seconds when it said so."""
+    """429: the server throttles; `retry_after` in seconds if it is given."""
 
 
 class Unreachable(ApiError):
-    """No answer, and the server has not acted: the connection was never made, or the request only reads."""
+    """No response, and the server has not acted: there was no connection, or the request only reads."""
 
 
 class Silent(Unreachable):
@@ -82,15 +76,15 @@ class Silent(Unreachable):
 
 
 class Fenced(ApiError):
-    """A write was not sent: by the time its turn came, another process may have become leader."""
+    """A write was not sent: another process may have become leader meanwhile."""
 
 
 class BrokenStream(ApiError):
-    """A watch or a list brought what none can bring: an endless line, a list without a version."""
+    """A watch or a list with an invalid part: an endless line, a list without a version."""
 
 
 class OutcomeUnknown(ApiError):
-    """A write was sent, and whether it happened is not known; the caller reads before it writes again."""
+    """A write was sent, and its outcome is unknown; the caller reads before it writes again."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {

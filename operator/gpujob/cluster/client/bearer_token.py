@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 class Token:
-    """The bearer token of a connection; a token file is read again every minute, since bound tokens rotate."""
+    """The bearer token of a connection; a token file is read again every minute, because bound tokens rotate."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._value = connection.token
@@ -23,7 +23,7 @@ class Token:
         self._read_at: float | None = None
 
     def header(self) -> dict[str, str]:
-        """The Authorization header, empty when certificates are all there is."""
+        """The Authorization header, empty if the connection has certificates only."""
         if self._file and (self._read_at is None or self._clock() - self._read_at >= TOKEN_REREAD_AFTER):
             self._reread(self._file)
         return {"Authorization": f"Bearer {self._value}"} if self._value else {}
@@ -38,7 +38,7 @@ class Token:
         self._read_at = self._clock()
 
     def renewed(self) -> bool:
-        """Whether reading the file now gives another token than the one that was just refused."""
+        """Whether the file now contains another token than the one that was just refused."""
         if self._file is None:
             return False
         refused, self._read_at = self._value, None

@@ -1,9 +1,9 @@
 """A thin typed client of one Kubernetes API server: reads, watches and writes by their verbs.
 
-It exists because the operator needs four things that larger clients hide: the bytes of a watch as they come (their age
-is the liveness answer), paged lists, one shared budget for writes, and an honest answer when the outcome of a write is
-unknown. Called by `watch`, `leader`, and by every step that creates or patches. It decides nothing. Below it, in this
-order: `resources` (paths), `connection` and `credentials`, `pace`, `transport` (retries), `lines`, `api_errors`.
+The operator needs four things that larger clients hide: the bytes of a watch as they arrive (their age shows liveness), paged
+lists, one shared rate limit for writes, and a clear error if the outcome of a write is unknown. Called by `reflector`, `election`,
+and every step that creates or patches. It decides nothing. Below it, in this order: `paths`, `kubeconfig` and `bearer_token`,
+`rate_limit`, `transport` (retries), `line_reader`, `api_errors`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class ApiClient(Transport):
         patience: Patience = ORDINARY,
         trim: Trim = untouched,
     ) -> AsyncGenerator[JsonObject, None]:
-        """The pages of one consistent list; raises Gone when it outlives its continue token: start again then.
+        """The pages of one consistent list; raises Gone if the continue token expires: then start again.
 
-        `trim` takes out of an answer what its reader does not want, before it is decoded.
+        `trim` removes unneeded parts of a response before it is decoded.
         """
         query = {**(params or {}), "limit": str(limit)}
         while True:
@@ -63,8 +63,8 @@ class ApiClient(Transport):
     ) -> AsyncGenerator[bytes, None]:
         """The lines of a watch until the server ends it; raises Silent after `silence` seconds without a byte.
 
-        Close it (`contextlib.aclosing`) when leaving early. Lines are not decoded: what one bad line means is the
-        caller's to say. `on_bytes` is called for the answer's head and for each chunk, complete line or not.
+        Close it (`contextlib.aclosing`) when leaving early. Lines are not decoded: the caller handles malformed ones. `on_bytes`
+        is called for the response's head and for each chunk, complete line or not.
         """
         call = Call("watch", "GET", path, ORDINARY, {**(params or {}), "watch": "true"})
         lines = LineSplitter()
@@ -87,7 +87,7 @@ class ApiClient(Transport):
     async def create(
         self, path: str, body: JsonObject, *, params: Mapping[str, str] | None = None, patience: Patience = ORDINARY
     ) -> JsonObject:
-        """The object as created; AlreadyExists when the name is taken, OutcomeUnknown when no answer came."""
+        """The object as created; AlreadyExists if the name is taken, OutcomeUnknown without a response."""
         return await self.send(Call("create", "POST", path, patience, params, orjson.dumps(body)))
 
     async def patch(
@@ -105,10 +105,10 @@ class ApiClient(Transport):
     async def delete(
         self, path: str, *, uid: str, propagation: str = "Background", patience: Patience = ORDINARY
     ) -> JsonObject:
-        """The answer: a Status when the object is gone, the object itself when it only began to go.
+        """The response: a Status if the object is gone, the object itself if its deletion only began.
 
-        Without a propagation policy the API server orphans a Job's pods; without the uid a later object of the same
-        name would be deleted. Conflict when the uid is another.
+        Without a propagation policy the API server orphans a Job's pods; without the uid it would delete a later object of the
+        same name. Conflict if the uid differs.
         """
         if not uid:
             raise ValueError(f"a delete needs the uid of what it deletes: {path}")

@@ -1,4 +1,4 @@
-"""How to reach one API server: of the pod that this runs in, or of a kubeconfig; and its TLS."""
+"""The connection to one API server, from the pod's service account or from a kubeconfig; and its TLS."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class UnusableConnection(ValueError):
-    """The kubeconfig or the pod's environment gives no connection that this client can make; says which field."""
+    """The kubeconfig or the pod's environment gives no usable connection; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach one API server; data fields hold PEM text, and no secret shows in its repr."""
+    """The connection to one API server; data fields hold PEM text, and the repr shows no secret."""
 
     server: str
     ca_file: str | None = None
@@ -55,7 +55,7 @@ def connection_in_cluster(
 
 
 def connection_from_kubeconfig(path: str | Path, context: str | None = None) -> Connection:
-    """The connection that a kubeconfig names (its current context unless given); relative files are beside it."""
+    """The connection that a kubeconfig names (its current context by default); relative files are beside it."""
     file = Path(path)
     try:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -158,9 +158,10 @@ def _load_client_certificate(context: ssl.SSLContext, connection: Connection) ->
 
 @contextmanager
 def _file_in_memory(text: str) -> Iterator[str]:
-    """The path of a file that holds a text until the block ends: the ssl module reads certificates and keys from files only.
+    """The path of a file that holds a text until the block ends, because the ssl module reads certificates and keys from files
+    only.
 
-    On Linux the file is in memory, since the pod's file systems are read-only; elsewhere it is in a private folder.
+    On Linux the file is in memory, because the pod's file systems are read-only; elsewhere it is in a private folder.
     """
     if hasattr(os, "memfd_create"):
         with open(os.memfd_create("pem"), "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Chunks of a stream become lines."""
+"""Splits the chunks of a stream into lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LINE_LIMIT = 16 * 1024 * 1024
 
 
 class LineSplitter:
-    """Cuts a stream of chunks into lines; BrokenStream past `limit` bytes without an end of line."""
+    """Splits a stream of chunks into lines; BrokenStream past `limit` bytes without an end of line."""
 
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
@@ -32,5 +32,5 @@ class LineSplitter:
         return [line for line in lines if line]
 
     def rest(self) -> bytes:
-        """What came after the last end of line."""
+        """The rest after the last end of line."""
         return b"".join(self._parts)

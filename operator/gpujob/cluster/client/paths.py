@@ -1,4 +1,4 @@
-"""REST resources and their paths: the only way to a URL, so that no name can leave its place in it."""
+"""REST resources and their paths: the only source of URLs, so that no name can escape its path segment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SUBRESOURCE = re.compile(r"[a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One REST resource; `path` is the only way to a URL, so that no name can leave its place in it."""
+    """One REST resource; `path` is the only source of URLs, so that no name can escape its path segment."""
 
     group: str
     version: str
@@ -55,7 +55,7 @@ def _checked_name(name: str) -> str:
 
 
 def resource_of(path: str) -> str:
-    """The plural (and subresource) that a path names, for counting: `pods`, `gpujobs/status`."""
+    """The plural (and subresource) of a path, for counting: `pods`, `gpujobs/status`."""
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else parts[:1]
     if parts[:1] == ["namespaces"] and len(parts) > 2 and parts[2] not in {"status", "finalize"}:

@@ -1,4 +1,4 @@
-"""How fast writes may go, and how long a call waits."""
+"""The rate limit of writes, and the waits of a call."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 Clock = Callable[[], float]
 REQUEST_TIMEOUT = 30.0
 LONGEST_RETRY_DELAY = 60.0
-"""Seconds after which a call is tried again at the latest, whatever the server asked for."""
+"""The longest wait in seconds before a call is tried again, whatever the server requests."""
 
 
 class TokenBucket:
-    """Hands out `rate` permits a second, `burst` at once, in the order asked."""
+    """Gives `rate` permits a second, `burst` at once, first come, first served."""
 
     def __init__(self, rate: float, burst: float, clock: Clock) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
@@ -28,7 +28,7 @@ class TokenBucket:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How a call waits: seconds for one try, how many tries, and whether it stands in the queue of writes."""
+    """The waits of a call: seconds for one try, the number of tries, and whether it uses the queue of writes."""
 
     timeout: float = REQUEST_TIMEOUT
     tries: int = 5

@@ -1,7 +1,7 @@
-"""The API server's clock as this process knows it: by the Date header of its answers, carried on by the monotonic clock.
+"""The API server's clock as this process knows it: the Date header of its responses plus the monotonic clock.
 
-All times that the operator compares with times of Kubernetes objects, or writes beside them, are of this clock: the clock of
-the operator's own machine may be wrong by hours. Before the first answer it is all there is.
+All times that the operator compares with times of Kubernetes objects, or writes beside them, are of this clock, because the clock
+of the operator's machine may be wrong by hours. Before the first response it is the only one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 SLACK: Final = 5.0
-"""Seconds by which an answer may seem old: the header has whole seconds, and answers take their time."""
+"""Seconds by which a response may seem old: the header has whole seconds, and responses take time."""
 
 DISAGREE: Final = 3
-"""Answers in a row that must say so before the clock is set back: one may have waited for long in a queue."""
+"""Old responses in a row before the clock is set back: one may have waited in a queue for long."""
 
 
 class ServerClock:
-    """Answers of several API servers with clocks of their own give the time of the one that is furthest ahead."""
+    """With several API servers the time of the one whose clock is furthest ahead."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class ServerClock:
         self._last, self._behind = "", 0
 
     def note(self, header: str | None) -> None:
-        """Takes the Date header of an answer; what is no date is ignored."""
+        """Applies the Date header of a response; an invalid one is ignored."""
         if not header or header == self._last:
             return
         try:

@@ -1,7 +1,7 @@
-"""Sends calls and says honestly what came of them: retries, the budget for writes, timeouts, counts.
+"""Sends requests and reports their outcome: retries, the rate limit of writes, timeouts, counts.
 
-A call is repeated only where the server has certainly not acted on it, never sooner than it was told (Retry-After), and
-one writer that is told to slow down speaks for all. After a write without an answer the outcome is unknown, and said.
+A request is repeated only if the server has certainly not acted on it, never sooner than it says (Retry-After), and a slow-down
+for one writer applies to all. After a write without a response the outcome is unknown, which is an error of its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Trim = Callable[[bytes], bytes]
 
 
 def untouched(body: bytes) -> bytes:
-    """The JSON as the server sent it: the `trim` of what is read whole."""
+    """The JSON as the server sent it: the `trim` of a list that is read whole."""
     return body
 
 
@@ -67,15 +67,16 @@ class Call:
 
     @property
     def fenced(self) -> bool:
-        """Whether it stands in the queue of writes, which only the leader makes; the Lease's own writes do not."""
+        """Whether it uses the queue of writes, which only the leader makes; the Lease's own writes do not."""
         return self.writes and self.patience.queued
 
 
 class FencedBody(aiohttp.BytesPayload):
-    """The body of a write that is not sent when the process may not write at the moment at which its bytes would be.
+    """The body of a write that is not sent if the process may no longer write when its bytes are due.
 
-    Between the decision to send and the bytes lie a connection, a TLS handshake and another task of aiohttp: a process that is frozen
-    there would send whole requests when it wakes up. aiohttp holds the head back until the body is written, so nothing is sent at all.
+    A connection, a TLS handshake and another task of aiohttp lie between the decision to send and the bytes: a process that was
+    frozen there would send whole requests when it wakes up. aiohttp holds the head back until the body is written, so nothing is
+    sent at all.
     """
 
     def __init__(self, value: bytes, may_write: Callable[[], bool]) -> None:
@@ -85,7 +86,7 @@ class FencedBody(aiohttp.BytesPayload):
         self._may_write = may_write
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Writes the body with the head of its request; raises RuntimeError when the process may not write any more."""
+        """Writes the body with the head of its request; raises RuntimeError if the process may not write any more."""
         self.withheld = not self._may_write()
         if self.withheld:
             raise RuntimeError("another process may lead")
@@ -110,12 +111,13 @@ class Transport:
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.writes: Counter[tuple[str, str]] = Counter()
         self.may_write: Callable[[], bool] = lambda: True
-        """Asked before every try of a write that stands in the queue, and again when its bytes are written: it may have waited for a
-        minute, or the process may have been frozen in between."""
+        """Checked before every try of a queued write, and again when its bytes are written: it may have waited for a minute, or
+        the process may have been frozen in between.
+        """
         self.on_date: Callable[[str | None], None] = lambda _: None
-        """Is told the Date header of each answer."""
+        """Called with the Date header of each response."""
         self.on_answer: Callable[[int], None] = lambda _: None
-        """Is told the HTTP code of each answer, 0 when none came."""
+        """Called with the HTTP code of each response, 0 without a response."""
         self._connection = connection
         self._server = connection.server.rstrip("/")
         self._token = Token(connection, clock)
@@ -131,7 +133,7 @@ class Transport:
         tls = tls_context(self._connection)
         self._pooled = self._session(aiohttp.TCPConnector(ssl=tls, limit=128, keepalive_timeout=KEEP_ALIVE))
         # A list or watch never takes a connection from the pool: after a network fault the pooled ones may be dead, and
-        # what is to replace a silent stream must not inherit its silence. Both are rare, so connecting costs little.
+        # the replacement of a silent stream must not reuse its connection. Both are rare, so connecting costs little.
         self._fresh = self._session(aiohttp.TCPConnector(ssl=tls, limit=0, force_close=True))
         return self
 
@@ -145,7 +147,7 @@ class Transport:
                 await session.close()
 
     def _session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
-        # Unpacking costs both sides more than the wire does inside a cluster, hence no compression.
+        # Inside a cluster decompression costs both sides more than the wire does, hence no compression.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": self._agent}
         return aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar())
 
@@ -174,7 +176,7 @@ class Transport:
             return
         if (wait := self._bucket.take()) > 0:
             await self._sleep(wait)
-        # One writer that is told to slow down speaks for all: else each of them floods the server once more.
+        # A slow-down for one writer applies to all: otherwise each of them floods the server once more.
         while (wait := self._quiet_until - self._clock()) > 0:
             await self._sleep(wait * (1 + 0.2 * self._chance()))
 
@@ -185,7 +187,7 @@ class Transport:
             return None
         told = error.retry_after
         base = min(LONGEST_RETRY_DELAY, told if told is not None else 2.0 ** (attempt - 1))
-        # Never sooner than told; only a delay that we chose ourselves is spread downwards too.
+        # Never sooner than the server says; only delays of the operator's own choice are spread downwards too.
         delay = base * (1 + 0.2 * self._chance()) if told is not None else base * (0.5 + 0.5 * self._chance())
         if call.fenced:
             self._quiet_until = max(self._quiet_until, self._clock() + base)
@@ -216,7 +218,7 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout, sock_read=silence)
         key = (call.verb, resource_of(call.path))
         try:
-            # The head of the answer comes at once, so it gets an ordinary call's time and not a stream's.
+            # The head of the response comes at once, so it gets an ordinary call's time and not a stream's.
             async with asyncio.timeout(min(silence, call.patience.timeout)):
                 response = await self._request(call, timeout)
                 if response.status == 200:
@@ -251,7 +253,7 @@ class Transport:
             data=data,
             headers=headers,
             timeout=timeout,
-            allow_redirects=False,  # a token goes to no other server
+            allow_redirects=False,  # a token is sent to no other server
             server_hostname=self._connection.server_name,
         )
 
@@ -265,7 +267,7 @@ def _worth_repeating(call: Call, error: ApiError) -> bool:
         return True
     if error.status < 500 or error.retry_after is None:
         return False
-    # 503 is said before a request is handled; after other 5xx a create or patch may have happened all the same.
+    # The server sends 503 before it handles a request; after other 5xx a create or patch may have happened.
     return error.status == 503 or call.method in {"GET", "DELETE"}
 
 
@@ -277,7 +279,7 @@ def _error_without_answer(call: Call, error: Exception) -> ApiError:
 
 
 def _outcome_unknown(error: ApiError) -> bool:
-    # etcd may have taken a write before it timed out; only "503, come again" says that nothing was begun.
+    # etcd may have accepted a write before it timed out; only "503, come again" means that nothing was begun.
     return error.status >= 500 and not (error.status == 503 and error.retry_after is not None)
 
 

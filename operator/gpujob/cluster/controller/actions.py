@@ -1,6 +1,6 @@
 """The writes of one job, each a step that runs alone and ends: render and create, end, confirm a loss, report.
 
-Afterwards the job is looked at again. What goes wrong with one step is that job's alone: it is tried again, ever later.
+Afterwards the job is reconciled again. An error of one step affects only that job, whose step is repeated with backoff.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from gpujob.values.vocabulary import Reason, State
 log = structlog.get_logger(__name__)
 
 REFUSALS: Final = frozenset({Reason.NAME_CONFLICT.value, Reason.CHILD_REFUSED.value, Reason.CHILD_NOT_CREATED.value})
-"""Reasons that a try found, so that saying them is no progress."""
+"""Reasons that a try found; a status with them is no progress."""
 
 AT_ONCE: Final = 32
-"""Jobs whose writes are under way at the same time."""
+"""Jobs with writes in flight at the same time."""
 
 
 class JobActions:
-    """Starts steps and makes their writes, a bounded number at once."""
+    """Starts steps and performs their writes, with bounded concurrency."""
 
     def __init__(
         self, controller_state: ControllerState, writer: Writer, delivery: RunnerConfigMaps, learning: ProfileUpdates
@@ -59,24 +59,24 @@ class JobActions:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
-        """Runs one step of a job; afterwards the job is looked at again."""
+        """Runs one step of a job; afterwards the job is reconciled again."""
         task = asyncio.create_task(self._guarded(job, step), name=f"{job.namespace}/{job.name}")
         self._work.tasks[job.uid] = task
 
     def report(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
-        """Writes a status that says something new; `moved`: its progress is worth a write too."""
+        """Writes a status that changed; `moved`: its progress is worth a write too."""
         if status_patch.patch(job.status, status, moved=moved) is not None:
             self.start(job, self.write(job, status, moved=moved))
 
     async def end_tasks(self) -> None:
-        """Ends the steps under way, so that nothing is written once the Lease is given back."""
+        """Cancels the steps in flight, so that nothing is written after the Lease is released."""
         tasks = list(self._work.tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
-        """Creates the children of a placed job and writes its status: what its pods need first, then the Job."""
+        """Creates the children of a placed job and writes its status: the objects that its pods need first, then the Job."""
         wish, choice = self._work.wish(job), decision.choice
         if wish.job is None or choice is None:
             return
@@ -98,7 +98,7 @@ class JobActions:
         seen = Observation(State.PLACED, Reason.PLACED, f"child Job {child.name} is created")
         status = job_status.placed(job, child, seen, decision if created else None, self._work.now())
         self._work.queue.discard(job.uid)
-        # What the attempt before reported says nothing of this one.
+        # The previous attempt's report says nothing about this one.
         self._work.telemetry.pop(job.uid, None)
         await self.write(job, status)
         if created:
@@ -107,13 +107,13 @@ class JobActions:
             self._work.tally.queue_wait.observe(waited)
 
     async def _earlier_pods(self, job: JobRecord) -> list[PodState]:
-        """Pods of earlier attempts by the API server itself, on nodes that are ready: the watch may lag behind."""
+        """Reads pods of earlier attempts from the API server itself, on nodes that are ready, because the watch may lag behind."""
         pods = live_pods(job, await self._writer.find_pods(job))
         ready = self._work.book.nodes_ready(pods)
         return [pod for pod in pods if not pod.node or ready.get(pod.node)]
 
     async def serve(self, job: JobRecord, child: ChildRecord) -> None:
-        """Makes a gang's Service again that somebody deleted; a gang that runs goes on whatever comes of it."""
+        """Creates a gang's Service again after its deletion; a running gang continues whatever the result."""
         wish = self._work.wish(job)
         if wish.job is None:
             return
@@ -125,19 +125,19 @@ class JobActions:
             self._work.requeue_with_backoff(job, error, job.version)
 
     async def end(self, child: ChildRecord, *, pods_first: bool = False) -> None:
-        """Deletes a child, its Service first: as long as the Job is there this is tried again."""
+        """Deletes a child, its Service first: while the Job exists this is repeated."""
         service = self._work.book.service(child)
         if service is not None and service.uid:
             await self._writer.delete_service(child, service.uid)
         await self._writer.delete_child(child, pods_first=pods_first)
 
     async def finish(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
-        """Writes how a job ended, and before that what it measured: a crash between the two leaves both to be done."""
+        """Writes how a job ended, and before that its measurement: after a crash between the two both are repeated."""
         await self._learning.remember(job, child)
         await self.write(job, status)
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
-        """Writes what a trial gave; its child, which the status then no longer names, is deleted when it is seen next."""
+        """Writes the result of a probe; its child, which the status then no longer names, is deleted at the next reconcile."""
         wish, now = self._work.wish(job), self._work.wall()
         precision = wish.demand.work.precision.value if wish.demand else ""
         if not result.failed:
@@ -147,13 +147,13 @@ class JobActions:
         await self.write(job, end_attempt(job, child, endings.probe_over(result.sentence, probes), self._work.now()))
 
     async def confirm_loss(self, job: JobRecord) -> None:
-        """A child that the mirror lacks is lost only when the API server says so."""
+        """A child that the cache lacks is lost only if the API server confirms it."""
         held = await self._writer.find_child(job, str(job.status["jobName"]))
         if held is None:
             end = job_status.deleted if job.leaving else job_status.lost
             await self.write(job, end(job, self._work.now()))
             return
-        # It is there and the watch does not show it (yet, or because its labels were taken off): asked again, ever later.
+        # It exists and the watch does not show it (yet, or because its labels were removed): repeated with backoff.
         child = read_child(held)
         if child.ended:
             view = JobView(job, (child,), tuple(self._work.book.pods(child)))
@@ -165,12 +165,12 @@ class JobActions:
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
 
     async def write(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
-        """Writes what of a status differs from the one held; a write that does not fit any more is tried later."""
+        """Writes the changed part of a status; a write that no longer fits is repeated later."""
         changes = status_patch.patch(job.status, status, moved=moved)
         if changes is None:
             return
         if not await self._writer.write_status(job, changes, status):
-            # Gone or changed; the watch will tell, and until then the same write would fail again.
+            # Gone or changed; the watch will show it, and until then the same write would fail again.
             self._work.requeue_with_backoff(job, "the job changed meanwhile", job.version)
         elif job.uid in self._work.memory and status.get("display", {}).get("reason") not in REFUSALS:
             self._work.succeeded(job.uid)
@@ -193,7 +193,7 @@ class JobActions:
                 self._work.requeue_after_outage(job, error)
             else:
                 self._work.requeue_with_backoff(job, error, job.version)
-        except Exception as error:  # whatever one job does, the others go on
+        except Exception as error:  # an error of one job does not stop the others
             self._work.requeue_with_backoff(job, error, job.version)
             log.exception("step failed", job=f"{job.namespace}/{job.name}")
         finally:
@@ -204,12 +204,12 @@ class JobActions:
             self._work.book.mirror.changed.set()
 
     async def _refused_write(self, job: JobRecord, error: Exception, reason: Reason, message: str) -> None:
-        """A child that the API server refuses is the job's to mend: one condition, and another try later."""
+        """The job must be changed if the API server rejects its child: one condition, and another try later."""
         self._work.requeue_with_backoff(job, error, job.generation)
         await self._write_why(job, job_status.unreadable(job, reason, message[:1024], self._work.now()))
 
     async def _not_created(self, job: JobRecord, error: ChildNotCreated) -> None:
-        """A child that may be created later: said once it was tried twice, since most such answers pass in a second."""
+        """A child that can be created later: reported after two tries, because most such errors pass in a second."""
         if self._work.requeue_after_outage(job, error) < 2:
             return
         words, again = str(error)[:900], f"it is asked again within {LONGEST_OUTAGE_DELAY:g} s"

@@ -1,8 +1,8 @@
 """The level-based loop: gather, decide, render, create, observe, report; readable as these numbered steps.
 
-A round reads the mirror and starts at most one task for each job; a task makes the writes of one step and ends. The next
-round looks at the job again, so a crash between any two writes loses and doubles nothing: children have fixed names, the
-child carries what the status will say, and the status is the record.
+A round reads the cache and starts at most one task for each job; a task makes the writes of one step and ends. The next round
+reconciles the job again, so a crash between any two writes loses and doubles nothing: children have fixed names, the child carries
+the status's content, and the status is the record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpujob.render.runner import Runner
 
 
 class Reconciler:
-    """Runs rounds for ever; only the leader acts, the others keep their index warm."""
+    """Runs rounds until cancelled; only the leader acts, the others keep their index warm."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Reconciler:
         self._led = False
 
     async def run(self) -> None:
-        """Rounds for ever, each woken by a change or by the time that a job asked for."""
+        """Rounds until cancelled, each started by a change or at the time that a job requested."""
         mirror = self.work.book.mirror
         try:
             while True:
@@ -71,15 +71,15 @@ class Reconciler:
             await self._steps.end_tasks()
 
     async def round(self) -> None:
-        """One look at everything that changed: the steps in order."""
+        """One round over everything that changed: the steps in order."""
         self.work.tally.rounds += 1
-        # 1. Gather: the jobs that changed or asked to be looked at again.
+        # 1. Gather: the jobs that changed or whose time has come.
         self._slice.begin()
         for uid in self._gather():
             job = self.work.book.jobs.get(uid)
             if job is None:
                 self.work.forget(uid)
-            # A step that ended since the gathering has changed what is known of its job: the next round looks at that.
+            # A step that ended since then has changed its job's state: the next round handles that.
             elif uid not in self.work.tasks and uid not in self.work.dirty:
                 # 2. Observe and report those with a child, queue those without.
                 with self.work.alone(job):
@@ -88,7 +88,7 @@ class Reconciler:
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():
             await self._deciding.decide()
-        # 4. Those that wait on are told their numbers again, when it is their turn.
+        # 4. Waiting jobs get their new numbers, one at a time.
         self._retelling.tell()
 
     def _leads(self) -> bool:

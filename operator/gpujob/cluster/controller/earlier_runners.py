@@ -1,8 +1,8 @@
-"""The ConfigMaps that earlier versions of the operator put into namespaces: gone once no child needs them.
+"""The ConfigMaps that earlier versions of the operator put into namespaces: deleted once no child needs them.
 
-An upgrade gives the runner another content and so another name. Children of the earlier version go on with theirs, which
-only their own names tell: no right of the operator lets it look for ConfigMaps. So whatever a child mounts is noted, and removed
-when no child that has not ended mounts it any more. The chart's role grants that for the names that it had before.
+An upgrade changes the runner's content and so its name. Children of the earlier version keep using the old ConfigMap, whose name
+only they contain, because the operator has no right to list ConfigMaps. So every mounted name is recorded, and the ConfigMap is
+deleted when no running child mounts it any more. The chart's role grants that for the earlier names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Place = tuple[str, str]
 
 
 class EarlierRunners:
-    """Removes them, each with one read and one write."""
+    """Deletes them, each with one read and one write."""
 
     def __init__(self, work: ControllerState, writer: Writer, name: str) -> None:
         """`name` is that of this version's ConfigMap."""
@@ -35,11 +35,11 @@ class EarlierRunners:
         self._settled: set[Place] = set()
 
     async def sweep(self) -> None:
-        """One look at all children, also those that ended."""
+        """One pass over all children, including ended ones."""
         children = cast("list[ChildRecord]", list(self._work.book.mirror.objects("jobs").values()))
         self._noted |= {(child.namespace, child.runner) for child in children if child.runner not in ("", self._name)}
         needed = {(child.namespace, child.runner) for child in children if not child.ended}
-        # What is mounted anew by a child that came meanwhile (an earlier version led again) is looked at once more.
+        # A ConfigMap that a new child mounts (an earlier version led again) is checked once more.
         self._settled -= needed
         for place in sorted(self._noted - needed - self._settled):
             try:
@@ -59,7 +59,7 @@ class EarlierRunners:
             self._settled.add(place)
 
     async def _remove(self, namespace: str, name: str) -> None:
-        """Removes it if it is what its name says: another ConfigMap that somebody called so is left alone."""
+        """Deletes it if its content matches its name: another ConfigMap of that name is left alone."""
         raw = await self._writer.find_runner(namespace, name)
         if raw is None:
             return

@@ -1,4 +1,4 @@
-"""Looks at one job at a time: gathers what the cluster shows of it, asks the lifecycle for the next action, performs that."""
+"""Reconciles one job at a time: gathers its view, gets the next action from the lifecycle, performs it."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class JobReconciler:
         self._work, self._steps = work, steps
 
     def look(self, job: JobRecord) -> None:
-        """Performs the next action of a job, unless a step that failed is to be repeated later."""
+        """Performs the next action of a job, unless a failed step waits for its repetition."""
         work = self._work
         if job.uid in work.passed_over:
-            # Its write was under way when the queue was last decided, so that decision was not about it.
+            # Its write was in flight during the last decision about the queue, so that decision did not cover it.
             work.passed_over.discard(job.uid)
             work.decided_at = ()
         action: Action = actions.Nothing()
         try:
             action = self._next_action(job)
         finally:
-            # A job that waits on stays in the queue: that it was looked at changes nothing there.
+            # A waiting job stays in the queue; its reconcile changes nothing there.
             if not isinstance(action, actions.Schedule):
                 work.queue.discard(job.uid)
         self._perform(job, action)
 
     def _next_action(self, job: JobRecord) -> Action:
-        """The next action of a job; none while a step that failed is not to be repeated yet."""
+        """The next action of a job; none while a failed step waits for its repetition."""
         work = self._work
         memory = work.remember(job.uid)
         if memory.retry_at > work.clock() and memory.failed_on in (job.generation, job.version):
@@ -76,14 +76,14 @@ class JobReconciler:
         )
 
     def _spec_error(self, job: JobRecord) -> str:
-        """Why a spec cannot be read, of a job that waits for a placement; the others are not read for it."""
+        """Why the spec of a waiting job cannot be read; other jobs need no parsed spec."""
         if is_final(job) or job.leaving or job.status.get("jobName"):
             return ""
         wish = self._work.wish(job)
         return wish.problem if wish.demand is None else ""
 
     def _newest_bare_node(self, child: ChildRecord) -> Arriving | None:
-        """The node of an admin's pool that came last and offers no devices, where pods wait for nodes of that pool."""
+        """The newest node of an admin's pool without devices, if pods wait for nodes of that pool."""
         placement, work = child.hint.placement, self._work
         if child.nodes or not placement.get("provision"):
             return None
@@ -115,7 +115,7 @@ class JobReconciler:
                 pass
 
     def _has_turn(self, job: JobRecord, numbers: Numbers) -> bool:
-        """Whether progress, throughput and cost are to be written now; the job is looked at again when they will be."""
+        """Whether progress, throughput and cost are due for a write now; otherwise the job is requeued for that time."""
         wait = self._work.progress.wait(job.uid, soon=numbers is Numbers.NEWS)
         if wait > 0:
             self._work.requeue_after(job.uid, wait)

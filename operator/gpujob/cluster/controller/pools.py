@@ -1,4 +1,4 @@
-"""Publishes discovered pools as GPUPool objects and fills the status of all pools, seldom while nobody changes one."""
+"""Publishes discovered pools as GPUPool objects and writes the status of all pools, rarely unless an admin changes one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gpujob.status import pools as publish
 log = structlog.get_logger(__name__)
 
 EVERY: Final = 30.0
-"""Seconds between two writes of a pool's status, at least, while no admin changes a GPUPool."""
+"""The shortest time in seconds between two writes of a pool's status, unless an admin changes a GPUPool."""
 
 LOOKS_EVERY: Final = 0.5
-"""Seconds between two looks at whether there is something to publish."""
+"""Seconds between two checks whether there is something to publish."""
 
 
 class PoolPublisher:
-    """Keeps GPUPool objects equal to the fleet while this process leads; silent while nothing changes."""
+    """Keeps GPUPool objects equal to the fleet while this process leads; writes nothing while nothing changes."""
 
     def __init__(
         self,
@@ -43,10 +43,12 @@ class PoolPublisher:
         self._published_at: tuple[int, ...] = ()
         self._published = -math.inf
         self._given: frozenset[tuple[str, int]] = frozenset()
-        """The admins' GPUPools of that time: who changes one looks at it, and at those whose nodes it takes."""
+        """The admins' GPUPools at that time; an admin who changes one expects its status soon, and that of the pools that lose
+        nodes to it.
+        """
 
     async def run(self) -> None:
-        """Publishes soon after the start, soon after an admin's GPUPool changed, and else every 30 seconds at most."""
+        """Publishes soon after the start, soon after an admin's GPUPool changed, and else at most every 30 seconds."""
         while True:
             if self._is_leader() and self._book.mirror.complete and self.is_due():
                 self.note()
@@ -54,13 +56,13 @@ class PoolPublisher:
             await asyncio.sleep(LOOKS_EVERY)
 
     def is_due(self) -> bool:
-        """Whether the fleet changed and that was not published lately, or an admin's GPUPool came, changed or went."""
+        """Whether the fleet changed and was not published lately, or an admin's GPUPool was added, changed or deleted."""
         if self._published_at == self._book.fleet_version():
             return False
         return self._clock() >= self._published + EVERY or self._given != self._admins()
 
     def note(self) -> None:
-        """Notes what is published now, and when."""
+        """Records what is published now, and when."""
         self._published_at, self._published, self._given = self._book.fleet_version(), self._clock(), self._admins()
 
     def _admins(self) -> frozenset[tuple[str, int]]:
@@ -73,7 +75,7 @@ class PoolPublisher:
         except NotLeader as error:
             self._published_at = ()
             log.info("pools not published", error=str(error))
-        except Exception as error:  # what pools show is no reason to stop placing jobs
+        except Exception as error:  # an error in the status of pools does not stop the placement of jobs
             self._published_at = ()
             log.exception("pools not published", error=repr(error))
 
@@ -83,7 +85,7 @@ class PoolPublisher:
         for pool in fleet.pools:
             try:
                 await self._publish_pool(pool, fleet, records.get(pool.name))
-            except ApiError as error:  # the others are published all the same
+            except ApiError as error:  # an error in one pool does not stop the others
                 self._published_at = ()
                 log.warning("pool not published", pool=pool.name, error=str(error))
         alive = {pool.name for pool in fleet.pools}

@@ -1,4 +1,4 @@
-"""What jobs of a profile measured comes into decisions, and what a job measured goes into its profile."""
+"""Adds the measurements of a profile's jobs to decisions, and a job's measurement to its profile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class ProfileUpdates:
-    """Reads and writes GPUJobProfiles; what cannot be written is told and never keeps a job from its end."""
+    """Reads and writes GPUJobProfiles; a failed write is reported and never blocks the end of a job."""
 
     def __init__(self, controller_state: ControllerState, writer: Writer) -> None:
         self._work, self._writer = controller_state, writer
@@ -37,7 +37,7 @@ class ProfileUpdates:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def informed(self, job: JobRecord, demand: Demand) -> Demand:
-        """The demand with what earlier runs and the job's own trials measured, and the pools on which trials failed."""
+        """The demand with the measurements of earlier runs and the job's own probes, and the pools on which probes failed."""
         tries = demand.probe_steps is not None or demand.exploration is not None
         if tries and job_status.runs_unchecked(job):
             why = "nothing is tried: its image runs no Python, so nothing is measured"
@@ -59,14 +59,14 @@ class ProfileUpdates:
         )  # fmt: skip
 
     async def remember(self, job: JobRecord, child: ChildRecord) -> None:
-        """Writes what a run measured into its profile, where it has one and measured enough.
+        """Writes a run's measurement into its profile, if it has one and measured enough.
 
-        Raises ApiError where another try soon may do; afterwards the job ends without.
+        Raises ApiError if another try soon can succeed; afterwards the job ends without it.
         """
         ran, profile = self._ran(job, child), _profile(job)
         if ran is None or not profile:
             return
-        # What one job adds is read again before the next one adds to it.
+        # The measurement of one job is read again before the next one is added.
         async with self._locks.setdefault((job.namespace, profile), asyncio.Lock()):
             body = after_run(job.namespace, profile, self._held(job.namespace, profile), ran)
             if body is None:
@@ -84,7 +84,7 @@ class ProfileUpdates:
         placement = child.hint.placement or job.status.get("placement") or {}
         rates, seconds = (measured.overall, measured.seconds) if measured else ({}, 0.0)
         if seconds < LEAST_SECONDS:
-            # This process began to read a moment ago, or when nothing answered any more: the status says it.
+            # This process began to read a moment ago, or after the last reply: the status has it.
             rates, seconds = as_told(job.status)
         if demand is None or not rates:
             return None
@@ -99,7 +99,7 @@ class ProfileUpdates:
             precision=demand.work.precision.value,
             rates=rates,
             seconds=int(seconds),
-            # What a trial cost says nothing of what a run costs.
+            # The cost of a probe says nothing about the cost of a run.
             dollars=cost.dollars(spent.get("accrued")) if whole_run else None,
             ended=ended,
         )
@@ -110,16 +110,16 @@ class ProfileUpdates:
         return self._under_way is not None
 
     def decides(self) -> None:
-        """A decision about the queue begins: what is under way is counted anew."""
+        """A decision about the queue begins: runs in flight are counted again."""
         self._under_way = None
 
     def placing(self, job: JobRecord, place: tuple[str, str]) -> None:
-        """A job is placed; until its status says so, this does. Jobs without a profile are counted nowhere."""
+        """Counts a placed job until its status shows it. Jobs without a profile are not counted."""
         if _profile(job):
             self._placing[job.uid] = (job.namespace, _profile(job)), place
 
     def step_ended(self, uid: str) -> None:
-        """The step that places a job has ended: its status says where it runs, or it is not placed."""
+        """The step that places a job has ended: its status shows its place, or it has none."""
         self._placing.pop(uid, None)
 
     def _under_way_of(self, job: JobRecord) -> Counter[tuple[str, str]]:
@@ -130,7 +130,7 @@ class ProfileUpdates:
         return self._under_way[job.namespace, _profile(job)]
 
     def _running(self) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-        """The profile and the place of each job that runs, or is about to, and is no trial."""
+        """The profile, device and gang of each job that runs, or is about to, and is no probe."""
         for uid, job in self._work.book.jobs.items():
             begun = job.spec.get("profile") and job.status.get("jobName") and not is_final(job)
             if begun and uid not in self._placing and not probe_runs.is_trial(job.status):

@@ -1,7 +1,7 @@
-"""The runner's ConfigMap in each namespace: there before a child needs it, compared each time, gone when none does.
+"""The runner's ConfigMap in each namespace: created before a child needs it, verified each time, deleted with its last child.
 
-Pods run what it holds as the job's own user, so its content is never taken on trust: whoever may write ConfigMaps in a
-namespace could have put another one under its name.
+Pods run its content as the job's own user, so the content is never trusted: every user who can write ConfigMaps in a namespace can
+put another one under its name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RunnerConfigMaps:
         self._unused_since: dict[str, float] = {}
 
     async def ensure(self, namespace: str) -> None:
-        """Returns when the namespace has the runner; raises NameConflict where something else has its name."""
+        """Returns when the namespace has the runner; raises NameConflict if another object has its name."""
         async with self._locks[namespace]:
             self._unused_since.pop(namespace, None)
             held = self._held(namespace)
@@ -48,7 +48,7 @@ class RunnerConfigMaps:
                 raise NameConflict(foreign_runner(namespace, self.runner.name))
 
     async def run(self, is_leader: Callable[[], bool]) -> None:
-        """Removes what no child needs and makes again what somebody removed, for ever."""
+        """Deletes unneeded ConfigMaps and creates removed ones again, until cancelled."""
         while True:
             await asyncio.sleep(self._work.timings.runner_every)
             if is_leader() and self._work.book.mirror.complete:
@@ -56,7 +56,7 @@ class RunnerConfigMaps:
                 await self._earlier.sweep()
 
     async def sweep(self) -> None:
-        """One look at all namespaces."""
+        """One pass over all namespaces."""
         needed = {child.namespace for child in self._work.book.children() if child.runner == self.runner.name}
         there = {namespace for namespace, _ in self._work.book.mirror.objects("configmaps")}
         for namespace in sorted(needed - there):
@@ -73,7 +73,7 @@ class RunnerConfigMaps:
     async def _remove(self, namespace: str) -> None:
         async with self._locks[namespace]:
             held = self._held(namespace)
-            # A placement under way may have seen it a moment ago; what is not ours is left alone.
+            # A placement in flight may have seen it a moment ago; other objects are left alone.
             if held is None or held.digest != self._digest or self._under_way(namespace):
                 return
             await self._writer.delete_runner(namespace, self.runner.name, held.uid)

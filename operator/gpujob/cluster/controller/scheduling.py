@@ -47,34 +47,34 @@ class SchedulingRound:
         self._next_decision = 0.0
         self._next_telling = 0.0
         self._untold = False
-        """Whether somebody is still to be told of the last decision."""
+        """Whether some job still lacks the message of the last decision."""
         self._slice = TimeSlice(work.clock, work.timings.loop_slice)
         self._decided_on: tuple[object, ...] = ()
         self._decided_with: tuple[object, ...] = ()
-        """The values that stood behind `_decided_on`: the fleet, and what else a decision reads."""
+        """The inputs of `_decided_on`: the fleet, and what else a decision reads."""
         self._told_in: dict[str, float] = {}
-        """When a job of each namespace that has untold ones was told last."""
+        """The time of the last explanation for each namespace with untold jobs."""
 
     def seconds_to_next(self) -> float | None:
-        """Seconds until the queue may be decided again; None while there is no need."""
+        """Seconds until the next decision about the queue is allowed; None while there is no need."""
         if not self._work.queue or not (self._stale() or self._untold):
             return None
         at = self._next_decision if self._stale() else max(self._next_decision, self._next_telling)
         return at - self._work.clock()
 
     def must_decide(self) -> bool:
-        """Whether somebody waits and something has changed, or is still to be told."""
+        """Whether a job waits and something has changed, or still lacks its message."""
         seconds = self.seconds_to_next()
         return seconds is not None and seconds <= 0
 
     async def decide(self) -> None:
-        """Decides for the whole queue; each placed job is rendered, created and reported by a step of its own."""
+        """Decides for the whole queue; a step of its own renders, creates and reports each placed job."""
         began = self._work.clock()
         self._slice.begin()
         before, self._work.decided_at = self._work.decided_at, self._inputs()
         fleet = self._work.book.fleet(p for promises in self._work.promised.values() for p in promises)
         behind = (self._work.decided_at[1:], self._work.book.other_versions(), fleet)
-        # Most pods of a cluster take nothing of a node with devices. Those that explore count on the runs of others besides.
+        # Most pods of a cluster use no node with devices. Exploring jobs also depend on the runs of others.
         if before and not self._untold and not self._learning.counted_runs and behind == self._decided_with:
             return
         self._decided_on, self._decided_with = self._work.decided_at, behind
@@ -97,14 +97,14 @@ class SchedulingRound:
         else:
             self._untold = bool(without_place)
         self._work.tally.decide_seconds += self._work.clock() - began
-        # A long queue is looked at less often, so that deciding never takes more than a third of the time.
+        # A long queue is decided less often, so that decisions take at most a third of the time.
         self._next_decision = decided + 2 * (decided - began)
 
     def _stale(self) -> bool:
         return self._work.decided_at != self._inputs()
 
     def _inputs(self) -> tuple[object, ...]:
-        """What a decision about the queue depends on."""
+        """The inputs of a decision about the queue."""
         return (self._work.book.fleet_version(), self._work.queue.version, frozenset(self._work.promised))
 
     async def _decisions(self, fleet: Fleet) -> AsyncIterator[tuple[JobRecord, Placing]]:
@@ -112,7 +112,7 @@ class SchedulingRound:
         newcomers = (arriving for _, arriving in self._work.book.newcomers(now, self._timings.provision))
         self._arriving = tuple(waits.still_arriving(newcomers, now))
         self._work.passed_over = {uid for uid in self._work.tasks if uid in self._work.queue}
-        # One with a write under way is decided next time; until then nobody gets what is its turn to get.
+        # A job with a write in flight is decided next time; until then no other job gets its reserved devices.
         absent = self._work.passed_over & self._work.promised.keys()
         found = (self._work.book.jobs.get(uid) for uid in self._work.queue if uid not in absent)
         jobs = [job for job in found if job is not None]
@@ -121,7 +121,7 @@ class SchedulingRound:
             if (demand := self._work.wish(job).demand) is not None:
                 waiting.append(self._waiting(job, demand))
             await self._slice.pause()
-        # Whoever joins while this runs is decided in the next cycle.
+        # Jobs that join during this cycle are decided in the next one.
         passed_over = frozenset(self._work.passed_over)
         for placing in SchedulingCycle(self._work.book.catalog, self._not_decided).run(waiting, fleet):
             if placing is None:
@@ -130,7 +130,7 @@ class SchedulingRound:
                 yield self._work.book.jobs[placing.job.uid], placing
 
     def _waiting(self, job: JobRecord, demand: Demand) -> Waiting:
-        """A job of the queue; devices are held for it only so long, since nobody knows whether pods on them ever end."""
+        """A job of the queue; its reservation has a limit, because the pods on those devices may never end."""
         demand = self._timely(job, demand)
         left = waits.hold_left(job.created, job.status, self._work.wall(), self._timings.hold)
         if left > 0:
@@ -138,7 +138,7 @@ class SchedulingRound:
         return Waiting(job.uid, job.created, demand, _is_plan(job), job.namespace, job.name, holds=left > 0)
 
     def _timely(self, job: JobRecord, demand: Demand) -> Demand:
-        """What a job asks for now; it is looked at again when time alone changes that."""
+        """The current demand of a job; the job is requeued for the time at which time alone changes it."""
         now = self._work.wall()
         demand = replace(demand, arriving=self._arriving) if self._arriving else demand
         seconds = waits.next_change(demand, job.created, job.status, now)
@@ -152,7 +152,9 @@ class SchedulingRound:
         self._work.requeue_with_backoff(job, error, job.generation)
 
     async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> bool:
-        """Tells jobs why they have no place, or where a suspended one would go; namespaces take turns. Whether some are left."""
+        """Explains to jobs why they are not placed, or where a suspended one would go, namespaces in turn. Returns whether some
+        are left.
+        """
         until = self._work.clock() + self._timings.explain_slice
         untold = []
         for job, placing in without_place:
@@ -162,7 +164,7 @@ class SchedulingRound:
         spaces = {namespace for _, namespace, _ in untold}
         self._told_in = {namespace: at for namespace, at in self._told_in.items() if namespace in spaces}
         for number, (job, placing) in enumerate(in_turns(untold, self._told_in)):
-            # One that came meanwhile is not to wait for everybody's words.
+            # A new placement does not wait for the remaining explanations.
             if self._work.clock() >= until or (number and self._work.book.mirror.changed.is_set()):
                 return True
             with self._work.alone(job):
@@ -171,11 +173,11 @@ class SchedulingRound:
         return False
 
     def _words_of(self, job: JobRecord, placing: Placing) -> object:
-        """What a job's words depend on."""
+        """The inputs of a job's explanation."""
         return (self._decided_on, placing.job.demand, job.version)
 
     def _may_wait(self, job: JobRecord, placing: Placing) -> bool:
-        """Whether a job that is where it was needs no words now: none are new, or it hears later what changed."""
+        """Whether a job with the same outcome needs no explanation now: nothing changed, or it gets the changes later."""
         memory, now, verdict = self._work.remember(job.uid), self._work.clock(), placing.verdict
         state = State.SUSPENDED if _is_plan(job) else job_status.STATE_OF[verdict]
         if verdict is Verdict.IMPOSSIBLE and state is State.IMPOSSIBLE and job.status.get("state") == State.QUEUED:
@@ -192,7 +194,7 @@ class SchedulingRound:
         return False
 
     def _is_unripe(self, job: JobRecord) -> bool:
-        """Whether a job that fitted before has not been impossible for long enough to be told so."""
+        """Whether a job that fitted before has been impossible for too short a time to report it."""
         memory, now = self._work.remember(job.uid), self._work.clock()
         memory.impossible_since = memory.impossible_since or now
         ripe = memory.impossible_since + self._timings.impossible
@@ -201,7 +203,7 @@ class SchedulingRound:
         return ripe > now
 
     def _say(self, job: JobRecord, placing: Placing) -> None:
-        """Tells one job, and remembers of what and how long its words took to find."""
+        """Explains to one job, and records the inputs and the duration of its explanation."""
         memory, began = self._work.remember(job.uid), self._work.clock()
         if _is_plan(job):
             self._retelling.report(job, job_status.planned(job, placing.decision, self._work.now()))
@@ -213,7 +215,7 @@ class SchedulingRound:
         self._told_in[job.namespace] = memory.told_at
 
     def _count(self, decision: Decision) -> None:
-        """Counts a decision that is told; those that a waiting job hears of later, or never, have no words yet."""
+        """Counts an explained decision; waiting jobs whose explanation is delayed, or never comes, have none."""
         self._work.tally.decisions[decision.verdict.value, summary.reason(decision).value] += 1
 
     def _promise(self, job: JobRecord, decision: Decision) -> None:

@@ -1,7 +1,7 @@
-"""A job that waits is told its numbers again when they have moved: seldom for each, one job after the other.
+"""Refreshes the numbers of waiting jobs: rarely for each, one job after the other.
 
-That numbers moved is no news by itself (see `news.patch`); without this a job that waits for long would tell of a
-cluster that is no more. The words come from the last decision, so that telling them costs no other one.
+Changed numbers alone cause no status write (see `status_patch`); without this a long-waiting job would show an outdated cluster.
+The messages come from the last decision, so refreshing them costs no other one.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from gpujob.status.records.objects import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class StaleStatuses:
-    """A status that differs from the one held in numbers only."""
+    """A status that differs from the stored one in numbers only."""
 
     held: Mapping[str, Any]
     status: Mapping[str, Any]
 
 
 class StatusRefresh:
-    """Keeps what waiting jobs are to be told. One of them at a time stands in the line of those that tell their progress,
-    so that many of them are told less often and hardly delay it."""
+    """Keeps the outdated statuses of waiting jobs. One of them at a time shares the queue of progress writes, so that many of them
+    are written less often and hardly delay it.
+    """
 
     def __init__(self, work: ControllerState, steps: JobActions) -> None:
         self._work, self._steps = work, steps
         self._untold: dict[str, StaleStatuses] = {}
         self._ripe = DueTimes()
-        """When each of them may be told."""
+        """The earliest time of each refresh."""
         self._next = 0.0
 
     def report(self, job: JobRecord, status: Mapping[str, Any]) -> None:
-        """Writes a status that says something new now, and one that has other numbers when it is its turn."""
+        """Writes a changed status now, and one with other numbers when it is due."""
         if status_patch.patch(job.status, status) is not None:
             self._drop(job.uid)
             self._steps.report(job, status)
@@ -50,7 +51,7 @@ class StatusRefresh:
             self._drop(job.uid)
 
     def tell(self) -> None:
-        """Writes those whose turn it is."""
+        """Writes those that are due."""
         while (first := self._ripe.first()) is not None:
             ripe, uid = first
             job, untold = self._work.book.jobs.get(uid), self._untold[uid]
@@ -67,11 +68,11 @@ class StatusRefresh:
             self._steps.report(job, untold.status, moved=True)
 
     def seconds_to_next(self) -> float | None:
-        """Seconds until it is the next one's turn; None while nobody is to be told anything."""
+        """Seconds until the next one is due; None if there is none."""
         return max(0.0, self._next - self._work.clock()) if self._untold else None
 
     def _is_of_now(self, job: JobRecord, untold: StaleStatuses) -> bool:
-        """Whether the job still waits with the status from which the other one was made."""
+        """Whether the job still waits with the status from which the new one was made."""
         waits = job.uid in self._work.queue and job.uid not in self._work.tasks
         return waits and job.status == untold.held and job.generation == untold.status.get("observedGeneration")
 

@@ -1,9 +1,9 @@
-"""Which of several operator processes may write: one Lease, renewed every 5 s, good for 15 s.
+"""Which of several operator processes can write: one Lease, renewed every 5 s, valid for 15 s.
 
-It exists because two operators that both admit jobs promise a GPU twice. `is_leader()` is the fence: it turns False by
-our own clock 10 s after the last renewal was SENT, while others wait 15 s after they last SAW it change, so the old
-leader is silent before a new one speaks, even if it was frozen in between. Clocks of two machines are never compared.
-The Lease is the only object written here, and at rest the only one written at all.
+Two operators that both admit jobs would assign a GPU twice. `is_leader()` is the fence: it turns False by the process's own clock
+10 s after the last renewal was SENT, while others wait 15 s after they last SAW it change. So the old leader stops before a new
+one starts, even if it was frozen in between. Clocks of two machines are never compared. The Lease is the only object written here,
+and at rest the only one written at all.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LeaseTimings:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What a Lease says: who holds it, and stamps of which only a CHANGE means anything to us."""
+    """The content of a Lease: its holder, and stamps of which only a CHANGE matters to this process."""
 
     holder: str
     duration: float
@@ -69,7 +69,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A record (None: there is no Lease) and the time, by our own clock, at which we first saw it so."""
+    """A record (None: there is no Lease) and the time, by the process's own clock, at which it was first seen."""
 
     record: LeaseRecord | None
     since: float
@@ -77,23 +77,23 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """Take the Lease: nobody holds it, or its holder has not renewed it for its duration."""
+    """Take the Lease: it has no holder, or its holder has not renewed it for its duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Renew the Lease: it is ours."""
+    """Renew the Lease, which this process holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Another holds the Lease, for at least so many seconds more."""
+    """Another process holds the Lease, for at least this number of seconds more."""
 
     seconds: float
 
 
 def next_step(seen: Sighting, identity: str, now: float) -> Acquire | Renew | Wait:
-    """What a process does about a Lease that it has just read."""
+    """The next step for a Lease that was just read."""
     record = seen.record
     if record is None or not record.holder:
         return Acquire()
@@ -109,7 +109,7 @@ def sight(seen: Sighting | None, record: LeaseRecord | None, now: float) -> Sigh
 
 
 def record_of(lease: JsonObject) -> LeaseRecord:
-    """The record in a Lease object; one that names no duration is given ours, so that no holder is cut short."""
+    """The record in a Lease object; one without a duration gets the default, so that no holder is cut short."""
     spec = lease.get("spec") or {}
     return LeaseRecord(
         holder=spec.get("holderIdentity") or "",
@@ -121,16 +121,16 @@ def record_of(lease: JsonObject) -> LeaseRecord:
 
 
 def boot_clock() -> float:
-    """Seconds that also pass while the machine sleeps, where the system can tell them."""
+    """Seconds that also pass while the machine sleeps, if the system can tell."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class NoNamespace(Exception):
-    """The Lease cannot be created, since its namespace does not exist: for an admin to mend."""
+    """The Lease cannot be created because its namespace does not exist; an admin must fix that."""
 
 
 class Leadership:
-    """One process's part in the election; `run()` for ever, ask `is_leader()` before every write."""
+    """One process's part in the election; start `run()` and check `is_leader()` before every write."""
 
     def __init__(
         self,
@@ -160,13 +160,13 @@ class Leadership:
         self._without_namespace = 0
 
     def is_leader(self) -> bool:
-        """Whether this process may write now, by its own clock; False the moment the renewal deadline passes."""
+        """Whether this process can write now, by its own clock; False as soon as the renewal deadline passes."""
         return self._good_until is not None and self._clock() < self._good_until
 
     async def run(self) -> None:
-        """Takes part until cancelled; then gives the Lease back, so that another takes over at once.
+        """Takes part until cancelled; then releases the Lease, so that another process takes over at once.
 
-        Stop what writes before cancelling this: after the release another process is leader.
+        Stop all writers before cancelling this: after the release another process is leader.
         """
         try:
             while True:
@@ -175,7 +175,7 @@ class Leadership:
             await self._release()
 
     async def _round(self) -> float:
-        """One step of the election; gives the seconds until the next."""
+        """One step of the election; returns the seconds until the next."""
         self._notice_loss()
         sent = self._clock()
         try:
@@ -186,7 +186,7 @@ class Leadership:
             self._lease = None
             delay = self._after_no_namespace(error)
         except (ApiError, TimeoutError) as error:
-            # Whatever went wrong, the next step begins with a read: the write may have happened all the same.
+            # After any error the next step begins with a read: the write may have happened all the same.
             self._lease = None
             log.info("lease not renewed" if self.is_leader() else "lease not acquired", error=str(error) or "timeout")
             delay = self._after_failure(error)
@@ -195,7 +195,7 @@ class Leadership:
 
     async def _step(self, sent: float) -> float:
         if self._lease is None or not self.is_leader():
-            # A candidate judges only what it has just read: it may have slept since the last look.
+            # A candidate evaluates only what it has just read: it may have slept since the last read.
             self._lease = await self._read()
         record = record_of(self._lease) if self._lease else None
         self._seen = sight(self._seen, record, self._clock())
@@ -207,13 +207,13 @@ class Leadership:
         return self._timings.renew_every
 
     def _time_for_a_try(self, now: float) -> float:
-        # A leader's try ends with its leadership, so that the loss is told when it happens and not later.
+        # A leader's try ends with its leadership, so that the loss is reported when it happens.
         left = self._good_until - now if self._good_until is not None else self._timings.deadline
         return max(0.1, min(left, self._timings.deadline / 2))
 
     def _after_failure(self, error: Exception) -> float:
         if isinstance(error, Conflict | NotFound):
-            # Somebody else changed or removed it: look at once, we may not be the holder any more.
+            # Another process changed or removed it: read at once, this one may not be the holder any more.
             return 0.1 * (1 + self._chance())
         told = error.retry_after if isinstance(error, ApiError) else None
         wait = self._timings.retry_every * (0.5 + 0.5 * self._chance())
@@ -222,7 +222,7 @@ class Leadership:
         return max(0.0, min(wait, self._good_until - self._clock()))
 
     def _after_no_namespace(self, error: NoNamespace) -> float:
-        """A wait that doubles up to a minute; told as often as it is tried."""
+        """A wait that doubles up to a minute; logged at each try."""
         delay = float(min(self._timings.retry_every * 2**self._without_namespace, LONGEST_RETRY_DELAY))
         self._without_namespace = min(self._without_namespace + 1, 16)
         log.warning("lease not acquired", error=str(error), retried_in=f"{delay:g} s")
@@ -250,7 +250,7 @@ class Leadership:
             remedy = "create it, or name another one with GPUJOB_NAMESPACE"
             raise NoNamespace(f"namespace {self._namespace} does not exist; {remedy}") from error
         self._seen = sight(self._seen, record_of(self._lease), self._clock())
-        # From when it was sent, not answered: that is the earliest moment at which another may have seen it.
+        # From the time of sending, not of the response: the earliest moment at which another process can have seen it.
         self._good_until = sent + self._timings.deadline
         if not self.acquired.is_set() and self.is_leader():
             self.transitions += 1
@@ -275,7 +275,7 @@ class Leadership:
         }
 
     def _patience(self) -> Patience:
-        # Not behind the queue of writes: a leader that is busy must not lose its Lease for it.
+        # Not behind the queue of writes: a busy leader must not lose its Lease because of it.
         return Patience(timeout=self._timings.deadline / 2, tries=1, queued=False)
 
     def _notice_loss(self) -> None:

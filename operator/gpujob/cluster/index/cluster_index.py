@@ -1,4 +1,4 @@
-"""Which children and pods belong to which GPUJob, and what of the cluster changed: the mirror's objects by job."""
+"""Which children and pods belong to which GPUJob, and what of the cluster changed: the cached objects by job."""
 
 from __future__ import annotations
 
@@ -64,27 +64,27 @@ FLEET_KINDS = (
     "persistentvolumes",
     "priorityclasses",
 )
-"""Kinds whose change can change a decision."""
+"""Kinds that a decision depends on."""
 
 IN_THE_FLEET = frozenset({"pods", "jobs", "resourceclaims"})
-"""Those of them that a decision sees in the fleet alone."""
+"""Those of them that a decision reads only through the fleet."""
 
 
 class ClusterIndex:
-    """An index over the mirror, kept by its changes; `take` them before reading."""
+    """An index over the cache, updated by its changes; call `take` before reading."""
 
     def __init__(self, mirror: ObjectCache, shipped: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
         self.mirror, self._clock = mirror, clock
         self.jobs: dict[str, JobRecord] = {}
         self.under_way: Callable[[], Iterable[Promise]] = tuple
-        """What placements under way will take now."""
+        """The reservations of placements in flight."""
         self.set_aside: Counter[str] = Counter()
-        """Objects on which a function of this index failed, by kind: the others go on without them."""
+        """Objects on which a function of this index failed, by kind; the others are indexed without them."""
         self._unread_kinds: frozenset[str] = frozenset()
         self._uids: dict[Key, str] = {}
         self._children, self._pods, self._services = Filing[ChildRecord](), Filing[PodState](), Filing[ServiceRecord]()
         self._unpromised: set[Key] = set()
-        """Child Jobs whose promises are to be told to the index anew."""
+        """Child Jobs whose reservations must be put into the index again."""
         self._inventory = Inventory()
         self._index = FleetIndex(shipped, self._inventory.of_pod)
         self._newcomers = Newcomers()
@@ -98,7 +98,7 @@ class ClusterIndex:
         self.catalog = shipped
 
     def take(self, changes: Mapping[str, Iterable[Key]]) -> set[str]:
-        """Brings the index up to date; the uids of the jobs that are concerned."""
+        """Brings the index up to date; returns the uids of the affected jobs."""
         self._follow()
         touched: set[str] = set()
         self._each("gpujobs", changes, lambda key, job: self._take_job(key, cast("JobRecord | None", job), touched))
@@ -125,7 +125,7 @@ class ClusterIndex:
     def _each(
         self, kind: str, changes: Mapping[str, Iterable[Key]], take: Callable[[Key, object | None], object]
     ) -> None:
-        """Takes each changed object of a kind; one on which that fails is set aside, as if it were gone."""
+        """Applies each changed object of a kind; one that fails is set aside, as if it were gone."""
         held = self.mirror.objects(kind)
         for key in changes.get(kind, ()):
             with self._alone(kind, key) as went_well:
@@ -136,7 +136,7 @@ class ClusterIndex:
 
     @contextmanager
     def _alone(self, kind: str, key: Key) -> Iterator[list[bool]]:
-        """What is done with one object: whatever it holds, the others go on. The list is empty afterwards when it failed."""
+        """Runs a function for one object, so that its error does not stop the others. The list is empty afterwards if it failed."""
         went_well = [True]
         try:
             yield went_well
@@ -151,16 +151,16 @@ class ClusterIndex:
         return current_child(job, self.children_of(uid)) if job is not None else None
 
     def children_of(self, uid: str) -> list[ChildRecord]:
-        """The Jobs of all attempts of a GPUJob that are there."""
+        """The existing Jobs of all attempts of a GPUJob."""
         return [child for child in self._children.of(uid).values() if self._is_ours(child)]
 
     def pods_of(self, job: JobRecord) -> list[PodState]:
-        """The pods of all attempts of a GPUJob in its namespace, in the order of their names."""
+        """The pods of all attempts of a GPUJob in its namespace, sorted by name."""
         pods = self._pods.of(job.uid)
         return [pods[key] for key in sorted(pods) if key[0] == job.namespace]
 
     def nodes_ready(self, pods: Iterable[PodState]) -> dict[str, bool]:
-        """Whether the nodes of pods are ready, by name; a node that is gone is left out."""
+        """Whether the nodes of pods are ready, by name; a deleted node is left out."""
         nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
         found = ((pod.node, nodes.get(("", pod.node))) for pod in pods if pod.node)
         return {name: node.ready for name, node in found if node is not None}
@@ -170,12 +170,12 @@ class ClusterIndex:
         return (child for child in self._children.all() if not child.ended and self._is_ours(child))
 
     def _is_ours(self, child: ChildRecord) -> bool:
-        """Whether a Job that says so is the child of a GPUJob that is there."""
+        """Whether a Job is the child of an existing GPUJob."""
         job = self.jobs.get(child.owner_uid)
         return job is not None and is_child(child, job)
 
     def lacks_service(self, child: ChildRecord) -> bool:
-        """Whether a gang's pods have no names to find each other by."""
+        """Whether a gang's pods lack the Service with their names."""
         return child.pods > 1 and self.service(child) is None
 
     def service(self, child: ChildRecord) -> ServiceRecord | None:
@@ -183,19 +183,19 @@ class ClusterIndex:
         return self._services.of(child.owner_uid).get((child.namespace, child.name))
 
     def pods(self, child: ChildRecord) -> list[PodState]:
-        """The pods of a child Job, in the order of their names; those of an attempt that is being deleted are not."""
+        """The pods of a child Job, sorted by name, without those of an attempt that is being deleted."""
         pods = self._pods.of(child.owner_uid)
         return [pods[key] for key in sorted(pods) if key[0] == child.namespace and pods[key].child_uid == child.uid]
 
     def newcomers(self, now: datetime, seconds: float) -> Iterator[tuple[Node, Arriving]]:
-        """New nodes that offer no devices yet, be it by a resource's name or to ResourceClaims."""
+        """New nodes that offer no devices yet, by a resource's name or to ResourceClaims."""
         self._follow()
         for node, arriving in self._newcomers.nodes(now, seconds):
             if not any(group.healthy for group in self._read_groups(node)):
                 yield node, arriving
 
     def fleet(self, promised: Iterable[Promise] | None = None) -> Fleet:
-        """The fleet now, after what is promised to children and to placements under way; None: those of `under_way`."""
+        """The current fleet, after the reservations of children and of placements in flight; None: those of `under_way`."""
         self._follow()
         self._promise(self.under_way() if promised is None else promised)
         nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
@@ -211,7 +211,7 @@ class ClusterIndex:
         classes = cast("Mapping[Key, RuntimeClass]", self.mirror.objects("runtimeclasses"))
         known_classes = {name: held for (_, name), held in classes.items()}
         if "runtimeclasses" in self.mirror.unread:
-            # What a GPUPool names is taken to be there: the scheduler and the kubelet know.
+            # The objects that a GPUPool names count as existing: the scheduler and the kubelet check them.
             known_classes = {admin.runtime_class: RuntimeClass() for admin in self.admin_pools() if admin.runtime_class}
         fleet = self._index.fleet(known_classes)
         namespaces = cast("Mapping[Key, Namespace]", self.mirror.objects("namespaces"))
@@ -227,7 +227,7 @@ class ClusterIndex:
         )
 
     def _follow(self) -> None:
-        """Brings the index of the fleet up to what the mirror holds."""
+        """Brings the index of the fleet up to date with the cache."""
         moved = self.mirror.take_moved()
         unread = frozenset(self.mirror.unread)
         if unread != self._unread_kinds:
@@ -236,7 +236,7 @@ class ClusterIndex:
             self._unread_kinds, self._volumes = unread, self._all_volumes()
         if "gpuruntimes" in moved:
             self.catalog = self._with_runtimes()
-            # What labels mean is in the catalog, so that all nodes are read again.
+            # The catalog interprets labels, so all nodes are read again.
             self._index, self._under_way = FleetIndex(self.catalog, self._inventory.of_pod), set()
             again = {kind: set(self.mirror.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
             moved = {**moved, **again}
@@ -274,7 +274,7 @@ class ClusterIndex:
         self._inventory.put_pod(key, pod.use if pod else None)
 
     def _follow_admin_pools(self) -> None:
-        """Tells the index the admins' GPUPools; of those on which it fails the others are told."""
+        """Puts the admins' GPUPools into the index, without those on which it fails."""
         try:
             self._index.put_admin_pools(self.admin_pools())
         except Exception:
@@ -286,7 +286,7 @@ class ClusterIndex:
             self._index.put_admin_pools(good)
 
     def _follow_claims(self, moved: Mapping[str, Iterable[Key]]) -> None:
-        """Brings the inventory of DRA up to what the mirror holds; nodes that it concerns are read again."""
+        """Brings the inventory of DRA up to date with the cache; affected nodes are read again."""
         self._each("resourceslices", moved, self._follow_slice)
         put = self._inventory
         self._each("resourceclaims", moved, lambda key, held: put.put_claim(key, cast("Claim | None", held)))
@@ -302,19 +302,19 @@ class ClusterIndex:
         self._inventory.put_slice(key, found)
 
     def _all_volumes(self) -> Volumes:
-        """The claims, held against the nodes as they are now."""
+        """The claims with the nodes as they are now."""
         claims = cast("Mapping[Key, VolumeClaim]", self.mirror.objects("persistentvolumeclaims"))
         ties = cast("Mapping[Key, Tie]", self.mirror.objects("persistentvolumes"))
         complete = "persistentvolumeclaims" not in self.mirror.unread
         return Volumes(claims, ties, cast("Mapping[Key, Node]", self.mirror.objects("nodes")), complete=complete)
 
     def _promise(self, promised: Iterable[Promise]) -> None:
-        """Tells the index what children promise, and which placements are under way."""
+        """Puts the reservations of children and of placements in flight into the index."""
         for key in self._unpromised:
             child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
             told: Iterable[Promise] = ()
             with self._alone("jobs", key):
-                # A placement under way whose child is here already is one promise, not two: the child's counts.
+                # A placement in flight whose child exists already is one reservation, not two: the child's counts.
                 ours = child is not None and self._is_ours(child)
                 told = promises(child, self.jobs[child.owner_uid]) if child and ours else ()
             self._index.put_promises((1, *key), told)
@@ -327,7 +327,7 @@ class ClusterIndex:
         self._under_way = set(by_job)
 
     def _quotas(self, priorities: Priorities) -> Quotas:
-        """What namespaces may still take, after pods that are promised and that no quota has counted yet."""
+        """What namespaces can still use, after reservations that no quota has counted yet."""
         held = cast("Mapping[Key, Quota]", self.mirror.objects("resourcequotas"))
         quotas = quotas_of((namespace, quota) for (namespace, _), quota in held.items())
         if not quotas:
@@ -337,19 +337,19 @@ class ClusterIndex:
         return quotas_promised(quotas, promises, pods, priorities)
 
     def _limits(self) -> LimitRanges:
-        """What LimitRanges of each namespace say."""
+        """The LimitRanges of each namespace."""
         held = cast("Mapping[Key, Bounds]", self.mirror.objects("limitranges"))
         return limits_of((namespace, bounds) for (namespace, _), bounds in held.items())
 
     def _read_groups(self, node: Node) -> tuple[DeviceGroup, ...]:
         try:
             return with_slices(node, groups_of(node, self.catalog), self._inventory, self.catalog)
-        except Exception as error:  # whatever one node says of itself, the others are placed on
+        except Exception as error:  # an error in one node does not stop placement on the others
             log.exception("node left out", node=node.name, error=repr(error))
             return ()
 
     def _recalled(self, name: str, groups: tuple[DeviceGroup, ...]) -> tuple[DeviceGroup, ...]:
-        """The groups of a node, with what its labels said until a moment ago where a labeller restarts."""
+        """The groups of a node, with the facts of its last labels while a labeller restarts."""
         groups, recollection = recalled(groups, self._recollections.get(name), self._clock())
         self._expiring.pop(name, None)
         if recollection is not None:
@@ -359,7 +359,7 @@ class ClusterIndex:
         return groups
 
     def _forget(self) -> None:
-        """Lets go of what was recalled for long enough."""
+        """Drops expired facts."""
         now = self._clock()
         for name in [name for name, until in self._expiring.items() if now >= until]:
             del self._expiring[name]
@@ -377,12 +377,12 @@ class ClusterIndex:
         return {name: record for (_, name), record in records.items()}
 
     def fleet_version(self) -> tuple[int, ...]:
-        """Numbers that change when a decision may."""
+        """Numbers that change if a decision may."""
         self._forget()
         return (*(self.mirror.version(kind) for kind in FLEET_KINDS), self._forgotten)
 
     def other_versions(self) -> tuple[int, ...]:
-        """Numbers that change when a decision may although the fleet is equal."""
+        """Numbers that change if a decision may although the fleet is equal."""
         return (*(self.mirror.version(kind) for kind in FLEET_KINDS if kind not in IN_THE_FLEET), self._forgotten)
 
     def _take_job(self, key: Key, job: JobRecord | None, touched: set[str]) -> None:

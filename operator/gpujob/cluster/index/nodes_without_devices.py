@@ -1,4 +1,4 @@
-"""New nodes without devices, by age: whose devices are still waited for, and for which they are not waited any more."""
+"""New nodes without devices, by age: those whose devices are pending, and those whose time is over."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gpujob.status.attempts.waits import read_time, write_time
 
 
 class Newcomers:
-    """Takes nodes as they change. Those that are older than twice the wait are let go of, since nobody asks for them."""
+    """Tracks nodes as they change. Those older than twice the wait are dropped, because they no longer matter."""
 
     def __init__(self) -> None:
         self._bare: dict[str, Node] = {}
 
     def put(self, name: str, node: Node | None) -> None:
-        """Takes a node, new or changed; None when it is gone."""
+        """Applies a node, new or changed; None if it is deleted."""
         if node is not None and node.created and is_bare(node):
             self._bare[name] = node
         else:
             self._bare.pop(name, None)
 
     def nodes(self, now: datetime, seconds: float) -> Iterator[tuple[Node, Arriving]]:
-        """The nodes that came within twice so many seconds, in the order of their names, with the time of the one wait."""
+        """The nodes created within twice this number of seconds, sorted by name, with the deadline of one wait."""
         for name in sorted(self._bare):
             node = self._bare[name]
             since = read_time(node.created)

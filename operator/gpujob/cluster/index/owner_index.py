@@ -1,4 +1,4 @@
-"""Records of children and pods by the GPUJob that they say they belong to."""
+"""Records of children and pods by the GPUJob in their owner labels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ R = TypeVar("R")
 
 
 class Filing(Generic[R]):
-    """What one kind's objects say of whose they are; anybody may have written that."""
+    """One kind's objects by their owner labels, which are untrusted."""
 
     def __init__(self) -> None:
         self._shelves: dict[str, dict[Key, R]] = defaultdict(dict)
         self._owner: dict[Key, str] = {}
 
     def put(self, key: Key, uid: str, record: R | None, touched: set[str]) -> None:
-        """Puts a record to its job and takes it from the one it was filed under before; both are touched."""
+        """Moves a record to its job from the previous one; both are marked as changed."""
         before = self._owner.pop(key, "")
         if before and before != uid:
             self._shelves[before].pop(key, None)

@@ -1,1 +1,1 @@
-"""How fast, for how much: one Prometheus collector that is a view of a snapshot."""
+"""Speed and cost: one Prometheus collector that is a view of a snapshot."""

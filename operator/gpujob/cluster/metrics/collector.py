@@ -1,7 +1,7 @@
-"""One collector: every series is read from a snapshot at the scrape, so none outlives what it tells of.
+"""One collector: every series is read from a snapshot at the scrape, so none outlives its object.
 
-Series are few by design: jobs by state, vendor and pool, devices by pool, a handful for each job that has run; never one
-for each pod, node or device. docs/metrics.md lists them.
+Series are few by design: jobs by state, vendor and pool, devices by pool, a handful for each job that has run; never one for each
+pod, node or device. docs/metrics.md lists them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MICRO: Final = 1e6
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """One pool as metrics show it; the price in micro-dollars an hour for each GPU."""
+    """One pool in the metrics; the price in micro-dollars an hour for each GPU."""
 
     name: str
     vendor: str
@@ -34,13 +34,13 @@ class PoolView:
     total: int
     free: int
     held: int
-    """Devices that pods hold; those of nodes that cannot be used are neither free nor held."""
+    """Devices that pods use; those of unusable nodes are neither free nor in use."""
     price: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """One job that has run, as metrics show it; counters since its first attempt, None where nothing is known."""
+    """One job that has run; counters since its first attempt, None if unknown."""
 
     namespace: str
     name: str
@@ -65,12 +65,12 @@ class JobView:
     counters: Mapping[str, float] = field(default_factory=dict)
     """steps, samples, tokens."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """The same for a second, as lately measured."""
+    """The same for a second, by the last measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the operator knows at one moment."""
+    """The operator's data at one moment."""
 
     leader: bool = False
     jobs: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
@@ -83,18 +83,18 @@ class Snapshot:
     relists: Mapping[str, int] = field(default_factory=dict)
     malformed: Mapping[str, int] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
-    """1 for each kind that may not be read."""
+    """1 for each kind that cannot be read."""
     unanswered: float = 0.0
-    """Seconds since the API server gave its last good answer; 0 while it answers."""
+    """Seconds since the API server's last good response; 0 while it responds."""
     requests: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
     decisions: Mapping[tuple[str, str], int] = field(default_factory=Counter)
     """By verdict and reason."""
     queue_wait: Durations = field(default_factory=Durations)
     """From a job's creation until its child exists."""
     placing: Durations = field(default_factory=Durations)
-    """From a decision until its child exists and the status says so: the operator's own time."""
+    """From a decision until its child exists and the status is written: the operator's own time."""
     scrapes: Mapping[str, int] = field(default_factory=Counter)
-    """Readings of jobs' reporters, by what came of them."""
+    """Readings of jobs' reporters, by their result."""
     rounds: int = 0
     decide_seconds: float = 0.0
     retries: int = 0
@@ -107,7 +107,7 @@ class FleetCollector(Collector):
         self._look = look
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing beforehand: a snapshot may not exist yet when the collector is registered."""
+        """Empty: a snapshot may not exist yet when the collector is registered."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -157,7 +157,7 @@ def _pools(pools: Sequence[PoolView]) -> Iterator[Metric]:
 
 
 def _jobs(jobs: Sequence[JobView]) -> Iterator[Metric]:
-    """What each job that has run did and cost; its other facts are labels of one series, to be joined."""
+    """Work and cost of each job that has run; its other facts are labels of one series, for joins."""
     labels = ("namespace", "job")
     facts = [((j.namespace, j.name, j.pool, j.vendor, j.accelerator, j.profile, j.state), 1.0) for j in jobs]
     more = ("pool", "vendor", "accelerator", "profile", "state")

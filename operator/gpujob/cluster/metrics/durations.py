@@ -1,4 +1,4 @@
-"""How long things took, as a histogram: counts below bounds, so that many observations cost a few numbers."""
+"""A histogram of durations: counts below bounds, so that many observations need a few numbers."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ BOUNDS: Final = (
 
 @dataclass(slots=True)
 class Durations:
-    """Observed durations in seconds; each lies in the first bucket whose bound is not below it."""
+    """Observed durations in seconds; each counts in the first bucket whose bound is not below it."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     total: float = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Counts one duration; clocks that disagree give less than nothing, which counts as none."""
+        """Counts one duration; a negative one, from clocks that disagree, counts as 0."""
         seconds = max(0.0, seconds)
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts by bound, as Prometheus has them."""
+        """Cumulative counts by bound, in Prometheus' form."""
         return list(zip([*(str(bound) for bound in BOUNDS), "+Inf"], map(float, accumulate(self.counts)), strict=True))

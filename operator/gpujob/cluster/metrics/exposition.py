@@ -1,7 +1,7 @@
-"""Reads what a job's reporter serves: Prometheus text, strictly and within bounds, for anything can stand behind a port.
+"""Parses a job's report: Prometheus text, strictly and within bounds, because any program may listen on the port.
 
-The names are those of docs/telemetry.md. Lines of other names are skipped; a line of one of these names that cannot be
-read makes the whole report unreadable, since half a report would show as slowness.
+The names are those of docs/telemetry.md. Lines of other names are skipped; an unreadable line of one of these names makes the
+whole report unreadable, because half a report would show as slowness.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ MOST_LINES: Final = 8192
 """The most lines of a report that are read; 64 processes write about 4,000."""
 
 MOST_SAMPLES: Final = 1024
-"""The most samples of a report that are read; 64 processes say less than 800 of those that are."""
+"""The most samples of a report that are read; 64 processes write less than 800 of them."""
 
 MOST: Final = 1e18
-"""The largest number that is believed."""
+"""The largest credible number."""
 
 LATEST: Final = 253402300799.0
 """The last second of the year 9999 as Unix time."""
@@ -32,10 +32,10 @@ LONGEST_SAVE: Final = 86400.0
 """The longest time in seconds that saving a checkpoint takes."""
 
 SUMMED: Final = {"gpujob_samples_total": "samples", "gpujob_tokens_total": "tokens"}
-"""Counters of which each process counts its own share."""
+"""Counters of each process's own share."""
 
 WHOSE: Final = "gpujob_attempt_info"
-"""The metric that says by its labels whose report it is."""
+"""The metric whose labels name the owner of the report."""
 
 READ: Final = frozenset(
     {
@@ -65,12 +65,12 @@ _REST: Final = re.compile(r"(\{[^{}]{0,1024}\})? +([-+.0-9a-zA-Z]{1,32})(?: +-?[
 
 
 class UnreadableReport(ValueError):
-    """What a port serves is no report; the message says why in a few words, and repeats nothing of it."""
+    """The port serves no report; the message gives the reason in a few words, and repeats nothing of the content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the processes of one pod have reported; None or absent where nothing was said."""
+    """The report of all processes of one pod; None or absent if not reported."""
 
     counters: Mapping[str, float]
     """steps, samples, tokens of the whole job, since its program began."""
@@ -91,7 +91,7 @@ class Report:
     last_step_at: float | None = None
     """Unix time in seconds."""
     on_device: bool | None = None
-    """Whether every process holds memory on a GPU; False: one trains on the CPU."""
+    """Whether every process uses memory on a GPU; False: one trains on the CPU."""
     whose: tuple[str, int] | None = None
     """The job's uid and the attempt."""
 
@@ -100,11 +100,11 @@ class Report:
         steps, seconds = self.counters.get("steps", 0.0), (self.last_step_at or 0.0) - (self.first_step_at or 0.0)
         if self.first_step_at is None or steps < 2 or seconds < shortest:
             return {}
-        # The first step began before its time was taken, with what led up to it.
+        # The first step began before its time was recorded, with the program's start.
         return {key: value * (steps - 1) / steps / seconds for key, value in self.counters.items()}
 
     def is_of(self, job_uid: str, attempt: int, *, must_say: bool) -> bool:
-        """Whether it is of that attempt; a report that does not say it, as of earlier reporters, is unless it must."""
+        """Whether it is of that attempt; a report without that field, as from earlier reporters, counts unless it is required."""
         return not must_say if self.whose is None else self.whose == (job_uid, attempt)
 
 
@@ -136,7 +136,7 @@ def read_report(body: bytes) -> Report:
 
 
 def _whose(told: Sequence[str]) -> tuple[str, int] | None:
-    """The job's uid and the attempt in the labels of the one sample that says them."""
+    """The job's uid and the attempt in the labels of the one sample that has them."""
     if not told:
         return None
     said = dict(_LABEL.findall(told[0]))
@@ -158,7 +158,7 @@ def _counters(found: Mapping[str, list[float]]) -> dict[str, float]:
 
 
 def _samples(body: bytes) -> Iterator[tuple[str, str, float]]:
-    """Name, labels as written and value of each sample that is read."""
+    """Name, raw labels and value of each sample that is read."""
     if len(body) > MOST_BYTES:
         raise UnreadableReport(f"more than {MOST_BYTES} bytes")
     try:
@@ -191,7 +191,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _most(found: Mapping[str, list[float]], name: str, below: float = MOST) -> float | None:
-    """The largest value that a process says; processes differ by the moment at which they said it."""
+    """The largest value of any process; processes differ by the moment of their report."""
     values = found.get(name)
     if values and max(values) > below:
         raise UnreadableReport(f"its {name} is above {below:g}")

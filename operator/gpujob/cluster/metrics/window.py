@@ -1,4 +1,4 @@
-"""How fast a job is: what its counters gained over the last minutes, so that a slow step does not show as a stop."""
+"""The speed of a job: what its counters gained over the last minutes, so that a slow step does not show as a stop."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ SPAN: Final = 120.0
 """Seconds over which a rate is taken."""
 
 SHORTEST: Final = 5.0
-"""Seconds below which no rate is told."""
+"""Seconds below which no rate is computed."""
 
 
 ANEW: Final = 0.5
-"""The share of a counter below which a program is taken to have begun anew."""
+"""The fraction of a counter below which the program counts as restarted."""
 
 
 @dataclass(slots=True)
@@ -24,15 +24,15 @@ class Window:
 
     readings: deque[tuple[float, Mapping[str, float]]] = field(default_factory=deque)
     first: tuple[float, Mapping[str, float]] | None = None
-    """The first reading, of which the program's start is no part."""
+    """The first reading, which excludes the program's start."""
     last: dict[str, float] = field(default_factory=dict)
-    """What each counter said last, also where a reading since then lacked it."""
+    """The last value of each counter, also if a later reading lacks it."""
 
     def add(self, at: float, counters: Mapping[str, float]) -> None:
-        """Takes a reading; counters that went far back are of a program that began anew, so what was before is let go.
+        """Adds a reading; counters that went far back belong to a restarted program, so earlier readings are dropped.
 
-        Those that went back a little are as they were: the job's are worked out from the processes that report, and one of them
-        may have ended before the others.
+        Those that went back a little are unchanged: the job's values come from the processes that report, and one of them may have
+        ended before the others.
         """
         if any(value < ANEW * self.last.get(key, 0.0) for key, value in counters.items()):
             self.readings.clear()
@@ -47,7 +47,7 @@ class Window:
             self.readings.popleft()
 
     def rates(self) -> dict[str, float]:
-        """What each counter gained a second; of a counter that came later, since it came."""
+        """What each counter gained a second; since its first reading if it came later."""
         gained = {}
         for key in self.readings[-1][1] if self.readings else ():
             first = next((at, counters[key]) for at, counters in self.readings if key in counters)

@@ -1,4 +1,4 @@
-"""When jobs are to be looked at again: the earliest is known at once, however many there are."""
+"""The next reconcile time of each job: the earliest is known at once, however many there are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator, MutableMapping
 
 SLACK = 64
-"""Outdated entries that the heap may hold besides as many as there are jobs."""
+"""Outdated entries that the heap can hold beyond the number of jobs."""
 
 
 class DueTimes(MutableMapping[str, float]):
@@ -15,7 +15,7 @@ class DueTimes(MutableMapping[str, float]):
     def __init__(self) -> None:
         self._at: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
-        """Every time that was set; an entry whose job has another time, or none, is outdated."""
+        """Every time that was set; an entry is outdated if its job has another time, or none."""
 
     def __getitem__(self, uid: str) -> float:
         return self._at[uid]
@@ -41,13 +41,13 @@ class DueTimes(MutableMapping[str, float]):
         return len(self._at)
 
     def first(self) -> tuple[float, str] | None:
-        """The earliest time and its job, by uid among equal times; None where there is none."""
+        """The earliest time and its job, by uid among equal times; None if there is none."""
         while self._heap and self._at.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0] if self._heap else None
 
     def take(self, now: float) -> set[str]:
-        """Removes the jobs whose time has come, and gives them."""
+        """Removes the jobs that are due, and returns them."""
         taken = set()
         while (first := self.first()) is not None and first[0] <= now:
             taken.add(first[1])

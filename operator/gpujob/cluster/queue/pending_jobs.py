@@ -1,4 +1,4 @@
-"""The jobs that wait for a placement, each with the generation that was looked at; a number tells that they changed."""
+"""The jobs that wait for a placement, each with its reconciled generation; a version number shows changes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator, MutableSet
 
 
 class PendingJobs(MutableSet[str]):
-    """Job uids. `version` grows with every change, so that a long queue is not compared to learn that it is the same."""
+    """Job uids. `version` grows with every change, so that an unchanged long queue needs no comparison."""
 
     def __init__(self) -> None:
         self._generations: dict[str, int] = {}
         self.version = 0
 
     def put(self, uid: str, generation: int) -> None:
-        """Takes a job that waits; one that waits already with that generation changes nothing."""
+        """Adds a waiting job; one with the same generation changes nothing."""
         if self._generations.get(uid) != generation:
             self._generations[uid] = generation
             self.version += 1
 
     def add(self, value: str) -> None:
-        """Takes a job whose generation does not matter."""
+        """Adds a job whatever its generation."""
         self.put(value, 0)
 
     def discard(self, value: str) -> None:

@@ -1,4 +1,4 @@
-"""When the progress, speed and cost of running jobs are written: seldom for each, and bounded for the whole cluster."""
+"""The times of writing progress, speed and cost of running jobs: rarely for each, and bounded for the whole cluster."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from gpujob.cluster.client.rate_limit import Clock
 
 
 class ProgressPace:
-    """Gives each job that has something to say a turn; turns are 1 / rate seconds apart.
+    """Gives each job with news a turn; turns are 1 / rate seconds apart.
 
-    Jobs take turns, so that many of them are written less often, never more writes a second.
+    Jobs take turns, so that with many of them each is written less often, never more writes a second.
     """
 
     def __init__(self, clock: Clock, every: float, rate: float) -> None:
@@ -18,7 +18,7 @@ class ProgressPace:
         self._next_turn = 0.0
 
     def wait(self, uid: str, *, soon: bool) -> float:
-        """Seconds until a job may write its progress: 0 takes its turn. `soon`: it need not wait for its time."""
+        """Seconds until a job can write its progress: 0 takes its turn. `soon`: skips its own minimum wait."""
         now = self._clock()
         ripe = self._written.setdefault(uid, now) + self._every
         if uid not in self._turns:
@@ -33,6 +33,6 @@ class ProgressPace:
         return 0.0
 
     def forget(self, uid: str) -> None:
-        """A job runs no more."""
+        """A job no longer runs."""
         self._written.pop(uid, None)
         self._turns.pop(uid, None)

@@ -1,6 +1,6 @@
-"""What the loop knows of each job between rounds, and what every step of it shares.
+"""State of each job between rounds, shared by all steps.
 
-All of it can be lost: the mirror and the statuses say the rest, so that a restart costs time and never correctness.
+All of it can be lost: the cache and the statuses contain the rest, so a restart costs time and never correctness.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NOTHING_SEEN = Sightings()
 
 @dataclass(slots=True)
 class ParsedSpec:
-    """A job's manifest as read, kept for its generation."""
+    """A job's parsed manifest, kept for its generation."""
 
     generation: int
     job: GPUJob | None
@@ -54,32 +54,32 @@ class ParsedSpec:
 
 @dataclass(slots=True)
 class JobState:
-    """What is remembered of a job between rounds; losing it (a restart) costs time, never correctness."""
+    """State of a job between rounds; losing it (a restart) costs time, never correctness."""
 
     sightings: Sightings = NOTHING_SEEN
-    """What was seen of it, and since when."""
+    """What was observed, and since when."""
     impossible_since: float | None = None
     told_at: float = -math.inf
-    """When it was last told why it waits."""
+    """The time of its last explanation."""
     words_took: float = 0.0
-    """Seconds that these words took to find."""
+    """Seconds that this explanation took."""
     told_of: object = None
-    """What these words were about: while that is the same, so are they."""
+    """The inputs of this explanation: while they are the same, so is the message."""
     retold_at: float = -math.inf
-    """When it was last told other numbers."""
+    """The time of its last refreshed numbers."""
     retry_at: float = 0.0
     delay: float = 0.0
     outages: int = 0
-    """Steps in a row that failed for the API server's sake; `delay` is of failures that are the job's own."""
+    """Steps in a row that failed because of the API server; `delay` is for failures of the job itself."""
     unanswered: bool = False
-    """Whether no answer came to the last of them: any answer to anybody is news then."""
+    """Whether the last of them got no response: then any response to any job is news."""
     failed_on: int | str = ""
-    """The job's generation or resourceVersion that the last step failed on: another one is tried at once."""
+    """The job's generation or resourceVersion on which the last step failed: another one is tried at once."""
 
 
 @dataclass(slots=True)
 class ControllerCounters:
-    """What the loop has done so far, for the metrics room."""
+    """Counts of the loop so far, for the metrics."""
 
     rounds: int = 0
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -106,43 +106,43 @@ class ControllerState:
         self.memory: dict[str, JobState] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.promised: dict[str, tuple[Promise, ...]] = {}
-        """What placements under way will take of the fleet, by job."""
+        """Reservations of placements in flight, by job."""
         book.under_way = lambda: [promise for promises in self.promised.values() for promise in promises]
         self.dirty: set[str] = set()
-        """Jobs to be looked at in the next round."""
+        """Jobs to reconcile in the next round."""
         self.due = DueTimes()
-        """When a job is to be looked at though nothing changes."""
+        """The next reconcile time of a job without changes."""
         self.queue = PendingJobs()
         """Jobs without a child: to be decided."""
         self.awaiting: set[str] = set()
-        """Jobs whose pods wait for nodes to be added: looked at when nodes change."""
+        """Jobs whose pods wait for new nodes: reconciled when nodes change."""
         self.passed_over: set[str] = set()
-        """Those of them that the last decision left out, since a write of theirs was under way."""
+        """Waiting jobs that the last decision left out, because a write of theirs was in flight."""
         self.telemetry: dict[str, Telemetry] = {}
-        """What the reporters of running jobs said last."""
+        """The last report of each running job."""
         self.dollars_told: dict[str, int] = {}
-        """Micro-dollars that /metrics said last of jobs that have run."""
+        """Micro-dollars in the last scrape for jobs that have run."""
         self.progress = ProgressPace(clock, timings.progress, timings.progress_rate)
         self.held: set[str] = set()
-        """Jobs that are not looked at while the API server gives no good answer."""
+        """Jobs that are not reconciled while the API server gives no good response."""
         self.outage = OutageGate(clock)
         self.outage.on_open = self._outage_ended
         self.decided_at: tuple[object, ...] = ()
-        """What the last decision about the queue was made on; empty: to be made anew."""
+        """The inputs of the last decision about the queue; empty: decide again."""
 
     def wish(self, job: JobRecord) -> ParsedSpec:
-        """What a job asks for, read once for each of its generations."""
+        """The parsed spec of a job, once for each of its generations."""
         held = self.wishes.get(job.uid)
         if held is None or held.generation != job.generation:
             held = self.wishes[job.uid] = _read_wish(job)
         return held
 
     def remember(self, uid: str) -> JobState:
-        """What is remembered of a job."""
+        """The state of a job."""
         return self.memory.setdefault(uid, JobState())
 
     def forget(self, uid: str) -> None:
-        """A job is gone."""
+        """Removes a deleted job."""
         for store in (self.wishes, self.memory, self.due, self.telemetry):
             store.pop(uid, None)
         self.progress.forget(uid)
@@ -152,17 +152,17 @@ class ControllerState:
         self.passed_over.discard(uid)
 
     def requeue_after(self, uid: str, seconds: float) -> None:
-        """Looks at a job after some seconds, or before if something else asks for that."""
+        """Reconciles a job after some seconds, or before if something else requests it."""
         self.due[uid] = min(self.due.get(uid, math.inf), self.clock() + seconds)
 
     def requeue_with_backoff(self, job: JobRecord, why: Exception | str, failed_on: int | str) -> None:
-        """Waits before the next step, longer each time, unless the job itself changes in what the step failed on."""
+        """Waits before the next step, longer each time, unless the part of the job on which the step failed changes."""
         memory = self.remember(job.uid)
         memory.delay = min(max(memory.delay * 2, self.timings.backoff_first), self.timings.backoff_longest)
         self._retry(job, memory.delay, why, failed_on)
 
     def requeue_after_outage(self, job: JobRecord, why: Exception) -> int:
-        """Waits 15 s at most before the next step, since the API server and not the job was at fault; gives the failures in a row."""
+        """Waits at most 15 s before the next step, because the API server and not the job failed; returns the failures in a row."""
         memory = self.remember(job.uid)
         memory.outages += 1
         memory.unanswered = isinstance(why, ApiError) and why.status == 0
@@ -170,7 +170,7 @@ class ControllerState:
         return memory.outages
 
     def _retry(self, job: JobRecord, seconds: float, why: Exception | str, failed_on: int | str) -> None:
-        """The next step of a job is due after some seconds, or at once where it changes in what the last one failed on."""
+        """The next step of a job is due after some seconds, or at once if the part on which the last one failed changes."""
         memory = self.remember(job.uid)
         memory.retry_at, memory.failed_on = self.clock() + seconds, failed_on
         memory.told_of = None
@@ -184,7 +184,7 @@ class ControllerState:
         memory.delay, memory.outages, memory.unanswered = 0.0, 0, False
 
     def _outage_ended(self, lasted: bool) -> None:
-        """The API server answers again: jobs that waited for that are looked at now, those whose steps got no answer too."""
+        """The API server responds again: jobs that waited for it are reconciled now, including those whose steps got no response."""
         self.dirty |= self.held
         self.held.clear()
         for uid, memory in self.memory.items() if lasted else ():
@@ -195,7 +195,7 @@ class ControllerState:
 
     @contextmanager
     def alone(self, job: JobRecord) -> Iterator[None]:
-        """What is done about one job: whatever it holds, the others go on."""
+        """Runs the work on one job, so that its error does not stop the others."""
         try:
             yield
         except Exception as error:
@@ -203,7 +203,7 @@ class ControllerState:
             self.requeue_with_backoff(job, error, job.version)
 
     def now(self) -> str:
-        """The time as statuses write it."""
+        """The time as written in statuses."""
         return self.moment().text
 
     def moment(self) -> Moment:

@@ -1,8 +1,8 @@
-"""Reads the reporter of each running job's first pod: seldom, spread over time, bounded in number, time and size.
+"""Reads the reporter of each running job's first pod: rarely, spread over time, bounded in number, time and size.
 
-Where to read comes from the pod's own record: its address, and the port that its container declares, or that follows from
-its attempt where its node's network is its own. Nothing is followed and nothing of a reply is repeated, so that a job cannot
-use the operator to reach anything or to say anything. What another job or attempt reports is not taken.
+The address comes from the pod's own record, and the port from its container, or from its attempt in the host network. Redirects
+are not followed and nothing of a reply is repeated, so that a job cannot use the operator to reach or say anything. Reports of
+another job or attempt are dropped.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ EVERY: Final = 15.0
 """Seconds between two readings of a job."""
 
 TRIAL_EVERY: Final = 5.0
-"""Seconds between two readings of a trial, which is to end after some steps."""
+"""Seconds between two readings of a probe, which ends after some steps."""
 
 TIMEOUT: Final = 3.0
-"""Seconds that one reading may take in all."""
+"""The most seconds of one reading."""
 
 AT_ONCE: Final = 32
-"""Readings under way at the same time."""
+"""Readings in flight at the same time."""
 
 PATIENCE: Final = 4
-"""Intervals of failure until it is said: a program needs a while until it imports torch, a network until it is there."""
+"""Intervals of failure before it is reported: a program needs time until it imports torch, a network until it is up."""
 
 SELDOM: Final = 20
-"""Intervals between two readings of a job that was silent for so long: waiting for many would delay the others."""
+"""Intervals between two readings of a job after that: waiting for many would delay the others."""
 
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 OF_CLOUDS: Final = frozenset(map(ipaddress.ip_address, ("168.63.129.16", "100.100.100.200", "fd00:ec2::254")))
-"""What Azure, Alibaba and AWS tell each machine of itself, where the address is not link-local as elsewhere."""
+"""Metadata addresses of Azure, Alibaba and AWS that are not link-local as elsewhere."""
 
 
 class Unreached(Exception):
-    """No reply came; the message says in a few words what the network said."""
+    """No reply; the message gives the network error in a few words."""
 
 
 class Refused(Exception):
-    """The pod is there and nothing listens on the port."""
+    """The pod exists and nothing listens on the port."""
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What is known of reading one job's pod."""
+    """The state of reading one job's pod."""
 
     pod: str = ""
     window: Window = field(default_factory=Window)
@@ -78,11 +78,11 @@ class _Memory:
     next_at: float = 0.0
     steps: float | None = None
     stepped_at: float | None = None
-    """When a reading first saw its last step, as Unix time; None while none was seen to come."""
+    """The time of the last step's first reading, as Unix time; None before the first."""
 
 
 class Scraper:
-    """Reads while this process leads; what it read is in the controller state, and wakes a job only when that is worth a look."""
+    """Reads while this process leads; results go to the controller state, and wake a job only if that may be worth a write."""
 
     def __init__(
         self, work: ControllerState, is_leader: Callable[[], bool], namespace: str, every: float = EVERY
@@ -93,7 +93,7 @@ class Scraper:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def run(self) -> None:
-        """Rounds for ever, each reading the jobs whose time has come."""
+        """Rounds until cancelled, each reading the jobs that are due."""
         async with reading_session() as session:
             while True:
                 began = self._work.clock()
@@ -131,7 +131,7 @@ class Scraper:
         try:
             async with self._slots:
                 found = await self._read(session, job, pod)
-            # A reading takes its time: meanwhile another attempt may have begun, of which it says nothing.
+            # Another attempt may have begun during the reading, which says nothing about it.
             child = self._work.book.child(job.uid)
             if child is None or child.uid != pod.child_uid:
                 return
@@ -142,12 +142,12 @@ class Scraper:
                 self.results["Read"] += 1
             else:
                 self._fail(job, found)
-        except Exception as error:  # whatever one pod serves, the others are read
+        except Exception as error:  # an error in one pod's report does not stop the others
             log.exception("report left out", job=f"{job.namespace}/{job.name}", error=repr(error))
             self.results["Error"] += 1
 
     async def _read(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> Report | Claim:
-        """What the reporter of a pod says, or why there is nothing to be read."""
+        """The report of a pod, or why there is none."""
         port = pod.port or 0
         try:
             return read_report(await fetch(session, pod_address(pod.address), port))
@@ -167,7 +167,7 @@ class Scraper:
         now = self._work.wall()
         saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
         overall, seconds = memory.window.overall()
-        # What was is not to come, whatever the clock of a node says.
+        # A past time cannot be in the future, whatever a node's clock says.
         measured = Measured(
             at=now,
             fraction=report.progress,
@@ -193,15 +193,15 @@ class Scraper:
         if memory.failing_since is None:
             memory.failing_since = now
         held = self._work.telemetry.get(job.uid, telemetry.SILENT)
-        # A program that has reported and does not any more has ended its training, or is about to end.
+        # A program that has reported and stopped has ended its training, or is about to end.
         ended = reason is Reason.NO_REPORTER and held.measured is not None
         if now - memory.failing_since >= PATIENCE * self._every and not ended:
             self._note(job, Telemetry(held.measured, (claim,)))
-            # That nobody listens is told at once, and often lasts until the first step; only silence takes its time.
+            # A refused connection is reported at once, and often lasts until the first step; only silence is counted.
             memory.next_at = now + (SELDOM if reason is Reason.TELEMETRY_BLOCKED else 1) * self._every
 
     def _note(self, job: JobRecord, seen: Telemetry) -> None:
-        """Keeps what was read; the job is looked at only if that may be worth a write."""
+        """Stores a reading; the job is reconciled only if that may be worth a write."""
         before = self._work.telemetry.get(job.uid, telemetry.SILENT)
         self._work.telemetry[job.uid] = seen
         trial = probe_runs.is_trial(job.status)
@@ -212,7 +212,7 @@ class Scraper:
 
 
 def _last_step(memory: _Memory, report: Report, now: float) -> float | None:
-    """When the last step was made: by our clock once one was seen to come, before that by the node's, which may be wrong."""
+    """The time of the last step: by the operator's clock once a step was observed, before that by the node's, which may be wrong."""
     steps = report.counters.get("steps")
     if memory.steps is not None and steps is not None and steps != memory.steps:
         memory.stepped_at = now
@@ -234,9 +234,9 @@ def reading_session() -> aiohttp.ClientSession:
 
 
 def pod_address(text: str) -> Address:
-    """The address that a pod's status names; raises Unreached for what no pod has.
+    """The address in a pod's status; raises Unreached for an address that no pod has.
 
-    Whoever may write the status of a pod could else send the operator to itself, or to what its node tells of the cloud.
+    A user who can write the status of a pod could otherwise send the operator to itself, or to a node's metadata service.
     """
     try:
         host = ipaddress.ip_address(text)

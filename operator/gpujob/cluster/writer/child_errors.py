@@ -1,4 +1,4 @@
-"""Which answers to a create are about the child, and which pass by themselves."""
+"""Which responses to a create concern the child, and which are temporary."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from gpujob.cluster.client.outage_gate import is_outage
 from gpujob.values.untrusted import tables
 
 _PASSING: Final = re.compile(
-    r"not yet ready to handle request"  # an admission plugin of a server that starts
+    r"not yet ready to handle request"  # an admission plugin of a starting server
     r"|because it is being terminated"
     r"|exceeded quota|status unknown for quota|insufficient quota"
-    r"|cannot (create|patch) resource"  # rights that the operator lacks, or that a server that starts has not loaded
+    r"|cannot (create|patch) resource"  # rights that the operator lacks, or that a starting server has not loaded
     r"|caches not synchronized|timed out|timeout"
 )
-"""What the API server's own admission and authorization say of a state, in Kubernetes 1.31 to 1.36."""
+"""Messages of the API server's own admission and authorization about a state, in Kubernetes 1.31 to 1.36."""
 
 _DENIED: Final = re.compile(r"^admission webhook|ValidatingAdmissionPolicy .* denied request")
 
 
 class ChildRefused(Exception):
-    """The API server refuses a child for what it is: an admission policy, or what the job asks its pods to be."""
+    """The API server rejects a child because of its content: an admission policy, or the requests of its pods."""
 
 
 class ChildNotCreated(Exception):
-    """The API server did not create a child just now and may later; the message is the API server's."""
+    """The API server did not create a child now and may later; the message is the API server's."""
 
 
 def refusal(error: ApiError) -> ChildRefused | ChildNotCreated | None:
-    """What an answer to the create of a child means; None where no answer came."""
+    """The meaning of a response to the create of a child; None without a response."""
     if error.status == 0:
         return None
     words = error.message or error.reason

@@ -1,7 +1,7 @@
-"""The writes of the operator: each is made by the leader only, once, and enters the mirror with its answer.
+"""The writes of the operator: only the leader makes them, each once, and their responses enter the cache.
 
-A child is created by POST under a name that is its job's alone; a name that is taken is ours or is left alone. Nothing
-is ever patched but a status.
+A child is created by POST under a name that belongs to its job; an existing object of that name is the job's or is left alone.
+Only statuses are ever patched.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 
 class NotLeader(Exception):
-    """This process may not write any more: another one is leader or soon will be."""
+    """This process can no longer write: another one is leader or soon will be."""
 
 
 class NameConflict(Exception):
@@ -57,7 +57,7 @@ class NameConflict(Exception):
 
 
 def foreign_runner(namespace: str, name: str) -> str:
-    """What is said where the runner's name is taken."""
+    """The message if the runner's name is taken."""
     return (
         f"a ConfigMap {name} exists in namespace {namespace} whose content is not this operator's; nothing of it is run: "
         "delete it, the operator makes its own"
@@ -65,9 +65,9 @@ def foreign_runner(namespace: str, name: str) -> str:
 
 
 def _is_made_for(held: Any, body: Mapping[str, Any], job: JobRecord) -> bool:
-    """Whether what has the name of a child is the job's: of what is no Job, it must also be as it would be made now.
+    """Whether an object with the name of a child is the job's; one other than a Job must also equal what would be created now.
 
-    A Job may have been decided on before a crash, when the fleet was another.
+    A Job may come from a decision before a crash, with another fleet.
     """
     if body["kind"] == "Job":
         return is_child(read_child(held), job)
@@ -75,7 +75,7 @@ def _is_made_for(held: Any, body: Mapping[str, Any], job: JobRecord) -> bool:
 
 
 def _holds(held: Any, wanted: Any) -> bool:
-    """Whether all that was written is there; the API server adds defaults."""
+    """Whether everything that was written is present; the API server adds defaults."""
     if isinstance(wanted, Mapping):
         return isinstance(held, dict) and all(_holds(held.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):
@@ -84,7 +84,7 @@ def _holds(held: Any, wanted: Any) -> bool:
 
 
 class Writer:
-    """Writes to one API server for the leader, and says what happened."""
+    """The leader's writes to one API server, with their outcome."""
 
     def __init__(
         self,
@@ -98,20 +98,20 @@ class Writer:
         self._wall = wall
 
     async def ensure_child(self, resource: Resource, body: Mapping[str, Any], job: JobRecord) -> tuple[Any, bool]:
-        """The child as it is in the cluster, and whether it was created now; NameConflict if the name is another's.
+        """The child as it is in the cluster, and whether this call created it; NameConflict if the name is another object's.
 
-        ChildRefused when the API server will not have it, however often it is asked; ChildNotCreated when it may later.
+        ChildRefused if the API server rejects it permanently; ChildNotCreated if it may accept it later.
         """
         namespace, name = job.namespace, body["metadata"]["name"]
         self._check()
         try:
             created = await self._client.create(resource.path(namespace), dict(body))
         except (Conflict, OutcomeUnknown) as unsure:
-            # Whether it was there before or came with the answer that got lost: what is there now is what counts.
+            # Whether it existed before or came with the lost response: its current content counts.
             try:
                 held = await self._client.get(resource.path(namespace, name))
             except NotFound:
-                # Nothing is refused: the POST got lost, or what had the name is gone by now.
+                # No rejection: the POST got lost, or the object with the name is gone by now.
                 answer = refusal(unsure) if isinstance(unsure, OutcomeUnknown) else None
                 raise (answer or unsure) from None
             if not _is_made_for(held, body, job):
@@ -126,9 +126,9 @@ class Writer:
         return created, True
 
     async def apply_runner(self, body: Mapping[str, Any]) -> Any:
-        """The runner's ConfigMap as it is in a namespace after it was applied; NameConflict if it is another's.
+        """The runner's ConfigMap in a namespace after it was applied; NameConflict if it is another object's.
 
-        Server-side apply, since its authorization carries the name: a right to create would be one for every name.
+        Server-side apply, because its authorization contains the name: a right to create would cover every name.
         """
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         self._check()
@@ -143,7 +143,7 @@ class Writer:
         return applied
 
     async def apply_profile(self, body: Mapping[str, Any]) -> None:
-        """Makes a GPUJobProfile say what its jobs measured; the one write creates it or changes it."""
+        """Writes the measurements of its jobs into a GPUJobProfile; one write creates or changes it."""
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         self._check()
         manager = {"fieldManager": FIELD_MANAGER, "force": "true"}
@@ -152,7 +152,7 @@ class Writer:
         )
 
     async def find_runner(self, namespace: str, name: str) -> Any:
-        """A runner's ConfigMap as the API server has it, of whatever version; None when it is gone."""
+        """A runner's ConfigMap in the API server, of any version; None if it is gone."""
         self._check()
         try:
             return await self._client.get(CONFIG_MAPS.path(namespace, name))
@@ -160,7 +160,7 @@ class Writer:
             return None
 
     async def delete_runner(self, namespace: str, name: str, uid: str) -> None:
-        """Deletes the runner's ConfigMap where no child needs it any more."""
+        """Deletes the runner's ConfigMap of a namespace without children that need it."""
         self._check()
         try:
             answer = await self._client.delete(CONFIG_MAPS.path(namespace, name), uid=uid)
@@ -169,13 +169,13 @@ class Writer:
         self._mirror.note_deleted("configmaps", namespace, name, uid, answer)
 
     async def delete_earlier_runner(self, namespace: str, name: str, uid: str) -> None:
-        """Deletes the runner's ConfigMap of an earlier version, which the mirror does not follow."""
+        """Deletes the runner's ConfigMap of an earlier version, which is not in the cache."""
         self._check()
         with contextlib.suppress(NotFound, Conflict):
             await self._client.delete(CONFIG_MAPS.path(namespace, name), uid=uid)
 
     async def find_child(self, job: JobRecord, name: str) -> Any:
-        """The child Job as the API server itself (not the mirror) has it; None when it is gone or another's."""
+        """The child Job in the API server itself (not the cache); None if it is gone or another's."""
         try:
             held = await self._client.get(JOBS.path(job.namespace, name))
         except NotFound:
@@ -183,7 +183,7 @@ class Writer:
         return held if is_child(read_child(held), job) else None
 
     async def find_pods(self, job: JobRecord) -> list[PodState]:
-        """The pods of all attempts of a job as the API server itself (not the mirror) has them."""
+        """The pods of all attempts of a job in the API server itself (not the cache)."""
         params = {"labelSelector": f"{Label.JOB_UID}={job.uid}"}
         pages = self._client.list_paged(PODS.path(job.namespace), params)
         async with contextlib.aclosing(pages):
@@ -191,9 +191,9 @@ class Writer:
         return [state for state in found if state is not None]
 
     async def delete_child(self, child: ChildRecord, *, pods_first: bool = False) -> None:
-        """Deletes a child Job with its pods; what is gone already is fine.
+        """Deletes a child Job with its pods; a deleted one is fine.
 
-        `pods_first`: the pods go before the Job, also where a finalizer keeps the Job.
+        `pods_first`: the pods are deleted before the Job, also if a finalizer keeps the Job.
         """
         self._check()
         path, policy = JOBS.path(child.namespace, child.name), "Foreground" if pods_first else "Background"
@@ -204,7 +204,7 @@ class Writer:
         self._mirror.note_deleted("jobs", child.namespace, child.name, child.uid, answer)
 
     async def delete_service(self, child: ChildRecord, uid: str) -> None:
-        """Deletes the Service of a child Job that is to go; what is gone already is fine."""
+        """Deletes the Service of a child Job before the Job; a deleted one is fine."""
         self._check()
         try:
             answer = await self._client.delete(SERVICES.path(child.namespace, child.name), uid=uid)
@@ -213,7 +213,7 @@ class Writer:
         self._mirror.note_deleted("services", child.namespace, child.name, uid, answer)
 
     async def write_status(self, job: JobRecord, changes: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-        """Whether the status was written; False when the job is gone or newer than what was looked at."""
+        """Whether the status was written; False if the job is gone or newer than its view."""
         self._check()
         body = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": changes}
         try:
@@ -227,21 +227,21 @@ class Writer:
         return True
 
     async def write_pool(self, record: PoolRecord, changes: Mapping[str, Any]) -> None:
-        """Patches the status of a GPUPool; Conflict when it is newer than what was looked at."""
+        """Patches the status of a GPUPool; Conflict if it is newer than its view."""
         self._check()
         body = {"metadata": {"uid": record.uid, "resourceVersion": record.version}, "status": changes}
         path = GPUPOOLS.path(None, record.name, "status")
         self._mirror.note_written("gpupools", await self._client.patch(path, body))
 
     async def tell_pool(self, pool: Pool, uid: str, held: Mapping[str, Any]) -> None:
-        """Tells that what is read of a pool's nodes contradicts itself, where its status did not say so yet."""
+        """Records the event that facts about a pool's nodes contradict each other, if its status did not say so yet."""
         now = self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         event = contradiction(pool, uid, held, self._instance, now)
         if event is not None:
             await self._create_event(EVENT_NAMESPACE, event, pool.name)
 
     async def create_pool(self, body: Mapping[str, Any]) -> Any:
-        """Creates a discovered GPUPool; None when the name was taken meanwhile."""
+        """Creates a discovered GPUPool; None if the name was taken meanwhile."""
         self._check()
         try:
             created = await self._client.create(GPUPOOLS.path(), dict(body))
@@ -260,7 +260,7 @@ class Writer:
         self._mirror.note_deleted("gpupools", None, name, uid, answer)
 
     async def _tell(self, job: JobRecord, status: Mapping[str, Any]) -> None:
-        """The event that a written status earned; a lost event is no fault."""
+        """Records the event of a written status; a lost event is no error."""
         event = event_of(job, status, self._instance, self._wall().strftime("%Y-%m-%dT%H:%M:%SZ"))
         if event is not None:
             await self._create_event(job.namespace, event, f"{job.namespace}/{job.name}")
