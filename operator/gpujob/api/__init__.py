@@ -1,1 +1,1 @@
-"""What users and admins write: GPUJob, GPUPool and GPURuntime as models, their CRDs, and the reading of manifests."""
+"""The manifests of users and admins: GPUJob, GPUPool and GPURuntime as models, their CRDs, and the parser."""

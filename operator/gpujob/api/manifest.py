@@ -1,4 +1,4 @@
-"""Manifests become models: one readable sentence for each problem, the same that the API server says."""
+"""From manifests to models: one readable sentence for each problem, equal to the API server's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound=BaseModel)
 
 PROBLEMS: Final = 10
-"""Problems that are told at once, at most."""
+"""The most problems that are reported at once."""
 
 SPEC_BYTES: Final = 200 * 1024
 """The largest spec: etcd and annotations bound what can be stored beside it."""
@@ -49,7 +49,7 @@ _SENTENCES: Final = {
 
 
 ALLOWING: Final = ("accelerators", "pools")
-"""Fields with lists of what is allowed and denied. A CRD cannot take a list in their place and check it."""
+"""Fields with lists of allowed and denied names. A CRD cannot accept a list in their place and check it."""
 
 
 _BARE: Final = re.compile("[A-Za-z./_-][A-Za-z0-9./_=-]*")
@@ -58,7 +58,7 @@ _BARE: Final = re.compile("[A-Za-z./_-][A-Za-z0-9./_=-]*")
 
 def read_gpujob(document: Mapping[str, Any]) -> GPUJob:
     """A GPUJob's metadata and spec; raises BadManifest. The status is the operator's and is left out."""
-    # Each kind is imported on use: most files hold one, and models are half of a short command's start.
+    # late import of each kind: most files hold one, and models are half of a short command's start
     from gpujob.api.kinds.gpujob import GPUJob
     from gpujob.api.validation.jobs import RULES
 
@@ -86,7 +86,7 @@ def _read(kind: type[Kind], rules: Sequence[Rule], document: Mapping[str, Any]) 
         raise BadManifest(f"not a {kind.__name__}: the document is no table of keys and values")
     _check_header(kind, document)
     try:
-        # Through JSON text: only there does pydantic take lists for tuples and yet no "2" for 2, as the API server does.
+        # Through JSON text: only there pydantic accepts lists as tuples but not "2" as 2, like the API server.
         model = kind.model_validate_json(_text(document), strict=True)
     except ValidationError as error:
         raise BadManifest(_sentences(error, kind)) from error
@@ -113,7 +113,7 @@ def _check_header(kind: type[BaseModel], document: Mapping[str, Any]) -> None:
 
 
 def _text(document: Mapping[str, Any]) -> str:
-    """The document as JSON, without its status; raises BadManifest for what JSON cannot hold and what is too large."""
+    """The document as JSON, without its status; raises BadManifest if JSON cannot represent it or it is too large."""
     wanted = {key: value for key, value in document.items() if key != "status"}
     try:
         plain = _without_nulls(wanted)
@@ -143,7 +143,7 @@ def _date(value: Any) -> str:
 
 
 def _without_nulls(value: Any, depth: int = 0) -> Any:
-    """A value without null members, which kubectl drops too; raises RecursionError for what is nested too deeply."""
+    """A value without null members, which kubectl drops too; raises RecursionError if it is nested too deeply."""
     if depth > DEPTH:
         raise RecursionError("nested too deeply")
     if isinstance(value, Mapping):
@@ -165,7 +165,7 @@ def _sentence(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
 
 
 def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
-    """What is wrong with a field and what to write, in words of the manifest."""
+    """The error of a field and what to write, in the manifest's terms."""
     given, bounds = problem.get("input"), problem.get("ctx", {})
     match problem["type"]:
         case "extra_forbidden":
@@ -200,13 +200,13 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
 
 
 def _as_list(given: str, path: Sequence[Any]) -> str:
-    """A text as the YAML list that was meant; a command line is one entry for each word."""
+    """A text as the intended YAML list; a command line becomes one entry for each word."""
     words = given[:60].split() if path[-1] in ("command", "args") else [given[:60]]
     return f"[{', '.join(word if _BARE.fullmatch(word) else json.dumps(word) for word in words)}]"
 
 
 def _no_text(value: Any) -> str:
-    """What to do about a bare word or number where a text is wanted."""
+    """The remedy for a bare word or number in place of a text."""
     why = " (YAML takes an unquoted y, n, yes, no, on or off for that)" if isinstance(value, bool) else ""
     if isinstance(value, float):
         why = " (YAML takes an unquoted 2.10 for 2.1)"
@@ -214,12 +214,12 @@ def _no_text(value: Any) -> str:
 
 
 def _given(value: Any) -> str:
-    """A refused value in a sentence: text in quotes, so that '2' and 2 differ."""
+    """A rejected value in a sentence: text in quotes, so that '2' and 2 differ."""
     return repr(value[:60]) if isinstance(value, str) else _shown(value)
 
 
 def _shown(value: Any) -> str:
-    """A value as YAML writes it, cut to a line's length; whatever it is, this raises nothing."""
+    """A value in YAML's form, cut to a line's length; never raises."""
     if value is None or isinstance(value, bool):
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What an unknown field most likely means: the nearest field that is there, or where a usual word belongs in a GPUJob."""
+"""What an unknown field most likely means: the closest existing field, or the place of a usual word in a GPUJob."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ USUAL_WORDS: Final = {
         "spec.command, spec.args, spec.env and spec.volumes, which stand in spec itself",
     ),
 }
-"""What people write, from other kinds and tools, in small letters; and the field of a GPUJob that it is."""
+"""Words from other kinds and tools, in small letters, and the field of a GPUJob that they mean."""
 
 NOT_OFFERED: Final = {
     **dict.fromkeys(
@@ -63,7 +63,7 @@ NOT_OFFERED: Final = {
     ),
     "hostpath": "folders of the host are not offered; use a persistentVolumeClaim",
 }
-"""What people write, in small letters, that a GPUJob has no field for; and what there is instead."""
+"""Words without a field of a GPUJob, in small letters, and what to use instead."""
 
 
 WORDS_MEANT: Final = {
@@ -85,11 +85,11 @@ WORDS_MEANT: Final = {
     **dict.fromkeys(("training", "pretrain", "pretraining", "finetune", "finetuning", "sft"), "Full"),
     **dict.fromkeys(("serving", "serve", "generate", "generation"), "Inference"),
 }
-"""What people write for a word of a list, in small letters without hyphens; it is meant only where that is one of the list."""
+"""Synonyms of list words, in small letters without hyphens; used only if the list contains the target."""
 
 
 def meant(given: str, words: Sequence[str]) -> str:
-    """The end of a sentence about a word that is none of `words`: which of them is most likely meant; empty where none is."""
+    """The end of a sentence about a word that is not in `words`: the most likely one; empty without one."""
     plain = {_plain(word): word for word in reversed(words)}
     asked = _plain(given)
     found = plain.get(asked) or (WORDS_MEANT[asked] if WORDS_MEANT.get(asked) in words else None)

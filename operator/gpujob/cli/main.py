@@ -21,9 +21,9 @@ FAILED = 1
 
 def run() -> None:
     """Runs the command line of this process and ends it with its exit code."""
-    # Nobody's plugin has a say in a plan, and the search for them takes a fifteenth of the time.
+    # Third-party plugins do not take part in a plan, and the search for them takes a fifteenth of the time.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # Short runs make no garbage worth looking for, and the search takes a tenth of the time.
+    # Short runs create little garbage, and the search takes a tenth of the time.
     gc.disable()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -49,7 +49,7 @@ def main(arguments: list[str], program: str = "gpujob") -> int:
     except BadInput as error:
         return _complain(str(error))
     except BrokenPipeError:
-        # Whoever read our output has gone; Python must not flush to it again at exit.
+        # The reader of the output is gone; Python must not flush to it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except KeyboardInterrupt:
@@ -63,7 +63,7 @@ def main(arguments: list[str], program: str = "gpujob") -> int:
 
 
 def _complain(problems: str) -> int:
-    """Says each problem (a line each) on stderr."""
+    """Prints each problem (a line each) on stderr."""
     from gpujob.cli.printing import say
 
     for sentence in problems.splitlines():
@@ -72,7 +72,7 @@ def _complain(problems: str) -> int:
 
 
 def _fail(error: Exception) -> int:
-    """Says that the fault is ours; GPUJOB_TRACEBACK=1 shows where."""
+    """Reports an error of the program itself; GPUJOB_TRACEBACK=1 shows where."""
     if os.environ.get("GPUJOB_TRACEBACK"):
         raise error
     _complain(

@@ -1,4 +1,4 @@
-"""Where text leaves the program: answers to stdout, notes and errors to stderr, and nothing that steers a terminal."""
+"""The program's output: answers to stdout, notes and errors to stderr, and no terminal controls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\
 
 
 def plain(text: str) -> str:
-    """Text on one line without control and direction characters: names from a file are not to be trusted."""
+    """Text on one line without control and direction characters: names from a file are untrusted."""
     return _STEERING.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
 
 

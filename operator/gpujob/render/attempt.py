@@ -1,4 +1,4 @@
-"""One attempt of a placed job: what every part of its children asks; names, labels and shape are worked out once."""
+"""One attempt of a placed job, shared by all parts of its children; names, labels and gang are computed once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HINT_LIMIT: Final = 60_000
 
 @dataclass(frozen=True)
 class Numbered:
-    """A job and the number of an attempt (from 1): what the attempt's objects are called, and whose they are."""
+    """A job and the number of an attempt (from 1): the names and the owner of the attempt's objects."""
 
     job: GPUJob
     number: int
@@ -42,17 +42,17 @@ class Numbered:
 
     @property
     def namespace(self) -> str:
-        """The job's namespace: a child elsewhere would be garbage-collected, since owners do not reach across."""
+        """The job's namespace; a child elsewhere would be garbage-collected, because owners do not cross namespaces."""
         return self.job.metadata.namespace or "default"
 
     @property
     def uid(self) -> str:
-        """The job's uid; empty for a job that no API server has seen."""
+        """The job's uid; empty for a job outside an API server."""
         return self.job.metadata.uid or ""
 
     @property
     def selector(self) -> dict[str, str]:
-        """The labels that only this attempt's pods have together."""
+        """The labels that only this attempt's pods share."""
         return {Label.JOB_UID: label_value(self.uid), Label.ATTEMPT: str(self.number)}
 
     @property
@@ -86,13 +86,13 @@ class Numbered:
 
 @dataclass(frozen=True)
 class Attempt(Numbered):
-    """An attempt of a job and what was chosen for it."""
+    """An attempt of a job with its choice."""
 
     choice: Choice
     digest: str = ""
     """The digest of the decision."""
     hint: Mapping[str, Any] | None = None
-    """What the child is to carry of the decision; None: what the choice tells."""
+    """The decision for the child's annotation; None: derived from the choice."""
     runner: Runner | None = None
     """The runner's files; None: the image cannot run them (no Python, no shell), and the pod is without."""
     save_seconds: int | None = None
@@ -135,7 +135,7 @@ class Attempt(Numbered):
 
     @property
     def fabric(self) -> Fabric | None:
-        """What the pods of a gang get of the pool's network; None for a single pod."""
+        """The pool's network settings for pods of a gang; None for a single pod."""
         return self.pool.fabric if self.gang else None
 
     @property
@@ -145,7 +145,7 @@ class Attempt(Numbered):
 
     @property
     def port(self) -> int:
-        """Where the pods of the gang meet: on the host's network every attempt needs one of its own."""
+        """The rendezvous port of the gang: on the host's network every attempt needs its own."""
         return rendezvous_port(self.name) if self.on_host_network else PORT
 
     @property
@@ -161,7 +161,7 @@ class Attempt(Numbered):
 
     @property
     def preflight(self) -> PreflightMode:
-        """What a failed preflight does."""
+        """The effect of a failed preflight."""
         return PreflightMode(self.spec.preflight or PreflightMode.REQUIRED)
 
     @property
@@ -171,11 +171,11 @@ class Attempt(Numbered):
 
     @property
     def reports(self) -> bool:
-        """Whether the runner measures the program; without a preflight only where the job asks for it."""
+        """Whether the runner measures the program; without a preflight only if the job requests it."""
         return self.checks or (self.runner is not None and self.spec.telemetry is not None)
 
     def hint_text(self) -> str:
-        """What was chosen, as compact JSON in the words of status.placement: it outlives a crash before the status."""
+        """The choice, as compact JSON with the members of status.placement: it survives a crash before the status write."""
         record = dict(self._chosen() if self.hint is None else self.hint)
         text = _compact(record)
         # The pod's affinity names the nodes too, so a very large gang leaves them out here.

@@ -1,4 +1,4 @@
-"""render(job, choice, attempt, …): the objects that an attempt of a placed job consists of; the room's entry.
+"""render(job, choice, attempt, …): the objects of an attempt of a placed job; the room's entry point.
 
 Pure and deterministic: equal inputs give equal objects, so that the same POST can be repeated after a crash.
 """
@@ -20,12 +20,12 @@ from gpujob.render.workload import workload
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The objects of an attempt, ready for POST: what the pods need first, so that nothing is missing when they start."""
+    """The objects of an attempt, ready for POST: the pods' dependencies first, so that nothing is missing when they start."""
 
     job: dict[str, Any]
     service: dict[str, Any] | None = None
     runner: str = ""
-    """The ConfigMap that the pods mount, which must be there first; empty for none."""
+    """The ConfigMap that the pods mount, which must exist first; empty for none."""
     claims: dict[str, Any] | None = None
     """The template of its pods' ResourceClaims."""
 

@@ -1,6 +1,6 @@
 """The runner in a pod: the ConfigMap that brings it, where it is mounted, and the variables that start its reporter.
 
-Nothing of it touches the user's command: Python itself finds the reporter, in the folder that PYTHONPATH names.
+It does not change the user's command: Python itself finds the reporter, in the folder that PYTHONPATH names.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ FOLDER: Final = "/opt/gpujob"
 """Where the ConfigMap is mounted, read-only."""
 
 NOTES: Final = "/run/gpujob"
-"""A small folder that the pod's containers share: what the preflight notes of the image, the reporter's sockets."""
+"""A small folder that the pod's containers share: for the preflight's notes about the image and the reporter's sockets."""
 
 NOTES_SIZE: Final = "64Mi"
 
 ON_PATH: Final = f"{FOLDER}/gpujob_runner/onpath"
-"""What PYTHONPATH names: sitecustomize.py and gpujob_report.py, and nothing that could hide a module of the user's."""
+"""The folder in PYTHONPATH: sitecustomize.py and gpujob_report.py, and nothing that could hide a module of the user's."""
 
 REPORT_PORT: Final = 9466
-"""Where the reporter of a pod is read, unless the job names another port."""
+"""The default port of a pod's reporter."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Runner:
 
     @cached_property
     def name(self) -> str:
-        """The ConfigMap's name: other contents, another name, so that two versions of the operator never meet in one."""
+        """The ConfigMap's name: other contents, another name, so that two versions of the operator never share one."""
         return name_of(digest_of(self.data))
 
     def config_map(self, namespace: str) -> Manifest:

@@ -1,4 +1,4 @@
-"""The headless Service that gives the pods of a gang names which resolve before anything is Ready."""
+"""The headless Service that gives the pods of a gang names which resolve before they are Ready."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from gpujob.render.attempt import PORT, Attempt, Manifest, Numbered
 
 
 def service(attempt: Attempt) -> Manifest | None:
-    """The Service of a gang; None for a single pod, which meets nobody."""
+    """The Service of a gang; None for a single pod."""
     return rendezvous(attempt, attempt.port) if attempt.gang else None
 
 
 def rendezvous(attempt: Numbered, port: int = PORT) -> Manifest:
-    """The Service of an attempt whatever was chosen for it: to make it again when somebody deleted it.
+    """The Service of an attempt whatever its choice, to create it again after a deletion.
 
-    Names are all that it gives; the port is for people to read.
+    It only provides names; the port is informative.
     """
     return {
         "apiVersion": "v1",

@@ -32,7 +32,7 @@ STAY: Final = {
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
-"""Annotations that keep consolidation away from work that would be lost; spot nodes go anyway."""
+"""Annotations that keep consolidation away from running work; spot nodes are reclaimed anyway."""
 
 ISTIO: Final = "sidecar.istio.io/inject"
 LINKERD: Final = "linkerd.io/inject"
@@ -59,8 +59,8 @@ def workload(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
 def _pod_metadata(attempt: Attempt) -> Manifest:
     """The user's labels and annotations win over defaults, the operator's own over both.
 
-    A mesh's proxy never ends, and a pod with it neither, so meshes are asked to stay out. Istio reads the label before
-    the annotation, so the user's word in either removes ours from both.
+    A mesh's proxy never ends, and then the pod does not end either, so the pods opt out of meshes. Istio reads the label before
+    the annotation, so a user's value of either removes the operator's from both.
     """
     user = attempt.spec.pod_metadata or PodMetadata()
     mesh = {} if ISTIO in user.labels or ISTIO in user.annotations else {ISTIO: "false"}
@@ -131,5 +131,5 @@ def _train(attempt: Attempt) -> Manifest:
 
 
 def _without_blanks(manifest: Manifest) -> Manifest:
-    """A manifest without the members that are unset."""
+    """A manifest without unset members."""
     return {key: value for key, value in manifest.items() if value is not None and value != []}

@@ -1,4 +1,4 @@
-"""Discovered pools as GPUPool objects, so that `kubectl get gpupools` shows the fleet to people without rights on nodes."""
+"""Discovered pools as GPUPool objects, so that `kubectl get gpupools` shows the fleet to users without rights on nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpujob.values.quantity import exact_dollars, format_bytes, format_dollars
 from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, ConditionType, Label, Reason
 
 EVENT_NAMESPACE: Final = "default"
-"""Where events about objects without a namespace live."""
+"""The namespace of events about objects without one."""
 
 
 def manifest(pool: Pool) -> dict[str, Any]:
@@ -34,14 +34,14 @@ def manifest(pool: Pool) -> dict[str, Any]:
 
 
 def is_edited(pool: Pool, spec: Mapping[str, Any], generation: int) -> bool:
-    """Whether somebody changed the spec of a discovered pool since the operator wrote it; it writes it once."""
+    """Whether a user changed the spec of a discovered pool, which the operator writes only once."""
     return pool.discovered and generation > 1 and dict(spec) != manifest(pool)["spec"]
 
 
 def status(
     pool: Pool, fleet: Fleet, held: Mapping[str, Any], now: str, generation: int = 1, *, edited: bool = False
 ) -> dict[str, Any]:
-    """What a pool is made of: nodes, devices, price, and what is doubtful."""
+    """The facts of a pool: nodes, devices, price, and warnings."""
     conditions = held.get("conditions") or ()
     claims = (*_claims(pool, fleet), *_edits(conditions, edited=edited))
     record = {
@@ -67,7 +67,7 @@ def status(
 
 
 def contradiction(pool: Pool, uid: str, held: Mapping[str, Any], instance: str, now: str) -> dict[str, Any] | None:
-    """The Warning that labels, device plugin and catalog contradict each other, once for each change of what they say."""
+    """The Warning event that labels, device plugin and catalog contradict each other, once for each change of the message."""
     findings = (*pool.doubts, *((pool.problem,) if pool.problem else ()))
     told = "; ".join(finding.message for finding in findings if finding.reason is Reason.LABELS_CONTRADICT)
     conditions = [one for one in held.get("conditions") or () if isinstance(one, Mapping)]
@@ -102,7 +102,7 @@ def _claims(pool: Pool, fleet: Fleet) -> Iterator[Claim]:
 
 
 def _no_price(pool: Pool) -> str | None:
-    """What the column PROBLEM says of a pool that jobs can have and that has no price."""
+    """The text of the column PROBLEM for a usable pool without a price."""
     return Reason.NO_PRICE.value if pool.nodes and pool.price is None else None
 
 
@@ -111,7 +111,7 @@ def _keeps_jobs_away(claim: Claim) -> bool:
 
 
 def _edits(held: Iterable[Any], *, edited: bool) -> Iterator[Claim]:
-    """That an edit changes nothing, and how to have one's way; nothing where nobody ever edited."""
+    """That an edit has no effect, and what to do instead; empty if nobody edited."""
     if edited:
         sentence = (
             f"the operator wrote this GPUPool from what its nodes say and does not read its spec; set spec.nodeSelector"

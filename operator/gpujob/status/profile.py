@@ -1,6 +1,6 @@
-"""A GPUJobProfile after one more run: what a job measured, under its device, shape and number format.
+"""A GPUJobProfile after one more run: the job's measurement, under its device, gang and number format.
 
-A run that is there already (by the job's uid) changes nothing, so that a step that is repeated after a crash counts once.
+A run that is recorded already (by the job's uid) changes nothing, so that a step that is repeated after a crash counts once.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from gpujob.values.untrusted import table
 from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, Label
 
 KEPT: Final = 8
-"""Runs of a measurement that are kept; the oldest go first."""
+"""The most runs of a measurement; the oldest are dropped first."""
 
 MEASUREMENTS: Final = 64
-"""Measurements of a profile that are kept; those whose newest run is oldest go first."""
+"""The most measurements of a profile; those with the oldest newest run are dropped first."""
 
 LEAST_SECONDS: Final = 20
-"""Seconds that must have been measured: the first steps compile kernels and fill caches."""
+"""The least measured seconds: the first steps compile kernels and fill caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What one job measured: units a second of the whole job by unit, over so many seconds."""
+    """One job's measurement: units a second of the whole job by unit, over a number of seconds."""
 
     job: str
     device: str
@@ -42,8 +42,7 @@ class Ran:
 
 
 def as_told(status: Mapping[str, Any]) -> tuple[dict[str, float], float]:
-    """The rates that a status tells of its current attempt, and over how many seconds: for an operator that began to read
-    too late to know them itself."""
+    """The rates in a status of its current attempt, and their seconds: for an operator that began to read too late to have its own."""
     begun, until = (read_time(text) for text in (status.get("startTime"), table(status, "progress").get("updated")))
     rates = {unit: _rate(table(status, "throughput").get(f"{unit}PerSecond")) for unit in UNITS}
     told = {unit: rate for unit, rate in rates.items() if rate is not None}
@@ -59,10 +58,9 @@ def _rate(text: Any) -> float | None:
 
 
 def after_run(namespace: str, name: str, held: Profile, ran: Ran) -> dict[str, Any] | None:
-    """The GPUJobProfile object with the run in it; None where that adds nothing (too short, nothing counted, known).
+    """The GPUJobProfile object with the run; None if the run adds nothing (too short, nothing counted, recorded already).
 
-    It carries the uid and the version that it was made from, so that what somebody else wrote meanwhile is not undone, nor
-    that it was deleted.
+    It carries the uid and the version that it was made from, so that it undoes neither another write nor a deletion.
     """
     measurements = held.measurements
     unit = next((word for word in UNITS if ran.rates.get(word, 0.0) >= LEAST), None)
@@ -78,7 +76,7 @@ def after_run(namespace: str, name: str, held: Profile, ran: Ran) -> dict[str, A
 
 
 def _by_now(measurement: Measurement, now: float) -> Measurement:
-    """A measurement without times to come: a clock that was once ahead would else make its runs the newest for years."""
+    """A measurement without times in the future: otherwise runs of a clock that was ahead would be the newest for years."""
     return replace(measurement, runs=tuple(replace(run, ended=min(run.ended, now)) for run in measurement.runs))
 
 

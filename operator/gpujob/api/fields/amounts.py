@@ -1,4 +1,4 @@
-"""Memory, CPU, parameters and money as fields: kept as their author wrote them, bounded, refused with the remedy."""
+"""Memory, CPU, parameters and money as fields: kept as written, bounded, rejected with the remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MONEY_REMEDY: Final = 'write US dollars as a decimal in quotes, for example "2.1
 MOST_MEMORY: Final = 1024 * quantity.TI
 MOST_CORES: Final = 10_000
 MOST_TRILLIONS: Final = 100
-"""Above these a unit was mistaken; what is said of a decision stays readable."""
+"""Above these the unit was wrong; messages stay readable."""
 
 NO_MEMORY: Final = f"is not a memory size of at least 1M; {MEMORY_REMEDY}"
 TOO_MUCH_MEMORY: Final = (
@@ -38,7 +38,7 @@ TOO_MANY_PARAMETERS: Final = (
 )
 
 SHORT_POWER: Final = r"{0}.matches('^[+-]?[0-9.]+([eE][+-]?[0-9]{{1,2}}|[A-Za-z]{{0,2}})$')"
-"""CEL: whether a text is no number with a power of ten that the API server would take seconds to write out (1e5000000)."""
+"""CEL: whether a text is no number with a power of ten that would take the API server seconds to expand (1e5000000)."""
 
 QUANTITY_LENGTH: Final = 24
 """The most characters of a quantity or an amount."""
@@ -50,7 +50,7 @@ _DECIMAL: Final = re.compile(r"[0-9]{1,8}([.][0-9]{1,6})?")
 
 
 def _memory(value: Any) -> str:
-    """A memory quantity as text; refuses what is no quantity, what is below 1M (a forgotten unit) and what no machine has.
+    """A memory quantity as text; rejects what is no quantity, less than 1M (a forgotten unit), or more than any machine has.
 
     80GB and 80GiB are read as 80G and 80Gi.
     """
@@ -100,9 +100,9 @@ def _parameters(value: Any) -> str:
 
 
 def _is_written_out(value: Any) -> bool:
-    """Whether the API server takes it for an int-or-string: text without spaces around it, or a 64-bit whole number."""
+    """Whether the API server accepts it as an int-or-string: text without spaces around it, or a 64-bit whole number."""
     if isinstance(value, float):
-        # YAML reads an unquoted 2.10 as a fraction, and the API server refuses it before any rule can say why.
+        # YAML reads an unquoted 2.10 as a fraction, and the API server rejects it before any rule can say why.
         raise ValueError(f'{value} is a bare fraction; put it in quotes: "{value}"')
     if isinstance(value, str):
         return value == value.strip() and len(value) <= QUANTITY_LENGTH
@@ -114,7 +114,7 @@ def _shown(value: Any) -> str:
 
 
 def is_quantity(text: str) -> str:
-    """CEL: whether a text is a quantity that is soon read."""
+    """CEL: whether a text is a quantity that parses quickly."""
     return f"({SHORT_POWER.format(text)} && isQuantity({text}))"
 
 
@@ -174,7 +174,7 @@ Parameters = Annotated[
             "maxLength": QUANTITY_LENGTH,
             "x-kubernetes-validations": [
                 patterns.refusal(f"self.matches('^({_PARAMETERS.pattern})$')", "self", NO_PARAMETERS),
-                # Beside what is no number at all, which the first rule tells.
+                # Besides what is no number at all, which the first rule reports.
                 patterns.refusal(
                     "!self.matches('^[0-9]{1,4}([.][0-9]{1,3})?T$') || "
                     f"double(self.substring(0, size(self) - 1)) <= {MOST_TRILLIONS}.0",

@@ -31,7 +31,7 @@ DnsLabel = Annotated[str, Field(min_length=1, max_length=63), patterns.DNS_LABEL
 """A name of at most 63 characters: lower-case letters, digits and hyphens."""
 
 DnsName = Annotated[str, Field(min_length=1, max_length=253)]
-"""The name of a pool, node or runtime: what nothing is called is said when the job is placed."""
+"""The name of a pool, node or runtime; an unknown name is reported when the job is placed."""
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253), patterns.DNS_SUBDOMAIN]
 """The name of another object that the pods refer to."""
@@ -64,7 +64,7 @@ def list_map(*keys: str, items: int) -> Any:
 
 
 def a_set(*, items: int) -> Any:
-    """The bound of a list of distinct words: duplicates are refused."""
+    """The bound of a list of distinct words: duplicates are rejected."""
     return Field(max_length=items, json_schema_extra={"x-kubernetes-list-type": "set"})
 
 
@@ -74,7 +74,7 @@ def a_list(*, items: int) -> Any:
 
 
 class ObjectMeta(BaseModel):
-    """What is read of an object's metadata; the rest is left as it is."""
+    """The members of an object's metadata that are read; the rest is unchanged."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 

@@ -1,7 +1,7 @@
-"""How texts must look that Kubernetes or a container runtime will read: a pattern, a sentence and an example each.
+"""The forms of texts that Kubernetes or a container runtime will read: a pattern, a sentence and an example each.
 
-The API server (CEL) and whoever reads a manifest (Python) match the same pattern and say the same sentence: what they
-let pass would be refused in the child, after the job was placed. Patterns are of RE2 and Python's re alike.
+The API server (CEL) and the manifest parser (Python) match the same pattern with the same message: without it the child would be
+rejected after the placement. Patterns are valid in RE2 and Python's re.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Makes a text one of a form; with `whole` the pattern is anchored at both ends."""
+    """Requires a text of one form; with `whole` the pattern is anchored at both ends."""
 
     what: str
     """What it should be, with its article."""
@@ -26,7 +26,7 @@ class Form:
 
     @property
     def sentence(self) -> str:
-        """What is said about a text that is not of this form, after the text."""
+        """The message about a text of another form, after the text."""
         return f"is not {self.what}; write {self.write}"
 
     def cel(self, text: str) -> str:
@@ -50,9 +50,9 @@ class Form:
 
 
 def refusal(rule: str, text: str, sentence: str) -> dict[str, str]:
-    """A rule of CEL with the sentence that is said after the refused text, which the CEL expression `text` gives.
+    """A rule of CEL with the message after the rejected text, which the CEL expression `text` gives.
 
-    The API server drops what would be of several lines, as a text with a line end makes it, and then says the message.
+    The API server drops a message of several lines, as a text with a line end makes it, and then prints the rule's static one.
     """
     return {"rule": rule, "message": f"this {sentence}", "messageExpression": f"{text} + {_literal(' ' + sentence)}"}
 

@@ -1,7 +1,7 @@
-"""Whether any version is in a range at all.
+"""Whether a range contains any version at all.
 
-A range is made of intervals of versions; if it holds any version, it holds 0, the end of one of its parts, or what comes
-right after such an end.
+A range is an intersection of intervals of versions; if it contains any version, it contains 0, the end of one of its parts, or the
+version right after such an end.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from gpujob.values.vocabulary import GROUP, VERSION
 Schema = dict[str, Any]
 
 RULES: Final = tuple(dict.fromkeys((*jobs.RULES, *pools.RULES, *runtimes.RULES)))
-"""The rules of all kinds, those of what several kinds share once."""
+"""The rules of all kinds, shared ones once."""
 
 HEADER: Final = "# Generated from operator/gpujob/api by `make generate`. Do not edit.\n"
 
@@ -219,7 +219,7 @@ def _inline(node: Any, definitions: Mapping[str, Schema], docs: Mapping[str, Map
     if "$ref" in node:
         name = node["$ref"].rsplit("/", 1)[1]
         target = dict(definitions[name])
-        # A default that is a whole object would fill members in which the reader must see as absent.
+        # A default of a whole object would fill members that readers must see as absent.
         inner = _inline(target, definitions, docs) | {k: v for k, v in node.items() if k == "description"}
         return _with_rules(inner, name)
     if "allOf" in node and len(node["allOf"]) == 1:

@@ -26,7 +26,7 @@ rule is refused with the field, the reason and an example. Quantities are writte
 def rows(schema: Schema, path: str = "", known: dict[str, str] | None = None) -> Iterator[tuple[str, str, str]]:
     """(path, type, meaning) of each field below an object, in the order of the CRD; a list's items are `path[]`.
 
-    Objects of the same fields are told once: `known` is the path of the first by its fields.
+    Objects with the same fields are listed once: `known` is the path of the first by its fields.
     """
     required, known = schema.get("required", ()), {} if known is None else known
     for name, field in schema.get("properties", {}).items():
@@ -57,7 +57,7 @@ def _type(field: Schema) -> str:
 
 
 def page() -> str:
-    """docs/fields.md: the specs of the kinds that people write; statuses and profiles are the operator's."""
+    """docs/fields.md: the specs of the kinds that users write; statuses and profiles are the operator's."""
     parts = [HEAD]
     for found in map(definition, KINDS):
         schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]

@@ -45,7 +45,7 @@ def _range(field: str, example: str) -> Rule:
 
 
 def _admits(field: str) -> Rule:
-    """The API server has no versions to try; the operator and the command line say it."""
+    """The API server cannot compare versions; the operator and the command line check it."""
     return Rule(
         Framework, field, f"no version is in framework.{field}: its parts exclude one another; take one out", "",
         lambda value: getattr(value, field) is None or is_satisfiable(getattr(value, field)),

@@ -1,4 +1,4 @@
-"""The rules of what a manifest says of pods: volumes, variables, metadata, security."""
+"""The rules about pods in a manifest: volumes, variables, metadata, security."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _reserved(value: EnvironmentVariable) -> bool:
 
 
 DEVICE_LISTS: Final = ("NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES")
-"""Variables by which a container runtime hands out devices: with them a pod could take those of other pods."""
+"""Variables by which a container runtime assigns devices: with them a pod could use those of other pods."""
 
 
 def _left_to_the_plugin(value: EnvironmentVariable) -> bool:

@@ -44,7 +44,7 @@ _OF_ADMINS: Final = (
 
 
 def _is_as_found(value: GPUPoolSpec) -> bool:
-    """Whether a discovered pool's spec holds nothing but what the operator writes."""
+    """Whether a discovered pool's spec contains only the operator's members."""
     written = {
         field.alias or name for name, field in GPUPoolSpec.model_fields.items() if name in value.model_fields_set
     }

@@ -1,8 +1,7 @@
-"""A rule that joins several fields: checked by the API server (CEL) and by whoever reads a manifest (Python).
+"""A rule over several fields: checked by the API server (CEL) and by the manifest parser (Python).
 
-Each rule has one sentence; both sides say it. A rule without an expression would cost the API server too much and is
-checked by Python alone. The rules of each kind are in `rules_of_jobs`, `rules_of_pools` and `rules_of_runtimes`, those of
-what jobs and pools share in `rules_of_pods`.
+Each rule has one sentence for both. A rule without an expression would cost the API server too much and is checked by Python
+alone. The rules of each kind are in `jobs`, `pools` and `runtimes`, those that jobs and pools share in `pods`.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def keys(model: type[BaseModel], field: str, form: patterns.Form) -> Rule:
 
 
 def relative_path(model: type[BaseModel], attribute: str, field: str, *, in_cel: bool = True) -> Rule:
-    """A path below something: the kubelet refuses the pod otherwise, long after the job was placed."""
+    """A path below a folder: otherwise the kubelet rejects the pod, long after the job was placed."""
     return Rule(
         model, field, f"{field} must be a relative path without ..",
         f"!has(self.{field}) || (!self.{field}.startsWith('/') && !self.{field}.contains('..'))" if in_cel else "",
@@ -82,7 +81,7 @@ def relative_path(model: type[BaseModel], attribute: str, field: str, *, in_cel:
 
 
 def broken(model: BaseModel, rules: Sequence[Rule], path: str = "") -> Iterator[tuple[str, str]]:
-    """Path and sentence of every rule that a model or a part of it breaks, and of every entry that is given twice."""
+    """Path and sentence of every rule that a model or a part of it breaks, and of every duplicate entry."""
     for rule in rules:
         if isinstance(model, rule.model) and not rule.holds(model):
             yield ".".join(filter(None, (path, rule.field))), rule.message
@@ -97,7 +96,7 @@ def broken(model: BaseModel, rules: Sequence[Rule], path: str = "") -> Iterator[
 
 
 def _repeated(entries: tuple[Any, ...], info: FieldInfo, path: str) -> Iterator[tuple[str, str]]:
-    """Entries of a set or of a keyed list that are given twice; the API server's own words for it name no remedy."""
+    """Duplicate entries of a set or of a keyed list; the API server's own message names no remedy."""
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
     keys = extra.get("x-kubernetes-list-map-keys")
     if not isinstance(keys, list) and extra.get("x-kubernetes-list-type") != "set":

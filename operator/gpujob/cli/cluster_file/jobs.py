@@ -1,4 +1,4 @@
-"""The jobs of a captured cluster: what their children hold before pods are there, and what waits for its turn."""
+"""The jobs of a captured cluster: reservations of children without pods, and waiting jobs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DECIDES: Final = (
     "priorityClassName",
     "securityContext",
 )
-"""Members of a GPUJob's spec that a decision depends on and that name nothing of the user's but profile and pools."""
+"""Members of a GPUJob's spec that decisions depend on; of the user's names they contain only profile and pools."""
 
 
 def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
-    """A child Job as what its pods take and where; None for Jobs of others and for those that have ended."""
+    """A child Job as the reservation of its pods; None for Jobs of others and for ended ones."""
     from gpujob.status.records.objects import read_child
 
     record = read_child(raw)
@@ -40,7 +40,7 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     kept = filled(
         priorityClassName=record.priority_class,
         affinity=_pins(record.nodes),
-        # Whose claims they are is told by the annotation.
+        # The annotation names the owner of its claims.
         resourceClaims=[{"name": REDACTED}] if claims and tables(pod, "resourceClaims") else None,
         initContainers=[container(each) for each in tables(pod, "initContainers")],
         containers=[container(each) for each in tables(pod, "containers")],
@@ -65,7 +65,7 @@ def _pins(nodes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _pool_hint(pool: str, pods: int) -> dict[str, str]:
-    """The annotation that names the pool, and nothing else that it must hold to be read."""
+    """The annotation that names the pool, with only the members that reading it requires."""
     import json
 
     if not pool:
@@ -75,7 +75,7 @@ def _pool_hint(pool: str, pods: int) -> dict[str, str]:
 
 
 def waiting_job(raw: Table, selected: set[str]) -> dict[str, Any] | None:
-    """A GPUJob that waits, as what it asks for and since when; None for all others, whose pods and children tell enough."""
+    """A waiting GPUJob, as its demand and its creation time; None for all others, whose pods and children are sufficient."""
     if not waits(raw):
         return None
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")

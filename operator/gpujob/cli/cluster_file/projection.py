@@ -1,4 +1,4 @@
-"""How objects are made less: their head, members by name, and amounts; all else stays behind."""
+"""Projections of objects: their head, members by name, and amounts; everything else is left out."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from gpujob.values.untrusted import Table, table, tables
 
 AMOUNTS: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 REDACTED: Final = "redacted"
-"""What stands for a text that must be there and is nobody's business."""
+"""The placeholder for a required text that is private."""
 
 
 def an_object(raw: Table, metadata: dict[str, Any], **parts: dict[str, Any]) -> dict[str, Any]:
-    """An object of the same kind and name, with these of its members."""
+    """An object of the same kind and name, with only these members."""
     head = {"apiVersion": raw.get("apiVersion", "v1"), "kind": raw["kind"]}
     return head | {"metadata": {"name": name_of(raw), **metadata}} | filled(**parts)
 
 
 def name_of(raw: Table) -> str | None:
-    """The object's name, None where it has none."""
+    """The object's name, None if it has none."""
     name = table(raw, "metadata").get("name")
     return name if isinstance(name, str) and name else None
 
 
 def container(raw: Table) -> dict[str, Any]:
-    """A container as what it asks for."""
+    """A container as its requests."""
     resources = table(raw, "resources")
     wanted = filled(requests=amounts(table(resources, "requests")), limits=amounts(table(resources, "limits")))
     return filled(name=raw.get("name"), restartPolicy=raw.get("restartPolicy"), resources=wanted)
@@ -44,15 +44,15 @@ def domain(key: object) -> str:
 
 
 def amounts(found: Table) -> dict[str, Any]:
-    """CPU, memory, disk, pods and devices, be they of GPUs or of a fabric."""
+    """CPU, memory, disk, pods and devices, of GPUs or of a fabric."""
     return {key: value for key, value in found.items() if key in AMOUNTS or "/" in str(key)}
 
 
 def present(holder: Table, *keys: str) -> dict[str, Any]:
-    """The members of these names that are there."""
+    """The existing members of these names."""
     return {key: holder[key] for key in keys if key in holder}
 
 
 def filled(**members: Any) -> dict[str, Any]:
-    """The members that say something."""
+    """The non-empty members."""
     return {key: value for key, value in members.items() if value not in (None, "", False, [], {})}

@@ -1,4 +1,4 @@
-"""What the operator promised to the children of a cluster's GPUJobs: read of the same child Jobs as the operator reads.
+"""The operator's reservations for the children of a cluster's GPUJobs, read from the same child Jobs.
 
 Pods that are not bound yet hold their devices by it; without it a plan would give them away.
 """
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def promises_in(documents: Iterable[Any]) -> tuple[Promise, ...]:
-    """The promises of the child Jobs among a cluster's objects, each once: of what is described twice the last counts."""
+    """The reservations of the child Jobs among a cluster's objects, each once; the last of duplicates counts."""
     from gpujob.fleet.sources.cluster_file import objects_in
 
     known = list(objects_in(documents, []))
     found = children_in(known)
     if not found:
         return ()
-    # Records of jobs take longer to import than all else that a look at the pools needs.
+    # late import: records of jobs take longer to import than everything else that `pools` needs
     from gpujob.status.attempts import ownership
     from gpujob.status.records.objects import read_child
 
@@ -37,9 +37,9 @@ def promises_in(documents: Iterable[Any]) -> tuple[Promise, ...]:
 
 
 def children_in(objects: Iterable[Any]) -> list[Any]:
-    """The child Jobs among objects; where GPUJobs are described with their uids, only what is a child of one of them.
+    """The child Jobs among objects; if GPUJobs are described with their uids, only the children of one of them.
 
-    In a captured cluster those are left out whose children tell enough; whoever captured it has looked whose they are.
+    A captured cluster leaves out GPUJobs whose children are sufficient; the capture has checked their owners.
     """
     known = list(objects)
     found = [each for each in known if is_child(each)]
@@ -62,6 +62,6 @@ def _jobs(known: Iterable[Any]) -> dict[str, JobRecord]:
 
 
 def is_child(raw: Any) -> bool:
-    """Whether an object is a Job that the operator made for a GPUJob."""
+    """Whether the operator created a Job for a GPUJob."""
     group = str(raw.get("apiVersion") or "").partition("/")[0]
     return raw.get("kind") == "Job" and group == "batch" and Label.JOB_UID in table(table(raw, "metadata"), "labels")

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 CLUSTER_KINDS: Final = frozenset(
     {"Node", "Pod", "GPUPool", "GPURuntime", "RuntimeClass", "ResourceSlice", "ResourceQuota", "GPUJobProfile"}
 )
-"""What belongs in a cluster description; in a manifest it would be passed over in silence."""
+"""Kinds of a cluster description; in a manifest they would be ignored without a message."""
 
 
 def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
-    """The GPUJobs of a manifest, in its order; raises BadManifest. Objects that come with a job are passed over.
+    """The GPUJobs of a manifest, in its order; raises BadManifest. Other objects are skipped.
 
-    `namespace` is that of jobs that name none; a job that names another is refused, as kubectl does.
+    `namespace` is the default; a job that names another one is rejected, as in kubectl.
     """
     from gpujob.fleet.sources.cluster_file import objects_in
     from gpujob.fleet.sources.kubectl_yaml import read_documents
@@ -52,7 +52,7 @@ def given_twice(jobs: Iterable[GPUJob]) -> list[str]:
 
 
 def _is_job(item: Mapping[str, Any]) -> bool:
-    """Whether an object is a GPUJob; raises for what its author most likely meant as one, or put in the wrong file."""
+    """Whether an object is a GPUJob; raises for one with a misspelled kind, or in the wrong file."""
     kind, version = item.get("kind"), str(item.get("apiVersion", ""))
     if kind == "GPUJob":
         return True
@@ -66,7 +66,7 @@ def _is_job(item: Mapping[str, Any]) -> bool:
 
 
 def _one_of(found: Sequence[Mapping[str, Any]], number: int, namespace: str | None) -> GPUJob:
-    """One of the jobs of a manifest; of several, what is wrong says which."""
+    """One of the jobs of a manifest; with several, the error names it."""
     try:
         return _job(found[number], namespace)
     except BadManifest as error:

@@ -1,7 +1,7 @@
-"""A live cluster's objects over plain HTTP: who we are comes from the kubeconfig, what there is from paged lists.
+"""A live cluster's objects over plain HTTP: credentials come from the kubeconfig, objects from paged lists.
 
-The official client is asked for its configuration only (kubeconfig, credential plugins, in-cluster tokens): its models
-would take longer to build than all else together, and refuse what they do not know.
+The official client is used for its configuration only (kubeconfig, credential plugins, in-cluster tokens): its models would take
+longer to build than everything else together, and reject unknown members.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
 """The kind is younger than its group: a version that is served may lack it."""
 JOBS: Final = "/apis/batch/v1/jobs"
 HOLDING: Final = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that take something from a node, or from a quota until they have one."""
+"""Pods that use resources of a node, or of a quota until they have one."""
 
 OFFLINE: Final = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
 
 
 INSTALL: Final = "helm install gpujob-operator charts/gpujob-operator --namespace gpujob-system --create-namespace"
-"""How the CRDs and the operator come into a cluster; the chart's README says with which image."""
+"""How to install the CRDs and the operator; the chart's README names the image."""
 
 
 class Refused(BadInput):
@@ -60,14 +60,14 @@ class Refused(BadInput):
 
 @dataclass
 class LiveCluster:
-    """A cluster that can be asked for lists; raises BadInput with the remedy where there is no answer."""
+    """A cluster that answers lists; raises BadInput with the remedy without a response."""
 
     kubeconfig: str | None = None
     context: str | None = None
     _connection: Connection | None = field(default=None, repr=False)
 
     def objects(self, *, whole: bool = False) -> list[Any]:
-        """What the planner reads; without rights on nodes and pods published GPUPools, unless the `whole` is needed."""
+        """The planner's objects; without rights on nodes and pods published GPUPools, unless the `whole` is needed."""
         try:
             fleet = [self.listed(NODES), self.listed(PODS, fieldSelector=HOLDING)]
         except Refused as error:
@@ -93,22 +93,22 @@ class LiveCluster:
         return _page(f"gpujobs of namespace {where}", status, body)
 
     def require_gpujobs(self) -> None:
-        """Raises BadInput where the cluster does not know the kind."""
+        """Raises BadInput if the cluster does not know the kind."""
         if self.get(f"/apis/{GROUP}/{VERSION}")[0] == 404:
             raise BadInput(f"the cluster has no kind GPUJob: its CRDs are not installed; {INSTALL}")
 
     def require_namespace(self, name: str) -> None:
-        """Raises BadInput where the cluster has no such namespace; who may not ask is told nothing."""
+        """Raises BadInput if the cluster has no such namespace; users without that right get no message."""
         if self.get(f"/api/v1/namespaces/{quote(name)}")[0] == 404:
             raise BadInput(f"there is no namespace {name}; `kubectl get namespaces` lists them all")
 
     def get(self, path: str, most: int | None = None) -> tuple[int, bytes]:
-        """Status and body of one GET request; of the body at most so many bytes are read, None: all."""
+        """Status and body of one GET request; at most this number of bytes of the body is read, None: all."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
         return connection.get(path, most)
 
     def listed(self, path: str, **selectors: str) -> dict[str, Any]:
-        """A whole list, page by page; empty where the cluster does not have the kind."""
+        """A whole list, page by page; empty if the cluster does not have the kind."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
         whole: dict[str, Any] = {}
         items: list[Any] = []
@@ -116,7 +116,7 @@ class LiveCluster:
         while True:
             status, body = connection.get(f"{path}?{urlencode(query)}")
             if status == EXPIRED and "continue" in query:
-                # The server no longer has the state that the pages were cut from: once more, in one piece.
+                # The continue token expired: once more, in one piece.
                 items, query = [], dict(selectors)
                 continue
             page = _page(path, status, body)
@@ -128,7 +128,7 @@ class LiveCluster:
             query["continue"] = more
 
     def _published(self, refused: Refused) -> dict[str, Any]:
-        """The GPUPools, if the operator wrote how many GPUs are free; else the refusal stands."""
+        """The GPUPools, if the operator wrote how many GPUs are free; else the original error."""
         try:
             pools = self.listed(GPUPOOLS)
         except Refused:
@@ -141,7 +141,7 @@ class LiveCluster:
         return [self._if_allowed(path) for path in EXTRAS]
 
     def _of_dra(self) -> list[dict[str, Any]]:
-        """What DRA drivers offer and what is taken of it, in the newest version that the cluster has."""
+        """The devices of DRA drivers and their allocation, in the newest version that the cluster has."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
         status, body = connection.get("/apis/resource.k8s.io")
         try:
@@ -164,7 +164,7 @@ class LiveCluster:
 
 
 def _page(path: str, status: int, body: bytes) -> dict[str, Any]:
-    """A page of a list; BadInput with the remedy for any other answer."""
+    """A page of a list; BadInput with the remedy for any other response."""
     what = path.rpartition("/")[2]
     if status == 404:
         return {"kind": "List", "items": []}
@@ -190,9 +190,9 @@ class Connection:
     pool: Any
 
     def get(self, path: str, most: int | None = None) -> tuple[int, bytes]:
-        """Status and body of one answer, of which at most so many bytes are read; BadInput when there is none.
+        """Status and body of one response, of which at most this number of bytes is read; BadInput without a response.
 
-        A bounded body is what a pod serves: it is taken as sent, since a few bytes could be unpacked to many.
+        A pod serves the bounded bodies: these are not decompressed, because a few bytes could become many.
         """
         from urllib3.exceptions import HTTPError
 
@@ -221,7 +221,7 @@ class Connection:
         return answer.status, answer.data
 
     def _headers(self) -> dict[str, str]:
-        # Asked anew each time: this is where the client renews a token that has expired.
+        # Requested each time: here the client renews an expired token.
         settings = self.configuration.auth_settings().values()
         tokens = {setting["key"]: setting["value"] for setting in settings if setting.get("value")}
         return {"accept": "application/json", "accept-encoding": "gzip", "user-agent": "kubectl-gpujob", **tokens}
@@ -258,7 +258,7 @@ def connect(kubeconfig: str | None, context: str | None) -> Connection:
 
 
 def namespace_of(kubeconfig: str | None, context: str | None) -> str:
-    """The namespace of the kubeconfig's context; `default` where it names none."""
+    """The namespace of the kubeconfig's context; `default` if it names none."""
     from kubernetes import config
 
     location = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
@@ -271,7 +271,7 @@ def namespace_of(kubeconfig: str | None, context: str | None) -> str:
 
 
 class _Complaints(logging.Handler):
-    """What the client logs as an error instead of raising it: a credential plugin that failed."""
+    """Errors that the client logs instead of raising them: a failed credential plugin."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -283,5 +283,5 @@ class _Complaints(logging.Handler):
 
 
 def _exists(location: str) -> bool:
-    """Whether one of the files is there; KUBECONFIG may list several."""
+    """Whether one of the files exists; KUBECONFIG may list several."""
     return any(os.path.exists(os.path.expanduser(path)) for path in location.split(os.pathsep) if path)

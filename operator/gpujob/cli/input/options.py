@@ -1,6 +1,6 @@
-"""What a command line says: a verb and its options. argparse, since it costs a tenth of the start that typer does.
+"""The command line: a verb and its options. argparse, because it costs a tenth of typer's start time.
 
-Only the parser of the verb that is asked for is made. Every mistake is a BadInput of one sentence with the remedy.
+Only the requested verb's parser is built. Every mistake is a BadInput of one sentence with the remedy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HELP: Final = frozenset({"-h", "--help"})
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its spellings (the long one first), what it means, and the words or the value that it takes."""
+    """One option: its spellings (the long one first), its meaning, and its values."""
 
     flags: tuple[str, ...]
     help: str
@@ -27,7 +27,7 @@ class Option:
     default: str | None = None
     required: bool = False
     repeated: bool = False
-    """Whether it is a word by its place that can be said several times."""
+    """Whether it is positional and repeatable."""
 
     @property
     def name(self) -> str:
@@ -36,18 +36,18 @@ class Option:
 
     @property
     def is_switch(self) -> bool:
-        """Whether it is said or not, without a value."""
+        """Whether it is a flag without a value."""
         return self.metavar is None and not self.choices
 
     @property
     def is_positional(self) -> bool:
-        """Whether it is a word by its place, without a flag."""
+        """Whether it is positional."""
         return not self.flags[0].startswith("-")
 
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb: the function that does it, whose docstring is its help and whose answer is the exit code."""
+    """A verb: its function, whose docstring is the help and whose result is the exit code."""
 
     act: Callable[..., int]
     options: tuple[Option, ...]
@@ -69,7 +69,7 @@ def overview(verbs: Mapping[str, Verb], program: str, about: str) -> str:
 
 
 def verb_of(verbs: Mapping[str, Verb], word: str, program: str) -> Verb:
-    """The verb of a word; raises BadInput with the nearest one."""
+    """The verb of a word; raises BadInput with the closest one."""
     if word in verbs:
         return verbs[word]
     what = f"no such option: {word}" if word.startswith("-") else f"no such command '{word}'"
@@ -92,7 +92,7 @@ def values_of(verb: Verb, arguments: Sequence[str], program: str) -> dict[str, A
 
 
 def _as_a_file(verb: Verb, found: argparse.Namespace, word: str) -> str:
-    """The remedy for a file that is named without the -f before it; empty where it is none, or -f was said."""
+    """The remedy for a file without -f before it; empty if it is none, or -f was given."""
     named = next((option for option in verb.options if "-f" in option.flags), None)
     is_file = not word.startswith("-") and word.endswith((".yaml", ".yml", ".json"))
     return f"; did you mean -f {word}?" if named and is_file and getattr(found, named.name) is None else ""
@@ -134,7 +134,7 @@ def parser_of(verb: Verb, program: str) -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose mistakes are ours to tell."""
+    """argparse that raises its errors."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{message.removeprefix('argument ')}; see {self.prog} --help")

@@ -1,4 +1,4 @@
-"""What a command line asks for: one value for all verbs, each of which reads the members that its options set."""
+"""The arguments of a command line: one value for all verbs, each of which reads the members that its options set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TABLES: Final = ("table", "wide")
 
 @dataclass(frozen=True)
 class Request:
-    """The value of each option by its name; an option that the verb does not have is as here."""
+    """The value of each option by its name; an option that the verb does not have keeps its default."""
 
     filename: str | None = None
     name: str | None = None
@@ -32,15 +32,15 @@ class Request:
 
     @property
     def in_tables(self) -> bool:
-        """Whether the answer is for people."""
+        """Whether the output is for people."""
         return self.output in TABLES
 
     @property
     def wide(self) -> bool:
-        """Whether people want all of it."""
+        """Whether the output is wide."""
         return self.output == "wide"
 
     @property
     def color(self) -> bool:
-        """Whether colours may be shown; https://no-color.org: any value but the empty one says no."""
+        """Whether colours are allowed; https://no-color.org: any value but the empty one forbids them."""
         return not self.no_color and not os.environ.get("NO_COLOR")

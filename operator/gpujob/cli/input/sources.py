@@ -1,4 +1,4 @@
-"""Where the inputs come from: files, stdin, the shipped catalog, or a live cluster."""
+"""The sources of the inputs: files, stdin, the shipped catalog, or a live cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 TOLD: Final = 5
-"""Notes about unreadable objects that are shown; the rest is counted."""
+"""The most notes about unreadable objects that are shown; the rest is counted."""
 
 
 def read_text(path: str, option: str) -> str:
@@ -47,7 +47,7 @@ def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
 
 
 def read_catalog(path: str | None) -> Catalog:
-    """The shipped catalog, or the one that `--catalog` names; its refused rows are told."""
+    """The shipped catalog, or the one of `--catalog`; its refused rows are reported."""
     from gpujob.catalog.files import load
 
     if path is None:
@@ -61,7 +61,7 @@ def read_catalog(path: str | None) -> Catalog:
 
 
 def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
-    """The cluster's objects as they came; `whole`: published GPUPools are no substitute for nodes and pods."""
+    """The cluster's objects, unparsed; `whole`: published GPUPools do not replace nodes and pods."""
     from gpujob.fleet.sources.kubectl_yaml import read_documents
 
     if request.cluster is None:
@@ -80,7 +80,7 @@ def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
 
 
 def objects_of(documents: list[Any], request: Request) -> ClusterObjects:
-    """What `read_raw` gave, as the planner reads it; what could not be read is told on stderr."""
+    """The parsed result of `read_raw`; unreadable objects are reported on stderr."""
     from gpujob.cli.cluster_file.reservations import promises_in
     from gpujob.fleet.sources.cluster_file import read_cluster
 
@@ -96,7 +96,7 @@ def objects_of(documents: list[Any], request: Request) -> ClusterObjects:
 
 
 def read_live_job(name: str, documents: list[Any], request: Request) -> Mapping[str, Any]:
-    """A GPUJob as the API server holds it: of a live cluster, or of a description that holds it."""
+    """A GPUJob in the API server: of a live cluster, or of a description that holds it."""
     if request.cluster is None:
         from gpujob.cli.input.live import LiveCluster
 
@@ -107,7 +107,7 @@ def read_live_job(name: str, documents: list[Any], request: Request) -> Mapping[
 
 
 def tell_of_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> None:
-    """Says which namespaces of jobs a live cluster lacks; nothing where none could be read."""
+    """Reports the jobs' namespaces that a live cluster lacks; nothing if none can be read."""
     wanted = dict.fromkeys(job.metadata.namespace or "default" for job in jobs)
     for name in wanted if known else ():
         if name not in known:
@@ -115,7 +115,7 @@ def tell_of_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> None:
 
 
 def tell(sentences: tuple[str, ...] | list[str], what: str) -> None:
-    """The first of some notes on stderr, and how many more there are."""
+    """The first notes on stderr, and the number of the rest."""
     for sentence in sentences[:TOLD]:
         say(f"{what}: {sentence}")
     if len(sentences) > TOLD:
@@ -123,6 +123,6 @@ def tell(sentences: tuple[str, ...] | list[str], what: str) -> None:
 
 
 def _at(option: str, path: str, error: BadInput) -> str:
-    """Each problem of an error, with the file that it is about."""
+    """Each problem of an error, with its file."""
     lines = str(error).splitlines()
     return "\n".join(line if line.startswith(f"{option} ") else f"{option} {path}: {line}" for line in lines)

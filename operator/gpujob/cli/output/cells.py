@@ -1,4 +1,4 @@
-"""What stands in the cells of a table, and of a page: sizes, prices, speeds and images as people read them."""
+"""The cells of a table or page: sizes, prices, speeds and images in display form."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ MAIN_PARTS: Final = 3
 """Components of a model's memory that its one line names, the largest first."""
 
 NONE: Final = "0"
-"""What takes nothing."""
+"""The text for zero bytes."""
 IN_BRACKETS: Final = "In brackets: nothing at the peak, so much at another moment."
 RESERVE: Final = "Reserve: what the allocator holds besides, and contexts; of LOW, what another moment takes more."
 
 
 def cards(pool: Pool) -> str:
-    """How many cards a pool's devices are, where one card is several devices (8 devices (4 cards)); else empty."""
+    """The number of cards of a pool's devices, if one card has several devices (8 devices (4 cards)); else empty."""
     each = pool.accelerator.devices_per_card if pool.accelerator and pool.kind is DeviceKind.WHOLE else 1
     return f"{counted(pool.total, 'device')} ({counted(pool.total // each, 'card')})" if each > 1 else ""
 
 
 def main(candidate: Candidate) -> list[str]:
-    """Shape, price of the job, and what became of the candidate, the chosen one ticked."""
+    """Gang, price of the job, and outcome of the candidate; the chosen one is ticked."""
     outcome = candidate.outcome
     told = f"✔ {outcome}" if outcome is Outcome.CHOSEN else outcome.value
     return [candidate.gang.shape, money(candidate.price_per_hour), told]
@@ -51,13 +51,13 @@ def size(amount: int | None) -> str:
 
 
 def needs(gangs: Iterable[Gang]) -> dict[str, Estimate]:
-    """What the model takes on each GPU, by the shape of the gang."""
+    """The model's memory on each GPU, by gang."""
     return {gang.shape: gang.memory for gang in gangs if gang.memory is not None}
 
 
 def memory(needs: Mapping[str, Estimate]) -> tuple[list[str], list[list[str]], list[str]]:
-    """What the model takes on each GPU in each shape, at least, expected and at most: headers, the rows of the components and
-    of what the allocator reserves, and the row of the sums. Each column adds up, but for its rounding.
+    """The model's memory on each GPU in each gang, low, expected and high: headers, the rows of the components and of the
+    allocator's reserve, and the row of the sums. Each column adds up, except for its rounding.
     """
     headers = [header for shape in needs for header in (f"{shape} LOW", "EXPECTED", "HIGH")]
     rows = [
@@ -67,13 +67,13 @@ def memory(needs: Mapping[str, Estimate]) -> tuple[list[str], list[list[str]], l
     ]
     reserves = ((need.reserve[0], 0, need.reserve[1]) for need in needs.values())
     reserve = ["reserve", *(size(amount) if amount else NONE for each in reserves for amount in each)]
-    # What is asked for is never rounded down, as in the sentences.
+    # A requirement is never rounded down, as in the sentences.
     ends = (end for need in needs.values() for end in (need.low, need.expected, need.high))
     return ["MEMORY OF EACH GPU", *headers], [*rows, reserve], ["total", *(str(Need(end)) for end in ends)]
 
 
 def _ends(need: Estimate, part: int) -> Iterator[str]:
-    """A component's cells: in its peak, or in brackets at another moment."""
+    """A component's cells: at its peak, or in brackets in another phase."""
     amount, most = need.components[part], need.most[part]
     yield size(need.least[part]) if need.least[part] else NONE
     yield size(amount) if amount or not most else f"({size(most)})"
@@ -81,8 +81,9 @@ def _ends(need: Estimate, part: int) -> Iterator[str]:
 
 
 def memory_line(gangs: Sequence[Gang]) -> str:
-    """What the model takes on each GPU: of the first gang expected and at most, by its largest components; of the others at
-    most. Empty where that is not known."""
+    """The model's memory on each GPU: for the first gang expected and high, by its largest components; for the others high. Empty
+    if unknown.
+    """
     by_shape = needs(gangs)
     if not by_shape:
         return ""
@@ -96,7 +97,7 @@ def memory_line(gangs: Sequence[Gang]) -> str:
 
 
 def why(candidate: Candidate, general: Container[Finding]) -> str:
-    """The first reason of a candidate's own; what is wrong with the job itself stands above the table."""
+    """The first reason of the candidate itself; problems of the job are above the table."""
     return next((finding.message for finding in candidate.reasons if finding not in general), "")
 
 
@@ -106,7 +107,7 @@ def money(micro: int | None) -> str:
 
 
 def started(candidate: Candidate) -> str:
-    """What hosts that are started for the job cost whole, and its GPUs alone; empty where the two are the same."""
+    """The full cost of hosts that are started for the job, and of its GPUs alone; empty if the two are equal."""
     price, whole = candidate.pool.price, candidate.price_per_hour
     alone = price.per_gpu_hour * candidate.gang.gpus if price else None
     if alone is None or whole is None or alone == whole:
@@ -115,14 +116,14 @@ def started(candidate: Candidate) -> str:
 
 
 def speed(candidate: Candidate) -> str:
-    """How fast the whole job is in H100s; ~ where it is an estimate."""
+    """The speed of the whole job in H100s; ~ for an estimate."""
     if candidate.speed is None:
         return UNKNOWN
     return ("~" if candidate.speed.estimate else "") + speed_text(candidate.speed_of_job or 0)
 
 
 def short(image: str) -> str:
-    """An image as it can be pulled, without a digest that stands behind a tag; the whole of it is in `-o wide`."""
+    """An image that can be pulled, without a digest after a tag; `-o wide` shows it whole."""
     name, _, digest = image.partition("@")
     tagged = ":" in name.rpartition("/")[2]
     return (name if tagged or not digest else image) or UNKNOWN

@@ -1,4 +1,4 @@
-"""The children of a plan for `render`: what the operator would create, under a uid that stands for the job's own."""
+"""The children of a plan for `render`: the objects that the operator would create, with a stand-in uid."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FIRST_ATTEMPT: Final = 1
 
 
 def children_of(plans: Iterable[Plan], runtime_classes: Container[str]) -> list[Mapping[str, Any]]:
-    """The objects for jobs; of one that is not placed there are none, its sentence goes to stderr.
+    """The objects for jobs; a job without a placement has none, and its sentence goes to stderr.
 
-    The ConfigMap that the pods mount is told there too: it is the same for all, and longer than all of them.
+    The ConfigMap that the pods mount is named there too: it is the same for all, and longer than all of them.
     """
     made = [children for plan in plans if (children := _children_of(plan, runtime_classes)) is not None]
     runners = {(str(each.job["metadata"]["namespace"]), each.runner) for each in made if each.runner}

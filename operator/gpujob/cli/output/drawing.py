@@ -1,5 +1,6 @@
-"""How a table is drawn: nothing is cut. Long cells wrap on a terminal and in the table of a plan; any other table into a
-pipe or a file has one line for each row."""
+"""How tables are drawn: nothing is cut. Long cells wrap on a terminal and in the table of a plan; any other table into a pipe or a
+file has one line for each row.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ UNLIMITED: Final = 100_000
 GAP: Final = 2
 """Blanks between columns."""
 PLAN_WIDTH: Final = 120
-"""Columns of a plan's table into a pipe or a file; a terminal's own count there."""
+"""Width of a plan's table into a pipe or a file; on a terminal its own width counts."""
 NUMBERS: Final = frozenset(
     {
         "FREE/TOTAL",
@@ -58,7 +59,7 @@ WRAPPED: Final = {
     "FEATURES": 24,
     "DESCRIPTION": 28,
 }
-"""Columns that wrap on a terminal, and what they get at least: a terminal narrower than all that wraps the lines."""
+"""Columns that wrap on a terminal, and their least width; a narrower terminal wraps the lines."""
 
 
 def console_of(color: bool) -> Console:
@@ -80,13 +81,13 @@ def print_table(
     styles: Sequence[str],
     width: int = UNLIMITED,
 ) -> None:
-    """Prints a table; `width`: the columns that it may take where there is no terminal. One that needs more takes more."""
+    """Prints a table; `width`: its width without a terminal. A table that needs more takes more."""
     available = console.width if console.is_terminal else width
     _print_lines(console, table_of(headers, rows, styles), max(available, _least_width(headers, rows)))
 
 
 def _least_width(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The columns of a table whose cells wrap, within words if need be, where their column may."""
+    """The columns of a table that wrap, within words if necessary."""
     cells = zip(headers, *rows, strict=True)
     return sum(min(max(map(len, column)), WRAPPED.get(column[0], UNLIMITED)) + GAP for column in cells)
 
@@ -114,7 +115,7 @@ def table_of(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequ
 
 
 def _print_lines(console: Console, table: Table, width: int) -> None:
-    """Prints a table at a width, without the blanks that fill its last column."""
+    """Prints a table at a width, without the blanks after its last column."""
     options = console.options.update(width=width)
     for line in console.render_lines(table, options, pad=False):
         text = Text.assemble(*((segment.text, segment.style or "") for segment in line))

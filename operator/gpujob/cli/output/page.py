@@ -1,6 +1,6 @@
-"""Plans as one HTML page to hand on: the sentence, the candidates, and a picture of what they cost and how fast they are.
+"""Plans as one HTML page: the sentence, the candidates, and a picture of their cost and speed.
 
-The page is whole: no script, nothing fetched, and every text of a manifest or a cluster escaped.
+The page is self-contained: no script, no external resource, and every text of a manifest or a cluster escaped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ WIDTH, HEIGHT, LEFT, BELOW = 760, 340, 70, 50
 """Pixels of the picture, and of the margins that hold the axes."""
 
 MARGIN: Final = 1.15
-"""How much wider than its last point a picture is, so that its label has room."""
+"""The extra width of a picture for the label of its last point."""
 
 
 def write(plans: Sequence[Plan], file: str) -> None:
@@ -119,7 +119,7 @@ def _row(candidate: Candidate, general: frozenset[Finding]) -> tuple[str, ...]:
 
 
 def _choice(decision: Decision) -> Iterator[str]:
-    """What is doubtful about the choice, and where its price and speed come from."""
+    """The warnings about the choice, and the sources of its price and speed."""
     if decision.choice is None:
         return
     chosen = decision.choice.candidate
@@ -134,10 +134,9 @@ def _choice(decision: Decision) -> Iterator[str]:
 
 
 def picture(candidates: Iterable[Candidate]) -> str:
-    """A point for each pool whose price and speed are known: dollars an hour to the right, speed upwards, as SVG.
+    """A point for each pool with known price and speed: dollars an hour to the right, speed upwards, as SVG.
 
-    A line from the corner joins what costs as little for the same work as on the best; below it is worse value. Pools
-    without a point are named.
+    A line from the corner joins equal prices of work with the best one; below it is worse value. Pools without a point are named.
     """
     candidates = list(candidates)
     points = [
@@ -175,7 +174,7 @@ def _axis(right: float, top: float) -> Iterator[str]:
 
 
 def round_steps(end: float) -> list[float]:
-    """From 3 to 7 numbers above 0 and up to `end` that people count in: steps of 1, 2 or 5 times a power of ten."""
+    """From 3 to 7 numbers above 0 and up to `end` in steps of 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(end))
     step = next(power * part for part in (0.1, 0.2, 0.5, 1.0, 2.0) if end / (power * part) < 8)
     return [float(f"{step * number:.6g}") for number in range(1, int(end / step + 1e-9) + 1)]
@@ -186,7 +185,7 @@ def _words(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
 
 
 def _best_value(points: Sequence[tuple[float, float, Candidate]], right: float, top: float) -> str:
-    """The line of the least price for the same work."""
+    """The line of the lowest price of work."""
     steepest = max(speed / price for price, speed, _ in points)
     x = min(right, top / steepest)
     return (

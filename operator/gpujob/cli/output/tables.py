@@ -1,4 +1,4 @@
-"""What people see: the plan and the pools as tables that read as well without colours and without a terminal."""
+"""The plan and the pools as tables that are readable without colours and without a terminal."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 UNSEEN: Final = "the operator has not looked at it; is it running? `kubectl get deployments -A | grep gpujob-operator`"
 
 ROOM_FOR_COMPONENTS: Final = 20
-"""Columns of a terminal that the names of components take."""
+"""The width of the names of components."""
 ROOM_FOR_SHAPE: Final = 36
-"""Columns that the memory of one shape takes beside them."""
+"""The width of the memory of one gang beside them."""
 WITH_ROOM: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY)
-"""Outcomes of candidates that have an image that would do."""
+"""Outcomes of candidates with a usable image."""
 
 VERDICT_STYLES: Final = {
     Verdict.PLACED: "bold green",
@@ -64,7 +64,7 @@ def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
 
 
 def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color: bool) -> None:
-    """What each status says, and the plan as it would be made now."""
+    """The status of each job, and its plan now."""
     console = console_of(color)
     with console.capture() as shown:
         for number, each in enumerate(explanations):
@@ -76,7 +76,7 @@ def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color
 
 
 def _print_status(console: Console, each: Explanation) -> bool:
-    """What the status says, if it is a job of a cluster; whether the decision made now says the same."""
+    """The message of the status, for a job of a cluster; whether the decision now is the same."""
     if each.unseen:
         print_text(console, Text.assemble(("No status", "bold"), f"  {plain(each.plan.name)}: {UNSEEN}"))
     elif each.state:
@@ -93,7 +93,7 @@ def _print_status(console: Console, each: Explanation) -> bool:
 
 
 def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
-    """The pools with their free GPUs, prices, and what is wrong or doubtful."""
+    """The pools with their free GPUs, prices, problems and warnings."""
     headers = ["POOL", "VENDOR", "ACCELERATOR", "NODES", "FREE/TOTAL", "MEMORY", "DRIVER", "$/GPU-H", "PRICE FROM"]
     rows = [_pool_row(pool, fleet, wide=wide) for pool in fleet.pools]
     if wide:
@@ -118,7 +118,7 @@ def print_sections(tables: Mapping[str, tuple[list[str], list[list[str]]]], *, c
 
 
 def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False, asked: bool = False) -> None:
-    """A plan; `again`: its sentence stands above already. Pools that are `asked` about get all their reasons."""
+    """A plan; `again`: its sentence is above already. Pools that are `asked` about get all their reasons."""
     decision = plan.decision
     sentence = summary.summary(decision)
     if decision.fix:  # It has its own line below.
@@ -151,7 +151,7 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False
 def _endings(
     decision: Decision, general: frozenset[Finding], names: Mapping[str, str], *, wide: bool
 ) -> Iterator[tuple[str, str]]:
-    """What follows the table: the nearest fix; the chosen nodes, the images, and what is doubtful about the choice."""
+    """The lines below the table: the nearest fix; the chosen nodes, the images, and the warnings about the choice."""
     if decision.fix:
         yield "Nearest fix:", decision.fix.message
     if decision.choice:
@@ -181,7 +181,7 @@ def _first_doubts(decision: Decision) -> tuple[Finding, ...]:
 
 
 def _images(candidates: Iterable[Candidate], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The images that pools with room or work for the job would run, each in one line."""
+    """The images that pools with room or work for the job would run, one line each."""
     pools: dict[str, list[str]] = {}
     for candidate in candidates:
         if candidate.outcome in WITH_ROOM:
@@ -208,7 +208,7 @@ def _print_candidates(
 
 
 def _print_offers(console: Console, decision: Decision, general: frozenset[Finding]) -> None:
-    """All that is known of each pool in each shape, and of the memory that the model takes."""
+    """All facts of each pool in each gang, and of the model's memory."""
     offers = summary.offers(decision)
     if offers:
         headers = [
@@ -245,7 +245,7 @@ def _offer_row(offer: Offer) -> list[str]:
 
 
 def _print_offer(console: Console, offer: Offer, general: frozenset[Finding]) -> None:
-    """What `-o wide` says of a pool in one shape: its best image, the others by what became of them, and all sources."""
+    """The `-o wide` rows of a pool in one gang: its best image, the others by their outcome, and all sources."""
     best, pool = offer.best, offer.best.pool
     title = (f"{plain(pool.name)} {best.gang.shape}", "bold")
     print_text(console, Text.assemble(title, f"  {best.outcome}"))
@@ -273,7 +273,7 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterator[tuple[str, s
 
 
 def _refused(offer: Offer) -> Iterator[str]:
-    """The images that fare worse, those of one reason in one line, with the numbers of the first."""
+    """The images that rank lower, those of one reason in one line, with the numbers of the first."""
     by_reason: dict[Reason, list[tuple[Finding, Candidate]]] = {}
     for finding, images in offer.refused:
         by_reason.setdefault(finding.reason, []).extend((finding, image) for image in images)
@@ -285,10 +285,10 @@ def _refused(offer: Offer) -> Iterator[str]:
 
 
 def _print_memory(console: Console, gangs: Sequence[Gang]) -> None:
-    """What the model takes on each GPU by component, low, expected and high: three columns for each shape, as many shapes
-    beside one another as the terminal has room for.
+    """The model's memory on each GPU by component, low, expected and high: three columns for each gang, as many gangs beside one
+    another as the terminal has room for.
 
-    A component that is none at the peak shows what it is at another moment in brackets, so that none is missed.
+    A component that is absent at the peak shows its size in another phase in brackets, so that none is missing.
     """
     needs = list(cells.needs(gangs).items())
     beside = max(1, (console.width - ROOM_FOR_COMPONENTS) // ROOM_FOR_SHAPE)
@@ -326,7 +326,7 @@ def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
 
 
 def _notes(pool: Pool, fleet: Fleet) -> list[str]:
-    """What is wrong with a pool, then what is doubtful, then nodes that take no jobs now, then how many cards it has."""
+    """The problem of a pool, then its warnings, then nodes that accept no jobs now, then its number of cards."""
     findings = [
         *filter(None, [pool.problem, barred(pool)]),
         *pool.doubts,

@@ -1,4 +1,4 @@
-"""The cluster's own jobs that wait and go first: what is held for them is not free for the jobs that are asked about."""
+"""The cluster's own waiting jobs that go first: their reservations are not free for the planned jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def rivals_in(
     documents: Iterable[Any], asked: Sequence[Waiting], fleet: Fleet, profiles: Profiles, now: datetime
 ) -> list[Waiting]:
-    """The other GPUJobs of a cluster's documents that wait, with a higher priority than one of those that are asked about."""
+    """The other GPUJobs of a cluster's documents that wait, with a higher priority than one of the planned jobs."""
     from gpujob.fleet.sources.cluster_file import objects_in
 
     lowest = min((priority_of(each.demand.priority_class, fleet.priorities) for each in asked), default=0)
@@ -39,7 +39,7 @@ def rivals_in(
 
 
 def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Waiting | None:
-    """A job as the operator's queue has it; None where it cannot be read, which the operator tells in its status."""
+    """A job as in the operator's queue; None if it cannot be read, which its status reports."""
     from gpujob.api.manifest import read_gpujob
 
     try:

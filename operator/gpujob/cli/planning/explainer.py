@@ -1,7 +1,7 @@
-"""Why a job is where it is: what its status says, the decision made again now, and what would change it.
+"""Why a job has its placement: its status, the decision made again now, and what would change it.
 
-The job's own pods, those to come as well, are left out of the cluster for that, since they hold the very devices that
-the decision is about.
+The job's own pods, including future ones, are left out of the cluster for that, because they hold the very devices that the
+decision is about.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
     from gpujob.fleet.sources.cluster_file import ClusterObjects
 
 OTHERS: Final = 3
-"""Pools beside the chosen one that are explained unasked; a plan has fewer."""
+"""Pools beside the chosen one that are explained by default; a plan has fewer."""
 
 
 TOLD_BY_PODS: Final = (State.PLACED, State.STARTING, State.FAILED)
-"""States of a placed job in which one asks what became of it, rather than why it is there."""
+"""States of a placed job in which its fate matters more than its placement."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A job, what its status says, and the decision made now."""
+    """A job, its status, and the decision made now."""
 
     plan: Plan
     state: str
     """The state in the status; empty for a job that has none."""
     said: str
-    """What the status says of the placement; empty where it says nothing."""
+    """The status's message about the placement; empty without one."""
     since: str = ""
-    """What the status says of the pods that wait or have failed; empty where there are none."""
+    """The status's message about pods that wait or have failed; empty without any."""
     named: bool = False
-    """Whether it is a job of the cluster, not one of a file."""
+    """Whether it is a job of the cluster instead of a file."""
     asked: bool = False
-    """Whether the pools that are explained were asked for."""
+    """Whether the user named the pools to explain."""
 
     @property
     def unseen(self) -> bool:
-        """Whether no operator has looked at the job yet."""
+        """Whether no operator has reconciled the job yet."""
         return self.named and not self.state
 
 
@@ -64,9 +64,9 @@ def explain_job(
     *,
     named: bool = False,
 ) -> Explanation:
-    """The explanation of a GPUJob as the API server holds it; `asked`: the pools of --why-not, else the next best.
+    """The explanation of a GPUJob in the API server; `asked`: the pools of --why-not, else the next best.
 
-    `documents` hold the cluster's other jobs: those of higher priority that wait go first.
+    `documents` hold the cluster's other jobs: waiting ones of higher priority go first.
     """
     from gpujob.api.manifest import read_gpujob
     from gpujob.fleet.sources.cluster_file import fleet_of

@@ -1,4 +1,4 @@
-"""Decisions for the jobs of a manifest, in its order: each job sees what those before it, and of higher priority, took."""
+"""Decisions for the jobs of a manifest, in its order: each job sees what remains after those before it, and of higher priority."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 EXIT_CODES: Final = {Verdict.PLACED: 0, Verdict.WAITING: 3, Verdict.IMPOSSIBLE: 4, Verdict.MISCONFIGURED: 5}
 OTHERS: Final = 2
-"""Pools beside the chosen one of which a plan says what would make them win."""
+"""Pools beside the chosen one that a plan compares."""
 
 _MILDEST_FIRST: Final = (0, 3, 4, 5)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A job with its decision, and why not the pools that come next."""
+    """A job with its decision, and why not the next pools."""
 
     job: GPUJob
     decision: Decision
@@ -50,7 +50,7 @@ class Plan:
 
 
 Profiles = Mapping[tuple[str, str], Profile]
-"""What the jobs of each profile measured, by its namespace and name."""
+"""The measurements of each profile's jobs, by its namespace and name."""
 
 
 def profiles_of(objects: ClusterObjects) -> Profiles:
@@ -64,7 +64,7 @@ def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def informed(job: GPUJob, profiles: Profiles) -> Demand:
-    """What a job asks for, with what earlier runs of its profile measured."""
+    """The demand of a job, with the measurements of its profile's earlier runs."""
     demand, profile = demand_of(job), job.spec.profile or ""
     held = profiles.get((job.metadata.namespace or "default", profile), Profile())
     learned = learned_of(profile, held.measurements, demand.work.precision.value)
@@ -79,9 +79,9 @@ def plan_jobs(
     arriving: tuple[Arriving, ...] = (),
     rivals: Callable[[Sequence[Waiting]], Iterable[Waiting]] = lambda asked: (),
 ) -> list[Plan]:
-    """A plan for each job, in their order; they are placed by priority, and suspended ones take nothing.
+    """A plan for each job, in their order; they are placed by priority, and suspended ones use nothing.
 
-    `arriving` are new nodes whose devices are waited for, `rivals` the cluster's own jobs that go before these.
+    `arriving` are new nodes with pending devices, `rivals` the cluster's own jobs that go before these.
     """
     numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
     asked = [
@@ -101,7 +101,7 @@ def plan_jobs(
 
 
 def _plan(job: GPUJob, answer: Answer) -> Plan:
-    """The plan of a job that got this; where it is placed, with what would make the next best pools win."""
+    """The plan of a job with this placement; for a placed one, with what would make the next best pools win."""
     decision = answer.decision
     others = best_losers(decision, OTHERS, answer.fleet, answer.catalog) if decision.choice else ()
     return Plan(job, decision, others, answer.fleet.pools)
@@ -125,9 +125,9 @@ def _why_not(answer: WhyNot) -> dict[str, Any]:
 
 
 def why_not_sentences(plan: Plan, *, whole: bool = False) -> list[tuple[str, str]]:
-    """Pools and sentences of what follows the table: why not each other pool.
+    """Pools and sentences below the table: why not each other pool.
 
-    Not `whole`: without the reasons that stand in the table.
+    With `whole` false, without the reasons that the table has.
     """
     best = {} if whole else {each.pool.name: each.reasons[:1] for each in best_per_pool(plan.decision)}
     return [(each.pool.name, _sentence(each, best.get(each.pool.name, ()))) for each in plan.others]

@@ -55,7 +55,7 @@ _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
-    """The objects of a cluster that the planner reads, with nothing but what it reads; ordered by kind and name."""
+    """The objects of a cluster that the planner reads, reduced to what it reads; sorted by kind and name."""
     from gpujob.fleet.sources.cluster_file import objects_in
 
     skipped: list[str] = []
@@ -75,7 +75,7 @@ def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def write(documents: list[dict[str, Any]], path: str) -> None:
-    """Writes captured objects to a file, JSON by its name or else YAML, or to stdout; says what it wrote."""
+    """Writes captured objects to a file, JSON by its name or else YAML, or to stdout; reports what it wrote."""
     if path.endswith(".json"):
         import orjson
 
@@ -96,7 +96,7 @@ def write(documents: list[dict[str, Any]], path: str) -> None:
 
 
 def _profile(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """What jobs of a profile measured; which jobs those were is nobody's business."""
+    """The measurements of a profile's jobs, without the jobs, which are private."""
     runs = ("perSecond", "seconds", "dollars", "time")
     known = ("device", "accelerator", "shape", "precision", "unit", "perSecond", "count")
     measurements = [
@@ -132,10 +132,10 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
 
 
 def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
-    """A pod as what it takes from its node, or will take; None where it takes nothing."""
+    """A pod as the resources that it uses on its node, or will use; None if it uses none."""
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     labels = present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT)
-    # A pod of a GPUJob that has no node yet takes nothing of one, but quotas count it.
+    # A pod of a GPUJob without a node uses nothing of one, but quotas count it.
     if not (spec.get("nodeName") or labels.get(Label.JOB_UID)) or status.get("phase") in TERMINAL_PHASES:
         return None
     claim = table(status, EXTENDED_STATUS)
@@ -163,12 +163,12 @@ def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
 
 
 def _uid(value: Any) -> str | None:
-    """A pod's uid, by which claims name it; None for what is none."""
+    """A pod's uid, by which claims name it; None if it is none."""
     return value if isinstance(value, str) and _UID.fullmatch(value) else None
 
 
 def _namespace(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A namespace with the labels that decide about its jobs, and the ids that the platform gives to its pods."""
+    """A namespace with the labels that decide about its jobs, and the ids that the platform assigns to its pods."""
     metadata = table(raw, "metadata")
     labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
     kept = {key: labels[key] for key in labels if key == ENFORCE or key in selected}
@@ -176,7 +176,7 @@ def _namespace(raw: Table, selected: set[str]) -> dict[str, Any]:
 
 
 def _gpupool(raw: Table, selected: set[str]) -> dict[str, Any] | None:
-    """An admin's GPUPool; what the operator published follows from the nodes."""
+    """An admin's GPUPool; published ones follow from the nodes."""
     metadata = table(raw, "metadata")
     if table(metadata, "labels").get(Label.DISCOVERED) == "true":
         return None
@@ -199,20 +199,20 @@ def _priority_class(raw: Table, selected: set[str]) -> dict[str, Any]:
 
 
 def _volume_claim(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A claim as what it is bound to and how it can be mounted; not what it asked for."""
+    """A claim as its binding and its access modes, without its request."""
     metadata = table(raw, "metadata")
     return an_object(
         raw,
         filled(namespace=metadata.get("namespace"), deletionTimestamp=metadata.get("deletionTimestamp")),
         spec=present(table(raw, "spec"), "accessModes", "volumeName")
-        # Whether it has a StorageClass decides, which one does not.
+        # Whether it has a StorageClass decides, not which one.
         | ({"storageClassName": REDACTED} if table(raw, "spec").get("storageClassName") else {}),
         status=present(table(raw, "status"), "phase"),
     )
 
 
 def _volume(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A PersistentVolume as the nodes that it allows; where its bytes are is nobody's business."""
+    """A PersistentVolume as the nodes that it allows; the location of its data is private."""
     labels = present(table(table(raw, "metadata"), "labels"), *ZONES)
     return an_object(raw, filled(labels=labels), spec=present(table(raw, "spec"), "nodeAffinity"))
 
@@ -233,8 +233,9 @@ def _limit_range(raw: Table, selected: set[str]) -> dict[str, Any]:
 
 
 def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """What a DRA driver offers, what a claim holds (not what it asked for), what a class covers; not how devices are
-    configured, which may be anything."""
+    """A DRA driver's devices, the allocation of a claim (without its request), the devices of a class; without configurations of
+    devices, which may contain anything.
+    """
     metadata, status = table(raw, "metadata"), table(raw, "status")
     extended = present(table(metadata, "annotations"), EXTENDED_CLAIM)
     kept = filled(namespace=metadata.get("namespace"), annotations=extended)
@@ -283,7 +284,7 @@ def _selected_by_pool(pool: Table) -> Iterable[str]:
 
 
 def _ours(key: object) -> bool:
-    """Whether a node's label is one that the planner reads, or a later one may."""
+    """Whether the planner, or a later one, may read a node's label."""
     text, of_key = str(key), domain(key)
     if text.startswith(TELLING) or text in _NODE_POOLS or text in _OF_HEALTH:
         return True

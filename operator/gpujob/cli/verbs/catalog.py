@@ -1,4 +1,4 @@
-"""What the catalog knows, section by section: each row with its source and the day that it was read."""
+"""The catalog, section by section: each row with its source and the day that it was read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Section:
     columns: Mapping[str, str]
     """The table's headers with the members that they show."""
     wide: frozenset[str] = frozenset()
-    """Besides the sources, which are longer than all the rest."""
+    """Without the sources, which are longer than everything else."""
 
     def table(self, catalog: Catalog, *, wide: bool) -> tuple[list[str], list[list[str]]]:
         """Headers and rows."""
@@ -253,7 +253,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
 
 
 def sections(wanted: Iterable[str]) -> dict[str, Section]:
-    """The sections of these names, all where none is named; raises BadInput for a name that is none."""
+    """The sections of these names, all if none is named; raises BadInput for an unknown name."""
     names = list(wanted) or list(SECTIONS)
     for name in names:
         if name not in SECTIONS:

@@ -1,4 +1,4 @@
-"""The verbs and their options. Each gathers its inputs, asks the planner, and prints; nothing is decided here."""
+"""The verbs and their options. Each gathers its inputs, calls the planner, and prints; it decides nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REDACTED: Final = Option(("--cluster",), "Redact this description instead of a l
 
 
 def run_verb(arguments: list[str], program: str) -> int:
-    """Runs one command; gives its exit code. Raises BadInput for a command line that cannot be read."""
+    """Runs one command; returns its exit code. Raises BadInput for an invalid command line."""
     if not arguments or arguments[0] in HELP:
         print(overview(VERBS, program, ABOUT))
         return 0

@@ -33,7 +33,7 @@ LIVE: Final = (State.PLACED, State.STARTING, State.RUNNING)
 """States that are shown."""
 
 LEFT_OUT: Final = ("LATELY", "ACCEL", "POOL", "ETA", "PROGRESS", "NAMESPACE")
-"""Columns that a narrow terminal goes without, in this order."""
+"""Columns that a narrow terminal leaves out, in this order."""
 
 GAP: Final = 2
 """Blanks between two columns."""
@@ -43,12 +43,12 @@ POINTS: Final = 24
 """Readings of a sparkline."""
 
 UNITS: Final = {"tokens": "tok/s", "samples": "samples/s", "steps": "steps/s"}
-"""What a speed is in, the first that is known."""
+"""Units of a speed; the first known one is shown."""
 
 
 @dataclass(slots=True)
 class Trace:
-    """What was read of one job so far."""
+    """The readings of one job so far."""
 
     window: Window = field(default_factory=Window)
     speeds: deque[float] = field(default_factory=lambda: deque(maxlen=POINTS))
@@ -56,11 +56,11 @@ class Trace:
     last: tuple[float, Mapping[str, float]] | None = None
 
     def rates(self) -> dict[str, float]:
-        """What each counter gains a second: over the last looks, at the first since the program's first step."""
+        """What each counter gains a second: over the last readings; for the first one since the program's first step."""
         return self.window.rates() or (self.report.rates(SHORTEST) if self.report else {})
 
     def take(self, report: Report, at: float) -> None:
-        """Takes a reading at a time in seconds."""
+        """Adds a reading at a time in seconds."""
         self.window.add(at, report.counters)
         self.report = report
         unit = next((word for word in UNITS if word in report.counters), None)
@@ -70,16 +70,16 @@ class Trace:
 
 
 class Top:
-    """The running jobs of a cluster, read again at each look."""
+    """The running jobs of a cluster, read again at each refresh."""
 
     def __init__(self, cluster: LiveCluster, namespace: str | None) -> None:
         self._cluster, self._namespace = cluster, namespace
         self._traces: dict[str, Trace] = {}
         self.note = ""
-        """Why speeds are those of the status, where they are."""
+        """Why speeds come from the status, if they do."""
 
     def look(self) -> list[tuple[str, ...]]:
-        """A row for each job that is placed, starts or runs, in the order of namespaces and names."""
+        """A row for each job that is placed, starts or runs, sorted by namespace and name."""
         self.note = ""
         within = f"/namespaces/{self._namespace}" if self._namespace else ""
         found = self._cluster.listed(f"/apis/{GROUP}/{VERSION}{within}/gpujobs")["items"]
@@ -142,19 +142,19 @@ class Top:
 
 
 def _nobody(found: int, namespace: str | None) -> str:
-    """What is said where no job is shown."""
+    """The message if no job is shown."""
     where = f"namespace {namespace}" if namespace else "any namespace"
     others = f"; {found} wait or have ended: kubectl get gpujobs{f' -n {namespace}' if namespace else ' -A'}"
     return f"no job is placed, starts or runs in {where}{others if found else ''}"
 
 
 def _is_refusal(status: int, body: bytes) -> bool:
-    """Whether the API server itself refuses: whatever stands between it and a pod may answer 403, too."""
+    """Whether the API server itself rejects: a proxy between it and a pod may answer 403, too."""
     return status == 403 and _answer(body).get("reason") == "Forbidden"
 
 
 def _said(body: bytes) -> str:
-    """What the API server says of a pod that it cannot reach; empty where nothing is said in its words."""
+    """The API server's message about an unreachable pod; empty without one."""
     message = one_line(str(_answer(body).get("message") or ""))[:120]
     return f": {message}" if message else ""
 
@@ -187,7 +187,7 @@ def row(job: Mapping[str, Any], trace: Trace | None, now: datetime) -> tuple[str
 
 
 def _cost(status: Mapping[str, Any], now: datetime) -> str:
-    """What the job has cost until now: the status is written less often than one looks. Empty where that is not known."""
+    """The job's cost until now, because the status is written less often. Empty if unknown."""
     accrued = cost.dollars(
         cost.cost(status, table(status, "placement"), str(status.get("startTime")), now).get("accrued")
     )
@@ -195,7 +195,7 @@ def _cost(status: Mapping[str, Any], now: datetime) -> str:
 
 
 def sparkline(speeds: Iterable[float]) -> str:
-    """Speeds as bars from nothing to the fastest of them; empty for none."""
+    """Speeds as bars from 0 to the fastest of them; empty for none."""
     values = list(speeds)
     top = max(values, default=0.0)
     return "".join(BARS[round(value / top * (len(BARS) - 1)) if top else 0] for value in values)
@@ -230,7 +230,7 @@ def _eta(report: Report | None, status: Mapping[str, Any], now: datetime) -> str
 
 
 def _is_of(record: PodRecord, job: Mapping[str, Any]) -> bool:
-    """Whether a pod that names a job is of its namespace and of the child that the status records."""
+    """Whether a pod that names a job is in its namespace and of the child that the status records."""
     child = table(job, "status").get("jobUID")
     same = record.state is not None and child in (None, record.state.child_uid)
     return same and record.use.namespace == _where(job)[0]
@@ -246,7 +246,7 @@ def _where(job: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def watch(top: Top, every: float, *, once: bool, color: bool) -> None:
-    """Shows the jobs until interrupted, or once where nobody looks at a terminal."""
+    """Shows the jobs until interrupted, or once if stdout is no terminal."""
     from rich.live import Live
 
     from gpujob.cli.output.drawing import console_of, print_table, table_of
@@ -270,7 +270,7 @@ def watch(top: Top, every: float, *, once: bool, color: bool) -> None:
 
 
 def fitting(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> tuple[list[str], list[list[str]]]:
-    """The columns that fit a terminal of this width: names are never broken while there is a column to leave out."""
+    """The columns that fit a terminal of this width: names wrap only after all optional columns are left out."""
     kept = list(range(len(headers)))
     for word in ("", *LEFT_OUT):
         kept = [number for number in kept if headers[number] != word]
@@ -281,7 +281,7 @@ def fitting(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int) -
 
 
 def seconds(text: str) -> float:
-    """The seconds of --every; BadInput for what is no number of at least 1."""
+    """The seconds of --every; BadInput unless it is a number of at least 1."""
     from gpujob.values.errors import BadInput
 
     number = whole_number(text)

@@ -1,6 +1,6 @@
-"""What AMD devices need in a pod: the groups that own them on the host, and ROCm's environment.
+"""The needs of AMD devices in a pod: the groups that own them on the host, and ROCm's environment.
 
-The device plugin hands in /dev/kfd and the allocated /dev/dri nodes by itself: there is never a hostPath here.
+The device plugin passes /dev/kfd and the allocated /dev/dri nodes by itself: there is never a hostPath here.
 """
 
 from __future__ import annotations

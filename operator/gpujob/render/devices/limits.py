@@ -1,7 +1,7 @@
-"""What a container asks of its node when it gets the pod's devices: the training container, and those that try them first.
+"""The requests of a container that gets the pod's devices: the training container, and those that test the devices first.
 
-Containers of one pod that run one after the other get the same devices: the kubelet gives those of an init container to
-the next one that asks for them, and a claim is the pod's.
+Containers of one pod that run one after the other get the same devices: the kubelet gives those of an init container to the next
+one that requests them, and a claim belongs to the pod.
 """
 
 from __future__ import annotations

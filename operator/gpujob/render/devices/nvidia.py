@@ -1,4 +1,4 @@
-"""What NVIDIA devices need in a pod: a cache of their own, and no devices where none are asked."""
+"""The needs of NVIDIA devices in a pod: a cache of their own, and no devices unless requested."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final
 from gpujob.render.attempt import Manifest
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
-"""Set by the device plugin where GPUs are asked. CUDA images carry `all`, and a container runtime that honours it shows
-every GPU of the node to a container that asked for none."""
+"""Set by the device plugin if GPUs are requested. CUDA images carry `all`, and a container runtime that honours it shows every GPU
+of the node to a container that requests none.
+"""
 
 NO_DEVICES: Final[Manifest] = {"name": VISIBLE_DEVICES, "value": "void"}
 

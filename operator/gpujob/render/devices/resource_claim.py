@@ -1,7 +1,7 @@
-"""A pod's ResourceClaim: the template that gives each pod its own, where devices have no resource name to ask for.
+"""A pod's ResourceClaim: the template for one claim a pod, if devices have no resource name.
 
-The claim is made, allocated and taken back by Kubernetes with the pod; the template goes with the job. Its shape differs
-between the versions of resource.k8s.io (v1beta1 has no `exactly`), so it is written in the one that the slices came in.
+Kubernetes creates, allocates and deletes the claim with the pod; the template is deleted with the job. Its form differs between
+the versions of resource.k8s.io (v1beta1 has no `exactly`), so it is written in the version of the slices.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CLAIM: Final = "gpus"
 
 
 def claim_template(attempt: Attempt) -> Manifest | None:
-    """The ResourceClaimTemplate of an attempt; None where pods ask by a resource's name."""
+    """The ResourceClaimTemplate of an attempt; None if pods use a resource's name."""
     request = attempt.pool.request
     if request is None:
         return None
@@ -32,7 +32,7 @@ def claim_template(attempt: Attempt) -> Manifest | None:
         "kind": "ResourceClaimTemplate",
         "metadata": attempt.metadata(),
         "spec": {
-            # Claims carry what their pods carry, so that they are found by the same labels.
+            # Claims have their pods' labels, so that the same selector finds them.
             "metadata": {"labels": attempt.labels},
             "spec": {"devices": {"requests": [{"name": CLAIM, **one}]}},
         },
@@ -45,5 +45,5 @@ def pod_claims(attempt: Attempt) -> list[Manifest]:
 
 
 def told(attempt: Attempt) -> str:
-    """What a child Job says of its pods' claims, for whoever counts what it will take: the pool's devices and how many."""
+    """The annotation about its pods' claims: the pool's devices and their number."""
     return f"{attempt.pool.resource}={attempt.gpus}" if attempt.pool.request else ""

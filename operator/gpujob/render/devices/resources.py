@@ -1,4 +1,4 @@
-"""What a container asks of its node: requests equal limits, in every container, as quotas and policies demand."""
+"""The requests of a container, equal to its limits in every container, as quotas and policies require."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ for entry in * .[!.]* ..?*; do
   if [ "$entry" = lost+found ]; then continue; fi
   if [ -e "$entry" ] || [ -h "$entry" ]; then cp -R -- "$entry" {CODE}/; fi
 done"""
-"""All of a claim or an image but lost+found, which a file system's root has and only root can read; links are copied as links."""
+"""All of a claim or an image except lost+found, which only root can read; links are copied as links."""
 
 
 def code_folder(attempt: Attempt) -> list[Folder]:
-    """The writable folder, where there is code."""
+    """The writable folder, if there is code."""
     return [Folder(volume_name("code", attempt.spec), CODE)] if attempt.spec.code else []
 
 
@@ -49,7 +49,7 @@ def source_volume(attempt: Attempt) -> list[Manifest]:
 
 
 def copy_container(attempt: Attempt) -> list[Manifest]:
-    """The init container that copies; it asks for no GPU and sees none."""
+    """The init container that copies; it requests no GPU and sees none."""
     code = attempt.spec.code
     if code is None:
         return []
@@ -62,7 +62,7 @@ def copy_container(attempt: Attempt) -> list[Manifest]:
             # An image's own working folder may be closed to a uid that is not root.
             "workingDir": "/",
             "env": [nvidia.NO_DEVICES],
-            # It runs before training, so that what it asks within the pod's needs costs nothing, and no LimitRange refuses it.
+            # It runs before training, so its requests within the pod's cost nothing, and no LimitRange rejects it.
             "resources": limited(attempt.choice.needs),
             "volumeMounts": mounts,
             "securityContext": container_security(read_only=True),

@@ -1,4 +1,4 @@
-"""What the training container and the preflight share, so that one sees exactly what the other will see."""
+"""The common part of the training container and the preflight, so that both see exactly the same."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def on_devices(attempt: Attempt, variables: list[Manifest]) -> Manifest:
 
 
 def without_devices(attempt: Attempt, variables: list[Manifest]) -> Manifest:
-    """The same without the devices and what comes with them."""
+    """The same without devices and their settings."""
     mounts = host_devices.device_mounts(attempt)
     container = on_devices(attempt, variables)
     return container | {

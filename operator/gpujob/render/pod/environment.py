@@ -17,13 +17,13 @@ RESERVED_PREFIXES: Final = ("GPUJOB_", "PET_")
 
 
 def environment(attempt: Attempt) -> list[Manifest]:
-    """Each variable once; the operator's stand first, so that $(GPUJOB_ATTEMPT) can be used in the others."""
+    """Each variable once; the operator's come first, so that the others can use $(GPUJOB_ATTEMPT)."""
     given = (entry for entry in _given(attempt) if not _reserved(str(entry["name"])))
     return _merged((*_reserved_variables(attempt), *_defaults(attempt), *given))
 
 
 def as_written(shapes: Iterable[Shape]) -> list[Manifest]:
-    """Parts that the user wrote in Kubernetes' own shapes, as JSON; what is unset stays out."""
+    """Parts of the job in Kubernetes' own form, as JSON, without unset members."""
     return [shape.model_dump(mode="json", by_alias=True, exclude_defaults=True) for shape in shapes]
 
 
@@ -47,7 +47,7 @@ def _reserved_variables(attempt: Attempt) -> list[Manifest]:
 
 
 def _visible(attempt: Attempt) -> list[Manifest]:
-    """What NVIDIA's container runtime is told; nothing where a device plugin or a DRA driver tells it."""
+    """The variable for NVIDIA's container runtime; none if a device plugin or a DRA driver sets it."""
     if attempt.amd:
         return [nvidia.NO_DEVICES]
     return [host_devices.ALL_DEVICES] if attempt.pool.host_devices else []
@@ -76,20 +76,20 @@ def _given(attempt: Attempt) -> Iterable[Manifest]:
 
 
 def _overridden(attempt: Attempt) -> bool:
-    """Whether placement let the device pass for another one: anywhere else the variable would break it."""
+    """Whether placement lets the device pass for another one; elsewhere the variable would break it."""
     return any(doubt.reason is Reason.ARCH_OVERRIDDEN for doubt in attempt.choice.candidate.doubts)
 
 
 def _reserved(name: str) -> bool:
-    """Whether nobody else may set it: a user's NVIDIA_VISIBLE_DEVICES could name devices of another pod."""
+    """Whether it is reserved: a user's NVIDIA_VISIBLE_DEVICES could name devices of another pod."""
     ours = name.startswith(RESERVED_PREFIXES) and name != REPORT_OPTIMIZER
     return ours or name == nvidia.VISIBLE_DEVICES
 
 
 def _merged(entries: Iterable[Manifest]) -> list[Manifest]:
-    """Each name once, the last value wins, in the place of the first so that others may refer to it.
+    """Each name once; the last value wins, at the position of the first so that others can refer to it.
 
-    A value that itself refers to variables moves to its own place: Kubernetes expands only what comes earlier.
+    A value that itself refers to variables keeps its own position: Kubernetes expands only earlier ones.
     """
     merged: dict[str, Manifest] = {}
     for entry in entries:

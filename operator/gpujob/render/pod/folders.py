@@ -1,4 +1,4 @@
-"""Folders that every pod gets: a writable HOME with all caches, shared memory, and /tmp where the image is read-only.
+"""The folders of every pod: a writable HOME with all caches, shared memory, and /tmp if the image is read-only.
 
 A uid without an entry in the image's /etc/passwd has no home, and libraries then write to / or fail.
 """
@@ -43,7 +43,7 @@ class Folder:
 
 
 def folders(attempt: Attempt) -> list[Folder]:
-    """The folders of a pod; where the user mounts a volume at the same place, theirs is used."""
+    """The folders of a pod; a user's volume at the same path replaces one."""
     spec = attempt.spec
     wanted = [
         Folder(volume_name("home", spec), HOME),
@@ -65,12 +65,12 @@ def volume_name(part: str, spec: GPUJobSpec) -> str:
 
 
 def read_only(spec: GPUJobSpec) -> bool:
-    """Whether the image's own files cannot be written."""
+    """Whether the image's own files are read-only."""
     return bool(spec.security_context and spec.security_context.read_only_root_filesystem)
 
 
 def defaults(spec: GPUJobSpec) -> list[Manifest]:
-    """Variables that a user may change: HOME, who we are, and the caches of every library, whatever the image says."""
+    """Variables that a user can change: HOME, the user's name, and the caches of every library, whatever the image sets."""
     paths = {
         "HOME": HOME,
         "XDG_CACHE_HOME": f"{HOME}/.cache",

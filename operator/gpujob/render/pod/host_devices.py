@@ -1,7 +1,7 @@
-"""The host's device files for a pod that has no device plugin: an admin's word (deviceMode HostDevices), never a job's.
+"""The host's device files for a pod without a device plugin: only from a GPUPool (deviceMode HostDevices), never from a job.
 
-The device cgroup closes device files to containers that no plugin opened them for, so that such a container is privileged
-and sees all of the node: it gets whole nodes, and the scheduler keeps two of them apart.
+The device cgroup closes device files to containers without a plugin, so such a container is privileged and sees all of the node:
+it gets whole nodes, and the scheduler keeps two of them apart.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ AMD_FILES: Final = (("/dev/kfd", "CharDevice"), ("/dev/dri", "Directory"))
 NVIDIA_FILES: Final = (("/dev/nvidiactl", "CharDevice"), ("/dev/nvidia-uvm", "CharDevice"))
 
 ALL_DEVICES: Final[Manifest] = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
-"""Asks NVIDIA's container runtime, where the node has it, for the driver's libraries, which device files alone lack."""
+"""Requests the driver's libraries, which are not device files, from NVIDIA's container runtime if the node has it."""
 
 
 def device_volumes(attempt: Attempt) -> list[Manifest]:
@@ -25,7 +25,7 @@ def device_volumes(attempt: Attempt) -> list[Manifest]:
 
 
 def device_mounts(attempt: Attempt) -> list[Manifest]:
-    """Where a container that gets the devices has them: at the places that they have on the host."""
+    """The mounts of a container that gets the devices, at their paths on the host."""
     return [{"name": name, "mountPath": path} for name, (path, _) in _named(attempt).items()]
 
 
@@ -35,7 +35,7 @@ def labels(attempt: Attempt) -> dict[str, str]:
 
 
 def apart(attempt: Attempt) -> list[Manifest]:
-    """The rule that a node has one such pod, of whatever job and namespace."""
+    """The rule that a node has one such pod, of any job and namespace."""
     if not attempt.pool.host_devices:
         return []
     selector = {"matchLabels": {Label.HOST_DEVICES: "true"}}

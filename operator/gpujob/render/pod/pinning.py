@@ -1,4 +1,4 @@
-"""Where the pods run: on the nodes that the decision names, one each; kube-scheduler only binds them."""
+"""The nodes of the pods: those of the decision, one each; kube-scheduler only binds them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpujob.render.pod import host_devices
 def affinity(attempt: Attempt) -> Manifest:
     """One term for each node, and for a gang never two pods on one.
 
-    Terms are alternatives, and `metadata.name` takes exactly one value in each. A selector of the pool would not do:
-    the scheduler then spreads small jobs over nodes that a gang needs, and puts two pods of a gang on one node. Only
-    where nodes must be added first it is all that can be said.
+    Terms are alternatives, and `metadata.name` takes exactly one value in each. A selector of the pool would not work: the
+    scheduler would spread small jobs over nodes that a gang needs, and put two pods of a gang on one node. Only for new nodes
+    there is nothing else.
     """
     architecture = {"key": "kubernetes.io/arch", "operator": "In", "values": [attempt.pool.host_architecture]}
     terms = [
@@ -53,7 +53,7 @@ def tolerations(attempt: Attempt) -> list[Manifest]:
 
 
 def _of_new_nodes(attempt: Attempt) -> Iterator[Manifest]:
-    """What nodes that are to be added may be tainted with: the device's key, and what the admin tolerates."""
+    """The possible taints of new nodes: the device's key, and those that the admin tolerates."""
     yield {"key": attempt.pool.vendor.resource, "operator": "Exists", "effect": "NoSchedule"}
     for key, value, effect in attempt.pool.tolerated:
         entry: Manifest = {

@@ -1,7 +1,7 @@
-"""The preflight: an init container with the program's own image, devices and folders, which checks them before it starts.
+"""The preflight: an init container with the program's own image, devices and folders, which checks them before the start.
 
-The command is not wrapped: the preflight only reads its first words, to ask the same Python that the program will use.
-It needs a shell and a Python in the image; where they are missing a new attempt runs without it.
+The command is not wrapped: the preflight only reads its first words, to run the same Python that the program will use. It needs a
+shell and a Python in the image; without them a new attempt runs without a preflight.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gpujob.values.vocabulary import PREFLIGHT, DeviceKind, PreflightMode
 
 NOTE: Final = "gpujob-note"
 WANTED: Final = "GPUJOB_PREFLIGHT"
-"""The variable that tells the preflight what was promised to the program."""
+"""The variable with the expected devices and folders, for the preflight."""
 
 WORDS: Final = 8
-"""How much of the command it gets: what says which Python runs is among the first words."""
+"""The number of the command's words that it gets: the first ones show which Python runs."""
 
 NO_PYTHON: Final = '{"gpujob":1,"findings":[{"reason":"NoInterpreter"}]}'
 
@@ -51,7 +51,7 @@ esac"""
 
 
 def preflight_container(attempt: Attempt) -> list[Manifest]:
-    """The init container; without a preflight, where the program is measured, one that only notes PYTHONPATH."""
+    """The init container; without a preflight, if the program is measured, one that only notes PYTHONPATH."""
     if attempt.checks:
         words = [*attempt.spec.command, *arguments(attempt)][:WORDS]
         wanted = {"name": WANTED, "value": json.dumps(_wanted(attempt), separators=(",", ":"), sort_keys=True)}
@@ -65,7 +65,7 @@ def preflight_container(attempt: Attempt) -> list[Manifest]:
 
 
 def _wanted(attempt: Attempt) -> Manifest:
-    """What was promised to each pod; amounts in bytes."""
+    """The expectations of each pod; amounts in bytes."""
     pool, gang = attempt.pool, attempt.choice.candidate.gang
     asked = attempt.spec.gpu_memory
     memory = gang.memory.expected if gang.memory is not None else None if asked is None else parse_bytes(asked)
@@ -75,7 +75,7 @@ def _wanted(attempt: Attempt) -> Manifest:
         "backend": attempt.backend.value,
         "vendor": pool.vendor.value,
         "gpus": attempt.gpus,
-        # CUDA shows one MIG slice to a process, and two shared places may be one device.
+        # CUDA shows one MIG slice to a process, and two shared devices may be one card.
         "exact": attempt.amd or pool.kind in (DeviceKind.WHOLE, DeviceKind.INTEGRATED),
         "shared": pool.kind is DeviceKind.SHARED,
         "memory": memory,
@@ -89,7 +89,7 @@ def _wanted(attempt: Attempt) -> Manifest:
 
 
 def _writable_mounts(attempt: Attempt) -> list[str]:
-    """Where the user mounts what can be written, and does not say that it is only read."""
+    """Paths of the user's writable mounts."""
     written = {volume.name for volume in attempt.spec.volumes if _writable(volume)}
     return [m.mount_path for m in checkpoint.mounts(attempt.spec) if not m.read_only and m.name in written]
 

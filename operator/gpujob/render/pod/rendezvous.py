@@ -17,19 +17,20 @@ from typing import Final
 from gpujob.render.attempt import Attempt, Manifest
 
 _INDEX: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-"""Where the Job controller writes a pod's index. Not $(JOB_COMPLETION_INDEX): it appends that variable to the
-container's, and Kubernetes expands only what comes earlier."""
+"""The field with a pod's index from the Job controller. Not $(JOB_COMPLETION_INDEX): that variable comes after the container's
+own, and Kubernetes expands only earlier ones.
+"""
 
 
 def master_address(attempt: Attempt) -> str:
-    """Where pod 0 is found: its full name as far as every cluster agrees (`cluster.local` may be called otherwise)."""
+    """The address of pod 0: its full name without the cluster's domain (`cluster.local` may differ)."""
     if not attempt.gang:
         return "127.0.0.1"
     return f"{attempt.name}-0.{attempt.name}.{attempt.namespace}.svc"
 
 
 def for_torchrun(attempt: Attempt) -> list[Manifest]:
-    """The variables of torchrun, which are the operator's alone."""
+    """The variables of torchrun, which are reserved for the operator."""
     return [
         {"name": "PET_NNODES", "value": str(attempt.nodes)},
         {"name": "PET_NPROC_PER_NODE", "value": str(attempt.gpus)},
@@ -41,11 +42,11 @@ def for_torchrun(attempt: Attempt) -> list[Manifest]:
 
 
 def for_other_programs(attempt: Attempt) -> list[Manifest]:
-    """What a program without torchrun looks for; torchrun sets its own for its workers.
+    """The variables of a program without torchrun; torchrun sets its own for its workers.
 
-    RANK and its kin only where one process for each pod is the whole truth: several pods of one GPU. With more GPUs
-    they would tell a program that starts its own workers (Lightning, mp.spawn) that somebody else already did, and a
-    single GPU needs no process group, whose gradient buckets cost memory.
+    RANK and its like only for one process a pod: several pods of one GPU. With more GPUs they would make a program that starts its
+    own workers (Lightning, mp.spawn) believe that they run already, and a single GPU needs no process group, whose gradient
+    buckets cost memory.
     """
     variables: list[Manifest] = [
         {"name": "MASTER_ADDR", "value": master_address(attempt)},

@@ -12,7 +12,7 @@ from gpujob.values.vocabulary import TELEMETRY_PORT
 
 PYTHONPATH: Final = "PYTHONPATH"
 _GIVEN: Final = "GPUJOB_PYTHONPATH"
-"""The user's PYTHONPATH where it comes from elsewhere: a value cannot be joined to a reference, only to a variable."""
+"""The user's PYTHONPATH if it comes from a reference: a value can be joined to a variable only."""
 
 
 def volumes(attempt: Attempt) -> list[Manifest]:
@@ -24,7 +24,7 @@ def volumes(attempt: Attempt) -> list[Manifest]:
 
 
 def mounts(attempt: Attempt) -> list[Manifest]:
-    """Where they are."""
+    """Their mounts."""
     if not attempt.reports:
         return []
     files = {"name": volume_name("runner", attempt.spec), "mountPath": FOLDER, "readOnly": True}
@@ -32,10 +32,10 @@ def mounts(attempt: Attempt) -> list[Manifest]:
 
 
 def ports(attempt: Attempt) -> list[Manifest]:
-    """The port that the reporter serves on, by the name under which monitors and the operator find it.
+    """The port of the reporter, under the name that monitors and the operator use.
 
-    On the host's network it is not declared: the scheduler would give it to one pod of a node, and leave the next one
-    Pending on the node that it is pinned to.
+    On the host's network it is not declared: the scheduler would give it to one pod of a node, and leave the next one Pending on
+    the node that it is pinned to.
     """
     if not attempt.reports or attempt.on_host_network:
         return []
@@ -43,7 +43,7 @@ def ports(attempt: Attempt) -> list[Manifest]:
 
 
 def with_reporter(attempt: Attempt, variables: list[Manifest]) -> list[Manifest]:
-    """The program's variables and the reporter's; our folder comes before the user's own PYTHONPATH."""
+    """The program's variables and the reporter's; the operator's folder comes before the user's own PYTHONPATH."""
     if not attempt.reports:
         return variables
     named = {str(entry["name"]) for entry in variables}
@@ -61,7 +61,7 @@ def _settings(attempt: Attempt) -> list[Manifest]:
     told = {
         # Without it there is no reporter, and the lines of gpujob_report do nothing.
         "GPUJOB_REPORT_PORT": _port(attempt),
-        # With GPUJOB_ATTEMPT it says whose report it is.
+        # With GPUJOB_ATTEMPT it identifies the owner of the report.
         "GPUJOB_JOB_UID": attempt.uid or None,
         "GPUJOB_SAMPLES_PER_STEP": telemetry and telemetry.samples_per_step,
         "GPUJOB_TOKENS_PER_STEP": telemetry and telemetry.tokens_per_step,
@@ -78,7 +78,9 @@ def _port(attempt: Attempt) -> int:
 
 
 def _joined(own: Manifest) -> list[Manifest]:
-    """Our folder before the user's; an empty value stays out, since Python takes an empty part for the current folder."""
+    """The operator's folder before the user's; an empty value is left out, because Python treats an empty part as the current
+    folder.
+    """
     if "valueFrom" in own:
         return [own | {"name": _GIVEN}, {"name": PYTHONPATH, "value": f"{ON_PATH}:$({_GIVEN})"}]
     return [{"name": PYTHONPATH, "value": f"{ON_PATH}:{own['value']}" if own.get("value") else ON_PATH}]

@@ -1,4 +1,4 @@
-"""Whom the pod runs as: everything that the "restricted" Pod Security level asks, unless the user asks for root."""
+"""The user of the pod: everything that the "restricted" Pod Security level requires, unless the user requests root."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def pod_security(attempt: Attempt) -> Manifest:
 
 
 def _defaults(attempt: Attempt) -> tuple[int, int]:
-    """The uid and fsGroup of a job that names none: the first that the platform gives to pods of the namespace."""
+    """The uid and fsGroup of a job that names none: the first that the platform assigns to pods of the namespace."""
     ids = attempt.choice.ids
     return (ids.uids[0], ids.groups[0]) if ids else (DEFAULT_ID, DEFAULT_ID)
 
 
 def security_on_devices(attempt: Attempt, *, read_only: bool) -> Manifest:
-    """That of a container which gets the devices: what an admin's pool needs besides, and nothing of the job's wish."""
+    """The security context of a container with devices: what the admin's pool needs besides, independent of the job."""
     if attempt.pool.host_devices:
         return {"privileged": True} | ({"readOnlyRootFilesystem": True} if read_only else {})
     context = container_security(read_only=read_only)

@@ -1,1 +1,1 @@
-"""Who owns a child, how long to wait for it, what it costs, how far it is."""
+"""Owner, waits, cost and progress of a child."""

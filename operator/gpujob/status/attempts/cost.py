@@ -1,4 +1,4 @@
-"""What a job's devices have cost so far: the seconds of its attempts times the price of their placements."""
+"""The cost of a job's devices so far: the seconds of its attempts times the price of their placements."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ CLOCKS: Final = 60
 """Seconds by which clocks of one cluster may differ."""
 
 MOST: Final = 10**9 * MICRO
-"""The highest amount that a status is believed to say, in micro-dollars."""
+"""The highest credible amount in a status, in micro-dollars."""
 
 
 def cost(status: Mapping[str, Any], placement: Mapping[str, Any], started: str, until: datetime) -> dict[str, str]:
     """status.cost of a job whose current attempt began at `started` (RFC 3339) and ran until `until`.
 
-    Empty where the placement has no price: an unknown price is never 0. Not less than was written before by less than CLOCKS:
-    API servers and controllers differ by seconds. What is further away was written by a wrong clock and is corrected.
+    Empty if the placement has no price: an unknown price is never 0. A decrease by less than CLOCKS keeps the written amount,
+    because the clocks of API servers and controllers differ by seconds. A larger difference comes from a wrong clock and is
+    corrected.
     """
     earlier, begun = dollars(table(status, "cost").get("earlier")), read_time(started)
     price = dollars(placement.get("pricePerHour"))
@@ -39,14 +40,14 @@ def cost(status: Mapping[str, Any], placement: Mapping[str, Any], started: str, 
 
 
 def ended(status: Mapping[str, Any], now: datetime) -> dict[str, str]:
-    """status.cost when the current attempt ends and another one may follow: all of it is then earlier."""
+    """status.cost when the current attempt ends and another one can follow: all of it then belongs to earlier attempts."""
     begun, placement = str(status.get("startTime") or ""), table(status, "placement")
     accrued = dollars(cost(status, placement, begun, now).get("accrued"))
     return {"accrued": exact_dollars(accrued), "earlier": exact_dollars(accrued)} if accrued else {}
 
 
 def dollars(text: Any) -> int | None:
-    """Micro-dollars of an amount in a status; None for what is none."""
+    """Micro-dollars of an amount in a status; None if it is unreadable."""
     try:
         return parse_dollars(text, MOST) if isinstance(text, str) else None
     except BadQuantity:

@@ -1,8 +1,8 @@
-"""Which Jobs are a GPUJob's own: labels and owner references are written by anybody, names and uids are not.
+"""Which Jobs belong to a GPUJob: labels and owner references are untrusted, names and uids are not.
 
-A child is of its GPUJob's namespace and has the name that the operator gives the attempt; the attempt is the next one at most;
-and once the status has recorded a child's uid, no other Job of that name is taken for it. Between the POST of a Job and
-the write of its status nothing is recorded yet: then the name and the number alone tell, so that a restart finds it.
+A child is in its GPUJob's namespace and has the name that the operator gives the attempt; the attempt is at most the next one; and
+once the status has recorded a child's uid, no other Job of that name counts. Between the POST of a Job and the write of its status
+nothing is recorded: then only the name and the number count, so that a restart finds it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpujob.values.untrusted import table, whole_number
 
 
 def is_child(child: ChildRecord, job: JobRecord) -> bool:
-    """Whether a Job is what the operator made, or would make next, for a GPUJob."""
+    """Whether the operator created a Job, or would create it next, for a GPUJob."""
     if (child.namespace, child.owner_uid) != (job.namespace, job.uid):
         return False
     recorded, named = job.status.get("jobUID"), job.status.get("jobName") == child.name
@@ -27,9 +27,9 @@ def is_child(child: ChildRecord, job: JobRecord) -> bool:
 
 
 def promises(child: ChildRecord, job: JobRecord) -> tuple[Promise, ...]:
-    """What a GPUJob's child will take: once the status has recorded it, no more than the placement that the status tells.
+    """What a GPUJob's child will use: once the status has recorded it, at most the placement in the status.
 
-    A Job that is suspended can be given other nodes and more pods; what was decided is not changed by that.
+    A suspended Job can be changed to other nodes and more pods, but that does not change the decision.
     """
     placement = table(job.status, "placement")
     pods, gpus, names = (placement.get(key) for key in ("nodes", "gpusPerNode", "nodeNames"))

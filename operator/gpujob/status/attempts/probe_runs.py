@@ -1,4 +1,4 @@
-"""The trials of a job that probes: what status.probes says of each pool, and when a trial has run long enough."""
+"""The probes of a job: status.probes for each pool, and when a probe has run long enough."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ProbeLimits:
     """Seconds after which a probe ends whatever it measured."""
 
     longest: float = 900.0
-    """Since its pods run, where it does not reach its steps."""
+    """Since its pods run, if it does not reach its steps."""
     starts_within: float = 900.0
-    """Since its creation, where its pods do not run; most of them are for the image."""
+    """Since its creation, if its pods do not run; most of them are for the image."""
     unreachable: float = 120.0
-    """Since its pods run, where its pod cannot be reached: a remedy would come too late."""
+    """Since its pods run, if its pod cannot be reached: a remedy would come too late."""
 
 
 DEFAULT_LIMITS: Final = ProbeLimits()
@@ -32,7 +32,7 @@ DEFAULT_LIMITS: Final = ProbeLimits()
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How far a trial has come, by the API server's clock and the operator's own: the clock of a node may say anything."""
+    """The progress of a probe, by the API server's clock and the operator's own, because a node's clock may be wrong."""
 
     age: float
     """Seconds since its child was created."""
@@ -41,7 +41,7 @@ class Course:
     waits: str = ""
     """What it does, or waits for, in a sentence."""
     blocked: str = ""
-    """What is said of a pod that cannot be reached, with the remedy; empty while that is not known."""
+    """The message about an unreachable pod, with the remedy; empty if it is reachable or not read yet."""
     limits: ProbeLimits = DEFAULT_LIMITS
 
     @property
@@ -56,7 +56,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one trial: a rate in a unit, what went wrong, or why nothing was measured though nothing did."""
+    """The result of one probe: a rate in a unit, an error, or why it measured nothing without an error."""
 
     pool: str
     unit: str = ""
@@ -76,12 +76,12 @@ class Result:
 
 
 def steps_of(child: ChildRecord) -> int | None:
-    """Steps after which this child ends, since it is a trial; None for the real run."""
+    """Steps after which this child ends because it is a probe; None for the real run."""
     return whole_number(child.hint.placement.get("probe"))
 
 
 def result(child: ChildRecord, measured: Measured | None, course: Course) -> Result | None:
-    """The result of a trial, once it is over; None while it goes on, and where its program has ended by itself."""
+    """The result of a probe, once it is over; None while it runs, and if its program has ended by itself."""
     steps, pool = steps_of(child), str(child.hint.placement.get("pool", ""))
     if steps is None or child.ended:
         return None
@@ -94,7 +94,7 @@ def result(child: ChildRecord, measured: Measured | None, course: Course) -> Res
     done = measured is not None and measured.counters.get("steps", 0.0) >= steps
     if unit is not None and (done or over):
         return Result(pool, unit, rates[unit])
-    # No fault of the pool: a program that does not report, or one that cannot be reached, tells of a step nowhere.
+    # Not the pool's fault: a program that does not report, or an unreachable one, reports no step on any pool.
     why = (
         f"was not read: {course.blocked}"
         if course.blocked
@@ -106,7 +106,7 @@ def result(child: ChildRecord, measured: Measured | None, course: Course) -> Res
 def with_result(
     status: Mapping[str, Any], child: ChildRecord, result: Result, precision: str, now: datetime
 ) -> list[dict[str, Any]]:
-    """status.probes after one more trial."""
+    """status.probes after one more probe."""
     placement = child.hint.placement
     entry: dict[str, Any] = {
         "pool": result.pool,
@@ -129,17 +129,17 @@ def with_result(
 
 
 def device_of(placement: Mapping[str, Any]) -> str:
-    """The device of a placement as a status says it."""
+    """The device of a placement, as written in a status."""
     return str(placement.get("device") or placement.get("accelerator", ""))
 
 
 def shape_of(placement: Mapping[str, Any]) -> str:
-    """Its shape: nodes x GPUs per node."""
+    """Its gang: nodes x GPUs per node."""
     return f"{placement.get('nodes', 1)}x{placement.get('gpusPerNode', 1)}"
 
 
 def kept(job: JobRecord) -> list[dict[str, Any]]:
-    """status.probes without trials that failed or did not start before the job was edited: the edit may have mended why."""
+    """status.probes without probes that failed or did not start before the job was edited: the edit may have fixed the cause."""
     edited = job.status.get("observedGeneration") != job.generation
     return [dict(each) for each in tables(job.status, "probes") if not (edited and _is_in_vain(each))]
 
@@ -149,7 +149,7 @@ def _is_in_vain(entry: Mapping[str, Any]) -> bool:
 
 
 def measurements(status: Mapping[str, Any]) -> tuple[Measurement, ...]:
-    """What a job's own trials measured."""
+    """The measurements of a job's own probes."""
     return read_measurements({"measurements": [_as_measurement(each) for each in tables(status, "probes")]})
 
 
@@ -159,7 +159,7 @@ def _as_measurement(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def failed(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The pools on which a trial failed, and what it said."""
+    """The pools on which a probe failed, and its message."""
     for entry in tables(status, "probes"):
         pool, said = entry.get("pool"), entry.get("failed")
         if isinstance(pool, str) and isinstance(said, str) and said:
@@ -167,12 +167,12 @@ def failed(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def tried(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The devices and shapes of the job's trials so far."""
+    """The devices and gangs of the job's probes so far."""
     return map(_place, _placed(status))
 
 
 def unstarted(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Those of them that did not start."""
+    """The probes that did not start."""
     return (_place(entry) for entry in _placed(status) if entry.get("started") is False)
 
 
@@ -187,5 +187,5 @@ def _place(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def is_trial(status: Mapping[str, Any]) -> bool:
-    """Whether the placement that a status tells of is a trial."""
+    """Whether the placement in a status is a probe."""
     return whole_number(table(status, "placement").get("probe")) is not None

@@ -1,4 +1,4 @@
-"""What a job's reporter measured, as members of its status; and when that is worth a write of its own."""
+"""The measurements of a job's reporter as members of its status; and when they are worth a write of their own."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gpujob.status.attempts.waits import read_time, write_time
 from gpujob.values.untrusted import table, whole_number
 
 WORTH_PERCENT: Final = 5
-"""Percent of progress that are worth a status write."""
+"""Percent of progress that is worth a status write."""
 
 FIRST_AFTER: Final = timedelta(seconds=60)
 """How long a job runs until its first speed is worth a write: the first steps are slower than the rest."""
 
 LONG: Final = timedelta(seconds=300)
-"""How much longer it must run for that, where its program says: the others are told by their end."""
+"""The remaining time, if the program reports it, below which the first speed is written with the end only."""
 
 CHECKPOINT_EVERY: Final = timedelta(seconds=60)
-"""The shortest time between two writes for the sake of a checkpoint."""
+"""The shortest time between two writes for a new checkpoint."""
 
 LONGEST: Final = timedelta(days=3650)
-"""The longest remaining time that is believed."""
+"""The longest credible remaining time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a job's reporter said last, for the whole job; None where it does not say."""
+    """The last report of a job, for the whole job; None if not reported."""
 
     at: datetime
     fraction: float | None = None
@@ -41,7 +41,7 @@ class Measured:
     rates: Mapping[str, float] = field(default_factory=dict)
     """The same for a second."""
     overall: Mapping[str, float] = field(default_factory=dict)
-    """The same for a second over all that was read so far."""
+    """The same for a second over all readings so far."""
     seconds: float = 0.0
     """Seconds over which that is."""
     checkpoint: int | None = None
@@ -58,13 +58,13 @@ class Measured:
 
 
 def members(held: Mapping[str, Any], measured: Measured | None, *, done: bool = False) -> dict[str, Any]:
-    """status.progress, .throughput and .checkpoint: as measured, else as they are held from before; `done`: it ended well."""
+    """status.progress, .throughput and .checkpoint: as measured, else as stored; `done`: the job succeeded."""
     found = _members(held, measured)
     return found | {"progress": _whole(found["progress"])} if done else found
 
 
 def _whole(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """The progress of a program that ended well: what it said last may be seconds old, so that its end would never show."""
+    """The progress of a succeeded program: its last report may be seconds old, so that 100 percent would never show."""
     kept = {key: value for key, value in progress.items() if key != "estimatedEnd"}
     return kept | {"percent": 100} if "percent" in kept else kept
 
@@ -124,11 +124,11 @@ def display(status: Mapping[str, Any]) -> dict[str, str]:
 
 
 _UNITS: Final = {"tokensPerSecond": "", "samplesPerSecond": " samples/s", "stepsPerSecond": " steps/s"}
-"""What the column of tokens a second shows, the first that is known; only what is no token has a unit there."""
+"""The text of the column of tokens a second, from the first known rate; rates other than tokens have a unit there."""
 
 
 def is_worth_a_write(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether so much has changed since the last write that it is worth one before its time."""
+    """Whether the change since the last write is worth one before its time."""
     before = whole_number(table(held, "progress").get("percent")) or 0
     after = whole_number(table(wanted, "progress").get("percent"))
     saved = table(wanted, "checkpoint").get("step") != table(held, "checkpoint").get("step")
@@ -137,7 +137,7 @@ def is_worth_a_write(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool
 
 
 def _has_first_speed(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether the speed of a job that runs on for long is known for the first time; kept is how it was told once."""
+    """Whether the speed of a long-running job is known for the first time."""
     progress = table(wanted, "progress")
     started, now, end = (
         read_time(text) for text in (held.get("startTime"), progress.get("updated"), progress.get("estimatedEnd"))
@@ -149,13 +149,13 @@ def _has_first_speed(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool
 
 
 def _rested(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether the last write is so long ago that a checkpoint may be told: a program may say one after each step."""
+    """Whether the last write is old enough for a new checkpoint: a program may report one after each step."""
     last, now = (read_time(table(status, "progress").get("updated")) for status in (held, wanted))
     return last is None or now is None or not timedelta() <= now - last < CHECKPOINT_EVERY
 
 
 def differs(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether the wanted status shows another progress, speed or cost than the one held."""
+    """Whether the new status has another progress, speed or cost than the stored one."""
     return table(held, "display") != table(wanted, "display") or is_worth_a_write(held, wanted)
 
 
@@ -165,7 +165,7 @@ def _figure(number: float) -> str:
 
 
 def _cents(accrued: str) -> str:
-    """Dollars with two decimals of a text that the operator wrote with two to six."""
+    """Dollars with two decimals, from the operator's text with two to six."""
     whole, _, part = accrued.partition(".")
     return f"{whole}.{(part + '00')[:2]}"
 

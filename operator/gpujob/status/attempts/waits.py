@@ -1,6 +1,6 @@
-"""What time does to a waiting job: pools whose nodes did not come, and how long it waits for a better pool.
+"""The time-dependent part of a waiting job: pools whose nodes did not come, and its wait for a better pool.
 
-Times are datetimes in UTC; what a status says is hostile input, and what cannot be read as a time is no wait.
+Times are datetimes in UTC; a status is hostile input, and an unreadable time is no wait.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gpujob.values.untrusted import one_line, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, Reason, Vendor
 
 REMEMBERED: Final = 16
-"""Pools that a status remembers at most; the oldest go first."""
+"""The most pools that a status lists; the oldest are dropped first."""
 
 
 def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> Demand:
-    """What the job asks for at this moment: no pool that let it down lately, no waiting that is over."""
+    """The job's current demand: without pools that failed it lately, without expired waits."""
     away = tuple(sorted(pools_away(status, now)))
     resting = tuple(sorted(_resting(status, now)))
     begun = read_time(created)
@@ -38,7 +38,7 @@ def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetim
 
 
 def _stays_on(status: Mapping[str, Any]) -> str:
-    """The pool of the last attempt where it failed by the job's own fault; empty otherwise."""
+    """The pool of the last attempt if it failed by the job's own fault; empty otherwise."""
     last = next((e for e in tables(status, "attempts") if e.get("attempt") == status.get("attempt")), {})
     return str(last.get("pool", ""))[:253] if last.get("blame") == "User" else ""
 
@@ -51,7 +51,7 @@ def _ran_on(status: Mapping[str, Any]) -> Vendor | None:
 
 
 def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> float | None:
-    """Seconds until `timely` gives another answer; None when it never will by time alone."""
+    """Seconds until `timely` changes; None if time alone never changes it."""
     moments = [until for _, until, _, _ in _left_out(status, now)]
     moments += [arriving.until for arriving in demand.arriving]
     ends = [time for text in moments if (time := read_time(text))]
@@ -63,10 +63,10 @@ def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: da
 
 
 def hold_left(created: str, status: Mapping[str, Any], now: datetime, seconds: float) -> float:
-    """Of the seconds that devices are held for a waiting job those that are left, since it was created or, after it was
-    placed, came back into the queue; 0 when they are over.
+    """The rest of the seconds for which devices are reserved for a waiting job, since it was created or, after a placement, came
+    back into the queue; 0 if none are left.
 
-    Whoever suspends and resumes a job gets no more of them: after that they count from its creation.
+    Suspending and resuming a job adds no seconds: after that they count from its creation.
     """
     placed, suspended = _turned(status, ConditionType.PLACED), _turned(status, ConditionType.SUSPENDED)
     moments = [read_time(created), placed if placed and not (suspended and suspended >= placed) else None]
@@ -83,14 +83,14 @@ def _turned(status: Mapping[str, Any], kind: ConditionType) -> datetime | None:
 
 
 def end_of_wait(begun: datetime, bare: Arriving | None, seconds: float) -> datetime:
-    """Until when pods wait for nodes to be added: so many seconds, and as many for the devices of a node that came, once."""
+    """The time until which pods wait for new nodes: this number of seconds, and as many for the devices of a new node, once."""
     wait = timedelta(seconds=seconds)
     devices = read_time(bare.until) if bare is not None else None
     return begun + wait if devices is None else max(begun + wait, min(devices, begun + 2 * wait))
 
 
 def arriving(nodes: Iterable[Node], now: datetime, seconds: float) -> Iterator[Arriving]:
-    """New nodes that offer no devices by the name of a resource yet, and whose devices are still waited for."""
+    """New nodes without devices yet that are still waited for."""
     for node in nodes:
         since = read_time(node.created) if is_bare(node) else None
         if since is not None and now < since + timedelta(seconds=seconds):
@@ -98,12 +98,12 @@ def arriving(nodes: Iterable[Node], now: datetime, seconds: float) -> Iterator[A
 
 
 def still_arriving(newcomers: Iterable[Arriving], now: datetime) -> Iterator[Arriving]:
-    """Those of the new nodes without devices whose devices are still waited for."""
+    """The new nodes without devices whose devices are still pending."""
     return (each for each in newcomers if (until := read_time(each.until)) is not None and now < until)
 
 
 _WHY: Final = (Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE)
-"""Why a pool is left out for a while; entries without a word are of the first kind."""
+"""Why a pool is excluded for a while; entries without a reason are of the first kind."""
 
 
 def pools_away(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
@@ -112,7 +112,7 @@ def pools_away(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, 
 
 
 def _resting(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str, str]]:
-    """The pools whose nodes took no pod of the job, with the time until which they are not tried, and what was said."""
+    """The pools whose nodes accepted no pod of the job, with the time until which they are not tried, and the message."""
     return ((name, until, said) for name, until, why, said in _left_out(status, now) if why is Reason.UNSCHEDULABLE)
 
 
@@ -132,7 +132,7 @@ def with_pool_away(
     why: Reason = Reason.NODES_DID_NOT_COME,
     said: str = "",
 ) -> list[dict[str, str]]:
-    """status.excludedPools after one more pool let the job down."""
+    """status.excludedPools after one more pool failed the job."""
     others = [each for each in _left_out(status, now) if each[0] != pool]
     last = pool, write_time(now + timedelta(seconds=seconds)), why, said[:512]
     entries = [
@@ -143,7 +143,7 @@ def with_pool_away(
 
 
 def read_time(text: Any) -> datetime | None:
-    """An RFC 3339 time in UTC; None when it is none."""
+    """An RFC 3339 time in UTC; None if it is none."""
     try:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except (TypeError, ValueError):
@@ -151,9 +151,9 @@ def read_time(text: Any) -> datetime | None:
 
 
 def within(time: str, after: str, before: str) -> str:
-    """A time that another clock told, taken only as far as it lies between two of ours; empty where there is none yet.
+    """A time of another clock, clamped between two of the operator's; empty if there is none yet.
 
-    The kubelet says by its node's clock when a container started, and money is counted from there.
+    The kubelet records the start of a container by its node's clock, and costs are counted from there.
     """
     told, first, last = map(read_time, (time, after, before))
     if not time or last is None:

@@ -17,25 +17,26 @@ NOT_RUN: Final = "the preflight has not run yet"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a condition shall say."""
+    """The content of a condition."""
 
     type: ConditionType
     holds: bool | None
-    """None: nobody knows."""
+    """None: unknown."""
     reason: Reason
     message: str
     quiet: bool = False
-    """It says nothing yet: the status is without a condition of its type, whatever came before."""
+    """Nothing to report yet: the status has no condition of this type, whatever was there before."""
 
 
 def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
     """The conditions of a job with a child; `placed` is the sentence of its decision.
 
-    What has not happened yet is quiet: the state says so too, and every byte of a status is written with every change.
+    Aspects that have not happened yet have no condition: the state shows it, and every byte of a status is written with every
+    change.
     """
     runs, done, failed = (seen.state is s for s in (State.RUNNING, State.SUCCEEDED, State.FAILED))
     ended = done or failed
-    # What is waited for is told by its own word; most others are the kubelet's, and in the message.
+    # The wait has its own reason; most others are the kubelet's, and in the message.
     told = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE, Reason.CHILD_SUSPENDED)
     not_started = seen.reason if seen.reason in told else Reason.NOT_STARTED
     running_reason = seen.reason if runs else Reason.ENDED if ended else not_started
@@ -49,9 +50,9 @@ def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
 
 
 def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first: bool) -> tuple[Claim, ...]:
-    """What the preflight says, once it says something; `first`: the first word about this child.
+    """The preflight's result, once there is one; `first`: the first result for this child.
 
-    That it passed is told with what it lets happen, never by a write of its own.
+    A passed preflight is written with the state that it allows, never by a write of its own.
     """
     check = seen.checked
     if not child.preflight and disabled:
@@ -67,9 +68,9 @@ def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first
 
 
 def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[Claim, ...]:
-    """That what the pods of an attempt found says nothing of the next one; nothing where no pods said anything.
+    """The findings of an attempt's pods do not apply to the next one; empty if there were none.
 
-    That an image cannot run the preflight stays: the next attempt goes by it.
+    That an image cannot run the preflight stays: the next attempt depends on it.
     """
     said = (c for c in held if isinstance(c, Mapping) and c.get("type") == ConditionType.PREFLIGHT_PASSED)
     if not any(c.get("status") != "Unknown" for c in said):
@@ -78,7 +79,7 @@ def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[Claim, ...]:
 
 
 def of_recheck(message: str) -> tuple[Claim, ...]:
-    """The conditions of a job whose image cannot run the preflight: the next attempt is without."""
+    """The conditions of a job whose image cannot run the preflight: the next attempt runs without."""
     return (
         *of_refusal(Reason.NO_INTERPRETER, f"{message}; a new attempt runs without a preflight"),
         Claim(ConditionType.PREFLIGHT_PASSED, None, Reason.NO_INTERPRETER, message),
@@ -86,7 +87,7 @@ def of_recheck(message: str) -> tuple[Claim, ...]:
 
 
 def of_refusal(reason: Reason, message: str) -> tuple[Claim, ...]:
-    """The conditions of a job that is not placed and is meant to be."""
+    """The conditions of a job that waits for a placement."""
     return (
         Claim(ConditionType.PLACED, False, reason, message),
         *_nothing_runs(),
@@ -95,7 +96,7 @@ def of_refusal(reason: Reason, message: str) -> tuple[Claim, ...]:
 
 
 def of_plan(message: str, stopped: int | None = None) -> tuple[Claim, ...]:
-    """The conditions of a suspended job: a plan only; `stopped` is the attempt that was made before."""
+    """The conditions of a suspended job: a plan only; `stopped` is the previous attempt."""
     now = f"attempt {stopped} was stopped and nothing new is created" if stopped else "nothing is created"
     return (
         Claim(ConditionType.PLACED, False, Reason.PLAN_ONLY, message),
@@ -117,7 +118,7 @@ def of_loss(reason: Reason, message: str) -> tuple[Claim, ...]:
 def merged(
     held: Sequence[Mapping[str, Any]], claims: Iterable[Claim], generation: int, now: str
 ) -> list[dict[str, Any]]:
-    """The condition list after `claims`: held ones of other types stay, times change with the status only."""
+    """The condition list after `claims`: stored ones of other types stay, times change with the status only."""
     by_type = {str(c.get("type")): dict(c) for c in held if isinstance(c, Mapping)}
     for claim in claims:
         status = "Unknown" if claim.holds is None else str(claim.holds)
@@ -147,12 +148,12 @@ def _nothing_runs() -> tuple[Claim, ...]:
 
 
 def _only_placed(seen: Observation) -> bool:
-    """Whether nothing is known of the pods that the condition Placed does not say."""
+    """Whether the pods have no fact beyond the condition Placed."""
     return seen.state is State.PLACED and seen.reason is Reason.PLACED and not seen.stuck
 
 
 def _not_suspended() -> Claim:
-    """Of a job without a child: when it was resumed counts as long as it waits."""
+    """For a job without a child the time of its resumption counts as long as it waits."""
     return Claim(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set")
 
 

@@ -1,4 +1,4 @@
-"""Events for people who watch: at most one for each state that ends a wait, named so that none comes twice."""
+"""Events: at most one for each state that ends a wait, with a name that prevents duplicates."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, ConditionType, 
 
 WARNINGS: Final = frozenset({State.RESTARTING, State.FAILED, State.MISCONFIGURED, State.IMPOSSIBLE})
 TOLD: Final = frozenset({State.PLACED, State.SUCCEEDED}) | WARNINGS
-"""States that earn an event; the others are in the status only."""
+"""States with an event; the others are in the status only."""
 
 _EXPLAINED_BY: Final = {State.SUCCEEDED: ConditionType.COMPLETE, State.FAILED: ConditionType.FAILED}
 
 
 def event_of(job: JobRecord, status: Mapping[str, Any], instance: str, now: str) -> dict[str, Any] | None:
-    """The events.k8s.io/v1 Event that a written status earns, None when its state is not new or not told."""
+    """The events.k8s.io/v1 Event of a written status, None if its state is not new or has no event."""
     state = State(status["state"])
     placed_now = state in (State.STARTING, State.RUNNING) and not job.status.get("jobName")
     told = State.PLACED if placed_now else state
-    # A child that somebody suspended or resumed was placed before.
+    # A child that was suspended or resumed was placed before.
     if state is State.RESTARTING and not _has_failed(status):
         return None
     placed_before = told is State.PLACED and job.status.get("jobName") == status.get("jobName")
-    # Who deletes a job needs no event about that.
+    # A deleted job needs no event about its deletion.
     if told not in TOLD or job.status.get("state") == status["state"] or placed_before or job.leaving:
         return None
     kind = _EXPLAINED_BY.get(told, ConditionType.PLACED)
@@ -57,6 +57,6 @@ def event_of(job: JobRecord, status: Mapping[str, Any], instance: str, now: str)
 
 
 def _has_failed(status: Mapping[str, Any]) -> bool:
-    """Whether the job starts again since its last attempt failed; else it only waits for the end of one that was stopped."""
+    """Whether the job starts again since its last attempt failed; else it only waits for the end of a stopped one."""
     last = next((e for e in tables(status, "attempts") if e.get("attempt") == status.get("attempt")), {})
     return "blame" in last

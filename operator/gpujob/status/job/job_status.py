@@ -1,4 +1,4 @@
-"""The whole status of a job for each thing that can be the case."""
+"""The whole status of a job for each of its possible states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, PreflightMode, Reason, State, Verdict
 
 CANDIDATES: Final = 5
-"""The nearest candidates of a job without a child: what its status holds; all of them are in `kubectl gpujob plan`."""
+"""The number of nearest candidates in the status of a job without a child; `kubectl gpujob plan` shows all."""
 
 STATE_OF: Final = {
     Verdict.WAITING: State.QUEUED,
@@ -36,7 +36,7 @@ def placed(
     now: str,
     telemetry: Telemetry = SILENT,
 ) -> dict[str, Any]:
-    """The status of a job with a child; the placement comes from the decision, the status held, or the child's hint."""
+    """The status of a job with a child; the placement comes from the decision, the stored status, or the child's hint."""
     placement, sentence = _chosen(job, child, decision)
     preflight = conditions.of_preflight(
         child,
@@ -70,7 +70,7 @@ def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tup
 
 
 def _chosen(job: JobRecord, child: ChildRecord, decision: Decision | None) -> tuple[dict[str, Any], str]:
-    """status.placement, and the sentence of the condition Placed, which alone holds it."""
+    """status.placement, and the sentence of the condition Placed, its only copy."""
     if decision:
         return _placement(decision), summary.summary(decision)
     held = table(job.status, "placement")
@@ -78,7 +78,7 @@ def _chosen(job: JobRecord, child: ChildRecord, decision: Decision | None) -> tu
         said = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PLACED)
         sentence = next((c.get("message") for c in said if c.get("status") == "True"), held.get("message"))
     else:
-        # What the status holds was said before this child was made: a wait, or the plan of a suspended job.
+        # The stored message is older than this child: a wait, or the plan of a suspended job.
         held = child.hint.placement
         sentence = held.get("message")
     placement = {key: value for key, value in held.items() if key != "message"}
@@ -86,7 +86,7 @@ def _chosen(job: JobRecord, child: ChildRecord, decision: Decision | None) -> tu
 
 
 def refused(job: JobRecord, decision: Decision, now: str, state: State | None = None) -> dict[str, Any]:
-    """The status of a job that is not placed; `state` overrides the verdict's own (Impossible is said late)."""
+    """The status of a job without a placement; `state` overrides the verdict's own (Impossible is reported late)."""
     reason = summary.reason(decision)
     claims = conditions.of_refusal(reason, summary.summary(decision))
     status = without_child(job, state or STATE_OF[decision.verdict], claims, reason, now)
@@ -94,7 +94,7 @@ def refused(job: JobRecord, decision: Decision, now: str, state: State | None = 
 
 
 def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
-    """The status of a suspended job: where it would go, and nothing created."""
+    """The status of a suspended job: its planned placement, and nothing created."""
     claims = conditions.of_plan(summary.summary(decision), whole_number(job.status.get("attempt")))
     status = without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
     placement = _placement(decision) if decision.choice else None
@@ -105,14 +105,14 @@ def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
 
 
 def ended_attempts(status: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The entries of status.attempts that can be read."""
+    """The readable entries of status.attempts."""
     entries = (dict(entry) for entry in tables(status, "attempts"))
     texts = "to", "reason"
     return [e for e in entries if whole_number(e.get("attempt")) and all(isinstance(e.get(key), str) for key in texts)]
 
 
 def runs_unchecked(job: JobRecord) -> bool:
-    """Whether the job's status says that its image cannot run the preflight: the record that the next attempt goes by."""
+    """Whether the job's status says that its image cannot run the preflight; the next attempt depends on it."""
     held = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PREFLIGHT_PASSED)
     return any(c.get("reason") == Reason.NO_INTERPRETER and c.get("observedGeneration") == job.generation for c in held)
 
@@ -125,26 +125,26 @@ def restarting(job: JobRecord, message: str, now: str) -> dict[str, Any]:
 
 
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
-    """The status of a job that must be fixed before anything can be decided or created."""
+    """The status of a job that must be fixed before a decision or a child."""
     status = without_child(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
     return without_blanks(status | {"attempt": job.status.get("attempt")})
 
 
 def not_created(job: JobRecord, message: str, now: str) -> dict[str, Any]:
-    """The status of a job that has a place and whose child the API server does not create for now."""
+    """The status of a placed job whose child the API server does not create for now."""
     reason = Reason.CHILD_NOT_CREATED
     status = without_child(job, State.QUEUED, conditions.of_refusal(reason, message), reason, now)
     return without_blanks(status | {"attempt": job.status.get("attempt")})
 
 
 def lost(job: JobRecord, now: str) -> dict[str, Any]:
-    """The status of a job whose child Job somebody deleted: final, since its pods are gone with it."""
+    """The status of a job whose child Job a user deleted: final, because its pods are deleted with it."""
     message = f"child Job {job.status.get('jobName')} was deleted by someone else; create a new GPUJob to run it again"
     return _gone(job, Reason.CHILD_LOST, message, now)
 
 
 def deleted(job: JobRecord, now: str) -> dict[str, Any]:
-    """The status of a job that is deleted and of which nothing runs, while another finalizer holds the object."""
+    """The status of a deleted job without running pods, while another finalizer holds the object."""
     name = job.status.get("jobName")
     what = f"its child Job {name} is gone and the GPUs are given back" if name else "nothing of it was left running"
     held = "the object stays until the finalizers of its metadata are taken off by those who put them there"
@@ -152,7 +152,7 @@ def deleted(job: JobRecord, now: str) -> dict[str, Any]:
 
 
 def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
-    """The last status of a job whose child is not there any more; it has cost what it ran until now."""
+    """The last status of a job whose child is gone; its cost counts until now."""
     status = _status(job, State.FAILED, conditions.of_loss(reason, message), reason, now)
     kept = (
         "placement",
@@ -174,13 +174,13 @@ def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, A
 
 
 def without_child(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
-    """The status of a job without a running attempt: what was read of the last attempt is over."""
+    """The status of a job without a running attempt: figures of the last attempt are removed."""
     before = conditions.preflight_anew(job.status.get("conditions") or ())
     return _status(job, state, (*before, *claims, *reading.anew(job.status)), reason, now)
 
 
 def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any]:
-    """A status with the cost of the attempt that ends now; another may follow."""
+    """A status with the cost of the attempt that ends now; another can follow."""
     if end := read_time(now):
         status["cost"] = cost.ended(job.status, end)
         status["display"] |= progress.display(status)
@@ -188,7 +188,7 @@ def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any
 
 
 def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
-    """What every status has; cost and checkpoint outlive the attempt that they are of."""
+    """The common part of every status; cost and checkpoint outlive their attempt."""
     return {
         "state": state.value,
         "observedGeneration": job.generation,
@@ -211,7 +211,7 @@ def _placement(decision: Decision) -> dict[str, Any]:
 
 
 def hint(decision: Decision) -> dict[str, Any]:
-    """What a child Job carries of the decision: enough to write the same status after a crash."""
+    """The decision in a child Job's annotation: enough to write the same status after a crash."""
     return _placement(decision) | {"message": summary.summary(decision)}
 
 
@@ -234,12 +234,12 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 def _accelerator(placement: Mapping[str, Any]) -> str:
-    """For example 2x8 MI300X, or MI300X for a single device; whether it is a probe is said in the same column."""
+    """For example 2x8 MI300X, or MI300X for a single device; a probe is marked in the same column."""
     nodes, gpus, name = placement.get("nodes", 1), placement.get("gpusPerNode", 1), placement.get("accelerator", "?")
     count = f"{nodes}x{gpus} " if nodes != 1 else f"{gpus} " if gpus != 1 else ""
     return f"{count}{name}" + (" (probe)" if placement.get("probe") is not None else "")
 
 
 def without_blanks(record: dict[str, Any]) -> dict[str, Any]:
-    """A record without members that say nothing."""
+    """A record without empty members."""
     return {key: value for key, value in record.items() if value not in (None, "", [], {})}

@@ -1,4 +1,4 @@
-"""What became of a job, in one line of the operator's log: at each change of state or reason, never for numbers that move."""
+"""One line of the operator's log for each change of a job's state or reason, never for changed numbers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _EXPLAINED_BY: Final = {
     State.SUCCEEDED: ConditionType.COMPLETE,
     State.FAILED: ConditionType.FAILED,
 }
-"""The condition whose sentence tells of a state; Placed tells of all others."""
+"""The condition whose message explains a state; Placed explains all others."""
 
 _OF_PLACEMENT: Final = ("pool", "accelerator", "nodes", "gpusPerNode", "image", "pricePerHour")
 
 
 def transition(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The members of a log line about a status that is written; None where state, reason and attempt stay."""
+    """The members of a log line for a written status; None if state, reason and attempt stay."""
     if _standing(held) == _standing(wanted):
         return None
     state = wanted.get("state")
@@ -42,5 +42,5 @@ def transition(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, 
 
 
 def _standing(status: Mapping[str, Any]) -> tuple[object, ...]:
-    """What a job's line tells apart."""
+    """The key by which a job's lines differ."""
     return status.get("state"), table(status, "display").get("reason"), status.get("jobName")

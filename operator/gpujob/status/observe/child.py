@@ -17,7 +17,7 @@ from gpujob.values.vocabulary import Reason, State
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A job's state with its reason and sentence; times as RFC 3339, empty where nothing happened yet."""
+    """A job's state with its reason and sentence; times as RFC 3339, empty if not reached yet."""
 
     state: State
     reason: Reason
@@ -25,41 +25,41 @@ class Observation:
     started: str = ""
     ended: str = ""
     stuck: str = ""
-    """Kubernetes' own word for what keeps a pod from starting (ImagePullBackOff, …); empty while nothing does."""
+    """Kubernetes' own reason why a pod does not start (ImagePullBackOff, …); empty without one."""
     checked: Check | None = None
-    """What the preflights of all pods say together; None while they say nothing."""
+    """The common result of all pods' preflights; None while there is none."""
     checking: bool = False
-    """Whether a preflight has begun in the pod that is waited for: it takes its time, and nothing is wrong."""
+    """Whether a preflight has begun in the pod that is waited for: it takes its time, without a fault."""
 
 
 FAILED_CREATE: Final = "FailedCreate"
-"""What the Job controller's events say when a quota or an admission policy refuses pods; no status tells it."""
+"""The Job controller's events if a quota or an admission policy rejects pods; no status contains it."""
 
 
 CLAIMS_REMEDY: Final = (
     "see `kubectl describe pvc`: a claim needs a StorageClass of `kubectl get storageclass`, or a PersistentVolume"
 )
-"""What is said where the scheduler names claims."""
+"""The message if the scheduler names claims."""
 
 KILLED: Final = (137, 143)
-"""Exit codes of a program that was told to end: SIGKILL and SIGTERM."""
+"""Exit codes of a terminated program: SIGKILL and SIGTERM."""
 
 OUT_OF_MEMORY: Final = "OOMKilled"
 
 STUCK: Final = {
-    # The kubelet swings between the two while it waits; one word keeps the status still.
+    # The kubelet alternates between the two while it waits; one word keeps the status stable.
     "ErrImagePull": "ImagePullBackOff",
     **{word: word for word in ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff")},
     **{word: word for word in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")},
 }
-"""Waiting reasons of a container that do not pass by themselves."""
+"""Waiting reasons of a container that are permanent."""
 
 
 def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) -> Observation:
     """The state of a child Job by its own conditions first, then by its pods; `ran`: all of them ran once.
 
-    A job that ran is Running until its child Job has ended: a pod that just failed does not make it start again. Only a
-    child that somebody suspends stops all of them, and starts them again when it is resumed.
+    A job that ran is Running until its child Job has ended: a pod that just failed does not start it again. Only a suspension of
+    the child stops all pods, and starts them again on resumption.
     """
     checked = verdict_of(((pod.name, pod.node, pod.check) for pod in pods), child.pods)
     seen = _observe(child, pods, ran=ran)
@@ -72,14 +72,14 @@ def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) 
 
 
 def waits_for_devices(bare: Arriving) -> Observation:
-    """What is the case while a node is there that was waited for, and its devices are not."""
+    """The state while a new node exists without its devices."""
     reason = Reason.WAITING_FOR_DEVICES
     message = f"node {bare.node} came at {bare.since} and offers no GPUs yet; they are waited for until {bare.until}"
     return Observation(State.PLACED, reason, message, stuck=reason.value)
 
 
 def why_not_bound(child: ChildRecord, pods: Sequence[PodState]) -> str:
-    """What is said of pods without a node, with the remedy; empty where each has one."""
+    """The message about pods without a node, with the remedy; empty if each has one."""
     if len(pods) < child.pods:
         return _not_there(child, pods)
     refused = next((pod for pod in pods if not pod.node), None)
@@ -91,7 +91,7 @@ def why_not_bound(child: ChildRecord, pods: Sequence[PodState]) -> str:
 
 
 def held_in_vain(seen: Observation, until: str) -> Observation:
-    """What is the case while pods hold GPUs of nodes to which nobody binds them: until when they may."""
+    """The state while pods hold GPUs of nodes to which they are not bound, with the deadline."""
     message = f"{seen.message}; the job gives its GPUs back at {until} if that stays so"
     return replace(seen, reason=Reason.UNSCHEDULABLE, message=message)
 
@@ -142,13 +142,13 @@ def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> 
 
 
 def _not_bound(child: ChildRecord, pods: Sequence[PodState]) -> Observation:
-    """No pod has reached its node: usually for a moment, for longer where something refuses pods."""
+    """No pod has reached its node: usually for a moment, for longer if something rejects pods."""
     if len(pods) < child.pods:
         return Observation(State.PLACED, Reason.PLACED, _not_there(child, pods), stuck=FAILED_CREATE)
     refused = next((pod for pod in pods if pod.waiting_reason), None)
     if refused is None:
         return Observation(State.PLACED, Reason.PLACED, _there(child, pods))
-    # The one that waits is told of, whichever of them the sentence names.
+    # The waiting pod is reported, whichever of them the sentence names.
     return Observation(
         State.PLACED, Reason.PLACED, why_not_bound(child, [refused] * child.pods), stuck=refused.waiting_reason
     )
@@ -174,12 +174,12 @@ def _ended(pod: PodState) -> Ended:
 
 
 def _by_itself(pod: PodState) -> bool:
-    """Whether its program failed and was not told to end: the Job controller ends the others when the first one fails."""
+    """Whether its program failed and was not terminated: the Job controller terminates the others when the first one fails."""
     return bool(pod.exit_code) and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY)
 
 
 def _guilt(pod: PodState) -> tuple[bool, bool, bool, str]:
-    """Sorts the pod first that is most likely the cause: one that only waited for it is not."""
+    """Sorts the most likely cause first: a pod that only waited for it comes later."""
     return pod.exit_code is None, not _by_itself(pod), pod.missed is not None, pod.name
 
 

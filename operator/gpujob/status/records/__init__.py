@@ -1,1 +1,1 @@
-"""Slim records of GPUJobs, Jobs and pods, and of what preflight and rendezvous write."""
+"""Records of GPUJobs, Jobs and pods, and of what preflight and rendezvous write."""

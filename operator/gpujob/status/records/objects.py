@@ -1,4 +1,4 @@
-"""Slim, checked records of GPUJobs, child Jobs and their pods, read once from what the API server sent."""
+"""Checked records of GPUJobs, child Jobs and their pods, read once from what the API server sent."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gpujob.values.untrusted import one_line, table, tables, whole_number
 from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
-"""The annotation in which the Job controller numbers the pods of an Indexed Job."""
+"""The annotation with the pod's index in an Indexed Job."""
 
 NODE_NAME_FIELD: Final = "metadata.name"
 MOST_PODS: Final = 1024
-"""Pods of the largest gang (spec.nodes)."""
+"""The number of pods of the largest gang (spec.nodes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A GPUJob as the API server holds it: spec and status stay as they came."""
+    """A GPUJob in the API server: spec and status are unchanged."""
 
     namespace: str
     name: str
@@ -44,14 +44,14 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a child Job says of the decision it was made from: status.placement and its sentence, else nothing."""
+    """The decision that a child Job carries: status.placement and its sentence, else empty."""
 
     placement: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildRecord:
-    """A child Job: whose it is, where its pods go, what they take, and how it ended."""
+    """A child Job: its owner, its nodes, its resources, and how it ended."""
 
     namespace: str
     name: str
@@ -70,23 +70,23 @@ class ChildRecord:
     priority_class: str | None = None
     created: str = ""
     ended: str = ""
-    """Complete, Failed or nothing."""
+    """Complete, Failed or empty."""
     ended_at: str = ""
     reason: str = ""
     message: str = ""
     runner: str = ""
-    """The ConfigMap that brings the runner into its pods; empty where they run without."""
+    """The ConfigMap that brings the runner into its pods; empty if they run without."""
     preflight: bool = False
     """Whether its pods begin with a preflight."""
     paused: bool = False
-    """Whether somebody suspended it, as admission of Jobs does: it gets no pods and keeps its GPUs."""
+    """Whether it was suspended, as admission of Jobs does: it gets no pods and keeps its GPUs."""
 
     def promises(self) -> tuple[Promise, ...]:
-        """What its pods will take of their nodes; nothing of a Job that has ended or is deleted (no pod follows) or is nobody's."""
+        """The reservations of its pods; none for a Job that has ended, is deleted (no pod follows) or has no owner."""
         if self.ended or self.leaving or not self.resource or not self.owner_uid:
             return ()
         pool = str(self.hint.placement.get("pool", ""))
-        # Pods that wait for nodes to be added are pinned to none.
+        # Pods that wait for new nodes are pinned to none.
         nodes = self.nodes or ("",) * min(self.pods, MOST_PODS)
         return promises_of(
             self.owner_uid,
@@ -104,7 +104,7 @@ class ChildRecord:
 
 @dataclass(frozen=True, slots=True)
 class ServiceRecord:
-    """A gang's Service: that it is there, and whose it is."""
+    """A gang's Service and its owner."""
 
     owner_uid: str
     uid: str = ""
@@ -112,7 +112,7 @@ class ServiceRecord:
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """What one pod of a job is doing."""
+    """The state of one pod of a job."""
 
     name: str
     child_uid: str
@@ -131,27 +131,27 @@ class PodState:
     reason: str = ""
     message: str = ""
     pod_reason: str = ""
-    """The kubelet's word for the end of the whole pod (Evicted, NodeShutdown, …); empty where its containers ended."""
+    """The kubelet's reason for the end of the whole pod (Evicted, NodeShutdown, …); empty if its containers ended."""
     pod_message: str = ""
     disruption: str = ""
-    """The reason of the pod's condition DisruptionTarget (PreemptionByScheduler, …); empty where it does not hold."""
+    """The reason of the pod's condition DisruptionTarget (PreemptionByScheduler, …); empty without it."""
     disruption_message: str = ""
     index: int | None = None
-    """Its number in the gang; the first process of the job is in pod 0."""
+    """Its index in the gang; the first process of the job is in pod 0."""
     address: str = ""
     port: int | None = None
-    """Where its reporter serves."""
+    """The address of its reporter."""
     on_host_network: bool = False
-    """Whether it shares the network of its node, where another program may answer."""
+    """Whether it uses the host network, where another program may answer."""
     check: Check | None = None
-    """What its preflight says; None before it began."""
+    """The preflight's result; None before it began."""
     missed: Missed | None = None
-    """What its program says of pods that did not come; None where it failed otherwise or did not fail."""
+    """The program's message about missing pods; None if it failed otherwise or did not fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """A pod: what it takes of its node and, for a job's own pods, what it is doing."""
+    """A pod: its resources and, for a job's own pods, its state."""
 
     use: Pod
     state: PodState | None
@@ -271,7 +271,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
 
 
 def _last_words(text: str) -> str:
-    """The end of a message, on one line: of a log the last lines say what went wrong."""
+    """The end of a message, on one line: the last lines of a log contain the error."""
     lines = (line.strip() for line in text[-4096:].splitlines())
     return one_line(" | ".join(line for line in lines if line)[-512:])
 
@@ -301,19 +301,19 @@ def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _claimed(text: Any) -> tuple[str, int] | None:
-    """What a child says of its pods' ResourceClaims: the pool's devices and how many of them each pod gets."""
+    """The ResourceClaims of its pods in a child's annotation: the pool's devices and their number for each pod."""
     resource, equals, count = str(text)[:320].rpartition("=")
     number = whole_number(count)
     return (resource, number) if equals and number and number <= MOST_DEVICES else None
 
 
 def _hint(text: Any) -> Hint:
-    """The decision in a child's annotation; what others may have made of it is taken only as far as a status can be it."""
+    """The decision in a child's annotation; it is untrusted, so only members that a status can have are read."""
     try:
         value = json.loads(text) if isinstance(text, str) and len(text) <= 65536 else {}
         if not isinstance(value, dict):
             return Hint()
-        # Earlier versions wrote what became of other pools too.
+        # Earlier versions wrote the results of other pools too.
         value.pop("candidates", None)
         GPUJobStatus.model_validate({"placement": value})
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a pod's own record says of its place: who controls it, and where its reporter serves."""
+"""The controller of a pod, and the port of its reporter, from the pod's own record."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TRAIN: Final = "train"
 
 
 def controller(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The reference to the controlling owner, empty when there is none."""
+    """The reference to the controlling owner, empty if there is none."""
     return next((owner for owner in tables(metadata, "ownerReferences") if owner.get("controller") is True), {})
 
 
 def reporter_port(raw: Mapping[str, Any]) -> int | None:
-    """The port that the container declares; on the network of its node the attempt's own, whatever the pod says.
+    """The port that the container declares; in the host network the attempt's own, whatever the pod says.
 
-    There a word of the pod's author could send the operator to services of the node itself.
+    There the pod's author could otherwise send the operator to services of the node itself.
     """
     spec = table(raw, "spec")
     if spec.get("hostNetwork") is True:

@@ -1,7 +1,7 @@
-"""What the preflight of a job's pods came to, read from their init container's state and termination message.
+"""The result of a preflight, read from its init container's state and termination message.
 
-The message is written inside the user's container, so it is read as hostile: only reasons and numbers that are known
-pass, every text is cut and on one line, and the sentences are ours (`preflight_words`).
+The message is written inside the user's container, so it is hostile input: only known reasons and numbers pass, every text is cut
+and on one line, and the sentences are the operator's (`preflight_messages`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ LONGEST: Final = 4096
 
 MOST_FINDINGS: Final = 8
 UNCERTAIN: Final = frozenset({Reason.NO_INTERPRETER, Reason.PREFLIGHT_TIMED_OUT, Reason.PREFLIGHT_FAULT})
-"""Reasons that say nothing about the devices: the program runs, and the condition is Unknown."""
+"""Reasons that are not about the devices: the program runs, and the condition is Unknown."""
 
 NEVER_STARTED: Final = frozenset({"StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"})
-"""What container runtimes say of a container whose program is not in its image."""
+"""Container runtimes' messages about a missing program."""
 
 SHELL: Final = "/bin/sh"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The preflight of one pod: whether it is over, and what it says; `passed` None: nothing could be said."""
+    """The preflight of one pod: whether it is over, and its result; `passed` None: unknown."""
 
     over: bool
     passed: bool | None = None
@@ -39,7 +39,7 @@ class Check:
 
 
 def read_check(status: Mapping[str, Any]) -> Check | None:
-    """The preflight by a pod's status; None while it has not begun, or where there is none."""
+    """The preflight in a pod's status; None if it has not begun or does not exist."""
     container = next((c for c in tables(status, "initContainerStatuses") if c.get("name") == PREFLIGHT), {})
     state = table(container, "state")
     if "running" in state:
@@ -51,7 +51,7 @@ def read_check(status: Mapping[str, Any]) -> Check | None:
 
 
 def verdict_of(checks: Iterable[tuple[str, str, Check | None]], pods: int) -> Check | None:
-    """What the preflights of a job's pods say together (each with its pod and node); None until all are over or one fails."""
+    """The common result of a job's preflights (each with its pod and node); None until all are over or one fails."""
     known = [(pod, node, check) for pod, node, check in checks if check is not None and check.over]
     worst = next((each for each in known if each[2].passed is False), None)
     if worst is None and len(known) < pods:
@@ -90,7 +90,7 @@ def _of_result(findings: list[tuple[Reason, Mapping[str, Any]]], facts: Mapping[
 
 
 def _result(message: Any) -> tuple[list[tuple[Reason, Mapping[str, Any]]], Mapping[str, Any]] | None:
-    """The findings and facts of a message; None when it is none of the preflight's."""
+    """The findings and facts of a message; None if it is not the preflight's."""
     if not isinstance(message, str) or len(message) > LONGEST:
         return None
     try:

@@ -1,6 +1,6 @@
-"""One sentence for each thing that a preflight can find, with its numbers and what to do; docs/preflight.md says more.
+"""One sentence for each finding of a preflight, with its numbers and the remedy; docs/preflight.md has the details.
 
-The numbers come from inside the user's container: what is not of the wanted type reads as unknown.
+The numbers come from inside the user's container: values of the wrong type read as unknown.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ SENTENCES: Final[Mapping[Reason, Callable[[Numbers], str]]] = {
 
 
 def all_well(facts: Numbers) -> str:
-    """What was seen where nothing is wrong."""
+    """The facts of a passed preflight."""
     took = facts.get("seconds")
     seconds = f"; checked in {took:.1f} seconds" if isinstance(took, float | int) and 0 <= took < 1e6 else ""
     if not facts.get("torch"):

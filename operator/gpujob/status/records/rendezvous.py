@@ -1,8 +1,8 @@
-"""Whether a pod failed because the pods of its job did not meet, read from the last lines of its output.
+"""Whether a pod failed because the pods of its job did not meet, from the last lines of its output.
 
 The lines are PyTorch's: torch/csrc/distributed/c10d (TCPStore.cpp, socket.cpp, ProcessGroupNCCL.cpp), torch/distributed/
-elastic/rendezvous and gloo. Anybody can print them, so nothing of them is repeated but numbers, and nothing is decided
-by them beyond the sentence that a failed job ends with.
+elastic/rendezvous and gloo. Any program can print them, so only their numbers are repeated, and they decide nothing except the
+final message of a failed job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EXCEPTION: Final = re.compile(r"^(?:\[rank\d{1,6}\]: ?)?([A-Za-z_][\w.]{0,120}(
 """The line that Python prints last for an exception; torch puts the rank before it."""
 
 _OF_LAUNCHER: Final = "ChildFailedError"
-"""What torchrun raises when its workers failed; why they did was printed before."""
+"""torchrun's error after its workers failed; their reason was printed before."""
 
 _HOSTED: Final = re.compile(
     r"Timed out after (\d{1,9}) seconds waiting for clients\. (\d{1,6})/(\d{1,6}) clients joined"
@@ -37,25 +37,25 @@ _OTHERWISE: Final = (
     "wait timeout after ",
     "Socket Timeout",
 )
-"""Parts of the other lines: c10d, a port that nobody listens on, gloo's mesh, and keys that a peer never wrote."""
+"""Parts of the other lines: c10d, a refused port, gloo's mesh, and keys that a peer never wrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What a pod says of a meeting that it waited for in vain; None is what it does not say."""
+    """A pod's facts about a failed meeting; None if not reported."""
 
     seconds: int | None = None
-    """How long it waited."""
+    """The length of its wait."""
     joined: int | None = None
-    """How many came, itself among them, where it was the one that others come to."""
+    """How many came, including itself, if it was the one that others connect to."""
     wanted: int | None = None
     sought: bool = False
-    """Whether it looked for pod 0 and got no answer."""
+    """Whether it connected to pod 0 without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A pod of a job that failed, as far as the sentence needs it."""
+    """A pod of a failed job, with the facts that the sentence needs."""
 
     name: str
     node: str
@@ -67,7 +67,7 @@ class Ended:
 
 
 def read_missed(text: Any) -> Missed | None:
-    """What a termination message says of the rendezvous; None where it ends with any other fault."""
+    """The rendezvous facts of a termination message; None if it ends with another error."""
     if not isinstance(text, str):
         return None
     ends = [found for line in text[-LONGEST:].splitlines() if (found := _EXCEPTION.match(line[:1024]))]
@@ -85,9 +85,9 @@ def read_missed(text: Any) -> Missed | None:
 
 
 def why_not_met(pods: Iterable[Ended], wanted: int) -> str:
-    """The sentence for a job of `wanted` pods that did not meet; empty where something else ended it.
+    """The sentence for a job of `wanted` pods that did not meet; empty if something else ended it.
 
-    A pod that failed by itself and says something else is the cause, and then the others waited for it.
+    A pod that failed by itself with another message is the cause, and the others waited for it.
     """
     known = sorted(pods, key=lambda pod: (pod.index is None, pod.index or 0, pod.name))
     failed = [pod for pod in known if pod.failed]
