@@ -1,7 +1,7 @@
-"""What is worth a write: the merge patch that makes a status another one, or nothing where that says nothing new.
+"""Whether a status is worth a write: the merge patch to the new status, or nothing if it says nothing new.
 
-That the numbers of a waiting job move (3 of 8 GPUs free, then 2) while its reason and its nearest pool stay is told later:
-see the cluster room's Retelling.
+If only the numbers of a waiting job change (3 of 8 GPUs free, then 2), with the same reason and the same nearest pool, the write
+is delayed: see the cluster room's `status_refresh`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from gpujob.values.vocabulary import State
 
 
 def patch(held: Mapping[str, Any], wanted: Mapping[str, Any], *, moved: bool = False) -> dict[str, Any] | None:
-    """The JSON merge patch that turns the held status into the wanted one; None when it says nothing new.
+    """The JSON merge patch from the stored status to the new one; None if it says nothing new.
 
-    `moved`: that progress, speed and cost are others is worth a write now.
+    `moved`: a change of progress, speed and cost is worth a write now.
     """
     if not moved and _meaning(held) == _meaning(wanted):
         return None
@@ -25,14 +25,14 @@ def patch(held: Mapping[str, Any], wanted: Mapping[str, Any], *, moved: bool = F
 
 
 def has_other_numbers(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a status says the same as the one held, in other words: numbers, prices and names in its sentences."""
+    """Whether a status equals the stored one except for numbers, prices and names in its messages."""
     return _words(held) != _words(wanted)
 
 
 def _words(status: Mapping[str, Any]) -> tuple[object, ...]:
     sentences = sorted((str(c.get("type")), str(c.get("message"))) for c in tables(status, "conditions"))
     told = table(status, "placement")
-    # Which of equal nodes a plan would take is not told again: it changes with every other job.
+    # The planned one of equal nodes is not written again: it changes with every other job.
     chosen = told.get("message"), told.get("pricePerHour")
     return sentences, list(tables(status, "candidates")), chosen
 
@@ -51,7 +51,7 @@ def _merge_patch(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str
 
 
 def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
-    """What a reader would call different: state, reasons, generation, placement, times and the nearest pool."""
+    """The facts that make a status different for a reader: state, reasons, generation, placement, times and the nearest pool."""
     claims = tuple(
         (c.get("type"), c.get("status"), c.get("reason"), c.get("observedGeneration"))
         for c in status.get("conditions") or ()
@@ -60,7 +60,7 @@ def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
     nearest = (status.get("candidates") or [{}])[0]
     placement = status.get("placement") or {}
     kept = ("state", "jobName", "attempt", "startTime", "completionTime", "observedGeneration")
-    # A plan promises no node: which of equal nodes it would take changes with every other job.
+    # A plan guarantees no node: the planned one of equal nodes changes with every other job.
     nodes = () if status.get("state") == State.SUSPENDED else tuple(placement.get("nodeNames") or ())
     chosen = tuple(placement.get(key) for key in ("pool", "image")), nodes
     shown = (status.get("display") or {}).get("reason")

@@ -1,4 +1,4 @@
-"""What reading a job's reporter gave: what it measured, and whether it could be read at all, with the remedy if not."""
+"""The result of reading a job's reporter: its figures, and whether it can be read, with the remedy if not."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpujob.values.vocabulary import ConditionType, Label, Reason
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """What the reporter of a job's first pod said last; claims are none while nothing is known."""
+    """The last report of a job's first pod; claims are empty while nothing is known."""
 
     measured: Measured | None = None
     claims: tuple[Claim, ...] = ()
 
     @property
     def blocked(self) -> str:
-        """What is said of a pod that cannot be reached; empty for others."""
+        """The message about an unreachable pod; empty for others."""
         return next((claim.message for claim in self.claims if claim.reason is Reason.TELEMETRY_BLOCKED), "")
 
 
@@ -36,12 +36,12 @@ _ANOTHER_PORT: Final = (
 )
 
 SILENT: Final = Telemetry()
-"""Nothing was read, and nothing is to be said about that."""
+"""Nothing was read, without anything to report."""
 
 TO_MEND: Final = frozenset(
     {Reason.TELEMETRY_BLOCKED.value, Reason.REPORT_UNREADABLE.value, Reason.REPORT_OF_ANOTHER.value}
 )
-"""What somebody must mend."""
+"""What a user or admin must fix."""
 
 
 def read(pod: str) -> Claim:
@@ -50,7 +50,7 @@ def read(pod: str) -> Claim:
 
 
 def nobody_listens(pod: str, port: int) -> Claim:
-    """The pod answers and no reporter does: most likely there is none."""
+    """The pod responds but no reporter does: most likely there is none."""
     message = (
         f"nothing listens on port {port} of pod {pod}: its program does not import torch, or is not there yet; "
         "gpujob_report.step() reports from any Python program"
@@ -59,8 +59,7 @@ def nobody_listens(pod: str, port: int) -> Claim:
 
 
 def blocked(pod: str, port: int, job: str, operator: str, why: str) -> Claim:
-    """The pod cannot be reached: `job` is the value of its job label, `operator` the operator's namespace, `why` what the
-    network said."""
+    """The pod cannot be reached: `job` is the value of its job label, `operator` the operator's namespace, `why` the network error."""
     message = (
         f"{_unreached(pod, port, operator, why)}; if a NetworkPolicy or a mesh "
         f"keeps it apart, add a NetworkPolicy with podSelector {{{Label.JOB}: {_quoted(job)}}} and ingress from "
@@ -70,7 +69,7 @@ def blocked(pod: str, port: int, job: str, operator: str, why: str) -> Claim:
 
 
 def blocked_on_its_node(pod: str, port: int, operator: str, why: str) -> Claim:
-    """The same of a pod on the network of its node, to which no NetworkPolicy applies."""
+    """The same for a pod in the host network, to which no NetworkPolicy applies."""
     message = (
         f"{_unreached(pod, port, operator, why)}; it is on the network of its node: let the nodes' firewall (a cloud's "
         f"security group) admit TCP ports {REPORTS.start} to {REPORTS.stop - 1} from the operator"
@@ -83,12 +82,12 @@ def _unreached(pod: str, port: int, operator: str, why: str) -> str:
 
 
 def _quoted(label: str) -> str:
-    """A label's value as YAML takes it for text: 123 and on would be none."""
+    """A label's value that YAML reads as text: 123 and on would be none."""
     return label if _PLAIN.fullmatch(label) else f'"{label}"'
 
 
 def unreadable(pod: str, port: int, why: str, on_host_network: bool = False) -> Claim:
-    """Something answers that is no reporter."""
+    """Another program listens on the port."""
     remedy = "if the program uses this port itself, give the reporter another one in spec.telemetry.port"
     message = (
         f"what port {port} of pod {pod} serves is no report ({why}); {_ANOTHER_PORT if on_host_network else remedy}"
@@ -97,7 +96,7 @@ def unreadable(pod: str, port: int, why: str, on_host_network: bool = False) -> 
 
 
 def anothers(pod: str, port: int, on_host_network: bool = False) -> Claim:
-    """A reporter answers that does not say that it is of this job and attempt."""
+    """A reporter responds without the identity of this job and attempt."""
     remedy = "if the program sets GPUJOB_JOB_UID or GPUJOB_ATTEMPT, leave them as they are"
     message = (
         f"the report on port {port} of pod {pod} is not of this attempt of the job, and nothing of it is counted; "
@@ -107,7 +106,7 @@ def anothers(pod: str, port: int, on_host_network: bool = False) -> Claim:
 
 
 def anew(status: Mapping[str, Any]) -> tuple[Claim, ...]:
-    """What becomes of the last attempt's condition when there is another attempt, or none: nothing is known of it."""
+    """The last attempt's condition for a new attempt, or without one: unknown."""
     if _held(status) is None:
         return ()
     message = "nothing was read of the current attempt so far"
@@ -115,20 +114,20 @@ def anew(status: Mapping[str, Any]) -> tuple[Claim, ...]:
 
 
 def is_one(condition: Mapping[str, Any]) -> bool:
-    """Whether a condition tells of the reading: it rides on other writes, or waits for its turn as progress does."""
+    """Whether a condition is about the reading: other writes include it, or it waits for its turn as progress does."""
     return condition.get("type") == ConditionType.TELEMETRY_REACHABLE
 
 
 def differs(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether somebody must mend something, or no longer must: both are worth a write when the job's turn comes."""
+    """Whether something must be fixed, or no longer must: both are worth a write when the job is due."""
     before, after = _held(held), _held(wanted)
     return before != after and not {before, after}.isdisjoint(TO_MEND)
 
 
 def is_news(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether it is the first word of this attempt that something must be fixed, which waits for no turn of time.
+    """Whether it is this attempt's first report that something must be fixed, which is written without delay.
 
-    A port that answers now so and now so is told of at the pace of progress.
+    A port with changing responses is reported at the rate of progress.
     """
     return _held(held) in (None, Reason.NOT_READ) and _held(wanted) in TO_MEND
 

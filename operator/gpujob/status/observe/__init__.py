@@ -1,1 +1,1 @@
-"""What the pods of a child Job show."""
+"""The state of a child Job's pods."""

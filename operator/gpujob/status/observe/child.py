@@ -1,4 +1,4 @@
-"""What is the case with a job that has a child: Placed, Starting, Running, Succeeded or Failed, and why."""
+"""The state of a job with a child: Placed, Starting, Running, Succeeded or Failed, and the reason."""
 
 from __future__ import annotations
 
