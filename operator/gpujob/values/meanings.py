@@ -203,6 +203,10 @@ ImageUnchecked: nothing is known of the image
     a GPURuntime that describes it
 ImageVolumeUnchecked: whether a node can mount code.image is not known
     none
+KernelOld: the kernel of an AMD node is older than ROCm needs, or than is better for it
+    upgrade the node's kernel
+SystemUnlisted: ROCm is not known to run on the operating system of an AMD node
+    none, or install one that the sentence names
 QuotaUnchecked: a ResourceQuota has a scope that nothing is known of, or leaves no ConfigMap
     see that the quota leaves enough
 PriceIndicative: the price is a list price, of another region, or a bound

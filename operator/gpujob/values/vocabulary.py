@@ -386,6 +386,8 @@ class Reason(StrEnum):
     OVERRIDE_NOT_SET = "OverrideNotSet"
     IMAGE_COMPILED_AT_START = "ImageCompiledAtStart"
     IMAGE_UNCHECKED = "ImageUnchecked"
+    KERNEL_OLD = "KernelOld"
+    SYSTEM_UNLISTED = "SystemUnlisted"
     IMAGE_VOLUME_UNCHECKED = "ImageVolumeUnchecked"
     QUOTA_UNCHECKED = "QuotaUnchecked"
     PRICE_INDICATIVE = "PriceIndicative"

@@ -125,7 +125,9 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
             capacity=amounts(table(status, "capacity")),
             allocatable=amounts(table(status, "allocatable")),
             conditions=[present(condition, "type", "status", "reason") for condition in conditions],
-            nodeInfo=present(table(status, "nodeInfo"), "containerRuntimeVersion", "kubeletVersion"),
+            nodeInfo=present(
+                table(status, "nodeInfo"), "containerRuntimeVersion", "kernelVersion", "kubeletVersion", "osImage"
+            ),
             runtimeHandlers=[{"name": name} for name in sorted(read_handlers(status, []) or ())],
         ),
     )

@@ -21,6 +21,7 @@ from gpujob.fleet.labels.facts import DeviceFacts, declared
 from gpujob.fleet.pools import pricing
 from gpujob.fleet.pools.autoscaling import doubts_of, gpus_of_new, growth_of, node_pool_of
 from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.vendors import amd_hosts
 from gpujob.values.finding import Finding, Size, distinct, listed, nearest
 from gpujob.values.vocabulary import CapacityType, DeviceMode, Reason, Vendor
 
@@ -56,7 +57,11 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         share=facts.share,
         problem=problem,
         models=facts.models if problem else (),
-        doubts=facts.doubts + _beyond_card(admin, facts) + doubts + doubts_of(growth),
+        doubts=facts.doubts
+        + _beyond_card(admin, facts)
+        + amd_hosts.doubts_of(facts.vendor, (group.node for group in groups))
+        + doubts
+        + doubts_of(growth),
         tolerated=admin.tolerated,
         supplemental_groups=admin.supplemental_groups,
         runtime_class=admin.runtime_class,

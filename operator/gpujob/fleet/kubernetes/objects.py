@@ -112,6 +112,10 @@ class Node:
     image_mounts: ImageMounts = UNTOLD
     handlers: frozenset[str] | None = None
     """Names of the handlers that RuntimeClasses can request; None if the node does not report them."""
+    kernel: str = ""
+    """The kernel's version reported by the kubelet; empty if unknown."""
+    system: str = ""
+    """The operating system's name and version reported by the kubelet; empty if unknown."""
     created: str = ""
     """Its creation time (RFC 3339); empty if unknown."""
     conditions: tuple[Condition, ...] = ()

@@ -7,6 +7,7 @@ malformed object does not stop the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 from typing import Any, Final
 
 from gpujob.fleet.health.conditions import read_conditions
@@ -60,10 +61,22 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         others=read_others(allocatable),
         image_mounts=image_mounts(status),
         handlers=read_handlers(status, unread),
+        kernel=_reported(status, "kernelVersion"),
+        system=_reported(status, "osImage"),
         created=str(metadata.get("creationTimestamp") or "")[:32],
         conditions=read_conditions(status),
         unread=tuple(unread),
     )
+
+
+def _reported(status: Mapping[str, Any], member: str) -> str:
+    """What a kubelet reports of its host, bounded; many nodes report the same."""
+    found = table(status, "nodeInfo").get(member)
+    return intern(found[:LONGEST_REPORT]) if isinstance(found, str) else ""
+
+
+LONGEST_REPORT: Final = 80
+"""Characters of what a kubelet reports of its host that are kept."""
 
 
 def read_pod(raw: Mapping[str, Any]) -> Pod:

@@ -29,6 +29,7 @@ from gpujob.fleet.pools.naming import Naming, identity_of, names_of
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import Pods, unnamed_reserved
 from gpujob.fleet.pools.runtime_class import with_handler
+from gpujob.fleet.vendors import amd_hosts
 from gpujob.values.finding import Finding, distinct
 
 
@@ -115,5 +116,8 @@ def discovered_pool(
         request=first.request if first.by_claim else None,
         also_counted_as=also_counted_as(first),
         node_pool=node_pool_of(first.node.labels),
-        doubts=distinct(doubt for group in groups for doubt in group.facts.doubts) + doubts + doubtful,
+        doubts=distinct(doubt for group in groups for doubt in group.facts.doubts)
+        + amd_hosts.doubts_of(first.facts.vendor, (group.node for group in groups))
+        + doubts
+        + doubtful,
     )

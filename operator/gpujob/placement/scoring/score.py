@@ -34,6 +34,8 @@ SILENT_DOUBTS: Final = frozenset(
         Reason.FRAMEWORK_UNMEASURED,
         Reason.NO_COMMAND,
         Reason.DEVICE_TAINTED,
+        Reason.KERNEL_OLD,
+        Reason.SYSTEM_UNLISTED,
     }
 )
 """Warnings that are shown but do not lower a candidate's rank."""
