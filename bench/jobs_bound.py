@@ -1,30 +1,39 @@
-"""What a GPUJob costs beside a plain Job: seconds until all pods are bound, CPU, and requests; all in one run.
+"""What a GPUJob costs beside a plain Job: CPU of the API server and of the operator, jobs bound a second, and requests; in one run.
 
-    make cluster-up && python -m bench.jobs_bound [JOBS] [ROUNDS]
+    make cluster-up && python -m bench.jobs_bound [JOBS] [ROUNDS] [--preflight] [--beside OTHER_CHECKOUT]
 
 Rounds of plain Jobs (the floor: the same pods, made by hand) and of GPUJobs alternate on one cluster, so that a busy
-machine slows both; the median of the ratios is told, and absolute figures only to be read beside them. The operator
-runs as a process with the rights of the chart's ServiceAccount. Pods are bound and pretended, not run.
+machine slows both. With another checkout its operator and its chart take turns with those of this one. The operator
+runs as a process with the rights of the chart's ServiceAccount. Pods are bound and pretended, not run; without
+`--preflight` the jobs have none, as plain Jobs.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from tests.e2e.api_server import GPUPOOLS, JOBS, NAMESPACES, ApiServer, AuditLog, Refused
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.cluster.state import require
-from tests.e2e.conftest import install_chart
-from tests.e2e.operator_process import OperatorProcess, operator_kubeconfig
+from tests.e2e.operator_process import ROOT, OperatorProcess, operator_kubeconfig
 from tests.e2e.team import Team
 
-RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+RESOURCES: Final = ("nvidia.com/gpu", "amd.com/gpu")
+INSTALL: Final = (
+    "from tests.e2e.chart import install_chart; from tests.e2e.cluster.state import require; install_chart(require())"
+)
+SETTLED: Final = 3.0
+"""Seconds after the last pod is bound: what is told of pods that run by now belongs to the jobs too."""
 
 
 @dataclass(frozen=True)
@@ -37,113 +46,148 @@ class Round:
     requests: Counter[str]
 
 
-def main(jobs: int, rounds: int) -> None:
-    """Runs the rounds and prints the ratios."""
+@dataclass(frozen=True)
+class Bench:
+    """The cluster, and what is run on it."""
+
+    cluster: Cluster
+    api: ApiServer
+    jobs: int
+    preflight: bool
+
+    def turn(self, tree: Path, name: str) -> tuple[Round, Round]:
+        """A round of plain Jobs and one of GPUJobs beside the operator of a checkout."""
+        paths = os.pathsep.join((str(tree / "operator"), str(tree)))
+        environment = os.environ | {"PYTHONPATH": paths, "CLUSTER_DIR": str(self.cluster.dir)}
+        subprocess.run([sys.executable, "-c", INSTALL], env=environment, cwd=tree, check=True)
+        kubeconfig = operator_kubeconfig(self.api, self.cluster.dir / "operator-bench.kubeconfig")
+        operator = OperatorProcess(self.cluster, self.api, kubeconfig, "bench")
+        operator.settings["PYTHONPATH"] = paths
+        try:
+            operator.start_without_waiting_for_the_lease()
+            eventually(self._pools, 60, what="published pools")
+            self._until_quiet()
+            return self._round(operator, f"plain-{name}", self._plain), self._round(operator, f"jobs-{name}", self._job)
+        finally:
+            operator.stop()
+
+    def _round(self, operator: OperatorProcess, namespace: str, submit: Callable[[Team, int], None]) -> Round:
+        api = self.api
+        api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        eventually(lambda: api.find(f"{NAMESPACES}/{namespace}/serviceaccounts", "default"), 30, what="the account")
+        team, log = Team(api, namespace), self.cluster.audit_log
+        audit = AuditLog(log) if log else None
+        mark = audit.now() if audit else 0
+        before, began = (operator.cpu_seconds(), self._server_cpu()), time.monotonic()
+        for number in range(self.jobs):
+            submit(team, number)
+        eventually(lambda: self._bound(team) == self.jobs, 300, what="all bound", every=0.25)
+        seconds = time.monotonic() - began
+        time.sleep(SETTLED)
+        used = operator.cpu_seconds() - before[0], self._server_cpu() - before[1]
+        requests: Counter[str] = Counter()
+        for entry in audit.since(mark) if audit else ():
+            target = entry.get("objectRef", {})
+            if target.get("namespace") == namespace:
+                what = "/".join(filter(None, (target["resource"], target.get("subresource"))))
+                requests[f"{entry['verb']} {what}"] += 1
+        api.delete(NAMESPACES, namespace)
+        eventually(lambda: not team.pods(), 180, what="an empty namespace", every=1)
+        self._until_quiet()
+        return Round(seconds, used[1], used[0], requests)
+
+    def _pools(self) -> int:
+        """How many pools are published; none while the API server still opens the storage of a new kind (429)."""
+        try:
+            return len(self.api.items(GPUPOOLS))
+        except Refused:
+            return 0
+
+    def _bound(self, team: Team) -> int:
+        return sum(bool(pod["spec"].get("nodeName")) for pod in team.pods())
+
+    def _job(self, team: Team, number: int) -> None:
+        team.submit(f"job-{number}", **({} if self.preflight else {"preflight": "Disabled"}))
+
+    def _plain(self, team: Team, number: int) -> None:
+        container = {
+            "name": "main",
+            "image": "none",
+            "resources": {"limits": {RESOURCES[number % len(RESOURCES)]: "1"}},
+        }
+        pod = {"restartPolicy": "Never", "containers": [container], "tolerations": [{"operator": "Exists"}]}
+        spec = {"backoffLimit": 0, "template": {"spec": pod}}
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"job-{number}"}, "spec": spec}
+        team.api.create(JOBS.format(team.namespace), body)
+
+    def _server_cpu(self) -> float:
+        """CPU seconds that the API server has used; 0 where its process is not ours to see."""
+        process = self.cluster.process("kube-apiserver")
+        if process is None:
+            return 0.0
+        fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _until_quiet(self) -> None:
+        """Waits until the API server has done what a new schema or many deletions give it to do."""
+
+        def quiet() -> bool:
+            before = self._server_cpu()
+            time.sleep(1)
+            return self._server_cpu() - before < 0.15
+
+        eventually(quiet, 90, what="an API server at rest")
+
+
+def main() -> None:
+    """Runs the rounds and prints a table for bench/RESULTS.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("jobs", type=int, nargs="?", default=100)
+    parser.add_argument("rounds", type=int, nargs="?", default=3)
+    parser.add_argument("--preflight", action="store_true")
+    parser.add_argument("--beside", type=Path)
+    options = parser.parse_args()
+    trees = {"now": ROOT} | ({"before": options.beside.absolute()} if options.beside else {})
     cluster = require()
-    install_chart(cluster)
     api = ApiServer(cluster)
-    kubeconfig = operator_kubeconfig(api, cluster.dir / "operator-bench.kubeconfig")
-    operator = OperatorProcess(cluster, api, kubeconfig, "bench")
+    bench, taken = Bench(cluster, api, options.jobs, options.preflight), {name: [] for name in trees}
+    load = [os.getloadavg()[0]]
     try:
-        operator.start_without_waiting_for_the_lease()
-        eventually(lambda: _pools(api), 60, what="published pools")
-        plain, ours = [], []
-        for number in range(rounds):
-            plain.append(_round(cluster, api, operator, f"bench-plain-{number}", jobs, _submit_plain))
-            ours.append(_round(cluster, api, operator, f"bench-gpujob-{number}", jobs, _submit_gpujob))
-        _tell(jobs, plain, ours)
+        for number in range(options.rounds):
+            for name, tree in trees.items():
+                taken[name].append(bench.turn(tree, f"{name}-{number}"))
+                load.append(os.getloadavg()[0])
     finally:
-        operator.stop()
         api.close()
+    print(f"{options.jobs} jobs of one GPU, {options.rounds} rounds, medians; load {min(load):.1f} to {max(load):.1f}")
+    tell(taken, options.jobs)
 
 
-def _pools(api: ApiServer) -> int:
-    """How many pools are published; none while the API server still opens the storage of a new kind (429)."""
-    try:
-        return len(api.items(GPUPOOLS))
-    except Refused:
-        return 0
+def tell(taken: dict[str, list[tuple[Round, Round]]], jobs: int) -> None:
+    """Prints a row for each state, then what the operator asked for."""
+    print("| what | API server, ms a job | above the floor | bound a second | of the floor | operator, ms a job |")
+    print("|---|---|---|---|---|---|")
+    rows = {"plain Jobs": [plain for turns in taken.values() for plain, _ in turns]}
+    _row("plain Jobs", [(each, each) for each in rows["plain Jobs"]], jobs)
+    for name, turns in taken.items():
+        _row(f"GPUJobs, {name}", turns, jobs)
+    for name, turns in taken.items():
+        requests = sum((mine.requests for _, mine in turns), Counter[str]())
+        told = ", ".join(f"{what} {count / jobs / len(turns):.2f}" for what, count in requests.most_common(12))
+        print(f"requests a job, {name}: {told}")
 
 
-def _round(
-    cluster: Cluster,
-    api: ApiServer,
-    operator: OperatorProcess,
-    namespace: str,
-    jobs: int,
-    submit: Callable[[Team, int], None],
-) -> Round:
-    api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    eventually(lambda: api.find(f"{NAMESPACES}/{namespace}/serviceaccounts", "default"), 30, what="the service account")
-    team, audit = Team(api, namespace), AuditLog(cluster.audit_log) if cluster.audit_log else None
-    mark = audit.now() if audit else 0
-    before = operator.cpu_seconds(), _server_cpu(cluster)
-    began = time.monotonic()
-    for number in range(jobs):
-        submit(team, number)
-    eventually(lambda: sum(bool(pod["spec"].get("nodeName")) for pod in team.pods()) == jobs, 300, what="all bound")
-    seconds = time.monotonic() - began
-    # What is told of the pods that run by now belongs to the jobs too.
-    time.sleep(3)
-    used = operator.cpu_seconds() - before[0], _server_cpu(cluster) - before[1]
-    requests: Counter[str] = Counter()
-    for entry in audit.since(mark) if audit else ():
-        target = entry.get("objectRef", {})
-        if target.get("namespace") == namespace:
-            what = "/".join(filter(None, (target["resource"], target.get("subresource"))))
-            requests[f"{entry['verb']} {what}"] += 1
-    team.clear()
-    api.delete(NAMESPACES, namespace)
-    return Round(seconds, used[1], used[0], requests)
+def _row(name: str, turns: list[tuple[Round, Round]], jobs: int) -> None:
+    def median(figure: Callable[[Round, Round], float]) -> float:
+        return statistics.median(figure(floor, mine) for floor, mine in turns)
 
-
-def _submit_gpujob(team: Team, number: int) -> None:
-    team.submit(f"job-{number}")
-
-
-def _submit_plain(team: Team, number: int) -> None:
-    container = {
-        "name": "main",
-        "image": "none",
-        "resources": {"limits": {RESOURCES[number % len(RESOURCES)]: "1"}},
-    }
-    pod = {"restartPolicy": "Never", "containers": [container], "tolerations": [{"operator": "Exists"}]}
-    spec = {"backoffLimit": 0, "template": {"spec": pod}}
-    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"job-{number}"}, "spec": spec}
-    team.api.create(JOBS.format(team.namespace), body)
-
-
-def _server_cpu(cluster: Cluster) -> float:
-    """CPU seconds that the API server has used; 0 where its process is not ours to see."""
-    process = cluster.process("kube-apiserver")
-    if process is None:
-        return 0.0
-    with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _tell(jobs: int, plain: list[Round], ours: list[Round]) -> None:
-    def ratio(figure: Callable[[Round], float]) -> float:
-        pairs = zip(plain, ours, strict=True)
-        return statistics.median(figure(mine) / max(figure(floor), 1e-9) for floor, mine in pairs)
-
-    def median(rounds: list[Round], figure: Callable[[Round], float]) -> float:
-        return statistics.median(figure(each) for each in rounds)
-
-    print(f"{jobs} jobs of one GPU, {len(ours)} rounds, medians; plain Jobs are 1")
-    print(
-        f"seconds until all are bound   {ratio(lambda r: r.seconds):5.2f}   ({median(ours, lambda r: r.seconds):.1f} s)"
-    )
-    print(f"CPU of the API server         {ratio(lambda r: r.server_cpu):5.2f}")
-    of_operator = statistics.median(each.operator_cpu / max(each.server_cpu, 1e-9) for each in ours)
-    per_job = 1000 * median(ours, lambda r: r.operator_cpu) / jobs
-    print(f"CPU of the operator beside it {of_operator:5.2f}   ({per_job:.1f} ms a job)")
-    requests = sum((each.requests for each in ours), Counter())
-    for what, count in requests.most_common():
-        print(f"requests a job: {what:24} {count / jobs / len(ours):5.2f}")
+    server = median(lambda _, mine: 1000 * mine.server_cpu / jobs)
+    above = median(lambda floor, mine: 1000 * (mine.server_cpu - floor.server_cpu) / jobs)
+    bound = median(lambda _, mine: jobs / mine.seconds)
+    ratio = median(lambda floor, mine: floor.seconds / mine.seconds)
+    operator = median(lambda _, mine: 1000 * mine.operator_cpu / jobs)
+    print(f"| {name} | {server:.1f} | {above:.1f} | {bound:.1f} | {ratio:.2f} | {operator:.1f} |")
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:3]]
-    main(*given, *(100, 3)[len(given) :])
+    main()

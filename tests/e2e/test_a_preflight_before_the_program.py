@@ -45,7 +45,7 @@ def test_a_preflight_that_passes_costs_no_write(
         passed["message"]
         == "torch is not in the image: devices only, opened the device nodes of 1 GPU; checked in 0.1 seconds"
     )
-    assert audit.writes(mark, team.namespace, "fine") == {"jobs": 1, "gpujobs/status": 3, "events": 2}
+    assert audit.writes(mark, team.namespace, "fine") == {"jobs": 1, "gpujobs/status": 2, "events": 2}
     assert audit.writes(mark, team.namespace, "gpujob-runner-") == {"configmaps": 1}
 
 

@@ -65,8 +65,8 @@ def test_they_are_bound_to_two_hundred_nodes_without_a_double_promise_and_then_n
     writes = audit.writes(mark, team.namespace, "job-")
     assert writes["jobs"] == 300
     assert writes["services"] == 60
-    # Placed and Running; on a machine where starting lasts, that is said too.
-    assert writes["gpujobs/status"] == 600 or (took - submitted > 4 and writes["gpujobs/status"] <= 1200)
+    # Placed and Running are one write where a pod runs within 2 s, else two; on a machine where starting lasts, that is said too.
+    assert 300 <= writes["gpujobs/status"] <= 600 or (took - submitted > 4 and writes["gpujobs/status"] <= 1200)
     assert writes["events"] == 300
 
 

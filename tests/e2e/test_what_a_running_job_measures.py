@@ -71,7 +71,7 @@ def test_progress_throughput_cost_and_profile_of_a_job(
     assert float(ended["throughput"]["tokensPerSecond"]) == pytest.approx(1000, rel=0.1)
     hour = float(ended["placement"]["pricePerHour"])
     assert float(ended["cost"]["accrued"]) == pytest.approx(hour * 25 / 3600, rel=0.2)
-    # Job, three states, one for its progress; the profile is its namespace's.
+    # Job, two or three states, one for its progress; the profile is its namespace's.
     eventually(lambda: team.told("llama") == ["Placed", "Succeeded"], what="its two events")
     writes = audit.writes(mark, team.namespace, "llama")
     assert (writes["jobs"], writes["events"]) == (1, 2)

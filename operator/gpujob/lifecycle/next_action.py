@@ -40,7 +40,7 @@ from gpujob.lifecycle.endings import Ending
 from gpujob.lifecycle.failures import failure_of
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
-from gpujob.lifecycle.view import JobView, Moment
+from gpujob.lifecycle.view import JobView, Made, Moment
 from gpujob.status.attempts import probe_runs, progress, waits
 from gpujob.status.attempts.probe_runs import Course, Result
 from gpujob.status.job import job_status, status_patch, telemetry
@@ -86,7 +86,7 @@ class _Step:
             # A deletion counts as a generation, and the job requests nothing new.
             job = replace(job, generation=whole_number(job.status.get("observedGeneration")) or job.generation)
         self._job = job
-        self._child = current_child(job, view.children)
+        self._child = self._as_made(current_child(job, view.children))
         self._pods = pods_of(self._child, view.pods) if self._child else []
 
     def action(self) -> Action:
@@ -188,6 +188,9 @@ class _Step:
             return DeleteChild(child)
         if suspend:
             return self._end(child, endings.suspension(child))
+        if (made := self._untold(child)) and made.generation != job.generation:
+            # Only a status that names the child forbids to change the spec.
+            return DeleteChild(child)
         return self._starting_or_running(job, child)
 
     def _ended_child(self, child: ChildRecord, *, follows: bool) -> Action:
@@ -212,7 +215,7 @@ class _Step:
     def _finish(self, child: ChildRecord, seen: Observation, blame: str = "") -> Action:
         """The end of the job: its measurement is recorded, then its status is final."""
         job = self._job
-        status = job_status.placed(job, child, seen, None, self._now.text, self._view.telemetry)
+        status = job_status.placed(job, child, seen, self._now.text, self._view.telemetry)
         if blame and (checkpoint := progress.after_failure(job.status, self._view.telemetry.measured)):
             status |= {"checkpoint": checkpoint}
         status = with_entry(job, child, status, (seen.reason.value, blame, seen.message), seen.ended or self._now.text)
@@ -352,6 +355,25 @@ class _Step:
 
     # What the status says of a child
 
+    def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
+        """The child with the decision that it was made of, which its annotations may no longer tell."""
+        made = self._untold(child) if child else None
+        return replace(child, hint=made.hint) if child and made else child
+
+    def _untold(self, child: ChildRecord) -> Made | None:
+        """What this process made the child of, while no status names it."""
+        made = self._view.made
+        return made if made and made.uid == child.uid and self._job.status.get("jobName") != child.name else None
+
+    def _is_told_later(self, child: ChildRecord, seen: Observation) -> bool:
+        """Whether a child was made just now and may soon run, so that Placed and Running are one write."""
+        made = self._untold(child)
+        if made is None or not child.nodes or seen.state is not State.PLACED or seen.reason is not Reason.PLACED:
+            return False
+        left = made.since + self._timings.placed - self._now.elapsed
+        self._requeue(left)
+        return left > 0
+
     def _observe(self, child: ChildRecord) -> Observation:
         return observe(child, self._pods, ran=has_run(self._job))
 
@@ -362,7 +384,9 @@ class _Step:
         if unbound and seen.stuck and seen.state is State.PLACED:
             seen = held_in_vain(seen, unbound.until)
         seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(seen)
-        status = job_status.placed(job, child, seen, None, self._now.text, self._view.telemetry)
+        if self._is_told_later(child, seen):
+            return Nothing()
+        status = job_status.placed(job, child, seen, self._now.text, self._view.telemetry)
         numbers = self._numbers(status) if seen.state is State.RUNNING else Numbers.SAME
         return WriteStatus(status, numbers)
 

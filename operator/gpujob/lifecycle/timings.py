@@ -13,6 +13,8 @@ class Timings:
 
     # An attempt that starts
 
+    placed: float = 2.0
+    """A new child's pods may take this long to run before Placed is written by itself: most run sooner, and one write says both."""
     starting: float = 5.0
     """A pod may take this long to start before Starting is worth a status write."""
     checking: float = 30.0

@@ -9,7 +9,7 @@ from datetime import datetime
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.status.attempts.waits import write_time
 from gpujob.status.job.telemetry import SILENT, Telemetry
-from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
+from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,20 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """A child created by this process, and its decision; valid until the status names the child, whatever its annotations say."""
+
+    uid: str
+    """The child's uid."""
+    generation: int
+    """The job's generation, whose spec it was rendered from."""
+    since: float
+    """When it was created, by the monotonic clock."""
+    hint: Hint
+    """The decision."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobView:
     """One job in the cluster."""
 
@@ -40,6 +54,8 @@ class JobView:
     """Whether a node of these pods is ready, by name; an absent node is deleted."""
     spec_error: str = ""
     """Why its spec cannot be read; empty if it can, and for a job with a child."""
+    made: Made | None = None
+    """The child created last; None if another process created it."""
     lacks_service: bool = False
     """Whether its gang has no Service."""
     bare_node: Arriving | None = None

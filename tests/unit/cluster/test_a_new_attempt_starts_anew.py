@@ -11,16 +11,17 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.controller.job_reconciler import JobReconciler
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import Writer
+from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
 from gpujob.schedule.queue import Answer
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.job.telemetry import Telemetry
-from gpujob.status.records.objects import read_job
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
 
@@ -46,11 +47,20 @@ async def test_what_the_last_attempt_reported_is_forgotten_when_the_next_one_is_
     work = ControllerState(ClusterIndex(mirror, load_catalog()))
     writer = Writer(server, mirror, lambda: True, "here")  # type: ignore[arg-type]
     steps = JobActions(work, writer, RunnerConfigMaps(work, writer, RUNNER), ProfileUpdates(work, writer))
-    metadata = {"name": "j", "namespace": "team", "uid": "u", "resourceVersion": "5"}
-    job = read_job({"metadata": metadata, "spec": {"preflight": "Disabled"}, "status": {"attempt": 1}})
+    metadata = {"name": "j", "namespace": "team", "uid": "u", "generation": 1, "resourceVersion": "5"}
+    spec = {"preflight": "Disabled"}
+    for kind in mirror.kinds:
+        objects = [{"metadata": metadata, "spec": spec, "status": {"attempt": 1}}] if kind == "gpujobs" else []
+        mirror.replace(kind, objects, "5")
+    work.book.take(mirror.take_changes())
+    job = work.book.jobs["u"]
     work.telemetry["u"] = Telemetry(Measured(at=datetime(2026, 1, 1, tzinfo=UTC), counters={"steps": 700.0}))
     wish, there = work.wish(job).demand, fleet(node("a", MI300X))
     assert wish is not None
     await steps.place(job, Answer(wish, there, load_catalog()).decision, there)
+    work.book.take(mirror.take_changes())
+    work.timings = Timings(placed=0.0)
+    JobReconciler(work, steps).look(job)
+    await work.tasks["u"]
     assert (server.status["attempt"], "progress" in server.status) == (2, False)
     assert "u" not in work.telemetry

@@ -73,7 +73,7 @@ class Round:
     def place(self, job: JobRecord, *others: object) -> Coroutine[Any, Any, None]:
         return asyncio.sleep(0)
 
-    def start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
+    def start(self, job: JobRecord, step: Coroutine[Any, Any, None], *, urgent: bool = False) -> None:
         step.close()
         self.started.append(job.uid)
         self.work.queue.discard(job.uid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -12,7 +13,7 @@ from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.status.job import job_status
 from gpujob.status.observe.child import Observation
-from gpujob.status.records.objects import ChildRecord, JobRecord, read_child, read_job
+from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, read_child, read_job
 from gpujob.values.vocabulary import PREFLIGHT, Annotation, Label, Reason, State
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
@@ -45,7 +46,8 @@ def child(name: str = "j-1", preflight: bool = True, hint: dict[str, Any] | None
 def placed(
     found: Decision | None, held: JobRecord, its: ChildRecord, seen: Observation, now: str = NOW
 ) -> dict[str, Any]:
-    status = job_status.placed(held, its, seen, found, now)
+    made = replace(its, hint=Hint(job_status.hint(found))) if found else its
+    status = job_status.placed(held, made, seen, now)
     GPUJobStatus.model_validate(status)
     return status
 

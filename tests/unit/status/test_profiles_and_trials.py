@@ -224,7 +224,7 @@ def test_a_trial_that_runs_is_told_apart_from_the_job_itself() -> None:
     seen = observe(trial(), [RUNS], ran=True)
     assert (seen.state, seen.reason) == (State.RUNNING, Reason.PROBING)
     assert seen.message.endswith("; this is a probe of 50 steps, the job itself follows")
-    status = job_status.placed(job(), trial(), seen, None, "2026-01-01T12:00:00Z")
+    status = job_status.placed(job(), trial(), seen, "2026-01-01T12:00:00Z")
     assert status["display"]["accelerator"] == "2x8 MI300X (probe)"
     assert status["display"]["reason"] == "Probing"
     real = observe(trial(probe=None), [RUNS], ran=True)

@@ -46,7 +46,7 @@ def status_of(
 ) -> dict[str, Any]:
     job = read_job({"metadata": {"name": "j", "uid": "u", "generation": 1}, "spec": {}, "status": held})
     child = read_child({"metadata": {"name": "j-1", "labels": {Label.ATTEMPT: "1"}}, "spec": {}})
-    status = job_status.placed(job, child, seen, None, now, told)
+    status = job_status.placed(job, child, seen, now, told)
     GPUJobStatus.model_validate(orjson.loads(orjson.dumps(status)))
     return status
 

@@ -25,7 +25,7 @@ from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord, read_child, read_job
 from gpujob.status.records.preflight import Check
 from gpujob.values.errors import BadManifest
-from gpujob.values.vocabulary import ConditionType, Label, Reason, State
+from gpujob.values.vocabulary import Annotation, ConditionType, Label, Reason, State
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 PLACED = decision(node("a", MI300X, price="2.10"), node("b", MI300X, price="2.10"), nodes=2, gpusPerNode=8)
@@ -38,8 +38,10 @@ def job(generation: int = 1, **status: Any) -> JobRecord:
     return read_job({"metadata": {"name": "j", "uid": "u", "generation": generation}, "spec": {}, "status": status})
 
 
-def child(**annotations: str) -> ChildRecord:
+def child(found: Decision | None = None, **annotations: str) -> ChildRecord:
     labels = {Label.ATTEMPT: "1"}
+    if found is not None:
+        annotations[Annotation.PLACEMENT] = orjson.dumps(job_status.hint(found)).decode()
     return read_child({"metadata": {"name": "j-1", "labels": labels, "annotations": annotations}, "spec": {}})
 
 
@@ -78,7 +80,7 @@ def test_a_job_that_is_not_placed(found: Decision, state: str, reason: str, verd
 
 
 def test_a_placed_job_says_where_and_for_how_much() -> None:
-    status = valid(job_status.placed(job(), child(), seen(State.PLACED, Reason.PLACED), PLACED, NOW))
+    status = valid(job_status.placed(job(), child(PLACED), seen(State.PLACED, Reason.PLACED), NOW))
     assert status["placement"] == {
         "pool": "mi300x-ondemand",
         "vendor": "AMD",
@@ -108,15 +110,15 @@ def test_a_placed_job_says_where_and_for_how_much() -> None:
     ],
 )
 def test_conditions_of_a_job_with_a_child(state: State, reason: Reason, wanted: dict[str, tuple[str, str]]) -> None:
-    status = valid(job_status.placed(job(), child(), seen(state, reason, started=NOW), PLACED, NOW))
+    status = valid(job_status.placed(job(), child(PLACED), seen(state, reason, started=NOW), NOW))
     assert claims(status) == {"Placed": ("True", "Placed"), "PreflightPassed": ("Unknown", "NoInterpreter"), **wanted}
     assert status["startTime"] == NOW
 
 
 def test_a_suspended_child_earns_no_second_event_and_its_own_line_in_the_log() -> None:
-    running = valid(job_status.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW))
+    running = valid(job_status.placed(job(), child(PLACED), seen(State.RUNNING, Reason.RUNNING, started=NOW), NOW))
     stopped = replace(seen(State.PLACED, Reason.CHILD_SUSPENDED), message="somebody suspended it")
-    status = valid(job_status.placed(job(**running), child(), stopped, None, LATER))
+    status = valid(job_status.placed(job(**running), child(), stopped, LATER))
     assert claims(status)["Running"] == ("False", "ChildSuspended")
     assert (status["state"], status["startTime"], status["placement"]) == ("Placed", NOW, running["placement"])
     assert events.event_of(job(**running), status, "here", LATER) is None
@@ -133,7 +135,7 @@ def test_a_plan_says_where_the_job_would_go() -> None:
 
 
 def test_a_lost_child_is_the_end_and_what_was_known_stays() -> None:
-    before = job_status.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
+    before = job_status.placed(job(), child(PLACED), seen(State.RUNNING, Reason.RUNNING, started=NOW), NOW)
     status = valid(job_status.lost(job(**before), LATER))
     assert (status["state"], status["startTime"], status["completionTime"]) == ("Failed", NOW, LATER)
     assert status["placement"] == before["placement"]
@@ -141,14 +143,14 @@ def test_a_lost_child_is_the_end_and_what_was_known_stays() -> None:
 
 
 def test_what_a_lost_job_has_cost_counts_until_its_loss() -> None:
-    held = job_status.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
+    held = job_status.placed(job(), child(PLACED), seen(State.RUNNING, Reason.RUNNING, started=NOW), NOW)
     price = Decimal(held["placement"]["pricePerHour"])
     hour = job_status.lost(job(**held), NOW.replace("T00", "T01"))
     assert Decimal(hour["cost"]["accrued"]) == price
 
 
 def test_a_deleted_job_that_a_finalizer_holds_says_that_nothing_of_it_runs() -> None:
-    before = job_status.placed(job(), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, NOW)
+    before = job_status.placed(job(), child(PLACED), seen(State.RUNNING, Reason.RUNNING, started=NOW), NOW)
     status = valid(job_status.deleted(job(**before), LATER))
     assert (status["state"], status["completionTime"], status["display"]["reason"]) == ("Failed", LATER, "BeingDeleted")
     (failed,) = (c for c in status["conditions"] if c["type"] == "Failed")
@@ -173,7 +175,7 @@ def test_times_change_with_the_status_of_a_condition_only() -> None:
     held = job_status.refused(job(), BUSY, NOW)
     again = job_status.refused(job(**held), BROKEN, LATER)
     assert {c["lastTransitionTime"] for c in again["conditions"]} == {NOW}
-    placed = job_status.placed(job(**held), child(), seen(State.PLACED, Reason.PLACED), PLACED, LATER)
+    placed = job_status.placed(job(**held), child(PLACED), seen(State.PLACED, Reason.PLACED), LATER)
     assert {c["type"]: c["lastTransitionTime"] for c in placed["conditions"]}["Placed"] == LATER
 
 
@@ -186,7 +188,7 @@ def test_conditions_of_others_stay() -> None:
 
 def test_a_patch_turns_the_held_status_into_the_wanted_one() -> None:
     held = job_status.refused(job(), BUSY, NOW)
-    wanted = job_status.placed(job(**held), child(), seen(State.RUNNING, Reason.RUNNING, started=NOW), PLACED, LATER)
+    wanted = job_status.placed(job(**held), child(PLACED), seen(State.RUNNING, Reason.RUNNING, started=NOW), LATER)
     patch = status_patch.patch(held, wanted)
     assert patch is not None
     assert merge(held, patch) == wanted
@@ -220,10 +222,8 @@ def test_numbers_that_move_are_not_news_and_reasons_are() -> None:
 
 def test_a_hint_says_after_a_crash_what_the_decision_said_before() -> None:
     text = orjson.dumps(job_status.hint(PLACED)).decode()
-    known = job_status.placed(job(), child(), seen(State.PLACED, Reason.PLACED), PLACED, NOW)
-    rebuilt = job_status.placed(
-        job(), child(**{"gpujob.dev/placement": text}), seen(State.PLACED, Reason.PLACED), None, NOW
-    )
+    known = job_status.placed(job(), child(PLACED), seen(State.PLACED, Reason.PLACED), NOW)
+    rebuilt = job_status.placed(job(), child(**{"gpujob.dev/placement": text}), seen(State.PLACED, Reason.PLACED), NOW)
     assert rebuilt == known
 
 
@@ -238,7 +238,7 @@ def test_a_hint_says_after_a_crash_what_the_decision_said_before() -> None:
 )
 def test_devices_in_one_column(spec: dict[str, int], text: str) -> None:
     found = decision(node("a", MI300X), node("b", MI300X), **spec)
-    status = job_status.placed(job(), child(), seen(State.PLACED, Reason.PLACED), found, NOW)
+    status = job_status.placed(job(), child(found), seen(State.PLACED, Reason.PLACED), NOW)
     assert status["display"]["accelerator"] == text
 
 
@@ -355,8 +355,8 @@ def test_every_field_of_a_pool_is_among_the_edits_that_are_tried() -> None:
 def test_a_job_that_is_suspended_while_it_runs_was_stopped_and_its_preflight_is_over() -> None:
     checked = Check(True, True, Reason.PREFLIGHT_PASSED, "2 GPUs work")
     running = replace(seen(State.RUNNING, Reason.RUNNING, started=NOW), checked=checked)
-    child_ = replace(child(), preflight=True)
-    held = job_status.placed(job(), child_, running, PLACED, NOW)
+    child_ = replace(child(PLACED), preflight=True)
+    held = job_status.placed(job(), child_, running, NOW)
     assert claims(held)["PreflightPassed"] == ("True", "PreflightPassed")
     stopping = valid(end_attempt(job(**held), child_, endings.suspension(child_), LATER))
     planned = valid(job_status.planned(job(**stopping), PLACED, LATER))

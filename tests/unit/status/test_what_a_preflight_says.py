@@ -251,7 +251,7 @@ def claims(
     told = ({"jobName": held} if held else {}) | ({"conditions": [before]} if before else {})
     job = JobRecord("ns", "j", "u", 1, "", "7", False, {"preflight": mode}, told)
     seen = Observation(state, Reason.STARTING, "x", checked=check)
-    status = job_status.placed(job, child(preflight), seen, None, "2026-01-01T00:00:00Z")
+    status = job_status.placed(job, child(preflight), seen, "2026-01-01T00:00:00Z")
     return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"] if c["type"] == "PreflightPassed"}
 
 

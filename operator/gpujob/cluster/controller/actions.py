@@ -16,6 +16,7 @@ from gpujob.cluster.client.api_errors import ApiError, Fenced
 from gpujob.cluster.client.outage_gate import LONGEST_OUTAGE_DELAY, is_outage
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
+from gpujob.cluster.queue.step_slots import StepSlots
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
 from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
@@ -26,7 +27,7 @@ from gpujob.lifecycle.attempts import end_attempt, next_attempt
 from gpujob.lifecycle.children import live_pods, said_of
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
-from gpujob.lifecycle.view import JobView
+from gpujob.lifecycle.view import JobView, Made
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.render.attempt import Numbered
 from gpujob.render.children import render
@@ -34,10 +35,9 @@ from gpujob.render.service import rendezvous
 from gpujob.status.attempts import probe_runs, waits
 from gpujob.status.attempts.probe_runs import Result
 from gpujob.status.job import job_status, status_patch
-from gpujob.status.observe.child import Observation
-from gpujob.status.records.objects import ChildRecord, JobRecord, PodState, read_child
+from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState, read_child
 from gpujob.values.untrusted import table, whole_number
-from gpujob.values.vocabulary import Reason, State
+from gpujob.values.vocabulary import Reason
 
 log = structlog.get_logger(__name__)
 
@@ -56,11 +56,11 @@ class JobActions:
     ) -> None:
         self._work, self._writer, self._delivery = controller_state, writer, delivery
         self._learning = learning
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = StepSlots(AT_ONCE)
 
-    def start(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
-        """Runs one step of a job; afterwards the job is reconciled again."""
-        task = asyncio.create_task(self._guarded(job, step), name=f"{job.namespace}/{job.name}")
+    def start(self, job: JobRecord, step: Coroutine[Any, Any, None], *, urgent: bool = False) -> None:
+        """Runs one step of a job; afterwards the job is reconciled again. `urgent`: it goes first where many wait."""
+        task = asyncio.create_task(self._guarded(job, step, urgent), name=f"{job.namespace}/{job.name}")
         self._work.tasks[job.uid] = task
 
     def report(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
@@ -76,7 +76,7 @@ class JobActions:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
-        """Creates the children of a placed job and writes its status: the objects that its pods need first, then the Job."""
+        """Creates the children of a placed job: the objects that its pods need first, then the Job. Later rounds write its status."""
         wish, choice = self._work.wish(job), decision.choice
         if wish.job is None or choice is None:
             return
@@ -94,13 +94,14 @@ class JobActions:
         if children.claims is not None:
             await self._writer.ensure_child(claim_templates(children.claims), children.claims, job)
         raw, created = await self._writer.ensure_child(JOBS, children.job, job)
-        child = read_child(raw)
-        seen = Observation(State.PLACED, Reason.PLACED, f"child Job {child.name} is created")
-        status = job_status.placed(job, child, seen, decision if created else None, self._work.now())
         self._work.queue.discard(job.uid)
         # The previous attempt's report says nothing about this one.
         self._work.telemetry.pop(job.uid, None)
-        await self.write(job, status)
+        # A job that is gone by now leaves nothing behind.
+        if (memory := self._work.memory.get(job.uid)) is not None:
+            self._work.succeeded(job.uid)
+            child = read_child(raw)
+            memory.made = Made(child.uid, job.generation, self._work.clock(), Hint(hint)) if created else None
         if created:
             self._work.tally.placing.observe(self._work.clock() - began)
             waited = (self._work.wall() - asked).total_seconds() if (asked := waits.read_time(job.created)) else 0.0
@@ -175,9 +176,9 @@ class JobActions:
         elif job.uid in self._work.memory and status.get("display", {}).get("reason") not in REFUSALS:
             self._work.succeeded(job.uid)
 
-    async def _guarded(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, job: JobRecord, step: Coroutine[Any, Any, None], urgent: bool) -> None:
         try:
-            async with self._slots:
+            async with self._slots.slot(urgent=urgent):
                 await step
         except (NotLeader, Fenced):
             log.info("step dropped, another process leads", job=f"{job.namespace}/{job.name}")

@@ -62,7 +62,9 @@ class JobReconciler:
 
     def _view(self, job: JobRecord) -> JobView:
         book, children = self._work.book, self._work.book.children_of(job.uid)
-        child, pods = current_child(job, children), book.pods_of(job)
+        child, pods, memory = current_child(job, children), book.pods_of(job), self._work.remember(job.uid)
+        if child and job.status.get("jobName") == child.name:
+            memory.made = None
         if child is None:
             return JobView(job, children, pods, book.nodes_ready(pods), spec_error=self._spec_error(job))
         return JobView(
@@ -71,6 +73,7 @@ class JobReconciler:
             pods,
             book.nodes_ready(pods),
             lacks_service=book.lacks_service(child),
+            made=memory.made,
             bare_node=self._newest_bare_node(child),
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )

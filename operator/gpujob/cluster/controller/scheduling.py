@@ -87,7 +87,8 @@ class SchedulingRound:
                 with self._work.alone(job):
                     decision = placing.decision
                     self._promise(job, decision)
-                    self._steps.start(job, self._steps.place(job, decision, fleet))
+                    # Devices lie idle until the child is there; that another job runs can be told a moment later.
+                    self._steps.start(job, self._steps.place(job, decision, fleet), urgent=True)
                     self._count(decision)
             await self._slice.pause()
         decided = self._work.clock()

@@ -29,7 +29,7 @@ from gpujob.cluster.queue.progress_throttle import ProgressPace
 from gpujob.fleet.assembly.usage import Promise
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
-from gpujob.lifecycle.view import Moment
+from gpujob.lifecycle.view import Made, Moment
 from gpujob.placement.request.demand import Demand, demand_of
 from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.objects import JobRecord
@@ -58,6 +58,8 @@ class JobState:
 
     sightings: Sightings = NOTHING_SEEN
     """What was observed, and since when."""
+    made: Made | None = None
+    """The child created last, until the status names it."""
     impossible_since: float | None = None
     told_at: float = -math.inf
     """The time of its last explanation."""

@@ -32,12 +32,11 @@ def placed(
     job: JobRecord,
     child: ChildRecord,
     seen: Observation,
-    decision: Decision | None,
     now: str,
     telemetry: Telemetry = SILENT,
 ) -> dict[str, Any]:
-    """The status of a job with a child; the placement comes from the decision, the stored status, or the child's hint."""
-    placement, sentence = _chosen(job, child, decision)
+    """The status of a job with a child; the placement comes from the stored status or from the child's hint."""
+    placement, sentence = _chosen(job, child)
     preflight = conditions.of_preflight(
         child,
         seen,
@@ -69,10 +68,8 @@ def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tup
     return telemetry.claims or (() if begun else reading.anew(job.status))
 
 
-def _chosen(job: JobRecord, child: ChildRecord, decision: Decision | None) -> tuple[dict[str, Any], str]:
+def _chosen(job: JobRecord, child: ChildRecord) -> tuple[dict[str, Any], str]:
     """status.placement, and the sentence of the condition Placed, its only copy."""
-    if decision:
-        return _placement(decision), summary.summary(decision)
     held = table(job.status, "placement")
     if job.status.get("jobName") == child.name or not child.hint.placement:
         said = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PLACED)
