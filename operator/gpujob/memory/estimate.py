@@ -53,6 +53,14 @@ class Estimate:
         return held + _doubt(self.work, peak)
 
     @derived
+    def taken(self) -> int:
+        """What a device must have: `high` without the part of it that a server leaves alone unless it is told otherwise."""
+        if self.work.method is not Method.INFERENCE:
+            return self.high
+        peak = self.course.peak
+        return peak + allocator_overhead.taken_beyond_peak(self.work, self.course) + _doubt(self.work, peak)
+
+    @derived
     def low(self) -> int:
         """The peak if the loss never holds all logits at once (chunked or fused cross entropy), and if the scales of 4-bit weights
         are quantised too.

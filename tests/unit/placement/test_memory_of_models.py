@@ -6,13 +6,14 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import H100, MI300X, decision, demand, fleet, node
+from builders import A100, H100, H200, L4, MI300X, decision, demand, fleet, node
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.scoring.candidate import Candidate, Decision
 from gpujob.placement.suggestions.search import nearest_fix
 from gpujob.values.vocabulary import Outcome, Precision, Reason, Verdict, WorkKind
+from tests.e2e.cluster.nodes import Amd, Nvidia
 
 LORA: dict[str, Any] = {"name": "llama-3.1-8b", "method": "LoRA", "batchPerGPU": 4}
 TIGHT = {**LORA, "sequenceLength": 2284}
@@ -92,7 +93,7 @@ def test_an_unknown_model_has_its_nearest_and_is_misconfigured() -> None:
     [
         ({**LORA, "batchPerGPU": 8}, "spec.model.gradientCheckpointing", "Layers"),
         ({"parameters": "8B", "batchPerGPU": 64, "method": "Inference", "sequenceLength": 32768},
-         "spec.model.batchPerGPU", 30),
+         "spec.model.batchPerGPU", 33),
     ],
 )  # fmt: skip
 def test_the_fix_is_a_lighter_way_that_fits(model: dict[str, Any], field: str, after: object) -> None:
@@ -102,6 +103,35 @@ def test_the_fix_is_a_lighter_way_that_fits(model: dict[str, Any], field: str, a
     assert (fix.changes[0].field, fix.changes[0].after) == (field, after)
     applied = decision(node("n", H100), model=model | {field.rpartition(".")[2]: after})
     assert applied.verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "model", "load", "after"),
+    [
+        (H100, 8, "llama-3.1-70b", {"maxTokens": 8192, "concurrency": 512}, 190),
+        (H100, 4, "llama-3.1-70b", {"maxTokens": 8192, "concurrency": 512}, 70),
+        (H200, 1, "qwen2.5-32b", {"maxTokens": 4096, "concurrency": 400}, 77),
+        (MI300X, 1, "llama-3.1-8b", {"maxTokens": 2048, "concurrency": 60000}, 700),
+        (L4, 1, "llama-3.1-8b", {"maxTokens": 8192, "concurrency": 16}, 6),
+        (A100, 2, "mistral-7b", {"maxTokens": 32768, "concurrency": 64}, 35),
+    ],
+)
+def test_a_server_serves_as_much_at_once_as_its_devices_hold(
+    gpu: Amd | Nvidia, gpus: int, model: str, load: dict[str, Any], after: int
+) -> None:
+    """In two digits, as people write it: within a tenth of what the devices hold with contexts and the allocator's blocks, of
+    which a server leaves another tenth alone unless it is told otherwise.
+    """
+
+    def served(**changes: Any) -> Decision:
+        spec = {"name": model, "method": "Inference", "inference": load | changes}
+        return decision(node("n", gpu), nodes=1, gpusPerNode=gpus, model=spec)
+
+    fix = nearest_fix(served(), fleet(node("n", gpu)), load_catalog())
+    assert fix is not None
+    assert [(change.field, change.after) for change in fix.changes] == [("spec.model.inference.concurrency", after)]
+    assert served(concurrency=after).verdict is Verdict.PLACED
+    assert served(concurrency=after + max(2, after // 5)).verdict is Verdict.IMPOSSIBLE
 
 
 def test_a_fused_optimizer_is_the_nearest_fix_where_the_step_is_the_peak() -> None:

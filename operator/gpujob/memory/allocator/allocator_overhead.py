@@ -51,11 +51,16 @@ def beyond_peak(work: Workload, course: Course) -> int:
 
     A server leaves a part of each device free, beside its contexts: on several GPUs, and if its load is given.
     """
-    beyond = contexts(work) + _held(work, course)
+    beyond = taken_beyond_peak(work, course)
     if work.parts == 1 and work.concurrency is None:
         return beyond
     used, of = SERVED
     return -(-(course.peak + beyond) * of // used) - course.peak
+
+
+def taken_beyond_peak(work: Workload, course: Course) -> int:
+    """Bytes that are taken beyond the framework's peak: `beyond_peak` without what a server leaves alone."""
+    return contexts(work) + _held(work, course)
 
 
 def _held(work: Workload, course: Course) -> int:

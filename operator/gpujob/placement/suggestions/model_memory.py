@@ -96,22 +96,33 @@ def _less_at_once(demand: Demand, model: ModelDemand, candidate: Candidate, cata
         if not now or now <= least or (field.startswith("inference") and model.method is not Method.INFERENCE):
             continue
         most = _most_that_fits(demand, model, attribute, (least, now - 1), candidate, catalog)
+        if attribute == "concurrency":
+            most = _in_two_digits(most)
         if most:
             changed = demand.with_model(_with(model, attribute, most))
             yield proposed(far - 0.3 * most / now, f"spec.model.{field}", now, most, changed)
 
 
+def _in_two_digits(amount: int) -> int:
+    """A number of requests with two digits, rounded down: more would promise what the estimate does not know."""
+    step = 10 ** max(0, len(str(amount)) - 2)
+    return amount // step * step
+
+
 def _most_that_fits(
     demand: Demand, model: ModelDemand, attribute: str, ends: tuple[int, int], candidate: Candidate, catalog: Catalog
 ) -> int:  # fmt: skip
-    """The largest value of one size of the workload that the device holds, without a warning if possible; 0 if none does."""
+    """The largest value of one size of the workload that the device holds, with the allocator's reserve if possible; 0 if none does.
+
+    The part of a device that a server leaves alone does not count: a server can be told to leave less.
+    """
     gang, usable = candidate.gang, candidate.pool.memory
 
     def fits(amount: int, end: str) -> bool:
         needs = division(_with(model, attribute, amount), demand, gang, catalog)
         return needs is not None and usable is not None and getattr(needs.on(gang.gpus), end) <= usable
 
-    for end in ("high", "expected"):
+    for end in ("taken", "expected"):
         low, high = ends
         while low < high:
             middle = (low + high + 1) // 2
