@@ -8,7 +8,7 @@ from gpujob.cli.cluster_file.gpujobs import waits
 from gpujob.cli.cluster_file.projection import REDACTED, an_object, container, device_files, filled, present
 from gpujob.cli.cluster_file.reservations import is_child
 from gpujob.values.untrusted import Table, table, tables
-from gpujob.values.vocabulary import Annotation, ConditionType, Label
+from gpujob.values.vocabulary import Annotation, ConditionType, Label, State
 
 DECIDES: Final = (
     "framework",
@@ -24,6 +24,9 @@ DECIDES: Final = (
     "securityContext",
 )
 """Members of a GPUJob's spec that decisions depend on; of the user's names they contain only profile and pools."""
+
+HOLDING: Final = (State.PLACED, State.STARTING, State.RUNNING)
+"""States of a GPUJob whose pods hold GPUs."""
 
 
 def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
@@ -74,11 +77,12 @@ def _pool_hint(pool: str, pods: int) -> dict[str, str]:
     return {Annotation.PLACEMENT: json.dumps({"pool": pool, "nodes": pods, **blank})}
 
 
-def waiting_job(raw: Table, selected: set[str]) -> dict[str, Any] | None:
-    """A waiting GPUJob, as its demand and its creation time; None for all others, whose pods and children are sufficient."""
-    if not waits(raw):
-        return None
+def live_job(raw: Table, selected: set[str]) -> dict[str, Any] | None:
+    """A GPUJob that waits or holds GPUs, as its demand, its creation time and its progress; None for all others."""
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    holds = status.get("state") in HOLDING
+    if not waits(raw) and not holds:
+        return None
     conditions = [
         present(each, "type", "status", "reason", "lastTransitionTime")
         for each in tables(status, "conditions")
@@ -90,11 +94,15 @@ def waiting_job(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     }
     return an_object(
         raw,
-        present(metadata, "namespace", "creationTimestamp"),
+        present(metadata, "namespace", "creationTimestamp", *(("uid",) if holds else ())),
         spec=filled(
             **present(spec, *DECIDES), shapes=_shapes(spec), images=own, volumes=_claims(spec), code=_code(spec)
         ),
-        status=filled(state=status.get("state"), conditions=conditions),
+        status=filled(
+            state=status.get("state"),
+            conditions=conditions,
+            progress=present(table(status, "progress"), "percent", "estimatedEnd"),
+        ),
     )
 
 

@@ -10,13 +10,14 @@ from rich.text import Text
 
 from gpujob.cli.output import cells
 from gpujob.cli.output.drawing import PLAN_WIDTH, console_of, print_table, print_text
+from gpujob.cli.planning import holders
 from gpujob.cli.planning.planner import why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.fleet.pools.naming import short_names
 from gpujob.placement.capacity.shortage import barred
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.notes import notes
-from gpujob.values.finding import Finding, counted, listed
+from gpujob.values.finding import Dollars, Finding, counted, listed
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False
         console.print()
         print_text(console, Text.assemble(("Recipe: ", "bold"), decision_json.recipe(decision)))
         _print_memory(console, decision.demand.gangs)
-    endings = list(_endings(decision, general, names, wide=wide))
+    endings = [*_ways_out(plan, names, wide=wide), *_endings(decision, general, names, wide=wide)]
     if endings:
         console.print()
     for label, sentence in endings:
@@ -146,6 +147,16 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False
     for name, sentence in why_not_sentences(plan, whole=asked):
         label = f"Why not {plain(name if wide else names[name])}: "
         print_text(console, Text.assemble((label, "bold"), plain(sentence)))
+
+
+def _ways_out(plan: Plan, names: Mapping[str, str], *, wide: bool) -> Iterator[tuple[str, str]]:
+    """Who holds what a Waiting job waits for, and the gangs with which it would start now."""
+    if plan.now is not None:
+        for sentence in holders.told(plan.holders, plan.now):
+            yield "Held by:", sentence
+    for start in plan.starts_now:
+        price = f" at {Dollars(start.price_per_hour)} an hour" if start.price_per_hour is not None else ""
+        yield "now:", start.told(start.pool if wide else names[start.pool]) + price
 
 
 def _endings(

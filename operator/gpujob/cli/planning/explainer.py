@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.planning.competing_jobs import rivals_in
-from gpujob.cli.planning.planner import Plan, document, informed, profiles_of
+from gpujob.cli.planning.holders import Holdings
+from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_ways_out
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.report.why_not import best_losers, why_not
 from gpujob.schedule.queue import Waiting, place_all
@@ -83,15 +84,17 @@ def explain_job(
             own, demand=own.demand.but(arriving=tuple(waits.arriving(objects.nodes, now, Timings().provision)))
         )
     before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
-    decision = next(each for each in place_all([own, *before], fleet, known) if each.job.uid == own.uid).decision
+    answer = next(each for each in place_all([own, *before], fleet, known) if each.job.uid == own.uid).answer
+    decision = answer.decision
     others = (
         tuple(why_not(decision, pool, fleet, known) for pool in asked)
         if asked
         else best_losers(decision, OTHERS, fleet, known)
     )
     status = table(raw, "status")
+    held = Holdings(objects, documents, now, str(uid or "")) if now is not None else None
     return Explanation(
-        plan=Plan(job, decision, others, fleet.pools),
+        plan=with_ways_out(Plan(job, decision, others, fleet.pools), answer, (), held),
         state=str(status.get("state") or ""),
         said=_message(status, ConditionType.PLACED),
         since=_message(status, ConditionType.RUNNING) if status.get("state") in TOLD_BY_PODS else "",

@@ -6,24 +6,32 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from gpujob.cli.planning import holders
 from gpujob.placement.report import decision_json
 from gpujob.placement.report.summary import best_per_pool
 from gpujob.placement.report.why_not import best_losers
 from gpujob.placement.request.demand import Demand, demand_of
 from gpujob.placement.request.profile_measurements import Profile, learned_of, profile_of
-from gpujob.schedule.queue import Answer, Waiting, place_all
+from gpujob.placement.suggestions.smaller_gang import starts_now
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.values.quantity import format_dollars
 from gpujob.values.untrusted import table
 from gpujob.values.vocabulary import Verdict
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gpujob.api.kinds.gpujob import GPUJob
     from gpujob.catalog.catalog import Catalog
+    from gpujob.cli.planning.holders import Holder, Holdings
     from gpujob.fleet.pools.arriving import Arriving
     from gpujob.fleet.pools.fleet import Fleet
     from gpujob.fleet.pools.pool import Pool
     from gpujob.fleet.sources.cluster_file import ClusterObjects
     from gpujob.placement.report.why_not import WhyNot
     from gpujob.placement.scoring.candidate import Decision
+    from gpujob.placement.suggestions.smaller_gang import StartsNow
+    from gpujob.schedule.queue import Answer, Placing
     from gpujob.values.finding import Finding
 
 EXIT_CODES: Final = {Verdict.PLACED: 0, Verdict.WAITING: 3, Verdict.IMPOSSIBLE: 4, Verdict.MISCONFIGURED: 5}
@@ -42,6 +50,12 @@ class Plan:
     others: tuple[WhyNot, ...] = ()
     pools: tuple[Pool, ...] = ()
     """The pools that it was decided on."""
+    holders: tuple[Holder, ...] = ()
+    """Who holds what a Waiting job waits for."""
+    now: datetime | None = None
+    """When the cluster was read; None where nobody asks who holds what."""
+    starts_now: tuple[StartsNow, ...] = ()
+    """Gangs with which a Waiting job would start now."""
 
     @property
     def name(self) -> str:
@@ -78,10 +92,12 @@ def plan_jobs(
     profiles: Profiles,
     arriving: tuple[Arriving, ...] = (),
     rivals: Callable[[Sequence[Waiting]], Iterable[Waiting]] = lambda asked: (),
+    holdings: Holdings | None = None,
 ) -> list[Plan]:
     """A plan for each job, in their order; they are placed by priority, and suspended ones use nothing.
 
-    `arriving` are new nodes with pending devices, `rivals` the cluster's own jobs that go before these.
+    `arriving` are new nodes with pending devices, `rivals` the cluster's own jobs that go before these, `holdings` what
+    its pods hold.
     """
     numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
     asked = [
@@ -96,20 +112,45 @@ def plan_jobs(
         for uid, job in numbered.items()
     ]
     waiting = [*asked, *rivals(asked)]
-    answers = {placing.job.uid: placing.answer for placing in place_all(waiting, fleet, catalog)}
-    return [_plan(job, answers[uid]) for uid, job in numbered.items()]
+    placings = list(place_all(waiting, fleet, catalog))
+    places = {placing.job.uid: place for place, placing in enumerate(placings)}
+    return [_plan(job, placings[: places[uid] + 1], holdings) for uid, job in numbered.items()]
 
 
-def _plan(job: GPUJob, answer: Answer) -> Plan:
-    """The plan of a job with this placement; for a placed one, with what would make the next best pools win."""
+def _plan(job: GPUJob, placings: Sequence[Placing], holdings: Holdings | None) -> Plan:
+    """The plan of the last job of a queue; if it is placed, with what would make the next best pools win."""
+    answer = placings[-1].answer
     decision = answer.decision
     others = best_losers(decision, OTHERS, answer.fleet, answer.catalog) if decision.choice else ()
-    return Plan(job, decision, others, answer.fleet.pools)
+    plan = Plan(job, decision, others, answer.fleet.pools)
+    return with_ways_out(plan, answer, placings[:-1], holdings)
+
+
+def with_ways_out(plan: Plan, answer: Answer, before: Sequence[Placing], holdings: Holdings | None) -> Plan:
+    """The plan of a Waiting job with who holds what it waits for, and with what it would start now; others as they are."""
+    if plan.decision.verdict is not Verdict.WAITING:
+        return plan
+    now = starts_now(plan.decision, answer.fleet, answer.catalog)
+    held = holdings.of(plan.decision, before) if holdings else ()
+    return replace(plan, holders=held, now=holdings.now if holdings else None, starts_now=now)
 
 
 def document(plan: Plan, *, every: bool) -> dict[str, Any]:
     """The plan as the JSON of `plan -o json`; `every`: with --all."""
-    return {**decision_json.plan(plan.decision, every=every), "whyNot": [_why_not(each) for each in plan.others]}
+    return {
+        **decision_json.plan(plan.decision, every=every),
+        "whyNot": [_why_not(each) for each in plan.others],
+        "heldBy": [holders.document(each) for each in plan.holders],
+        "startsNow": [_start(each) for each in plan.starts_now],
+    }
+
+
+def _start(start: StartsNow) -> dict[str, Any]:
+    return {
+        "changes": [decision_json.change_document(change) for change in start.changes],
+        "pool": start.pool,
+        "pricePerHour": None if start.price_per_hour is None else format_dollars(start.price_per_hour),
+    }
 
 
 def _why_not(answer: WhyNot) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gpujob.cli.cluster_file.jobs import child, waiting_job
+from gpujob.cli.cluster_file.jobs import child, live_job
 from gpujob.cli.cluster_file.projection import (
     REDACTED,
     amounts,
@@ -262,7 +262,7 @@ _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] =
     "PersistentVolumeClaim": _volume_claim,
     "PersistentVolume": _volume,
     "GPUJobProfile": _profile,
-    "GPUJob": waiting_job,
+    "GPUJob": live_job,
     "Job": child,
     **dict.fromkeys(KINDS, _of_dra),
 }

@@ -222,6 +222,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
     from gpujob.cli.input import sources
     from gpujob.cli.planning import planner
     from gpujob.cli.planning.competing_jobs import rivals_in
+    from gpujob.cli.planning.holders import Holdings
     from gpujob.fleet.sources.cluster_file import fleet_of
     from gpujob.lifecycle.timings import Timings
     from gpujob.status.attempts import waits
@@ -241,7 +242,8 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
     def rivals(asked: Sequence[Waiting]) -> Sequence[Waiting]:
         return rivals_in(documents, asked, fleet, profiles, now)
 
-    return planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals), fleet.runtime_classes
+    held = Holdings(objects, documents, now)
+    return planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals, held), fleet.runtime_classes
 
 
 def _one_reader_of_stdin(request: Request) -> None:

@@ -105,7 +105,7 @@ def _less_at_once(demand: Demand, model: ModelDemand, candidate: Candidate, cata
 
 def _in_two_digits(amount: int) -> int:
     """A number of requests with two digits, rounded down: more would promise what the estimate does not know."""
-    step = 10 ** max(0, len(str(amount)) - 2)
+    step = int("1".ljust(len(str(amount)) - 1, "0"))
     return amount // step * step
 
 

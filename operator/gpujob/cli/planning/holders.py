@@ -1,0 +1,164 @@
+"""Who holds the GPUs that a job waits for, and until when: GPUJobs by their status, other pods by their names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.status.attempts.waits import read_time
+from gpujob.values.finding import counted, listed
+from gpujob.values.untrusted import one_line, table, whole_number
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
+
+if TYPE_CHECKING:
+    from gpujob.fleet.sources.cluster_file import ClusterObjects
+    from gpujob.placement.scoring.candidate import Decision
+    from gpujob.schedule.queue import Placing
+
+_Key = tuple[str, str, str]
+"""Namespace, uid of the GPUJob (empty for other pods), name of the pod (empty for those of a GPUJob)."""
+
+MOST: Final = 5
+"""Holders that are told by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A GPUJob or a pod with GPUs that a job waits for."""
+
+    kind: str
+    """GPUJob or Pod; Plan for a job that the same plan places first."""
+    namespace: str
+    name: str
+    gpus: int
+    nodes: tuple[str, ...]
+    percent: int | None = None
+    """How much a GPUJob has done; None if its program does not say."""
+    ends: datetime | None = None
+    """When a GPUJob ends at its speed; None if nobody knows."""
+
+    def told(self, now: datetime) -> str:
+        """The holder in a sentence."""
+        where = f" on {listed(self.nodes)}" if self.nodes else ""
+        holds = f"{counted(self.gpus, 'GPU')}{where}"
+        name = one_line(f"{self.namespace}/{self.name}")
+        if self.kind == "Plan":
+            return f"job {name} of this plan takes {holds}"
+        if self.kind == "Pod":
+            return f"pod {name} holds {holds}; nothing tells when it ends"
+        done = f", {self.percent} % done" if self.percent is not None else ""
+        if self.ends is None:
+            return f"job {name} holds {holds}{done}; it does not tell when it ends"
+        if self.ends <= now:
+            return f"job {name} holds {holds}{done}, and was to end at {self.ends:%Y-%m-%dT%H:%M:%SZ}"
+        return (
+            f"job {name} holds {holds}{done}, until about {self.ends:%Y-%m-%dT%H:%M:%SZ} (in {_span(self.ends, now)})"
+        )
+
+
+class Holdings:
+    """The GPUs that pods of a cluster hold, and the statuses of the GPUJobs that they belong to."""
+
+    def __init__(self, objects: ClusterObjects, documents: Iterable[Any], now: datetime, own: str = "") -> None:
+        """`now` is when they were read, `own` the uid of a job whose pods do not count."""
+        self.now, self._objects, self._documents, self._own = now, objects, documents, own
+
+    def of(self, decision: Decision, before: Iterable[Placing] = ()) -> tuple[Holder, ...]:
+        """Who holds what a Waiting decision waits for, those with the nearest end first, then those with more GPUs.
+
+        `before` are the jobs of the same plan that are decided on first.
+        """
+        nearest = decision.candidates[0] if decision.candidates else None
+        if decision.verdict is not Verdict.WAITING or nearest is None or nearest.outcome is not Outcome.BUSY:
+            return ()
+        by_quota = bool(nearest.reasons) and nearest.reasons[0].reason is Reason.QUOTA_EXCEEDED
+        nodes = None if by_quota else {node.name for node in nearest.pool.nodes}
+        namespace = decision.demand.namespace if by_quota else None
+        found = [*_placed(before, nodes, namespace), *self._pods(nearest.pool.resource, nodes, namespace)]
+        return tuple(sorted(found, key=_order))
+
+    def _pods(self, resource: str, nodes: set[str] | None, namespace: str | None) -> Iterator[Holder]:
+        held, coming = (defaultdict[_Key, list[tuple[str, int]]](list) for _ in range(2))
+        for pod in self._objects.pods:
+            if not pod.terminal:
+                key = (pod.namespace, pod.job_uid, "" if pod.job_uid else pod.name)
+                held[key].append((pod.node, pod.devices.get(resource, 0)))
+        for promise in self._objects.promises:
+            key = (promise.namespace, promise.job_uid, "")
+            if promise.resource == resource and key not in held:
+                coming[key].append((promise.node, promise.gpus))
+        held |= coming
+        jobs = self._jobs() if any(uid for _, uid, _ in held) else {}
+        for (where, uid, name), taken in held.items():
+            counted_in = [(node, gpus) for node, gpus in taken if gpus > 0 and (nodes is None or node in nodes)]
+            if counted_in and namespace in (None, where) and not (uid and uid == self._own):
+                on = tuple(sorted({node for node, _ in counted_in if node}))
+                gpus = sum(gpus for _, gpus in counted_in)
+                yield _of_job(jobs.get(uid), where, uid, gpus, on) if uid else Holder("Pod", where, name, gpus, on)
+
+    def _jobs(self) -> dict[str, Mapping[str, Any]]:
+        from gpujob.fleet.sources.cluster_file import objects_in
+
+        jobs = (each for each in objects_in(self._documents, []) if each.get("kind") == "GPUJob")
+        return {str(table(each, "metadata").get("uid")): each for each in jobs}
+
+
+def told(holders: Sequence[Holder], now: datetime) -> Iterator[str]:
+    """The holders in sentences: `MOST` of them, and how much the others hold."""
+    yield from (each.told(now) for each in holders[:MOST])
+    rest = holders[MOST:]
+    if rest:
+        gpus = counted(sum(each.gpus for each in rest), "GPU")
+        yield f"{len(rest)} more hold {gpus}"
+
+
+def document(holder: Holder) -> dict[str, Any]:
+    """A holder as JSON."""
+    return {
+        "kind": holder.kind,
+        "namespace": holder.namespace,
+        "name": holder.name,
+        "gpus": holder.gpus,
+        "nodes": list(holder.nodes),
+        "percent": holder.percent,
+        "estimatedEnd": f"{holder.ends:%Y-%m-%dT%H:%M:%SZ}" if holder.ends else None,
+    }
+
+
+def _of_job(raw: Mapping[str, Any] | None, namespace: str, uid: str, gpus: int, nodes: tuple[str, ...]) -> Holder:
+    """A holder that is a GPUJob, by its status; one that nobody lets us read is told by its uid."""
+    if raw is None:
+        return Holder("GPUJob", namespace, uid, gpus, nodes)
+    progress = table(table(raw, "status"), "progress")
+    percent = whole_number(progress.get("percent"))
+    name = str(table(raw, "metadata").get("name"))
+    done = percent if percent is not None and percent <= 100 else None
+    return Holder("GPUJob", namespace, name, gpus, nodes, done, read_time(progress.get("estimatedEnd")))
+
+
+def _placed(before: Iterable[Placing], nodes: set[str] | None, namespace: str | None) -> Iterator[Holder]:
+    """Jobs of the same plan that took GPUs on these nodes or of this namespace."""
+    for placing in before:
+        choice, job = placing.choice, placing.job
+        if choice is None or job.plan_only or namespace not in (None, job.namespace):
+            continue
+        on = tuple(name for name in choice.nodes if name and (nodes is None or name in nodes))
+        if on:
+            yield Holder("Plan", job.namespace, job.name, len(on) * choice.candidate.gang.gpus_per_node, on)
+
+
+def _order(holder: Holder) -> tuple[float, int, str, str]:
+    return (holder.ends.timestamp() if holder.ends else inf, -holder.gpus, holder.namespace, holder.name)
+
+
+def _span(end: datetime, now: datetime) -> str:
+    """The time until an end, in minutes, hours or days."""
+    minutes = max(1, round((end - now).total_seconds() / 60))
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest:02d} min" if hours < 48 else f"{hours // 24} days"

@@ -1,0 +1,92 @@
+"""Gangs that would start now, for a job that waits: as many GPUs in another shape, and the largest smaller ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.request.gang import Gang
+from gpujob.placement.scoring.candidate import Change, Decision
+from gpujob.values.vocabulary import Outcome, Verdict
+
+MOST_GPUS: Final = 64
+"""The most GPUs of a pod that the job's schema accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartsNow:
+    """A gang that has room at this moment, as changes of the job's fields."""
+
+    changes: tuple[Change, ...]
+    pool: str
+    """The pool that it fits."""
+    price_per_hour: int | None
+    """Micro-dollars an hour for the whole job; None when no price is known."""
+
+    def told(self, pool: str) -> str:
+        """The changes in words, with this name of the pool: "nodes: 1 fits mi300x"."""
+        fields = ", ".join(f"{change.field.removeprefix('spec.')}: {change.after}" for change in self.changes)
+        return f"{fields} fits {pool}"
+
+
+_Started = Callable[[int, int], StartsNow | None]
+"""What starts with so many nodes and GPUs of each; None if it does not."""
+
+
+def starts_now(decision: Decision, fleet: Fleet, catalog: Catalog) -> tuple[StartsNow, ...]:
+    """Gangs that have room on the snapshot of a Waiting decision: first the one with as many GPUs, then the largest smaller ones.
+
+    None for other verdicts, if a pool has room for the job as it is, and if the model gives the number of GPUs: then every
+    number that holds it was tried.
+    """
+    demand = decision.demand
+    waits = decision.verdict is Verdict.WAITING and bool(decision.candidates)
+    if not waits or demand.sized_by_model or any(each.outcome is Outcome.FITS for each in decision.candidates):
+        return ()
+    gang = decision.candidates[0].gang
+
+    def started(nodes: int, gpus: int) -> StartsNow | None:
+        other = Gang(nodes, gpus, gang.accelerator, gang.entry)
+        choice = choose(demand.but(gangs=(other,), wait_seconds=0, trying=None), fleet, catalog).choice
+        if choice is None or not all(choice.nodes):
+            return None
+        sizes = (("nodes", gang.nodes, nodes), ("gpusPerNode", gang.gpus_per_node, gpus))
+        changes = tuple(Change(gang.field(name), was, now) for name, was, now in sizes if was != now)
+        return StartsNow(changes, choice.candidate.pool.name, choice.candidate.price_per_hour)
+
+    as_many = next(filter(None, (started(*shape) for shape in _as_many(gang))), None)
+    return (*((as_many,) if as_many else ()), *_smaller(gang, started))
+
+
+def _as_many(gang: Gang) -> Iterator[tuple[int, int]]:
+    """Other shapes with as many GPUs, those with fewer pods first."""
+    for nodes in range(1, gang.gpus + 1):
+        if gang.gpus % nodes == 0 and nodes != gang.nodes and gang.gpus // nodes <= MOST_GPUS:
+            yield nodes, gang.gpus // nodes
+
+
+def _smaller(gang: Gang, started: _Started) -> Iterator[StartsNow]:
+    """The most nodes, and the most GPUs a node; on one node if neither alone has room. Of a node's GPUs even parts are tried."""
+    nodes, gpus = gang.nodes, gang.gpus_per_node
+    parts = [count for count in range(1, gpus) if gpus % count == 0]
+    found = [
+        _largest([(count, gpus) for count in range(1, nodes)], started),
+        _largest([(nodes, count) for count in parts], started),
+    ]
+    if not any(found) and nodes > 1:
+        found = [_largest([(1, count) for count in parts], started)]
+    yield from filter(None, found)
+
+
+def _largest(shapes: Sequence[tuple[int, int]], started: _Started) -> StartsNow | None:
+    """The last of growing shapes that has room: where one has, those before it have too."""
+    low, high, found = 0, len(shapes), None
+    while low < high:
+        middle = (low + high) // 2
+        start = started(*shapes[middle])
+        low, high, found = (middle + 1, high, start) if start else (low, middle, found)
+    return found

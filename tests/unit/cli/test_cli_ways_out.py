@@ -1,0 +1,196 @@
+"""What a plan of a job that waits says: who holds what it waits for, until when, and what would start now."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from builders import MI300X, Object, node
+from builders import pod as bound_pod
+from cli_room import Command, manifest
+
+from gpujob.cli.planning.holders import Holder
+from gpujob.status.attempts.waits import write_time
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+BIG = {"nodes": 2, "gpusPerNode": 8}
+
+
+def running(name: str, namespace: str = "team", **progress: Any) -> Object:
+    return {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUJob",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"},
+        "spec": {"command": ["secret"], "gpusPerNode": 4},
+        "status": {"state": "Running", "progress": progress},
+    }
+
+
+def pod(name: str, on: str, gpus: int, job: str = "", namespace: str = "team", **more: Any) -> Object:
+    found = bound_pod(name, on, {"amd.com/gpu": gpus}, **more)
+    found["metadata"] |= {"namespace": namespace}
+    if job:
+        found["metadata"]["labels"] = {"gpujob.dev/job-uid": f"uid-{job}", "gpujob.dev/attempt": "1"}
+    return found
+
+
+def two_nodes(*more: Object) -> list[Object]:
+    return [node("n0", MI300X, price="2"), node("n1", MI300X, price="2"), *more]
+
+
+@pytest.fixture
+def planned(gpujob: Command, tmp_path: Path) -> Any:
+    def plan(objects: list[Object], job: str, *options: str) -> str:
+        path = tmp_path / "cluster.yaml"
+        path.write_text(yaml.safe_dump_all(objects))
+        return gpujob("plan", "-f", "-", "--cluster", path, *options, stdin=job).out
+
+    return plan
+
+
+def held(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith(("Held by:", "now:"))]
+
+
+def test_a_job_with_a_progress_says_until_when_and_a_smaller_gang_starts_now(planned: Any) -> None:
+    ends = write_time(datetime.now(UTC) + timedelta(hours=3, minutes=5, seconds=20))
+    objects = two_nodes(running("train", percent=62, estimatedEnd=ends), pod("train-0", "n1", 4, "train"))
+    assert held(planned(objects, manifest(**BIG))) == [
+        f"Held by: job team/train holds 4 GPUs on n1, 62 % done, until about {ends} (in 3 h 05 min)",
+        "now: nodes: 1 fits mi300x at $16.00 an hour",
+        "now: gpusPerNode: 4 fits mi300x at $16.00 an hour",
+    ]
+
+
+def test_the_nearest_end_comes_first_and_what_says_nothing_last(planned: Any) -> None:
+    soon, late = (write_time(datetime.now(UTC) + timedelta(minutes=each, seconds=5)) for each in (20, 90))
+    objects = two_nodes(
+        running("late", percent=10, estimatedEnd=late),
+        running("soon", "other", estimatedEnd=soon),
+        running("mute"),
+        pod("a", "n0", 2, "late"),
+        pod("b", "n1", 2, "late"),
+        pod("c", "n0", 1, "soon", "other"),
+        pod("d", "n1", 1, "mute"),
+        pod("shell", "n1", 1),
+        pod("done", "n1", 4, phase="Succeeded"),
+    )
+    assert held(planned(objects, manifest(**BIG)))[:4] == [
+        f"Held by: job other/soon holds 1 GPU on n0, until about {soon} (in 20 min)",
+        f"Held by: job team/late holds 4 GPUs on n0 and n1, 10 % done, until about {late} (in 1 h 30 min)",
+        "Held by: job team/mute holds 1 GPU on n1; it does not tell when it ends",
+        "Held by: pod team/shell holds 1 GPU on n1; nothing tells when it ends",
+    ]
+
+
+def test_of_many_holders_five_are_told_and_the_others_counted(planned: Any) -> None:
+    objects = two_nodes(*(pod(f"p{number}", "n0", 1) for number in range(7)))
+    told = held(planned(objects, manifest(**BIG)))
+    assert len([line for line in told if "Held by: pod" in line]) == 5
+    assert "Held by: 2 more hold 2 GPUs" in told
+
+
+def test_jobs_of_the_same_plan_are_holders_too(planned: Any) -> None:
+    jobs = manifest("first", **BIG) + manifest("second", **BIG)
+    assert held(planned(two_nodes(), jobs)) == ["Held by: job default/first of this plan takes 16 GPUs on n0 and n1"]
+
+
+def test_json_has_both(planned: Any) -> None:
+    objects = two_nodes(
+        running("train", percent=62, estimatedEnd="2099-01-01T00:00:00Z"), pod("train-0", "n1", 8, "train")
+    )
+    found = json.loads(planned(objects, manifest(**BIG), "-o", "json"))
+    assert found["heldBy"] == [
+        {"kind": "GPUJob", "namespace": "team", "name": "train", "gpus": 8, "nodes": ["n1"], "percent": 62,
+         "estimatedEnd": "2099-01-01T00:00:00Z"},
+    ]  # fmt: skip
+    assert found["startsNow"] == [
+        {
+            "changes": [{"field": "spec.nodes", "from": 2, "to": 1}],
+            "pool": "mi300x-ondemand",
+            "pricePerHour": "16.00",
+        }
+    ]
+    placed = json.loads(planned(objects, manifest(gpusPerNode=8), "-o", "json"))
+    assert (placed["heldBy"], placed["startsNow"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        {"percent": "62", "estimatedEnd": 5},
+        {"percent": -1},
+        {"percent": 10**30, "estimatedEnd": "soon"},
+        {"percent": None},
+    ],
+)
+def test_what_a_status_says_is_not_believed_blindly(planned: Any, progress: Any) -> None:
+    objects = two_nodes(running("train", **progress), pod("train-0", "n1", 8, "train"))
+    (first, *_) = held(planned(objects, manifest(**BIG)))
+    assert first.startswith("Held by: job team/train holds 8 GPUs on n1")
+    assert first.endswith("; it does not tell when it ends")
+
+
+def test_a_job_that_nobody_lets_us_read_is_told_by_its_uid(planned: Any) -> None:
+    objects = two_nodes(pod("train-0", "n1", 8, "train"))
+    assert held(planned(objects, manifest(**BIG)))[0] == (
+        "Held by: job team/uid-train holds 8 GPUs on n1; it does not tell when it ends"
+    )
+
+
+def test_a_quota_is_held_by_the_pods_of_its_namespace(planned: Any) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+    quota |= {
+        "spec": {"hard": {"requests.amd.com/gpu": "8"}},
+        "status": {"hard": {"requests.amd.com/gpu": "8"}, "used": {"requests.amd.com/gpu": "6"}},
+    }
+    objects = two_nodes(quota, pod("mine", "n0", 6, namespace="default"), pod("other", "n1", 1))
+    told = held(planned(objects, manifest(gpusPerNode=4)))
+    assert told[0] == "Held by: pod default/mine holds 6 GPUs on n0; nothing tells when it ends"
+    assert not any("other" in line for line in told)
+    assert "now: gpusPerNode: 2 fits mi300x at $4.00 an hour" in told
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (timedelta(seconds=20), "until about 2026-03-01T12:00:20Z (in 1 min)"),
+        (timedelta(minutes=59), "until about 2026-03-01T12:59:00Z (in 59 min)"),
+        (timedelta(hours=47), "until about 2026-03-03T11:00:00Z (in 47 h 00 min)"),
+        (timedelta(hours=49), "until about 2026-03-03T13:00:00Z (in 2 days)"),
+        (-timedelta(hours=1), "and was to end at 2026-03-01T11:00:00Z"),
+    ],
+)
+def test_an_end_is_told_with_how_far_away_it_is(after: timedelta, said: str) -> None:
+    told = Holder("GPUJob", "a", "b", 8, ("n",), None, NOW + after).told(NOW)
+    assert told == f"job a/b holds 8 GPUs on n, {said}"
+
+
+def test_a_capture_keeps_how_far_running_jobs_are_and_nothing_of_what_they_run(gpujob: Command, tmp_path: Path) -> None:
+    path, captured = tmp_path / "cluster.yaml", tmp_path / "captured.yaml"
+    objects = two_nodes(
+        running("train", percent=62, step=9, estimatedEnd="2099-01-01T00:00:00Z"), pod("train-0", "n1", 8, "train")
+    )
+    path.write_text(yaml.safe_dump_all(objects))
+    assert gpujob("capture", "--cluster", path, "-o", captured).code == 0
+    assert "secret" not in captured.read_text()
+    plans = [
+        gpujob("plan", "-f", "-", "--cluster", each, "-o", "json", stdin=manifest(**BIG)).out
+        for each in (path, captured)
+    ]
+    assert json.loads(plans[0])["heldBy"] == json.loads(plans[1])["heldBy"] != []
+
+
+def test_explain_says_it_too_and_leaves_the_job_s_own_pods_out(gpujob: Command, tmp_path: Path) -> None:
+    waits = running("mine") | {"status": {"state": "Queued"}, "spec": BIG}
+    path = tmp_path / "cluster.yaml"
+    objects = two_nodes(waits, running("train"), pod("train-0", "n1", 8, "train"), pod("mine-0", "n0", 8, "mine"))
+    path.write_text(yaml.safe_dump_all(objects))
+    assert held(gpujob("explain", "mine", "-n", "team", "--cluster", path).out) == [
+        "Held by: job team/train holds 8 GPUs on n1; it does not tell when it ends",
+        "now: nodes: 1 fits mi300x at $16.00 an hour",
+    ]
