@@ -26,6 +26,7 @@ from gpujob.placement.engine.gang_sizing import estimated
 from gpujob.placement.filters.pool_filters import POOL_RULES
 from gpujob.placement.filters.selection import kin_of, rules_of
 from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.excluded_node import ExcludedNode
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring import score
 from gpujob.values.quantity import GI
@@ -76,7 +77,20 @@ def wishes(draw: st.DrawFn) -> Demand:
     away = draw(st.sampled_from([(), (("x", "2026-01-01T00:00:00Z"),)]))
     names = st.sampled_from(["x", "z", "h100-ondemand", "mi300x-ondemand", "mi210-ondemand"])
     resting = tuple((name, "2026-01-01T00:00:00Z", "no port") for name in sorted(draw(st.sets(names, max_size=2))))
-    return replace(demand(**spec), pools_away=away, pools_resting=resting, gfx_override=override)
+    failed_on = st.sampled_from(["n0", "n1", "n2", "other-0", "other-1"])
+    excluded = tuple(
+        ExcludedNode(name, "2026-01-01T00:00:00Z", 1, "NodeLost")
+        for name in sorted(draw(st.sets(failed_on, max_size=2)))
+    )
+    stays_on = draw(st.sampled_from(["", "", "", "x", "h100-ondemand", "mi300x-ondemand"]))
+    return replace(
+        demand(**spec),
+        stays_on=stays_on,
+        pools_away=away,
+        pools_resting=resting,
+        gfx_override=override,
+        excluded_nodes=excluded,
+    )
 
 
 @st.composite
@@ -168,7 +182,7 @@ def plain_room(wish: Demand, pool: Pool, size: int | None) -> list[str] | None:
         for each in (*pool.nodes, *coming)
         if all(map(pool.tolerates, each.taints)) and (each.total is None or each.total >= wish.gpus_per_node)
         if each.allocatable.covers(asked) and (disk is None or (each.allocatable.storage or disk) >= disk)
-        if not lacks(each.handlers, pool.handler)
+        if not lacks(each.handlers, pool.handler) and each.name not in {node for node, *_ in wish.excluded_nodes}
         if each.unready is None and each.free >= wish.gpus_per_node and each.left.covers(node_needs(wish, each))
     ]
     advised = [sum(taint.effect == "PreferNoSchedule" for taint in each.taints) for each in found]

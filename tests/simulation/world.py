@@ -130,4 +130,5 @@ def summary(status: Mapping[str, Any]) -> Any:
         "why attempts failed": [(e.get("blame"), e["reason"]) for e in status.get("attempts", []) if "blame" in e],
         "ended": "completionTime" in status,
         "excluded": [each["name"] for each in status.get("excludedPools", [])],
+        "excluded nodes": [(each["name"], each["attempt"], each["reason"]) for each in status.get("excludedNodes", [])],
     }

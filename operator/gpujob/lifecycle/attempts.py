@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from gpujob.lifecycle.endings import Ending
@@ -12,9 +14,10 @@ from gpujob.status.attempts.cost import dollars
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.job import job_status
 from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.names import attempt_in
 from gpujob.values.quantity import exact_dollars
 from gpujob.values.untrusted import table, tables, whole_number
-from gpujob.values.vocabulary import State
+from gpujob.values.vocabulary import ConditionType, State
 
 REMEMBERED: Final = 5
 """The most attempts that a status lists."""
@@ -24,6 +27,12 @@ NODES: Final = 8
 
 RETRIES: Final = {Blame.USER: 0, Blame.INFRASTRUCTURE: 5}
 """The number of retries if spec.retries gives none."""
+
+
+MOST_FACTOR: Final = 8
+"""The largest spec.retries.memoryFactor."""
+
+MEGABYTE: Final = 10**6
 
 
 def is_final(job: JobRecord) -> bool:
@@ -69,6 +78,19 @@ def retries(job: JobRecord, blame: Blame) -> int:
     return RETRIES[blame] if said is None else said
 
 
+def larger_memory(job: JobRecord, fits: int) -> str | None:
+    """What each GPU must have in the next attempt, where `fits` bytes would have held this one; None where the job does not say
+    (spec.retries.memoryFactor)."""
+    said = table(job.spec, "retries").get("memoryFactor")
+    try:
+        factor = Decimal(str(said)) if isinstance(said, str | int) and len(str(said)) <= 16 else Decimal(0)
+    except InvalidOperation:
+        return None
+    if not 1 <= factor <= MOST_FACTOR:
+        return None
+    return f"{-(-int(fits * factor) // MEGABYTE)}M"
+
+
 def pause(number: int, timings: Timings) -> float:
     """Seconds between the failure that is the `number`th of its kind (from 1) and the next attempt."""
     return min(timings.retry_longest, timings.retry_first * 2.0 ** min(number - 1, 32))
@@ -100,26 +122,57 @@ def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str) ->
     return with_entry(job, child, job_status.without_blanks(status), (ending.reason.value, ending.blame, why), now)
 
 
+def gone(job: JobRecord, now: str) -> dict[str, Any]:
+    """The last status of a job whose child Job is not there any more: somebody deleted it, or the job itself is being deleted."""
+    status = job_status.deleted(job, now) if job.leaving else job_status.lost(job, now)
+    if not (name := job.status.get("jobName")):
+        return status
+    attempt = attempt_in(str(name)) or last_attempt(job)
+    why = next((c for c in tables(status, "conditions") if c.get("type") == ConditionType.FAILED), {})
+    placement = table(job.status, "placement")
+    nodes = placement.get("nodeNames")
+    names = [str(node) for node in nodes] if isinstance(nodes, list) else []
+    return _listing(
+        job,
+        (attempt, placement, names),
+        status,
+        (str(why.get("reason")), "", str(why.get("message"))),
+        now,
+        job.status.get("startTime"),
+    )
+
+
 def with_entry(
     job: JobRecord, child: ChildRecord, status: dict[str, Any], why: tuple[str, str, str], now: str
 ) -> dict[str, Any]:
     """A status that lists the child's attempt, which ends at `now`; `why`: reason, fault (or empty) and message."""
-    reason, blame, message = why
     # A status that does not name the child yet belongs to the attempt before.
     mine = job.status.get("jobName") == child.name
     placement = table(job.status, "placement") if mine else child.hint.placement
     # If a job ends before its running was ever written, only the new status has its beginning.
     recorded = status if status.get("jobName") == child.name else job.status if mine else {}
-    began = recorded.get("startTime")
+    return _listing(job, (child.attempt, placement, child.nodes), status, why, now, recorded.get("startTime"))
+
+
+def _listing(
+    job: JobRecord,
+    what: tuple[int, Mapping[str, Any], Sequence[str]],
+    status: dict[str, Any],
+    why: tuple[str, str, str],
+    now: str,
+    began: Any = None,
+) -> dict[str, Any]:
+    """The status with an entry for an attempt; `what`: its number, its placement and its nodes."""
+    (attempt, placement, nodes), (reason, blame, message) = what, why
     spent = dollars(table(status, "cost").get("accrued")) if began else None
     before = dollars(table(job.status, "cost").get("earlier")) or 0
     entries = job_status.ended_attempts(job.status)
-    held = next((each for each in entries if each.get("attempt") == child.attempt), {})
+    held = next((each for each in entries if each.get("attempt") == attempt), {})
     entry = {
-        "attempt": child.attempt,
+        "attempt": attempt,
         "pool": placement.get("pool"),
         "vendor": placement.get("vendor"),
-        "nodes": list(child.nodes[:NODES]),
+        "nodes": list(nodes[:NODES]),
         "from": began,
         "to": now,
         "cost": exact_dollars(max(0, spent - before)) if spent else None,
@@ -129,7 +182,7 @@ def with_entry(
     }
     # The reason for its end (spec.suspend) is no longer known once it has ended.
     known = {key: held[key] for key in ("pool", "vendor", "nodes", "from", "cost") if key in held}
-    others = [each for each in entries if each.get("attempt") != child.attempt]
+    others = [each for each in entries if each.get("attempt") != attempt]
     return status | {"attempts": _remembered([*others, known | job_status.without_blanks(entry)])}
 
 

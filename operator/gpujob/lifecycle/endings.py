@@ -14,7 +14,7 @@ from gpujob.status.job import conditions
 from gpujob.status.job.conditions import Claim
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord
-from gpujob.values.finding import counted
+from gpujob.values.finding import counted, listed
 from gpujob.values.vocabulary import Reason, State
 
 
@@ -68,8 +68,11 @@ def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, rest
 
 
 def failed(failure: Failure, members: Mapping[str, Any], until: str, following: int) -> Ending:
-    """An attempt failed and attempt `following` comes after a pause that lasts until `until`; `members` count this failure."""
-    sentence = f"{failure.message}; attempt {following} follows at {until}"
+    """An attempt failed and attempt `following` comes after a pause that lasts until `until`; `members` of the status count
+    this failure."""
+    elsewhere = f", not on {listed(failure.nodes)}" if failure.nodes else ""
+    larger = f" and asks for {memory} on each GPU" if (memory := members.get("gpuMemory")) else ""
+    sentence = f"{failure.message}; attempt {following} follows at {until}{elsewhere}{larger}"
     claims = conditions.of_refusal(failure.reason, sentence)
     return Ending(failure.reason, claims, State.RESTARTING, members, failure.blame.value, failure.message)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from typing import Final
 
-from gpujob.status.observe.child import KILLED, OUT_OF_MEMORY, Observation
+from gpujob.status.observe.child import DISRUPTED, KILLED, Observation, without_cause
+from gpujob.status.observe.memory import OUT_OF_MEMORY
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import Reason
 
@@ -38,14 +39,20 @@ class Failure:
     message: str
     node: str = ""
     """The node at fault; empty if none is."""
+    fits: int | None = None
+    """Bytes of GPU memory that the failed allocation needed; None if unknown."""
+    nodes: tuple[str, ...] = ()
+    """All nodes at fault: several nodes of a gang can fail together."""
 
+
+OF_KUBELET: Final = "TerminationByKubelet"
 
 DISRUPTIONS: Final = {
     "PreemptionByScheduler": Reason.PREEMPTED,
     "DeletionByTaintManager": Reason.NODE_LOST,
     "DeletionByPodGC": Reason.NODE_LOST,
     "EvictionByEvictionAPI": Reason.EVICTED,
-    "TerminationByKubelet": Reason.EVICTED,
+    OF_KUBELET: Reason.EVICTED,
 }
 """Reasons of the pod condition DisruptionTarget; any other one is an eviction."""
 
@@ -58,14 +65,11 @@ POD_REASONS: Final = {
     "Terminated": Reason.NODE_LOST,
     "UnexpectedAdmissionError": Reason.POD_NOT_ADMITTED,
     "NodeAffinity": Reason.POD_NOT_ADMITTED,
-    "OutOfcpu": Reason.POD_NOT_ADMITTED,
-    "OutOfmemory": Reason.POD_NOT_ADMITTED,
-    "OutOfpods": Reason.POD_NOT_ADMITTED,
-    "OutOfephemeral-storage": Reason.POD_NOT_ADMITTED,
-    "OutOfamd.com/gpu": Reason.POD_NOT_ADMITTED,
-    "OutOfnvidia.com/gpu": Reason.POD_NOT_ADMITTED,
 }
 """The kubelet's reasons for a pod that it ended or rejected (status.reason)."""
+
+OUT_OF: Final = "OutOf"
+"""How such a word begins where the node lacks a resource (OutOfcpu, OutOfamd.com/gpu, …)."""
 
 OWN_LIMITS: Final = (
     "exceeds the limit",
@@ -88,17 +92,25 @@ DEVICE_WORDS: Final = re.compile(
 
 def failure_of(child: ChildRecord, pods: Sequence[PodState], seen: Observation) -> Failure:
     """Why the attempt of a failed child Job failed, by the first matching row; `seen` is its message."""
-    return next(_infrastructure(child, pods, seen), Failure(Blame.USER, seen.reason, seen.message))
+    found = list(_infrastructure(child, pods, seen))
+    if not found:
+        fits = [pod.ran_out.fits for pod in pods if pod.ran_out and pod.ran_out.fits]
+        memory = max(fits, default=None) if seen.reason is Reason.GPU_OUT_OF_MEMORY else None
+        return Failure(Blame.USER, seen.reason, seen.message, fits=memory)
+    alike = {each.node for each in found if each.reason is found[0].reason}
+    return replace(found[0], nodes=tuple(sorted(alike - {""})))
 
 
 def _infrastructure(child: ChildRecord, pods: Sequence[PodState], seen: Observation) -> Iterator[Failure]:
     for pod in pods:
         if pod.disruption:
-            reason = DISRUPTIONS.get(pod.disruption, Reason.EVICTED)
+            # What the kubelet says of the pod is more exact than that it was the kubelet.
+            said = POD_REASONS.get(pod.pod_reason) if pod.disruption == OF_KUBELET else None
+            reason = said or DISRUPTIONS.get(pod.disruption, Reason.EVICTED)
             yield _of_pod(reason, pod, pod.disruption, pod.disruption_message)
     for pod in pods:
         word = POD_REASONS.get(pod.pod_reason)
-        word = word or (Reason.POD_NOT_ADMITTED if pod.pod_reason.startswith("OutOf") else None)
+        word = word or (Reason.POD_NOT_ADMITTED if pod.pod_reason.startswith(OUT_OF) else None)
         if word and not any(limit in pod.pod_message for limit in OWN_LIMITS):
             yield _of_pod(word, pod, pod.pod_reason, pod.pod_message)
     if seen.checked is not None and seen.reason in PREFLIGHT and seen.reason is seen.checked.reason:
@@ -109,16 +121,24 @@ def _infrastructure(child: ChildRecord, pods: Sequence[PodState], seen: Observat
     for pod in pods:
         if pod.exit_code and DEVICE_WORDS.search(pod.message):
             yield Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, seen.message, pod.node)
+    if DISRUPTED.match(child.message):
+        # The pod is gone, or not seen yet: the Job alone keeps what became of it.
+        yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, seen.message, _missing_node(child, pods))
     if _taken_away(child, pods):
-        gone = sorted(set(child.nodes) - {pod.node for pod in pods})
-        yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, seen.message, gone[0] if len(gone) == 1 else "")
+        yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, seen.message, _missing_node(child, pods))
+
+
+def _missing_node(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    """The node whose pod is gone; empty unless it is one."""
+    gone = sorted(set(child.nodes) - {pod.node for pod in pods})
+    return gone[0] if len(gone) == 1 else ""
 
 
 def _of_pod(reason: Reason, pod: PodState, word: str, message: str) -> Failure:
     detail = f": {message}" if message else ""
     where = f" on node {pod.node}" if pod.node else ""
     # A preempted or evicted pod does not show a faulty node.
-    bad = reason in (Reason.NODE_LOST, Reason.POD_NOT_ADMITTED) or word in ("TerminationByKubelet", "Evicted")
+    bad = reason in (Reason.NODE_LOST, Reason.POD_NOT_ADMITTED) or word in (OF_KUBELET, "Evicted")
     return Failure(
         Blame.INFRASTRUCTURE, reason, f"pod {pod.name}{where} was taken away ({word}){detail}", pod.node if bad else ""
     )
@@ -131,4 +151,4 @@ def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
     if any(pod.exit_code in KILLED and pod.leaving for pod in pods):
         return True
     failed = any(pod.phase == "Failed" for pod in pods)
-    return not failed and len(pods) < child.pods and child.reason == "BackoffLimitExceeded"
+    return not failed and len(pods) < child.pods and without_cause(child)

@@ -26,9 +26,11 @@ from gpujob.lifecycle.actions import (
 from gpujob.lifecycle.attempts import (
     end_attempt,
     failures,
+    gone,
     has_run,
     is_final,
     is_retired,
+    larger_memory,
     next_attempt,
     pause,
     pause_left,
@@ -108,7 +110,7 @@ class _Step:
         if self._job.status.get("jobName"):
             return ConfirmLoss()
         if self._job.status.get("state") == State.QUEUED:
-            return WriteStatus(job_status.deleted(self._job, self._now.text))
+            return WriteStatus(gone(self._job, self._now.text))
         return Nothing()
 
     def _without_child(self) -> Action:
@@ -207,10 +209,16 @@ class _Step:
         if retried >= retries(job, failure.blame) or not follows or job.leaving:
             return self._finish(child, endings.seen_at_last(seen, failure, retried), failure.blame.value)
         checkpoint = progress.after_failure(job.status, self._view.telemetry.measured)
-        until = self._now.server + timedelta(seconds=pause(number, self._timings))
-        following = child.attempt + 1
-        members = {"failures": counts | {kind: number}, "checkpoint": checkpoint}
-        return self._end(child, endings.failed(failure, members, waits.write_time(until), following))
+        members: dict[str, Any] = {"failures": counts | {kind: number}, "checkpoint": checkpoint}
+        if failure.fits and (memory := larger_memory(job, failure.fits)):
+            members["gpuMemory"] = memory
+        if failure.nodes:
+            seconds, now = self._timings.node_excluded, self._now.server
+            members["excludedNodes"] = waits.with_excluded(
+                job.status, failure.nodes, child.attempt, failure.reason, now, seconds
+            )
+        until = waits.write_time(self._now.server + timedelta(seconds=pause(number, self._timings)))
+        return self._end(child, endings.failed(failure, members, until, child.attempt + 1))
 
     def _finish(self, child: ChildRecord, seen: Observation, blame: str = "") -> Action:
         """The end of the job: its measurement is recorded, then its status is final."""
@@ -249,8 +257,7 @@ class _Step:
         """A deleted Job creates no pods: without one it is lost, though a finalizer may keep the object."""
         if self._job.status.get("jobName") != child.name or self._pods:
             return Nothing()
-        end = job_status.deleted if self._job.leaving else job_status.lost
-        return WriteStatus(end(self._job, self._now.text))
+        return WriteStatus(gone(self._job, self._now.text))
 
     def _end(self, child: ChildRecord, ending: Ending) -> WriteStatus:
         """Writes the end of an attempt before anything is deleted, so that a crash in between does not look like a loss."""

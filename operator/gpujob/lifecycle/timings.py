@@ -42,6 +42,9 @@ class Timings:
     """After the first failure of an attempt before the next attempt is placed; each pause is twice the one before."""
     retry_longest: float = 600.0
     """The longest such pause."""
+    node_excluded: float = 600.0
+    """A node on which the infrastructure failed an attempt is left out by the job's next attempts this long: time for its agents to
+    tell of the fault, or for it to come back."""
     restarting: float = 2.0
     """Pods of an earlier attempt delay the next one this long before Restarting is worth a status write."""
     node_lost: float = 300.0

@@ -16,12 +16,14 @@ from gpujob.render.pod.environment import as_written, environment
 from gpujob.render.pod.pinning import affinity, tolerations
 from gpujob.render.pod.preflight import preflight_container
 from gpujob.render.pod.security import pod_security
-from gpujob.values.vocabulary import Annotation, CapacityType
+from gpujob.values.vocabulary import PREFLIGHT, Annotation, CapacityType
 
 TRAIN: Final = "train"
 """The training container."""
 
 GRACE_SECONDS: Final = 30
+
+FAIL: Final = "FailJob"
 
 SAVING_GRACE_SECONDS: Final = 120
 """The grace of a job with checkpoints before a save was measured: what the shortest notice of a spot node leaves (AWS)."""
@@ -51,9 +53,21 @@ def workload(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
             "completions": attempt.nodes,
             "parallelism": attempt.nodes,
             "backoffLimit": 0,
+            "podFailurePolicy": {"rules": _failure_rules(attempt)},
             "template": {"metadata": _pod_metadata(attempt), "spec": _pod(attempt, runtime_classes)},
         },
     }
+
+
+def _failure_rules(attempt: Attempt) -> list[Manifest]:
+    """Why the Job fails, in its own conditions: they outlive the pods. A disruption comes first, as in the operator's table.
+
+    No rule ignores or counts anything: what follows a failure is the operator's choice.
+    """
+    disrupted = {"action": FAIL, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    names = [PREFLIGHT, TRAIN] if attempt.checks else [TRAIN]
+    exits = [{"containerName": name, "operator": "NotIn", "values": [0]} for name in names]
+    return [disrupted, *({"action": FAIL, "onExitCodes": each} for each in exits)]
 
 
 def _pod_metadata(attempt: Attempt) -> Manifest:

@@ -31,6 +31,8 @@ CpuArchMismatch: the image is not built for the processors of the nodes
     an image for that architecture
 DriverTooOld: the nodes' driver is older than the image needs
     upgrade the driver, or take an older image
+MemRanOut: an attempt of the job ran out of GPU memory, and the device has less than it asks for since (retries.memoryFactor)
+    a smaller batch, or a larger GPU
 PrecisionUnsupported: the device does not compute in model.precision
     another precision, or another accelerator
 FrameworkUnsupported: the image lacks the framework's version, Python or package that the job asks for, or the device lacks a feature
@@ -133,6 +135,8 @@ LimitRangeExceeded: a LimitRange of the namespace allows no such pod
     ask for what it allows, or change it
 NodesDidNotCome: nodes that were to be added did not come in time
     see the autoscaler's events; other pools are tried meanwhile
+NodeExcluded: the infrastructure failed an attempt of the job on a node, which the job leaves out for ten minutes
+    none: other nodes are tried meanwhile; see to the node if it fails again
 Unschedulable: the scheduler bound pods to none of their nodes, so that the job gave its GPUs back
     fix what the scheduler reports; other pools are tried meanwhile
 ChildNotCreated: the job has a place, and the API server does not create a child of it for now
@@ -264,6 +268,10 @@ NotEnded: the job has not ended
     none
 PodFailed: a pod ended badly
     the sentence names pod, exit code and the end of its log
+OutOfMemory: the kernel ended a container that used more main memory than its limit
+    a higher resources.memory, or fewer workers of the data loader
+GPUOutOfMemory: the program ran out of GPU memory
+    the sentence says how much would have held it: a higher gpuMemory, a smaller batch, or retries.memoryFactor
 RendezvousTimeout: the pods did not find each other in time
     what the sentence names: network policies, the interface, the port
 NodeLost: the node of a pod went away, shut down or did not answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +259,79 @@ def test_a_refusal_is_said_once(gpujob: Command, tmp_path: Path) -> None:
     assert out.count("Impossible  big") == 1
     asked = gpujob("explain", "big", "--cluster", path, "--catalog", CATALOG, "--why-not", L4).out
     assert "Why not l4: needs 465.67Gi usable per GPU, L4 has" in asked
+
+
+TOMORROW = write_time(datetime.now(UTC) + timedelta(days=1))
+LEFT_OUT = f"node l4-0 is left out until {TOMORROW}, since attempt 2 failed there (NodeLost)"
+
+
+def lost_its_node(until: str = TOMORROW) -> dict[str, Any]:
+    """A job that waits after its second attempt, for the pool of one node on which that failed."""
+    excluded = {"name": "l4-0", "until": until, "attempt": 2, "reason": "NodeLost"}
+    job = yaml.safe_load(manifest(placement={"accelerators": {"allow": ["L4"]}}))
+    job["metadata"] |= {"namespace": "team", "uid": "uid-team", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {**job, "status": {"state": "Restarting", "attempt": 2, "excludedNodes": [excluded]}}
+
+
+def test_it_says_which_node_the_job_leaves_out_and_until_when(gpujob: Command, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(lost_its_node()))
+    asked = ("explain", "train", "--cluster", path, "--catalog", CATALOG)
+    answer = gpujob(*asked, "-o", "json")
+    found = json.loads(answer.out)
+    assert (answer.code, found["verdict"]) == (3, "Waiting")
+    (l4,) = (each for each in found["candidates"] if each["pool"] == L4)
+    assert [(each["reason"], each["message"]) for each in l4["reasons"]] == [("NodeExcluded", LEFT_OUT)]
+    assert LEFT_OUT in gpujob(*asked).out
+
+
+def test_a_node_whose_time_is_over_is_taken_again(gpujob: Command, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(lost_its_node("2026-01-01T00:00:00Z")))
+    answer = gpujob("explain", "train", "--cluster", path, "--catalog", CATALOG)
+    assert f"Placed  train: {L4} is the only pool with room" in answer.out
+
+
+def tried_twice() -> dict[str, Any]:
+    """A job whose third attempt runs since one hour and a half."""
+    job = running("train")
+    since = write_time(datetime.now(UTC) - timedelta(minutes=90, seconds=30))
+    first = {
+        "attempt": 1, "pool": L4, "vendor": "NVIDIA", "nodes": ["a", "b", "c", "d", "e"], "from": "2026-01-01T00:00:00Z",
+        "to": "2026-01-01T00:01:05Z", "cost": "0.0036", "reason": "NodeLost", "blame": "Infrastructure",
+        "message": "pod p on node a was taken away (DeletionByTaintManager)",
+    }  # fmt: skip
+    second = {"attempt": 2, "pool": H100, "to": "2026-01-01T00:05:00Z", "reason": "Unschedulable", "message": "no port"}
+    placement = {"pool": H100, "vendor": "NVIDIA", "nodeNames": ["h100-0"]}
+    job["status"] |= {
+        "attempt": 3, "jobName": "train-1-3", "startTime": since, "placement": placement,
+        "cost": {"accrued": "83.00", "earlier": "0.0036"}, "attempts": [first, second],
+    }  # fmt: skip
+    return job
+
+
+def test_it_lists_the_attempts_and_why_each_ended(gpujob: Command, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(tried_twice()))
+    lines = gpujob("explain", "train", "--cluster", path, "--catalog", CATALOG).out.splitlines()
+    table = lines[lines.index("") + 1 :]
+    columns = [[cell for cell in line.split("  ") if cell.strip()] for line in table[:4]]
+    assert [each.strip() for each in columns[0]] == ["ATTEMPT", "POOL", "ON", "FROM", "RAN", "COST", "ENDED", "WHY"]
+    assert [each.strip() for each in columns[1]] == [
+        "1", L4, "a, b, c and 2 more", "2026-01-01T00:00:00Z", "1m05s", "$0.0036", "NodeLost",
+        "pod p on node a was taken away (DeletionByTaintManager)",
+    ]  # fmt: skip
+    assert [each.strip() for each in columns[2]] == ["2", H100, "Unschedulable", "no port"]
+    assert [each.strip() for each in columns[3]][:3] == ["3", H100, "h100-0"]
+    assert [each.strip() for each in columns[3]][4:] == ["1h30m", "$83.00"]
+    found = json.loads(gpujob("explain", "train", "--cluster", path, "--catalog", CATALOG, "-o", "json").out)
+    assert [(each["attempt"], each.get("reason")) for each in found["attempts"]] == [
+        (1, "NodeLost"), (2, "Unschedulable"), (3, None),
+    ]  # fmt: skip
+
+
+def test_a_job_that_runs_for_the_first_time_has_no_list(gpujob: Command, tmp_path: Path) -> None:
+    path, job = tmp_path / "cluster.yaml", tried_twice()
+    job["status"]["attempts"] = ["x", {"attempt": 2}, {"attempt": {}, "to": "t", "reason": "r"}]
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(job))
+    assert "ATTEMPT" not in gpujob("explain", "train", "--cluster", path, "--catalog", CATALOG).out

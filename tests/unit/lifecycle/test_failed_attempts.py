@@ -15,7 +15,9 @@ from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
+from gpujob.placement.request.demand import Demand
 from gpujob.status.attempts.progress import Measured
+from gpujob.status.attempts.waits import timely
 from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import observe
 from gpujob.status.records.objects import ChildRecord, PodState, read_child, read_job, read_pod_record
@@ -106,7 +108,7 @@ def test_an_eviction_for_a_limit_of_its_own_is_the_jobs_fault(message: str) -> N
         ("torch.AcceleratorError: hipErrorECCNotCorrectable", Reason.DEVICE_FAULT),
         ("NVRM: Xid (PCI:0000:07:00): 79, GPU has fallen off the bus.", Reason.DEVICE_FAULT),
         ("NVRM: Xid (PCI:0000:07:00): 13, Graphics SM Warp Exception", Reason.POD_FAILED),
-        ("torch.OutOfMemoryError: CUDA out of memory.", Reason.POD_FAILED),
+        ("torch.OutOfMemoryError: CUDA out of memory.", Reason.GPU_OUT_OF_MEMORY),
         ("ValueError: 79", Reason.POD_FAILED),
     ],
 )
@@ -196,7 +198,10 @@ def test_an_eviction_makes_a_new_attempt_after_a_pause_and_is_listed() -> None:
     )  # fmt: skip
     sentence = "pod p0 on node n0 was taken away (TerminationByKubelet): low on memory"
     assert watch.placed()["reason"] == "Evicted"
-    assert watch.placed()["message"] == f"{sentence}; attempt 2 follows at 2026-01-01T12:00:10Z"
+    assert watch.placed()["message"] == f"{sentence}; attempt 2 follows at 2026-01-01T12:00:10Z, not on n0"
+    assert watch.status["excludedNodes"] == [
+        {"name": "n0", "until": "2026-01-01T12:10:00Z", "attempt": 1, "reason": "Evicted"}
+    ]
     assert watch.status["attempts"] == [
         {
             "attempt": 1, "pool": "h100", "vendor": "NVIDIA", "nodes": ["n0"], "from": "2026-01-01T11:30:00Z",
@@ -216,7 +221,7 @@ def test_pauses_grow_to_a_limit_and_the_last_failure_is_final() -> None:
         taken = replace(EVICTED, child_uid=f"c{attempt}")
         watch.look(0.0, (child(attempt),), (taken,))
         if watch.status["state"] == "Restarting":
-            ends.append(watch.placed()["message"][-9:])
+            ends.append(watch.placed()["message"].removesuffix(", not on n0")[-9:])
     assert ends == ["12:00:10Z", "12:00:20Z", "12:00:40Z", "12:01:00Z", "12:01:00Z"]
     failed = next(c for c in watch.status["conditions"] if c["type"] == "Failed")
     assert (watch.status["state"], failed["reason"], watch.status["failures"]) == (
@@ -241,6 +246,26 @@ def test_the_two_counts_are_not_mixed(retries: Any, state: str) -> None:
     watch.look(0.0, (child(),), (pod(code=3),))
     assert watch.status["state"] == state
     assert watch.status["attempts"][0]["blame"] == "User"
+    assert "excludedNodes" not in watch.status
+
+
+def test_all_nodes_that_went_away_together_are_left_out_and_those_of_others_are_not() -> None:
+    lost = disrupted("DeletionByTaintManager")
+    pods = [pod(0, code=137, **lost), pod(1, code=137, **lost), pod(2, code=137, **disrupted("PreemptionByScheduler")),
+            pod(3, code=1, train={"message": "CUDA error: uncorrectable ECC error encountered"})]  # fmt: skip
+    watch = Watch()
+    watch.runs(1)
+    watch.look(0.0, (child(pods=4),), pods)
+    assert watch.status["attempts"][0]["reason"] == "NodeLost"
+    assert [entry["name"] for entry in watch.status["excludedNodes"]] == ["n0", "n1"]
+    assert watch.placed()["message"].endswith("follows at 2026-01-01T12:00:10Z, not on n0 and n1")
+
+
+def test_who_is_preempted_may_come_back_to_the_node() -> None:
+    watch = Watch()
+    watch.runs(1)
+    watch.look(0.0, (child(),), (pod(code=137, **disrupted("PreemptionByScheduler")),))
+    assert (watch.status["state"], "excludedNodes" in watch.status) == ("Restarting", False)
 
 
 @pytest.mark.parametrize(
@@ -317,3 +342,97 @@ def test_lost_steps_are_counted_once_for_each_failed_attempt() -> None:
     final = watch.look(60.0, (child(2),), (replace(EVICTED, child_uid="c2"),), read).action
     assert isinstance(final, Finish)
     assert watch.status["checkpoint"] == {"step": 100, "lostSteps": 40}
+
+
+POD = "Pod team/j-1-1-abcde has condition DisruptionTarget matching FailJob rule at index 0"
+EXIT = "Container train for pod team/j-1-1-abcde failed with exit code {} matching FailJob rule at index 2"
+
+
+@pytest.mark.parametrize(
+    ("message", "blame", "reason", "said"),
+    [
+        (POD, Blame.INFRASTRUCTURE, Reason.POD_DELETED, "pod j-1-1-abcde was taken away (DisruptionTarget) and is gone"),
+        (EXIT.format(143), Blame.INFRASTRUCTURE, Reason.POD_DELETED,
+         "the pod on node n1 is gone: the node or the pod was deleted, which is no fault of the program"),
+        (EXIT.format(3), Blame.USER, Reason.POD_FAILED,
+         "container train of pod j-1-1-abcde failed with exit code 3, and the pod is gone"),
+        (f"x {POD}", Blame.USER, Reason.POD_FAILED, None),
+        (EXIT.format("3" * 9) + "\n" + POD, Blame.USER, Reason.POD_FAILED, None),
+    ],
+)  # fmt: skip
+def test_the_job_keeps_the_cause_of_a_pod_that_is_gone(
+    message: str, blame: Blame, reason: Reason, said: str | None
+) -> None:
+    failed = child(pods=2, reason="PodFailurePolicy", message=message)
+    left = replace(pod(0), phase="Running", running=True, exit_code=None)
+    seen = observe(failed, [left], ran=True)
+    found = failure_of(failed, [left], seen)
+    assert (found.blame, found.reason) == (blame, reason)
+    assert found.node == ("n1" if blame is Blame.INFRASTRUCTURE else "")
+    assert said is None or found.message == said
+
+
+OUT = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which "
+    "5.25 GiB is free. Including non-PyTorch memory, this process has 74.00 GiB memory in use. Of the allocated memory 70.00 GiB "
+    "is allocated by PyTorch, and 3.00 GiB is reserved by PyTorch but unallocated."
+)
+SAID = (
+    "pod p0 on node n0 ran out of GPU memory: it asked for 20Gi more with 71Gi of 79.25Gi in use; 98G would have held this much: set "
+    "gpuMemory to more than that, or lower the batch size"
+)
+
+
+def test_a_gpu_that_ran_out_of_memory_says_how_much_would_have_held_the_program() -> None:
+    watch = Watch()
+    watch.runs(1)
+    watch.look(0.0, (child(),), (pod(code=1, train={"message": OUT}),))
+    (failed,) = (c for c in watch.status["conditions"] if c["type"] == "Failed")
+    assert (watch.status["state"], failed["reason"], failed["message"]) == ("Failed", "GPUOutOfMemory", SAID)
+
+
+def test_with_a_factor_the_next_attempt_asks_for_more_and_may_go_to_another_pool() -> None:
+    watch = Watch(retries={"user": 1, "memoryFactor": "1.2"})
+    watch.runs(1)
+    watch.look(0.0, (child(),), (pod(code=1, train={"message": OUT}),))
+    assert watch.status["gpuMemory"] == "117253M"
+    assert (
+        watch.placed()["message"]
+        == f"{SAID}; attempt 2 follows at 2026-01-01T12:00:10Z and asks for 117253M on each GPU"
+    )
+    asked = timely(Demand(), "", watch.status, BEGAN)
+    assert (asked.memory_floor, asked.stays_on) == (117253 * 10**6, "")
+    # The next failure is another one: the job stays where it then is, and still asks for as much.
+    watch.runs(2)
+    watch.spec["retries"]["user"] = 2
+    watch.look(20.0, (child(2),), (replace(pod(attempt=2, code=3), child_uid="c2"),))
+    asked = timely(Demand(), "", watch.status, BEGAN)
+    assert (asked.memory_floor, asked.stays_on) == (117253 * 10**6, "h100")
+
+
+@pytest.mark.parametrize("factor", [None, "0.5", "9", "x", [], "1e9", 10**20])
+def test_without_a_factor_it_asks_for_no_more_and_stays_on_its_pool(factor: Any) -> None:
+    watch = Watch(retries={"user": 1, "memoryFactor": factor})
+    watch.runs(1)
+    watch.look(0.0, (child(),), (pod(code=1, train={"message": OUT}),))
+    assert "gpuMemory" not in watch.status
+    asked = timely(Demand(), "", watch.status, BEGAN)
+    assert (asked.memory_floor, asked.stays_on) == (None, "h100")
+
+
+@pytest.mark.parametrize("said", ["much", 7, {}, "1" * 25, "-1G"])
+def test_a_size_that_somebody_wrote_into_the_status_is_read_as_none(said: Any) -> None:
+    assert timely(Demand(), "", {"gpuMemory": said}, BEGAN).memory_floor is None
+
+
+def test_the_first_of_a_gang_that_ran_out_is_the_cause() -> None:
+    pods = [
+        pod(0, code=1, train={"message": "RuntimeError: NCCL connection reset"}),
+        pod(1, code=1, train={"message": OUT}),
+    ]
+    assert blamed(pods)[1] is Reason.GPU_OUT_OF_MEMORY
+
+
+def test_what_the_kubelet_says_of_a_disrupted_pod_is_taken() -> None:
+    for word, reason in (("Terminated", Reason.NODE_LOST), ("Preempting", Reason.PREEMPTED), ("", Reason.EVICTED)):
+        assert blamed([pod(code=137, reason=word, **disrupted("TerminationByKubelet"))])[1] is reason

@@ -128,7 +128,8 @@ P, S, R = State.PLACED, State.STARTING, State.RUNNING
             [pod("a", over(137, "OOMKilled"), "Failed")],
             ended("Failed"),
             State.FAILED,
-            "pod a on node node-of-a failed with exit code 137 (OOMKilled)",
+            "pod a on node node-of-a ran out of main memory, of which it had 8Gi (OOMKilled, exit code 137); "
+            "set resources.memory higher",
         ),
         (
             1,

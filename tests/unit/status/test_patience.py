@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from gpujob.placement.request.demand import Demand
-from gpujob.status.attempts.waits import hold_left, next_change, pools_away, timely, with_pool_away, within
+from gpujob.status.attempts.waits import (
+    excluded_nodes,
+    hold_left,
+    next_change,
+    pools_away,
+    timely,
+    with_excluded,
+    with_pool_away,
+    within,
+)
 from gpujob.values.vocabulary import Reason, Vendor
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
@@ -40,6 +49,35 @@ def test_a_pool_that_took_no_pod_rests_and_is_told_apart_from_one_whose_nodes_di
 def test_what_is_no_time_or_no_name_keeps_nobody_away(entry: tuple[Any, Any]) -> None:
     assert list(pools_away(away(entry), NOW)) == []
     assert next_change(Demand(), "", away(entry), NOW) is None
+
+
+def test_a_node_is_left_out_until_its_time_and_then_taken_again() -> None:
+    first = {"excludedNodes": with_excluded({}, ("b", "a"), 1, "NodeLost", NOW, 600)}
+    found = timely(Demand(), BEFORE, first, NOW).excluded_nodes
+    assert found == (("a", LATER, 1, "NodeLost"), ("b", LATER, 1, "NodeLost"))
+    assert next_change(Demand(), BEFORE, first, NOW) == 600
+    assert timely(Demand(), BEFORE, first, NOW + timedelta(seconds=600)).excluded_nodes == ()
+    later = NOW + timedelta(seconds=300)
+    second = {"excludedNodes": with_excluded(first, ("a",), 2, "DeviceFault", later, 600)}
+    assert next_change(Demand(), BEFORE, second, later) == 300
+    assert [(each["name"], each["attempt"]) for each in second["excludedNodes"]] == [("b", 1), ("a", 2)]
+    third = with_excluded(second, ("c",), 3, "NodeLost", NOW + timedelta(seconds=600), 600)
+    assert [each["name"] for each in third] == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["a", {"name": "a"}, {"name": "a", "until": "soon"}, {"name": 7, "until": LATER}, {"name": "", "until": LATER},
+     {"name": ["a"], "until": LATER}, {"name": "a", "until": BEFORE}],
+)  # fmt: skip
+def test_an_entry_that_says_no_node_or_no_time_keeps_no_node_away(entry: Any) -> None:
+    status = {"excludedNodes": [entry, {"name": "b", "until": LATER, "attempt": "x", "reason": {}}]}
+    assert list(excluded_nodes(status, NOW)) == [("b", LATER, 0, "")]
+
+
+def test_a_status_remembers_sixteen_nodes_at_most() -> None:
+    names = [f"n{number}" for number in range(20)]
+    assert [each["name"] for each in with_excluded({}, names, 1, "NodeLost", NOW, 60)] == names[4:]
 
 
 def test_waiting_for_a_better_pool_ends_by_the_jobs_age() -> None:

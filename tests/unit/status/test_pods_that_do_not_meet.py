@@ -144,8 +144,8 @@ def test_a_pod_that_was_ended_with_the_others_is_no_cause() -> None:
 def test_a_pod_that_ran_out_of_memory_is_the_cause_though_it_was_killed() -> None:
     killed = pod(1, 137, reason="OOMKilled")
     assert told([pod(0, 1, HOST), killed]) == (
-        Reason.POD_FAILED,
-        "pod g-1 on node n1 failed with exit code 137 (OOMKilled)",
+        Reason.OUT_OF_MEMORY,
+        "pod g-1 on node n1 ran out of main memory (OOMKilled, exit code 137); set resources.memory higher",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from gpujob.api.fields.amounts import Memory, Millicores, Money
+from gpujob.api.fields.amounts import Memory, Millicores, Money, Within
 from gpujob.api.fields.base import (
     DnsLabel,
     DnsName,
@@ -210,6 +210,9 @@ class Retries(Shape):
     """After failures of the program or of what the job asks for; 0 when absent. The attempt stays on the same pool."""
     infrastructure: Annotated[int, Field(ge=0, le=100)] | None = None
     """After failures of nodes, devices and the network, evictions and preemptions; 5 when absent."""
+    memory_factor: Annotated[str, Within("a factor", "1.2", least="1", most=8)] | None = None
+    """After an attempt ran out of GPU memory the next one asks for this many times the memory that would have held it, for example
+    "1.2", and may go to another pool for it. It counts in `user`. When absent, it asks for what the job says."""
 
 
 CHECKPOINTS: Final = "/checkpoint"

@@ -76,6 +76,19 @@ class ExcludedPool(Shape):
     """What the scheduler said, where it is Unschedulable."""
 
 
+class ExcludedNode(Shape):
+    """A node that is left out for a while, since an attempt of the job failed there."""
+
+    name: DnsName
+    """The node."""
+    until: Annotated[str, Field(max_length=32)]
+    """When it may be taken again."""
+    attempt: int
+    """The attempt that failed there."""
+    reason: Annotated[str, Field(max_length=64)] | None = None
+    """Why that attempt failed, one word."""
+
+
 class Failures(Shape):
     """How many attempts failed so far, by what was to blame."""
 
@@ -154,6 +167,10 @@ class GPUJobStatus(Shape):
     """The last 5 attempts that are over: where they ran, for how long, what they cost, and why they ended."""
     excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
     """Pools whose nodes did not come or did not take the job's pods, and when they are tried again."""
+    gpu_memory: Annotated[str, Field(max_length=24)] | None = None
+    """What each GPU must have since an attempt ran out of GPU memory, where spec.retries.memoryFactor is set."""
+    excluded_nodes: Annotated[tuple[ExcludedNode, ...], list_map("name", items=16)] = ()
+    """Nodes on which the infrastructure failed an attempt, and when they may be taken again."""
     progress: Progress | None = None
     """How far the job is, written on every 5 percent or every 5 minutes; see updated."""
     throughput: Throughput | None = None

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpujob.cli.output import cells
+from gpujob.cli.output.attempts import print_attempts
 from gpujob.cli.output.drawing import PLAN_WIDTH, console_of, print_table, print_text
 from gpujob.cli.planning import holders
 from gpujob.cli.planning.planner import why_not_sentences
@@ -87,6 +88,7 @@ def _print_status(console: Console, each: Explanation) -> bool:
             print_text(console, Text.assemble(("Placed before", "bold"), f"  {plain(each.said)}"))
     else:
         return False
+    print_attempts(console, each.attempts, each.at)
     decision = each.plan.decision
     same = each.said == summary.summary(decision)
     print_text(console, Text(f"Decided again, without its own pods{', with the same answer' if same else ':'}"))

@@ -11,7 +11,7 @@ from gpujob.cli.planning.planner import Profiles, informed
 from gpujob.fleet.kubernetes.priority_classes import priority_of
 from gpujob.lifecycle.timings import Timings
 from gpujob.schedule.queue import Waiting
-from gpujob.status.attempts.waits import hold_left
+from gpujob.status.attempts.waits import hold_left, timely
 from gpujob.values.errors import BadInput
 from gpujob.values.untrusted import table
 
@@ -50,4 +50,5 @@ def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Waiti
     created, namespace = str(metadata.get("creationTimestamp") or ""), job.metadata.namespace or "default"
     left = hold_left(created, status, now, Timings().hold)
     uid = f"{namespace}/{job.metadata.name}"
-    return Waiting(uid, created, informed(job, profiles), False, namespace, job.metadata.name, holds=left > 0)
+    demand = timely(informed(job, profiles), created, status, now)
+    return Waiting(uid, created, demand, False, namespace, job.metadata.name, holds=left > 0)

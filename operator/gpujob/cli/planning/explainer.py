@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from gpujob.cli.planning.attempts import attempts_of
 from gpujob.cli.planning.competing_jobs import rivals_in
 from gpujob.cli.planning.holders import Holdings
 from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_ways_out
@@ -48,6 +49,10 @@ class Explanation:
     """Whether it is a job of the cluster instead of a file."""
     asked: bool = False
     """Whether the user named the pools to explain."""
+    attempts: Sequence[Mapping[str, Any]] = ()
+    """The attempts of its status, and the current one."""
+    at: datetime | None = None
+    """When the decision was made."""
 
     @property
     def unseen(self) -> bool:
@@ -83,6 +88,10 @@ def explain_job(
         own = replace(
             own, demand=own.demand.but(arriving=tuple(waits.arriving(objects.nodes, now, Timings().provision)))
         )
+        if status := table(raw, "status"):
+            # What an operator looked at leaves out pools and nodes that let the job down, and may have waited long enough.
+            created = str(table(raw, "metadata").get("creationTimestamp") or "")
+            own = replace(own, demand=waits.timely(own.demand, created, status, now))
     before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
     answer = next(each for each in place_all([own, *before], fleet, known) if each.job.uid == own.uid).answer
     decision = answer.decision
@@ -100,6 +109,8 @@ def explain_job(
         since=_message(status, ConditionType.RUNNING) if status.get("state") in TOLD_BY_PODS else "",
         named=named,
         asked=bool(asked),
+        attempts=attempts_of(status),
+        at=now,
     )
 
 
@@ -119,5 +130,6 @@ def _document(explanation: Explanation, every: bool) -> dict[str, Any]:
         "state": explanation.state or None,
         "said": explanation.said or None,
         "since": explanation.since or None,
+        "attempts": list(explanation.attempts),
         **document(explanation.plan, every=every),
     }

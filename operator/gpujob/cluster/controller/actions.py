@@ -23,7 +23,7 @@ from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import Finish, WriteStatus
-from gpujob.lifecycle.attempts import end_attempt, next_attempt
+from gpujob.lifecycle.attempts import end_attempt, gone, next_attempt
 from gpujob.lifecycle.children import live_pods, said_of
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
@@ -151,8 +151,7 @@ class JobActions:
         """A child that the cache lacks is lost only if the API server confirms it."""
         held = await self._writer.find_child(job, str(job.status["jobName"]))
         if held is None:
-            end = job_status.deleted if job.leaving else job_status.lost
-            await self.write(job, end(job, self._work.now()))
+            await self.write(job, gone(job, self._work.now()))
             return
         # It exists and the watch does not show it (yet, or because its labels were removed): repeated with backoff.
         child = read_child(held)

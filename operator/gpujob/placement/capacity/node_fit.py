@@ -105,7 +105,10 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
     able, wanted = all_able(demand, pool, image_size), demand.nodes
     together, linked = in_one_place(demand, pool), pool.fabric is None
     places: dict[str, list[tuple[PoolNode, Resources]]] = defaultdict(list)
+    excluded = {each.node for each in demand.excluded_nodes}
     for node in pool.stock.with_free(demand.gpus_per_node):
+        if node.name in excluded:
+            continue
         needs = node_needs(demand, node)
         if not node.left.covers(needs) or not (linked or has_links(demand, node)):
             continue

@@ -201,8 +201,8 @@ def _all(nodes: Sequence[PoolNode]) -> str:
 
 def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
     """Why nodes that can run the gang when empty do not run it now; `with_room` of them do."""
-    ready = [node for node in able if node.unready is None]
-    unready = [_unready(demand, node) for node in able if node.unready is not None]
+    ready = [node for node in able if node.unready is None and not demand.excludes(node.name)]
+    unready = [found for node in able if (found := _unready(demand, node))]
     gpus = demand.gpus_per_node
     free = sum(max(node.free, 0) for node in ready)
     largest = max((node.free for node in ready if not node.coming), default=0)
@@ -265,9 +265,11 @@ def _too_little(pool: Pool, left: Resources, needs: Resources) -> Iterator[str]:
             yield f"{has(max(there, 0))} {name} of {asks(needed)} needed{_of_class(pool, name)}"
 
 
-def _unready(demand: Demand, node: PoolNode) -> Finding:
-    """Why no pod can start on a node now."""
-    assert node.unready is not None
+def _unready(demand: Demand, node: PoolNode) -> Finding | None:
+    """Why no pod of the job can start on a node now, whatever is free there; None where one can."""
+    if node.unready is None:
+        excluded = demand.excludes(node.name)
+        return excluded.finding if excluded else None
     arriving = demand.arrives(node.name) if node.unready.reason is Reason.NO_ALLOCATABLE else None
     if arriving is None:
         return node.unready

@@ -93,6 +93,7 @@ def choice_of(best: PoolResult, demand: Demand) -> Choice:
         shared_memory=shared_memory(demand, best.room.needs),
         ids=demand.ids,
         tolerations=_tolerations(best.room, chosen.pool),
+        not_on=_not_on(demand, chosen.pool) if best.room.coming else (),
     )
 
 
@@ -106,6 +107,17 @@ def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> 
     if Outcome.BUSY in outcomes:
         return Verdict.WAITING
     return Verdict.MISCONFIGURED if Outcome.MISCONFIGURED in outcomes else Verdict.IMPOSSIBLE
+
+
+OF_KARPENTER: Final = "karpenter.sh/nodepool"
+"""The label of nodes that Karpenter adds. It passes over pods whose affinity names nodes or host names (kubernetes-sigs/karpenter
+pkg/controllers/provisioning/provisioner.go, v1): such pods would wait for ever."""
+
+
+def _not_on(demand: Demand, pool: Pool) -> tuple[str, ...]:
+    """Nodes of a pool that pods of the job keep off, where an autoscaler understands that."""
+    excluded = (node for node in pool.nodes if demand.excludes(node.name))
+    return tuple(sorted(node.name for node in excluded if OF_KARPENTER not in node.labels))
 
 
 def _tolerations(room: NodeFit, pool: Pool) -> tuple[tuple[str, str], ...]:

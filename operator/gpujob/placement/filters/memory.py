@@ -101,6 +101,20 @@ def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     return Finding(Reason.MEM_UNKNOWN, sentence, (what,))
 
 
+def ran_out_before(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """An attempt ran out of GPU memory, and the device has less than the next one asks for."""
+    floor = demand.memory_floor
+    if floor is None or (pool.memory is not None and pool.memory >= floor):
+        return None
+    if pool.memory is None:
+        sentence = "neither labels nor catalog say how much memory {} has; set spec.memoryPerGPU in a GPUPool for it"
+        return Finding(Reason.MEM_UNKNOWN, sentence, (pool.device,))
+    sentence = "the job ran out of GPU memory and asks for {} since (retries.memoryFactor), {} has {} (short by {})"
+    return Finding(
+        Reason.MEM_RAN_OUT, sentence, (Need(floor), pool.device, Size(pool.memory), Lack(floor, pool.memory))
+    )
+
+
 def unknown_model(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
     """The model's name is not in the catalog; the message names up to three similar ones."""
     if demand.model is None or demand.model.name is None or catalog.model(demand.model.name) is not None:

@@ -14,7 +14,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.filters.access import namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.filters.limit_range import beyond_limits
-from gpujob.placement.filters.memory import memory_too_small, memory_unknown
+from gpujob.placement.filters.memory import memory_too_small, memory_unknown, ran_out_before
 from gpujob.placement.filters.volumes import volume_of_one_node
 from gpujob.placement.request.demand import Demand
 from gpujob.values.finding import Finding, apart, listed
@@ -195,6 +195,7 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     unread,
     memory_too_small,
     memory_unknown,
+    ran_out_before,
     accelerator_unsupported,
     precision_unsupported,
     price_over_cap,

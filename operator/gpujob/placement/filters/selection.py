@@ -11,7 +11,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.access import namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.filters.limit_range import beyond_limits
-from gpujob.placement.filters.memory import memory_too_small, memory_unknown
+from gpujob.placement.filters.memory import memory_too_small, memory_unknown, ran_out_before
 from gpujob.placement.filters.pool_filters import PoolRule
 from gpujob.placement.filters.volumes import volume_of_one_node
 from gpujob.placement.request.demand import Demand
@@ -38,6 +38,7 @@ _SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
     pool_filters.parts_in_group: lambda demand: all(gang.gpus == 1 for gang in demand.gangs),
     memory_too_small: _asks_no_memory,
     memory_unknown: _asks_no_memory,
+    ran_out_before: lambda demand: demand.memory_floor is None,
     pool_filters.precision_unsupported: lambda demand: demand.precision not in pool_filters.FORMATS,
     pool_filters.price_over_cap: lambda demand: demand.max_price is None,
     pool_filters.price_unknown: lambda demand: demand.max_price is None,

@@ -11,6 +11,7 @@ from gpujob.catalog.devices.throughput import TRAINING, Work
 from gpujob.fleet.kubernetes.namespaces import IdRanges
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
+from gpujob.placement.request.excluded_node import ExcludedNode
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand, model_demand, precision_of
 from gpujob.placement.request.profile_measurements import Learned
@@ -131,6 +132,10 @@ class Demand:
     """Pools whose nodes did not come lately, and the time (RFC 3339) until which they are not waited for."""
     pools_resting: tuple[tuple[str, str, str], ...] = ()
     """Pools whose nodes did not accept the job's pods lately, the time (RFC 3339) until which they are not tried, and the reason."""
+    excluded_nodes: tuple[ExcludedNode, ...] = ()
+    """Nodes that the job excludes after an infrastructure failure, by name."""
+    memory_floor: int | None = None
+    """Bytes that each GPU must have since an attempt ran out of GPU memory; None if none did."""
     stays_on: str = ""
     """The pool on which the last attempt failed by the job's own fault; the next attempt uses no other."""
     keeps_vendor: bool = False
@@ -188,6 +193,10 @@ class Demand:
     def arrives(self, node: str) -> Arriving | None:
         """The time until which a node's devices are pending; None if they are not."""
         return next((each for each in self.arriving if each.node == node), None)
+
+    def excludes(self, node: str) -> ExcludedNode | None:
+        """The exclusion of a node; None if it is not excluded."""
+        return next((each for each in self.excluded_nodes if each.node == node), None)
 
     def as_written(self, name: str, otherwise: str) -> str:
         """The text of one of the job's amounts."""

@@ -69,6 +69,8 @@ class Choice:
     """Taints of the chosen nodes that the pods tolerate: key and effect."""
     ids: IdRanges | None = None
     """The uids and groups that the platform assigns to pods of the job's namespace."""
+    not_on: tuple[str, ...] = ()
+    """Excluded nodes of the pool, if the pods may go to any node of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def affinity(attempt: Attempt) -> Manifest:
             "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}],
         }
         for node in filter(None, attempt.choice.nodes)
-    ] or [{"matchExpressions": [architecture, *_any_of_the_pool(attempt)]}]
+    ] or [{"matchExpressions": [architecture, *_any_of_the_pool(attempt)], **_not_on(attempt)}]
     rules: Manifest = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     mine = {"labelSelector": {"matchLabels": attempt.selector}}
     apart = [{"topologyKey": "kubernetes.io/hostname", **mine}] if attempt.gang else []
@@ -41,6 +41,12 @@ def _any_of_the_pool(attempt: Attempt) -> list[Manifest]:
         {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
         for key, operator, values in attempt.pool.selector
     ]
+
+
+def _not_on(attempt: Attempt) -> Manifest:
+    """The nodes that the job leaves out. A requirement of `metadata.name` has exactly one value."""
+    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in attempt.choice.not_on]
+    return {"matchFields": fields} if fields else {}
 
 
 def tolerations(attempt: Attempt) -> list[Manifest]:

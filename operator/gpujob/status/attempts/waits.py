@@ -1,4 +1,4 @@
-"""The time-dependent part of a waiting job: pools whose nodes did not come, and its wait for a better pool.
+"""The time-dependent part of a waiting job: excluded pools and nodes, and its wait for a better pool.
 
 Times are datetimes in UTC; a status is hostile input, and an unreadable time is no wait.
 """
@@ -14,15 +14,21 @@ from typing import Any, Final
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.pools.arriving import Arriving, is_bare
 from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.excluded_node import ExcludedNode
+from gpujob.values.errors import BadQuantity
+from gpujob.values.quantity import parse_bytes
 from gpujob.values.untrusted import one_line, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, Reason, Vendor
 
+MOST_CHARACTERS: Final = 24
+"""Of a memory size in a status."""
+
 REMEMBERED: Final = 16
-"""The most pools that a status lists; the oldest are dropped first."""
+"""The most pools, and the most nodes, that a status lists; the oldest are dropped first."""
 
 
 def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> Demand:
-    """The job's current demand: without pools that failed it lately, without expired waits."""
+    """The job's current demand: without pools and nodes that failed it lately, without expired waits."""
     away = tuple(sorted(pools_away(status, now)))
     resting = tuple(sorted(_resting(status, now)))
     begun = read_time(created)
@@ -32,14 +38,18 @@ def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetim
         pools_away=away,
         pools_resting=resting,
         wait_seconds=0 if over else demand.wait_seconds,
+        excluded_nodes=tuple(sorted(excluded_nodes(status, now))),
+        memory_floor=_memory_floor(status),
         stays_on=_stays_on(status),
         resumes_on=_ran_on(status) if demand.keeps_vendor else None,
     )
 
 
 def _stays_on(status: Mapping[str, Any]) -> str:
-    """The pool of the last attempt if it failed by the job's own fault; empty otherwise."""
+    """The pool of the last attempt if it failed by the job's own fault; empty otherwise, and if the job now needs larger GPUs."""
     last = next((e for e in tables(status, "attempts") if e.get("attempt") == status.get("attempt")), {})
+    if last.get("reason") == Reason.GPU_OUT_OF_MEMORY and _memory_floor(status) is not None:
+        return ""
     return str(last.get("pool", ""))[:253] if last.get("blame") == "User" else ""
 
 
@@ -50,9 +60,19 @@ def _ran_on(status: Mapping[str, Any]) -> Vendor | None:
     return next((vendor for vendor in Vendor if vendor == name), None)
 
 
+def _memory_floor(status: Mapping[str, Any]) -> int | None:
+    """status.gpuMemory in bytes; None where it says no memory size."""
+    said = status.get("gpuMemory")
+    try:
+        return parse_bytes(said) if isinstance(said, str) and len(said) <= MOST_CHARACTERS else None
+    except BadQuantity:
+        return None
+
+
 def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> float | None:
     """Seconds until `timely` changes; None if time alone never changes it."""
     moments = [until for _, until, _, _ in _left_out(status, now)]
+    moments += [each.until for each in excluded_nodes(status, now)]
     moments += [arriving.until for arriving in demand.arriving]
     ends = [time for text in moments if (time := read_time(text))]
     begun = read_time(created)
@@ -140,6 +160,28 @@ def with_pool_away(
         for name, until, reason, message in (*others, last)
     ]
     return [{key: text for key, text in entry.items() if text} for entry in entries][-REMEMBERED:]
+
+
+def excluded_nodes(status: Mapping[str, Any], now: datetime) -> Iterator[ExcludedNode]:
+    """The nodes of status.excludedNodes whose time is not over."""
+    for entry in tables(status, "excludedNodes")[:REMEMBERED]:
+        name, until = entry.get("name"), read_time(entry.get("until"))
+        if isinstance(name, str) and name and until is not None and until > now:
+            attempt, why = whole_number(entry.get("attempt")) or 0, one_line(str(entry.get("reason") or "")[:64])
+            yield ExcludedNode(name[:253], write_time(until), attempt, why)
+
+
+def with_excluded(
+    status: Mapping[str, Any], nodes: Iterable[str], attempt: int, why: str, now: datetime, seconds: float
+) -> list[dict[str, Any]]:
+    """status.excludedNodes after an attempt failed on some nodes, which are left out for `seconds`."""
+    until = write_time(now + timedelta(seconds=seconds))
+    new = {node: ExcludedNode(node, until, attempt, why) for node in nodes}
+    kept = (each for each in excluded_nodes(status, now) if each.node not in new)
+    entries = [{"name": n, "until": u, "attempt": a, "reason": w} for n, u, a, w in (*kept, *new.values())]
+    return [{key: value for key, value in entry.items() if value} | {"attempt": entry["attempt"]} for entry in entries][
+        -REMEMBERED:
+    ]
 
 
 def read_time(text: Any) -> datetime | None:

@@ -191,6 +191,8 @@ def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reaso
         "observedGeneration": job.generation,
         "conditions": conditions.merged(job.status.get("conditions") or (), claims, job.generation, now),
         "excludedPools": list(job.status.get("excludedPools") or []),
+        "gpuMemory": job.status.get("gpuMemory"),
+        "excludedNodes": list(job.status.get("excludedNodes") or []),
         "failures": dict(table(job.status, "failures")),
         "attempts": ended_attempts(job.status),
         "cost": dict(table(job.status, "cost")),

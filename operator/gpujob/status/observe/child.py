@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.status.attempts.probe_runs import steps_of
+from gpujob.status.observe.memory import OUT_OF_MEMORY, ran_out_of_memory
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.status.records.preflight import Check, verdict_of
 from gpujob.status.records.rendezvous import Ended, why_not_met
@@ -44,8 +46,6 @@ CLAIMS_REMEDY: Final = (
 KILLED: Final = (137, 143)
 """Exit codes of a terminated program: SIGKILL and SIGTERM."""
 
-OUT_OF_MEMORY: Final = "OOMKilled"
-
 STUCK: Final = {
     # The kubelet alternates between the two while it waits; one word keeps the status stable.
     "ErrImagePull": "ImagePullBackOff",
@@ -53,6 +53,20 @@ STUCK: Final = {
     **{word: word for word in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")},
 }
 """Waiting reasons of a container that are permanent."""
+
+
+DISRUPTED: Final = re.compile(r"Pod [^ /]+/([^ ]+) has condition DisruptionTarget matching FailJob rule at index \d+")
+EXITED: Final = re.compile(
+    r"Container ([^ ]+) for pod [^ /]+/([^ ]+) failed with exit code (\d+) matching FailJob rule at index \d+"
+)
+"""What the Job controller says of a Job that failed by a rule of its podFailurePolicy (pkg/controller/job/pod_failure_policy.go);
+it outlives the pods."""
+
+
+def without_cause(child: ChildRecord) -> bool:
+    """Whether all that a failed Job says is that a pod is gone, or that its program was told to end."""
+    exited = EXITED.match(child.message)
+    return int(exited[3]) in KILLED if exited else child.reason == "BackoffLimitExceeded"
 
 
 def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) -> Observation:
@@ -102,9 +116,10 @@ def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Obse
         message = f"all {child.pods} pods ended well" if child.pods > 1 else "the pod ended well"
         return Observation(State.SUCCEEDED, Reason.SUCCEEDED, message, started, child.ended_at)
     if child.ended == "Failed":
-        apart = why_not_met(map(_ended, pods), child.pods)
-        reason = Reason.RENDEZVOUS_TIMEOUT if apart else Reason.POD_FAILED
-        return Observation(State.FAILED, reason, apart or _why_failed(child, pods), started, child.ended_at)
+        reason, message = _why_failed(child, pods)
+        if apart := why_not_met(map(_ended, pods), child.pods):
+            reason, message = Reason.RENDEZVOUS_TIMEOUT, apart
+        return Observation(State.FAILED, reason, message, started, child.ended_at)
     running = sum(pod.running for pod in pods)
     if child.paused and not running:
         return Observation(State.PLACED, Reason.CHILD_SUSPENDED, _suspended(child), started)
@@ -178,17 +193,29 @@ def _by_itself(pod: PodState) -> bool:
     return bool(pod.exit_code) and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY)
 
 
-def _guilt(pod: PodState) -> tuple[bool, bool, bool, str]:
-    """Sorts the most likely cause first: a pod that only waited for it comes later."""
-    return pod.exit_code is None, not _by_itself(pod), pod.missed is not None, pod.name
+def _guilt(pod: PodState) -> tuple[bool, bool, bool, bool, str]:
+    """Sorts the most likely cause first: a pod that ran out of memory, last a pod that only waited for it."""
+    memory = pod.ran_out is not None or pod.reason == OUT_OF_MEMORY
+    return pod.exit_code is None, not _by_itself(pod), not memory, pod.missed is not None, pod.name
 
 
-def _why_failed(child: ChildRecord, pods: Sequence[PodState]) -> str:
+def _why_failed(child: ChildRecord, pods: Sequence[PodState]) -> tuple[Reason, str]:
+    failed = sorted((pod for pod in pods if pod.phase == "Failed"), key=_guilt)
+    found = ran_out_of_memory(failed[0], child) if failed else None
+    return found or (Reason.POD_FAILED, _without_reason(child, pods))
+
+
+def _without_reason(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    """The sentence for a failure that has no word of its own."""
     failed = sorted((pod for pod in pods if pod.phase == "Failed"), key=_guilt)
     gone = sorted(set(child.nodes) - {pod.node for pod in pods})
-    if not failed and gone and child.reason == "BackoffLimitExceeded":
+    if not failed and (disrupted := DISRUPTED.match(child.message)):
+        return f"pod {disrupted[1]} was taken away (DisruptionTarget) and is gone"
+    if not failed and gone and without_cause(child):
         nodes = "node" if len(gone) == 1 else "nodes"
         return f"the pod on {nodes} {listed(gone)} is gone: the node or the pod was deleted, which is no fault of the program"
+    if not failed and (exited := EXITED.match(child.message)):
+        return f"container {exited[1]} of pod {exited[2]} failed with exit code {exited[3]}, and the pod is gone"
     if not failed:
         return f"child Job {child.name} failed: {child.reason} {child.message}".strip()
     first = failed[0]

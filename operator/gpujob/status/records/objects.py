@@ -11,6 +11,7 @@ from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.fleet.assembly.usage import Promise, promises_of
 from gpujob.fleet.kubernetes.objects import MOST_DEVICES, Pod, Resources
 from gpujob.fleet.kubernetes.parse import read_pod
+from gpujob.status.records.gpu_memory import RanOut, read_ran_out
 from gpujob.status.records.pods import TRAIN, controller, reporter_port
 from gpujob.status.records.preflight import Check, read_check
 from gpujob.status.records.rendezvous import Missed, read_missed
@@ -145,6 +146,8 @@ class PodState:
     """Whether it uses the host network, where another program may answer."""
     check: Check | None = None
     """The preflight's result; None before it began."""
+    ran_out: RanOut | None = None
+    """GPU memory that its program ran out of; None if it did not fail, or for another reason."""
     missed: Missed | None = None
     """The program's message about missing pods; None if it failed otherwise or did not fail."""
 
@@ -266,6 +269,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         port=reporter_port(raw),
         on_host_network=table(raw, "spec").get("hostNetwork") is True,
         check=read_check(status),
+        ran_out=read_ran_out(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
         missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
     )
 

@@ -12,16 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpujob.status.records.last_words import last_exception
 from gpujob.values.finding import listed
-
-LONGEST: Final = 4096
-"""Characters of a termination message that are read; the kubelet keeps no more bytes, and of a log half of it."""
-
-_EXCEPTION: Final = re.compile(r"^(?:\[rank\d{1,6}\]: ?)?([A-Za-z_][\w.]{0,120}(?:Error|Exception))\b(.*)$")
-"""The line that Python prints last for an exception; torch puts the rank before it."""
-
-_OF_LAUNCHER: Final = "ChildFailedError"
-"""torchrun's error after its workers failed; their reason was printed before."""
 
 _HOSTED: Final = re.compile(
     r"Timed out after (\d{1,9}) seconds waiting for clients\. (\d{1,6})/(\d{1,6}) clients joined"
@@ -68,14 +60,7 @@ class Ended:
 
 def read_missed(text: Any) -> Missed | None:
     """The rendezvous facts of a termination message; None if it ends with another error."""
-    if not isinstance(text, str):
-        return None
-    ends = [found for line in text[-LONGEST:].splitlines() if (found := _EXCEPTION.match(line[:1024]))]
-    while ends and ends[-1][1].endswith(_OF_LAUNCHER):
-        ends.pop()
-    if not ends:
-        return None
-    last = ends[-1][0]
+    last = last_exception(text)
     if hosted := _HOSTED.search(last):
         seconds, joined, wanted = map(int, hosted.groups())
         return Missed(seconds, joined, wanted)
