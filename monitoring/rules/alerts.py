@@ -84,6 +84,51 @@ _OF_JOBS: Final = [
     ),
 ]
 
+_OF_ENDS_AND_BEGINNINGS: Final = [
+    Alert(
+        alert="GPUJobFailed",
+        expr="max by (namespace, job, reason) (gpujob_job_failed) > 0",
+        lasts="0m",
+        severity="warning",
+        summary=f"{_A_JOB} failed: {{{{ $labels.reason }}}}",
+        description="It is not tried again. `kubectl gpujob explain` lists its attempts and why each ended.",
+        page="job-failed",
+    ),
+    Alert(
+        alert="GPUJobNotStarted",
+        expr=(
+            "time() - max by (namespace, job, pool) "
+            '(gpujob_job_waiting_since_timestamp_seconds{state=~"Placed|Starting"}) > 1200'
+        ),
+        lasts="1m",
+        severity="warning",
+        summary=f"{_A_JOB} does not start on pool {{{{ $labels.pool }}}}",
+        description="It holds its GPUs since {{ $value | humanizeDuration }}, and not all of its pods run.",
+        page="job-not-started",
+    ),
+    Alert(
+        alert="GPUJobNoFirstStep",
+        expr=("time() - max by (namespace, job, pool) (gpujob_job_first_step_awaited_since_timestamp_seconds) > 1800"),
+        lasts="1m",
+        severity="warning",
+        summary=f"{_A_JOB} runs on pool {{{{ $labels.pool }}}} and has made no step",
+        description="Its pods run since {{ $value | humanizeDuration }}; it loads, compiles, or hangs.",
+        page="job-no-first-step",
+    ),
+    Alert(
+        alert="GPUJobQueuedTooLong",
+        expr=(
+            "time() - max by (namespace, job, pool, reason) "
+            '(gpujob_job_waiting_since_timestamp_seconds{state="Queued"}) > 21600'
+        ),
+        lasts="1m",
+        severity="info",
+        summary=f"{_A_JOB} is queued, pool {{{{ $labels.pool }}}} is the nearest: {{{{ $labels.reason }}}}",
+        description="It waits since {{ $value | humanizeDuration }}.",
+        page="job-queued-too-long",
+    ),
+]
+
 _OF_THE_FLEET: Final = [
     Alert(
         alert="GPUJobQueueStuck",
@@ -163,4 +208,4 @@ _OF_THE_OPERATOR: Final = [
     ),
 ]
 
-ALERTS: Final = Group("gpujob-alerts", [*_OF_JOBS, *_OF_THE_FLEET, *_OF_THE_OPERATOR])
+ALERTS: Final = Group("gpujob-alerts", [*_OF_JOBS, *_OF_ENDS_AND_BEGINNINGS, *_OF_THE_FLEET, *_OF_THE_OPERATOR])

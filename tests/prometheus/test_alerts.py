@@ -77,6 +77,7 @@ def requests(**rates: int) -> Series:
 QUEUED = of("gpujob_jobs", "3x120", state="Queued")
 FREE = of("gpujob_pool_gpus_free", "8x120", pool="h100")
 STEP = "gpujob_job_last_step_timestamp_seconds"
+SINCE, AWAITED = "gpujob_job_waiting_since_timestamp_seconds", "gpujob_job_first_step_awaited_since_timestamp_seconds"
 PRICE = of("gpujob_pool_price_dollars_per_gpu_hour", "2.5x120", pool="h100", vendor="NVIDIA", accelerator="H100-SXM")
 DEVICES = of("gpujob_pool_gpus", "16x120", pool="h100", vendor="NVIDIA", accelerator="H100-SXM")
 FAILED = "gpujob_jobs_preflight_failed"
@@ -139,6 +140,43 @@ FIRES: dict[str, list[Fires]] = {
             "3 GPUJobs stand there with this finding, and they have become more in the last hour.",
         )
         for series in (of(FAILED, "1x60 3x60", **FINDING), of(FAILED, "_x60 3x60", **FINDING))
+    ],
+    "GPUJobFailed": [
+        Fires(
+            of("gpujob_job_failed", "_x10 1x10 stale", **JOB, pool="h100", reason="NodeLost"),
+            12,
+            {**JOB, "reason": "NodeLost"},
+            f"{NAMED} failed: NodeLost",
+            "It is not tried again. `kubectl gpujob explain` lists its attempts and why each ended.",
+        )
+    ],
+    "GPUJobNotStarted": [
+        Fires(
+            of(SINCE, "60x120", **JOB, pool="h100", state=state, reason=reason),
+            25,
+            {**JOB, "pool": "h100"},
+            f"{NAMED} does not start on pool h100",
+            "It holds its GPUs since 24m 0s, and not all of its pods run.",
+        )
+        for state, reason in (("Placed", "Placed"), ("Starting", "ImagePullBackOff"))
+    ],
+    "GPUJobNoFirstStep": [
+        Fires(
+            of(AWAITED, "60x120", **JOB, pool="h100"),
+            35,
+            {**JOB, "pool": "h100"},
+            f"{NAMED} runs on pool h100 and has made no step",
+            "Its pods run since 34m 0s; it loads, compiles, or hangs.",
+        )
+    ],
+    "GPUJobQueuedTooLong": [
+        Fires(
+            of(SINCE, "0x400", **JOB, pool="h100", state="Queued", reason="NotEnoughFree"),
+            365,
+            {**JOB, "pool": "h100", "reason": "NotEnoughFree"},
+            f"{NAMED} is queued, pool h100 is the nearest: NotEnoughFree",
+            "It waits since 6h 5m 0s.",
+        )
     ],
     "GPUJobQueueStuck": [
         Fires(
@@ -223,6 +261,17 @@ SILENT: list[tuple[str, str, Series, int]] = [
     ("GPUJobTelemetryBlocked", "blocked long ago", of(READS, "9x120", result="TelemetryBlocked"), 60),
     ("GPUJobPreflightFails", "one job", of(FAILED, "0x20 1x100", **FINDING), 30),
     ("GPUJobPreflightFails", "the same three since yesterday", of(FAILED, "3x120", **FINDING), 90),
+    ("GPUJobFailed", "its series went ten minutes after its end",
+     of("gpujob_job_failed", "_x10 1x10 stale", **JOB, pool="h100", reason="NodeLost"), 40),
+    ("GPUJobNotStarted", "it pulls its image for ten minutes and then runs",
+     of(SINCE, "0x12 stale", **JOB, pool="h100", state="Starting", reason="Starting"), 30),
+    ("GPUJobNotStarted", "a new attempt is placed",
+     of(SINCE, "0x15 900x105", **JOB, pool="h100", state="Placed", reason="Placed"), 30),
+    ("GPUJobNotStarted", "it is queued", of(SINCE, "0x120", **JOB, pool="h100", state="Queued", reason="Fragmented"), 60),
+    ("GPUJobNoFirstStep", "it steps after twenty minutes", of(AWAITED, "0x20 stale", **JOB, pool="h100"), 60),
+    ("GPUJobQueuedTooLong", "an hour", of(SINCE, "0x120", **JOB, pool="h100", state="Queued", reason="Fragmented"), 60),
+    ("GPUJobQueuedTooLong", "it was placed in between",
+     of(SINCE, "0x300 18000x100", **JOB, pool="h100", state="Queued", reason="Fragmented"), 390),
     ("GPUJobQueueStuck", "jobs are placed", QUEUED | FREE | of("gpujob_queue_wait_seconds_count", "0+1x120"), 60),
     ("GPUJobQueueStuck", "every device is taken", QUEUED | of("gpujob_pool_gpus_free", "0x120", pool="h100"), 60),
     ("GPUJobQueueStuck", "nobody is queued", of("gpujob_jobs", "3x120", state="Running") | FREE, 60),

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from gpujob.cluster.app.job_conditions import RECENT, awaited_steps, failed_jobs, waiting_jobs
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.collector import JobView, PoolView, Snapshot
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
     from gpujob.cluster.controller.controller import Reconciler
     from gpujob.cluster.election.election import Leadership
     from gpujob.cluster.telemetry.scraper import Scraper
-
-RECENT: Final = timedelta(minutes=10)
-"""How long series of an ended job are exposed: ten scrapes of a minute."""
 
 FRESH: Final = timedelta(seconds=60)
 """How long a reporter's figures count as current: four readings."""
@@ -56,12 +55,16 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
     # Only the leader exposes jobs and pods: several operators would count everything several times.
     leader = operator.leadership.is_leader()
     jobs = list(book.jobs.values()) if leader else []
+    wall = work.wall()
     pools = book.fleet().pools if leader and operator.mirror.complete else ()
     return Snapshot(
         leader=leader,
         jobs=Counter(_standing(job) for job in jobs),
         preflight_failed=Counter(finding for job in jobs if (finding := _finding(job))),
         ran=_jobs(work, jobs),
+        failed=tuple(failed_jobs(jobs, wall)),
+        waiting=tuple(waiting_jobs(jobs)),
+        awaited=tuple(awaited_steps(jobs, lambda uid: work.telemetry.get(uid, SILENT), partial(_is_fresh, wall))),
         pools=[_pool(pool) for pool in pools],
         watch_age={kind: operator.health.age(kind, now) for kind in operator.health.last_byte},
         # A counter that first appears with its first event loses it, so each watched kind starts at 0.
@@ -126,6 +129,11 @@ def _jobs(work: ControllerState, jobs: Iterable[JobRecord]) -> list[JobView]:
     return list(views.values())
 
 
+def _is_fresh(now: datetime, telemetry: Telemetry) -> bool:
+    """Whether what was read of a job is told as what is."""
+    return telemetry.measured is not None and now - telemetry.measured.at <= FRESH
+
+
 def _job(job: JobRecord, telemetry: Telemetry, now: datetime) -> JobView:
     """A job's figures from its status, and its measurements since the last write."""
     status, placement = job.status, table(job.status, "placement")
@@ -140,7 +148,7 @@ def _job(job: JobRecord, telemetry: Telemetry, now: datetime) -> JobView:
     saved = table(status, "checkpoint")
     measured, percent = telemetry.measured, whole_number(table(status, "progress").get("percent"))
     # Old readings say nothing about now: an unreachable job would look stalled.
-    fresh = measured if measured and running and now - measured.at <= FRESH else None
+    fresh = measured if running and _is_fresh(now, telemetry) else None
     progress = measured.fraction if measured else None if percent is None else percent / 100
     return JobView(
         namespace=job.namespace,

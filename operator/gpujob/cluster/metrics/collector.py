@@ -69,6 +69,41 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A job that failed lately."""
+
+    namespace: str
+    name: str
+    pool: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job that is to run and does not."""
+
+    namespace: str
+    name: str
+    pool: str
+    """The pool on which it is placed, or the one that is nearest to taking it."""
+    state: str
+    reason: str
+    since: float
+    """Unix time in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedStep:
+    """A running job that has made no step."""
+
+    namespace: str
+    name: str
+    pool: str
+    since: float
+    """When all its pods ran: Unix time in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The operator's data at one moment."""
 
@@ -78,6 +113,9 @@ class Snapshot:
     preflight_failed: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Jobs whose preflight failed, by pool and reason."""
     ran: Sequence[JobView] = ()
+    failed: Sequence[FailedJob] = ()
+    waiting: Sequence[WaitingJob] = ()
+    awaited: Sequence[AwaitedStep] = ()
     pools: Sequence[PoolView] = ()
     watch_age: Mapping[str, float] = field(default_factory=dict)
     relists: Mapping[str, int] = field(default_factory=dict)
@@ -120,6 +158,7 @@ class FleetCollector(Collector):
         yield _gauge("gpujob_jobs_preflight_failed", "GPUJobs whose preflight failed.", ("pool", "reason"), failed)
         yield from _pools(seen.pools)
         yield from _jobs(seen.ran)
+        yield from _of_alerts(seen)
         yield _gauge(
             "gpujob_watch_age_seconds", "Seconds since the last byte of a watch.", ("kind",), _by_word(seen.watch_age)
         )
@@ -186,6 +225,19 @@ def _jobs(jobs: Sequence[JobView]) -> Iterator[Metric]:
         rates = [((j.namespace, j.name), j.rates[what]) for j in jobs if what in j.rates]
         text = f"{what.capitalize()} a second of a job, as lately measured."
         yield _gauge(f"gpujob_job_{what}_per_second", text, labels, rates)
+
+
+def _of_alerts(seen: Snapshot) -> Iterator[Metric]:
+    """Jobs that may need a person."""
+    labels = ("namespace", "job", "pool")
+    failed = [((j.namespace, j.name, j.pool, j.reason), 1.0) for j in seen.failed]
+    yield _gauge("gpujob_job_failed", "1 for a job that failed in the last ten minutes.", (*labels, "reason"), failed)
+    waiting = [((j.namespace, j.name, j.pool, j.state, j.reason), j.since) for j in seen.waiting]
+    text = "Unix time since when a job is to run and does not."
+    yield _gauge("gpujob_job_waiting_since_timestamp_seconds", text, (*labels, "state", "reason"), waiting)
+    awaited = [((j.namespace, j.name, j.pool), j.since) for j in seen.awaited]
+    text = "Unix time since when a job runs that has made no step."
+    yield _gauge("gpujob_job_first_step_awaited_since_timestamp_seconds", text, labels, awaited)
 
 
 Samples = Sequence[tuple[tuple[str, ...], float]]

@@ -1,0 +1,68 @@
+"""Jobs that need a person, for alerts: those that failed lately, that wait, and that make no first step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from gpujob.cluster.metrics.collector import AwaitedStep, FailedJob, WaitingJob
+from gpujob.status.attempts.waits import read_time
+from gpujob.status.job.telemetry import Telemetry
+from gpujob.status.records.objects import JobRecord
+from gpujob.values.untrusted import table, tables
+from gpujob.values.vocabulary import ConditionType, Method, Reason, State
+
+RECENT: Final = timedelta(minutes=10)
+"""How long a failed job is exposed after its end: ten scrapes of a minute."""
+
+WITHOUT_PODS: Final = (State.QUEUED, State.RESTARTING, State.MISCONFIGURED, State.IMPOSSIBLE)
+WITHOUT_RUNNING: Final = (State.PLACED, State.STARTING)
+
+
+def failed_jobs(jobs: Iterable[JobRecord], now: datetime) -> Iterator[FailedJob]:
+    """The jobs that failed within the last RECENT."""
+    for job in jobs:
+        ended = read_time(job.status.get("completionTime")) or _since(job, ConditionType.FAILED)
+        if job.status.get("state") == State.FAILED and ended is not None and now - ended <= RECENT:
+            yield FailedJob(job.namespace, job.name, _pool(job), _reason(job))
+
+
+def waiting_jobs(jobs: Iterable[JobRecord]) -> Iterator[WaitingJob]:
+    """The jobs that are to run and do not, each since its place was given, taken or asked for."""
+    for job in jobs:
+        state, reason = str(job.status.get("state") or ""), _reason(job)
+        if state not in (*WITHOUT_PODS, *WITHOUT_RUNNING) or reason in (Reason.CHILD_SUSPENDED, Reason.BEING_DELETED):
+            continue
+        since = _since(job, ConditionType.PLACED) or read_time(job.created)
+        if since is not None:
+            yield WaitingJob(job.namespace, job.name, _pool(job), state, reason, since.timestamp())
+
+
+def awaited_steps(
+    jobs: Iterable[JobRecord], telemetry: Callable[[str], Telemetry], fresh: Callable[[Telemetry], bool]
+) -> Iterator[AwaitedStep]:
+    """The running jobs whose reporter says that no step was made yet; inference makes none."""
+    for job in jobs:
+        said, since = telemetry(job.uid), read_time(job.status.get("startTime"))
+        measured = said.measured
+        if job.status.get("state") != State.RUNNING or since is None or measured is None or not fresh(said):
+            continue
+        serves = table(job.spec, "model").get("method") == Method.INFERENCE
+        if not serves and not measured.counters.get("steps") and measured.last_step_at is None:
+            yield AwaitedStep(job.namespace, job.name, _pool(job), since.timestamp())
+
+
+def _pool(job: JobRecord) -> str:
+    """The pool of a job, or the one that is nearest to taking it."""
+    nearest = next(iter(tables(job.status, "candidates")), {})
+    return str(table(job.status, "placement").get("pool") or nearest.get("pool") or "")
+
+
+def _reason(job: JobRecord) -> str:
+    return str(table(job.status, "display").get("reason") or "")
+
+
+def _since(job: JobRecord, kind: ConditionType) -> datetime | None:
+    found = (c for c in tables(job.status, "conditions") if c.get("type") == kind)
+    return next((read_time(c.get("lastTransitionTime")) for c in found), None)
