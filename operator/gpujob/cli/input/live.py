@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -106,6 +107,11 @@ class LiveCluster:
         """Status and body of one GET request; at most this number of bytes of the body is read, None: all."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
         return connection.get(path, most)
+
+    def stream(self, path: str) -> tuple[int, Iterator[bytes]]:
+        """Status and body of one GET request, the body as it comes: whoever reads it waits as long as the server does."""
+        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
+        return connection.stream(path)
 
     def listed(self, path: str, **selectors: str) -> dict[str, Any]:
         """A whole list, page by page; empty if the cluster does not have the kind."""
@@ -214,11 +220,40 @@ class Connection:
                 answer.close()
                 return answer.status, body
         except HTTPError as error:
-            why = str(getattr(error, "reason", None) or error).rpartition(": ")[2]
-            raise BadInput(
-                f"no answer from {self.configuration.host} ({why}); check --context and --kubeconfig, {OFFLINE}"
-            ) from error
+            raise self._no_answer(error) from error
         return answer.status, answer.data
+
+    def stream(self, path: str) -> tuple[int, Iterator[bytes]]:
+        """Status and body of one answer, whose parts are given as they come; BadInput when there is none."""
+        from urllib3 import Timeout
+        from urllib3.exceptions import HTTPError
+
+        url = self.configuration.host.rstrip("/") + path
+        headers = {**self._headers(), "accept": "*/*", "accept-encoding": "identity"}
+        try:
+            answer = self.pool.request(
+                "GET", url, headers=headers, timeout=Timeout(connect=SECONDS, read=None), retries=False, redirect=False,
+                preload_content=False, decode_content=False,
+            )  # fmt: skip
+        except HTTPError as error:
+            raise self._no_answer(error) from error
+        return answer.status, self._parts(answer)
+
+    def _parts(self, answer: Any) -> Iterator[bytes]:
+        from urllib3.exceptions import HTTPError
+
+        try:
+            yield from answer.stream(1 << 16)
+        except HTTPError as error:
+            raise self._no_answer(error) from error
+        finally:
+            answer.close()
+
+    def _no_answer(self, error: Exception) -> BadInput:
+        why = str(getattr(error, "reason", None) or error).rpartition(": ")[2]
+        return BadInput(
+            f"no answer from {self.configuration.host} ({why}); check --context and --kubeconfig, {OFFLINE}"
+        )
 
     def _headers(self) -> dict[str, str]:
         # Requested each time: here the client renews an expired token.

@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from keyword import iskeyword
 from typing import Any, Final, NoReturn
 
 from gpujob.values.errors import BadInput
@@ -32,7 +33,8 @@ class Option:
     @property
     def name(self) -> str:
         """The argument of the verb's function that gets the value."""
-        return self.flags[0].lstrip("-").replace("-", "_")
+        word = self.flags[0].lstrip("-").replace("-", "_")
+        return f"{word}_" if iskeyword(word) else word
 
     @property
     def is_switch(self) -> bool:
@@ -117,7 +119,7 @@ def parser_of(verb: Verb, program: str) -> argparse.ArgumentParser:
     )
     for option in verb.options:
         if option.is_switch:
-            parser.add_argument(*option.flags, action="store_true", help=option.help)
+            parser.add_argument(*option.flags, dest=option.name, action="store_true", help=option.help)
         elif option.is_positional:
             parser.add_argument(
                 option.flags[0], metavar=option.metavar, nargs="*" if option.repeated else "?", help=option.help
@@ -125,6 +127,7 @@ def parser_of(verb: Verb, program: str) -> argparse.ArgumentParser:
         else:
             parser.add_argument(
                 *option.flags,
+                dest=option.name,
                 metavar=option.metavar or "{" + ",".join(option.choices) + "}",
                 default=option.default,
                 help=option.help + (f" Default: {option.default}." if option.default else ""),

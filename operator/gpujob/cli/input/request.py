@@ -29,6 +29,11 @@ class Request:
     sections: tuple[str, ...] = ()
     every: str = ""
     once: bool = False
+    follow: bool = False
+    rank: str | None = None
+    attempt: str | None = None
+    for_: str = ""
+    timeout: str | None = None
 
     @property
     def in_tables(self) -> bool:

@@ -40,6 +40,11 @@ JOBS_OF: Final = Option(
 EVERYWHERE: Final = Option(("--all-namespaces", "-A"), "The jobs of all namespaces.")
 EVERY: Final = Option(("--every",), "Seconds between two looks.", metavar="SECONDS", default="2")
 ONCE: Final = Option(("--once",), "Look once.")
+FOLLOW: Final = Option(("--follow", "-f"), "Go on until the pods have ended.")
+RANK: Final = Option(("--rank",), "The pod of this number alone, from 0; all when absent.", metavar="N")
+ATTEMPT: Final = Option(("--attempt",), "The pods of this attempt, from 1; the newest when absent.", metavar="N")
+WANTED: Final = Option(("--for",), "What is waited for.", choices=("complete", "running"), default="complete")
+TIMEOUT: Final = Option(("--timeout",), "Seconds to wait at most; for ever when absent.", metavar="SECONDS")
 SECTIONS: Final = Option(
     ("sections",),
     "accelerators, runtimes, stacks, prices, features, throughputs, models or speeds; all when absent.",
@@ -203,6 +208,40 @@ def top(request: Request) -> int:
     return 0
 
 
+def logs(request: Request) -> int:
+    """Show the output of a job's pods; of several pods each line with the pod's number (its node rank).
+
+    An attempt that failed keeps its pods, so that its output can be read too. kubectl gpujob explain NAME lists the attempts.
+    """
+    from gpujob.cli.input.live import LiveCluster
+    from gpujob.cli.verbs.logs import logs_of
+
+    cluster = LiveCluster(request.kubeconfig, request.context)
+    raw = cluster.gpujob(_named(request, "logs"), request.namespace)
+    found = logs_of(cluster, raw, request.attempt, request.rank)
+    if request.follow:
+        found.follow()
+    else:
+        found.show()
+    return 0
+
+
+def wait(request: Request) -> int:
+    """Wait until a job has ended; a job that failed, is impossible or must be fixed first ends the wait at once.
+
+    Exit code: 0 Succeeded (or Running, where that is waited for), 1 Failed, 3 the time is up, 4 Impossible, 5 Misconfigured.
+    """
+    from gpujob.cli.input.live import LiveCluster
+    from gpujob.cli.printing import plain
+    from gpujob.cli.verbs.wait import waiting_for
+
+    cluster = LiveCluster(request.kubeconfig, request.context)
+    name = _named(request, "wait")
+    code, sentence = waiting_for(cluster, name, request.namespace, request.for_, request.timeout).run()
+    print(plain(sentence))
+    return code
+
+
 VERBS: Final[Mapping[str, Verb]] = {
     "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, ALL, PAGE, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
     "render": Verb(render, (MANIFEST, CLUSTER, CATALOG, OBJECTS, NAMESPACE, KUBECONFIG, CONTEXT)),
@@ -211,10 +250,20 @@ VERBS: Final[Mapping[str, Verb]] = {
         (JOB_NAME, SOME_MANIFEST, WHY_NOT, CLUSTER, CATALOG, SHOWN, ALL, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR),
     ),
     "pools": Verb(pools, (CLUSTER, CATALOG, SHOWN, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, KUBECONFIG, CONTEXT)),
+    "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, KUBECONFIG, CONTEXT)),
     "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, KUBECONFIG, CONTEXT, NO_COLOR)),
     "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
     "capture": Verb(capture, (WRITTEN, REDACTED, KUBECONFIG, CONTEXT)),
 }
+
+
+def _named(request: Request, verb: str) -> str:
+    from gpujob.values.errors import BadInput
+
+    if request.name is None:
+        raise BadInput(f"{verb} needs the NAME of a job in the cluster; `kubectl get gpujobs -A` lists them all")
+    return request.name
 
 
 def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
