@@ -95,3 +95,33 @@ def test_a_failure_of_the_program_is_not_repeated_on_another_pool(
         "exit code 3; it was tried again 1 time (retries.user)"
     )
     eventually(lambda: len(team.jobs(uid)) == 2, what="both Jobs stay")
+
+
+def test_a_device_that_breaks_under_a_job_moves_it(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
+    fleet(h100=2)
+    uid = team.submit("moved", gpusPerNode=8)
+    team.until("moved", "Running")
+    (pod,) = team.pods(uid)
+    sick = pod["spec"]["nodeName"]
+    node = team.api.get("/api/v1/nodes", sick)
+    now = node["status"]["conditions"][0]["lastHeartbeatTime"]
+    later = max(now, pod["status"]["startTime"])
+    fault = {
+        "type": "XIDErrors",
+        "status": "True",
+        "reason": "XID79",
+        "lastHeartbeatTime": later,
+        "lastTransitionTime": later,
+    }
+    conditions = [*node["status"]["conditions"], fault]
+    team.api.patch("/api/v1/nodes", sick, {"status": {"conditions": conditions}}, "status")
+
+    moved = team.until("moved", "Restarting", timeout=60)
+    assert [(each["name"], each["reason"]) for each in moved["excludedNodes"]] == [(sick, "DeviceFault")]
+    assert team.condition("moved", "Placed")["message"].startswith(
+        f"node {sick} reports a device fault since {later}: condition XIDErrors is True (XID79); attempt 2 follows at "
+    )
+    again = team.until("moved", "Running", timeout=60)
+    assert (again["attempt"], again["failures"]) == (2, {"infrastructure": 1})
+    assert again["placement"]["nodeNames"] != [sick]
+    eventually(lambda: "DeviceFault" in team.told("moved"), what="an event that says so")

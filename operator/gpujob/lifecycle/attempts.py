@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -76,6 +76,14 @@ def retries(job: JobRecord, blame: Blame) -> int:
     """The number of retries after failures of this kind."""
     said = whole_number(table(job.spec, "retries").get(blame.value.lower()))
     return RETRIES[blame] if said is None else said
+
+
+def newly_failed(job: JobRecord, status: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Pool, fault and reason of each failed attempt that a status lists and the job's own does not."""
+    known = {entry.get("attempt") for entry in tables(job.status, "attempts") if entry.get("blame")}
+    for entry in tables(status, "attempts"):
+        if entry.get("blame") and entry.get("attempt") not in known:
+            yield str(entry.get("pool") or ""), str(entry["blame"]), str(entry.get("reason"))
 
 
 def larger_memory(job: JobRecord, fits: int) -> str | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from typing import Final
 
+from gpujob.lifecycle.device_faults import DeviceFault
 from gpujob.status.observe.child import DISRUPTED, KILLED, Observation, without_cause
 from gpujob.status.observe.memory import OUT_OF_MEMORY
 from gpujob.status.records.objects import ChildRecord, PodState
@@ -45,11 +46,12 @@ class Failure:
     """All nodes at fault: several nodes of a gang can fail together."""
 
 
-OF_KUBELET: Final = "TerminationByKubelet"
+OF_KUBELET, OF_TAINTS = "TerminationByKubelet", "DeletionByTaintManager"
 
 DISRUPTIONS: Final = {
     "PreemptionByScheduler": Reason.PREEMPTED,
-    "DeletionByTaintManager": Reason.NODE_LOST,
+    OF_TAINTS: Reason.NODE_LOST,
+    "DeletionByDeviceTaintManager": Reason.DEVICE_FAULT,
     "DeletionByPodGC": Reason.NODE_LOST,
     "EvictionByEvictionAPI": Reason.EVICTED,
     OF_KUBELET: Reason.EVICTED,
@@ -90,15 +92,26 @@ DEVICE_WORDS: Final = re.compile(
 """Last lines of programs whose device fails; any program can print them, so they decide no more than a retry."""
 
 
-def failure_of(child: ChildRecord, pods: Sequence[PodState], seen: Observation) -> Failure:
-    """Why the attempt of a failed child Job failed, by the first matching row; `seen` is its message."""
-    found = list(_infrastructure(child, pods, seen))
+def failure_of(
+    child: ChildRecord, pods: Sequence[PodState], seen: Observation, faults: Sequence[DeviceFault] = ()
+) -> Failure:
+    """Why the attempt of a failed child Job failed, by the first matching row; `seen` is its message, `faults` are those of its
+    devices."""
+    found = [*_of_devices(pods, seen, faults), *_infrastructure(child, pods, seen)]
     if not found:
         fits = [pod.ran_out.fits for pod in pods if pod.ran_out and pod.ran_out.fits]
         memory = max(fits, default=None) if seen.reason is Reason.GPU_OUT_OF_MEMORY else None
         return Failure(Blame.USER, seen.reason, seen.message, fits=memory)
     alike = {each.node for each in found if each.reason is found[0].reason}
     return replace(found[0], nodes=tuple(sorted(alike - {""})))
+
+
+def _of_devices(pods: Sequence[PodState], seen: Observation, faults: Sequence[DeviceFault]) -> Iterator[Failure]:
+    """Pods that failed, or that a taint evicted, on nodes with a device fault."""
+    for fault in faults:
+        here = (pod for pod in pods if pod.node == fault.node)
+        if any(pod.exit_code if not pod.disruption else pod.disruption == OF_TAINTS for pod in here):
+            yield Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, f"{fault.message}; {seen.message}", fault.node)
 
 
 def _infrastructure(child: ChildRecord, pods: Sequence[PodState], seen: Observation) -> Iterator[Failure]:
@@ -138,7 +151,7 @@ def _of_pod(reason: Reason, pod: PodState, word: str, message: str) -> Failure:
     detail = f": {message}" if message else ""
     where = f" on node {pod.node}" if pod.node else ""
     # A preempted or evicted pod does not show a faulty node.
-    bad = reason in (Reason.NODE_LOST, Reason.POD_NOT_ADMITTED) or word in (OF_KUBELET, "Evicted")
+    bad = reason in (Reason.NODE_LOST, Reason.POD_NOT_ADMITTED, Reason.DEVICE_FAULT) or word in (OF_KUBELET, "Evicted")
     return Failure(
         Blame.INFRASTRUCTURE, reason, f"pod {pod.name}{where} was taken away ({word}){detail}", pod.node if bad else ""
     )

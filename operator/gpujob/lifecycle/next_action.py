@@ -38,8 +38,9 @@ from gpujob.lifecycle.attempts import (
     with_entry,
 )
 from gpujob.lifecycle.children import TERMINAL, current_child, live_pods, pods_of, said_of, superfluous
+from gpujob.lifecycle.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.endings import Ending
-from gpujob.lifecycle.failures import failure_of
+from gpujob.lifecycle.failures import Blame, Failure, failure_of
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
@@ -202,12 +203,17 @@ class _Step:
             return self._finish(child, seen)
         if self._awaits_failed_pod(child):
             return Nothing()
-        failure = failure_of(child, self._pods, seen)
+        failure = failure_of(child, self._pods, seen, self._faults(child))
         counts = failures(job)
-        retried = counts.get(kind := failure.blame.value.lower(), 0)
-        number = retried + 1
+        retried = counts.get(failure.blame.value.lower(), 0)
         if retried >= retries(job, failure.blame) or not follows or job.leaving:
             return self._finish(child, endings.seen_at_last(seen, failure, retried), failure.blame.value)
+        return self._again(child, failure)
+
+    def _again(self, child: ChildRecord, failure: Failure) -> Action:
+        """The end of an attempt that failed; another one follows after a pause."""
+        job, counts = self._job, failures(self._job)
+        number = counts.get(kind := failure.blame.value.lower(), 0) + 1
         checkpoint = progress.after_failure(job.status, self._view.telemetry.measured)
         members: dict[str, Any] = {"failures": counts | {kind: number}, "checkpoint": checkpoint}
         if failure.fits and (memory := larger_memory(job, failure.fits)):
@@ -242,6 +248,8 @@ class _Step:
 
     def _starting_or_running(self, job: JobRecord, child: ChildRecord) -> Action:
         timings, now = self._timings, self._now.server
+        if (moved := self._moved_by_fault(child)) is not None:
+            return moved
         awaited = self._awaited_nodes(child)
         if awaited and awaited.seconds_left <= 0:
             return self._end(child, endings.nodes_did_not_come(job, child, timings.provision, now, awaited.bare))
@@ -252,6 +260,28 @@ class _Step:
         if not job.leaving and self._lost_service():
             return CreateService(child)
         return self._report_child(child, awaited.bare if awaited else None, unbound)
+
+    def _faults(self, child: ChildRecord) -> list[DeviceFault]:
+        return list(device_faults(child, self._pods, self._view.faults))
+
+    def _moved_by_fault(self, child: ChildRecord) -> Action | None:
+        """The end of an attempt on broken devices: the program gets SIGTERM and goes on elsewhere. Where no attempt is left it runs
+        on, since it may still end well."""
+        faults = [] if self._job.leaving or probe_runs.steps_of(child) is not None else self._faults(child)
+        if not faults:
+            self._see(faulty=("", 0.0))
+            return None
+        if failures(self._job).get(Blame.INFRASTRUCTURE.lower(), 0) >= retries(self._job, Blame.INFRASTRUCTURE):
+            return None
+        if self.sightings.faulty[0] != child.uid:
+            self._see(faulty=(child.uid, self._now.elapsed))
+        left = self.sightings.faulty[1] + self._timings.device_fault - self._now.elapsed
+        self._requeue(left)
+        if left > 0:
+            return None
+        nodes = tuple(sorted({fault.node for fault in faults}))
+        failure = Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, faults[0].message, faults[0].node, nodes=nodes)
+        return self._again(child, failure)
 
     def _leaving_child(self, child: ChildRecord) -> Action:
         """A deleted Job creates no pods: without one it is lost, though a finalizer may keep the object."""

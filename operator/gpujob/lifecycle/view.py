@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from gpujob.fleet.labels.faults import Fault
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.status.attempts.waits import write_time
 from gpujob.status.job.telemetry import SILENT, Telemetry
@@ -60,5 +61,7 @@ class JobView:
     """Whether its gang has no Service."""
     bare_node: Arriving | None = None
     """The newest node of the pool that its pods wait for, if it offers no devices yet."""
+    faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
+    """The device faults that the nodes of these pods report, by node."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""

@@ -75,6 +75,7 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
         unanswered=operator.reconciler.work.outage.seconds(),
         requests=dict(client.requests),
         decisions=dict(tally.decisions),
+        failed_attempts=dict(tally.failed_attempts),
         queue_wait=deepcopy(tally.queue_wait),
         placing=deepcopy(tally.placing),
         scrapes=dict(operator.scraper.results),

@@ -23,7 +23,7 @@ from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import Finish, WriteStatus
-from gpujob.lifecycle.attempts import end_attempt, gone, next_attempt
+from gpujob.lifecycle.attempts import end_attempt, gone, newly_failed, next_attempt
 from gpujob.lifecycle.children import live_pods, said_of
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
@@ -172,7 +172,9 @@ class JobActions:
         if not await self._writer.write_status(job, changes, status):
             # Gone or changed; the watch will show it, and until then the same write would fail again.
             self._work.requeue_with_backoff(job, "the job changed meanwhile", job.version)
-        elif job.uid in self._work.memory and status.get("display", {}).get("reason") not in REFUSALS:
+            return
+        self._work.tally.failed_attempts.update(newly_failed(job, status))
+        if job.uid in self._work.memory and status.get("display", {}).get("reason") not in REFUSALS:
             self._work.succeeded(job.uid)
 
     async def _guarded(self, job: JobRecord, step: Coroutine[Any, Any, None], urgent: bool) -> None:

@@ -75,6 +75,7 @@ class JobReconciler:
             lacks_service=book.lacks_service(child),
             made=memory.made,
             bare_node=self._newest_bare_node(child),
+            faults=book.node_faults(pods),
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 

@@ -34,6 +34,7 @@ from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.kubernetes.persistent_volumes import Tie, VolumeClaim, Volumes
 from gpujob.fleet.kubernetes.priority_classes import Priorities, PriorityClass
 from gpujob.fleet.kubernetes.runtime_classes import RuntimeClass
+from gpujob.fleet.labels.faults import Fault, faults_of
 from gpujob.fleet.policy.limit_range import Bounds, LimitRanges, limits_of
 from gpujob.fleet.policy.resource_quota import Quota, Quotas, quotas_of
 from gpujob.fleet.pools.arriving import Arriving
@@ -101,6 +102,7 @@ class ClusterIndex:
         """Brings the index up to date; returns the uids of the affected jobs."""
         self._follow()
         touched: set[str] = set()
+        self._each("nodes", changes, lambda key, node: self._take_node(cast("Node | None", node), touched))
         self._each("gpujobs", changes, lambda key, job: self._take_job(key, cast("JobRecord | None", job), touched))
         self._each(
             "jobs", changes, lambda key, child: self._take_child(key, cast("ChildRecord | None", child), touched)
@@ -110,6 +112,11 @@ class ClusterIndex:
             "services", changes, lambda key, held: self._take_service(key, cast("ServiceRecord | None", held), touched)
         )
         return touched
+
+    def _take_node(self, node: Node | None, touched: set[str]) -> None:
+        """Marks the jobs whose pods are on a node that reports a device fault."""
+        if node is not None and faults_of(node):
+            touched |= self._pods.owners(lambda pod: pod.node == node.name)
 
     def _take_child(self, key: Key, child: ChildRecord | None, touched: set[str]) -> None:
         self._children.put(key, child.owner_uid if child else "", child, touched)
@@ -164,6 +171,12 @@ class ClusterIndex:
         nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
         found = ((pod.node, nodes.get(("", pod.node))) for pod in pods if pod.node)
         return {name: node.ready for name, node in found if node is not None}
+
+    def node_faults(self, pods: Iterable[PodState]) -> dict[str, tuple[Fault, ...]]:
+        """The device faults that the nodes of pods report, by name; nodes without any are left out."""
+        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        found = {pod.node: nodes.get(("", pod.node)) for pod in pods if pod.node}
+        return {name: faults for name, node in found.items() if node is not None and (faults := faults_of(node))}
 
     def children(self) -> Iterator[ChildRecord]:
         """The child Jobs that have not ended."""

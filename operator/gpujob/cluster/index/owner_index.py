@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from gpujob.cluster.cache.object_key import Key
@@ -33,6 +34,10 @@ class Filing(Generic[R]):
     def of(self, uid: str) -> dict[Key, R]:
         """The records of one job."""
         return self._shelves.get(uid) or {}
+
+    def owners(self, wanted: Callable[[R], bool]) -> set[str]:
+        """The jobs with a record that is wanted."""
+        return {uid for uid, shelf in self._shelves.items() if any(map(wanted, shelf.values()))}
 
     def all(self) -> list[R]:
         """Every record."""

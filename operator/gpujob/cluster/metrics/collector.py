@@ -127,6 +127,8 @@ class Snapshot:
     requests: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
     decisions: Mapping[tuple[str, str], int] = field(default_factory=Counter)
     """By verdict and reason."""
+    failed_attempts: Mapping[tuple[str, str, str], int] = field(default_factory=Counter)
+    """By pool, fault and reason."""
     queue_wait: Durations = field(default_factory=Durations)
     """From a job's creation until its child exists."""
     placing: Durations = field(default_factory=Durations)
@@ -175,6 +177,9 @@ class FleetCollector(Collector):
         yield _counter("gpujob_api_requests", "Requests to the API server.", ("verb", "resource", "code"), requests)
         decisions = [(words, float(number)) for words, number in seen.decisions.items()]
         yield _counter("gpujob_decisions", "Decisions by verdict and reason.", ("verdict", "reason"), decisions)
+        attempts = [(words, float(number)) for words, number in seen.failed_attempts.items()]
+        text = "Attempts that failed, by pool, fault and reason."
+        yield _counter("gpujob_attempts_failed", text, ("pool", "blame", "reason"), attempts)
         yield _histogram("gpujob_queue_wait_seconds", "From a job's creation until its child exists.", seen.queue_wait)
         yield _histogram("gpujob_placement_seconds", "From a decision until the status tells it.", seen.placing)
         yield _counter("gpujob_reporter_reads", "Readings of jobs' reporters.", ("result",), _by_word(seen.scrapes))

@@ -86,6 +86,8 @@ class ControllerCounters:
     rounds: int = 0
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By verdict and reason."""
+    failed_attempts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Attempts that failed, by pool, whose count they are in (User or Infrastructure) and reason."""
     failures: Counter[str] = field(default_factory=Counter)
     decide_seconds: float = 0.0
     queue_wait: Durations = field(default_factory=Durations)

@@ -19,7 +19,11 @@ def read_conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
         kind, state = condition.get("type"), str(condition.get("status"))
         signal = signal_of(Where.CONDITION, kind[:128]) if isinstance(kind, str) else None
         if signal is not None and signal.tells(state):
-            found.append(Condition(one_line(str(kind)[:128]), one_line(state[:16]), one_line(_text(condition)[:64])))
+            found.append(
+                Condition(
+                    one_line(str(kind)[:128]), one_line(state[:16]), one_line(_text(condition)[:64]), _since(condition)
+                )
+            )
     return tuple(sorted(found)[:MOST_CONDITIONS])
 
 
@@ -28,9 +32,16 @@ def _text(condition: Mapping[str, Any]) -> str:
     return reason if isinstance(reason, str) else ""
 
 
+def _since(condition: Mapping[str, Any]) -> str:
+    since = condition.get("lastTransitionTime")
+    return one_line(since[:32]) if isinstance(since, str) else ""
+
+
 class Condition(NamedTuple):
     """A condition of a node that reports trouble: its type, status and reason."""
 
     type: str
     status: str
     reason: str
+    since: str = ""
+    """When it began, as its author wrote it."""

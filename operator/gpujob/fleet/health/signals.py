@@ -58,6 +58,9 @@ class Signal(NamedTuple):
     vendor: Vendor | None = None
     """The vendor whose devices it concerns; None: the whole node."""
 
+    fault: bool = False
+    """Whether it means that a device is broken: a job that runs there moves (see `labels.faults`)."""
+
     def tells(self, value: str) -> bool:
         """Whether the value reports trouble; an absent or empty label or condition does not."""
         if self.where is Where.TAINT:
@@ -83,33 +86,40 @@ def _rows(
     bad: Iterable[str] = (),
     good: Iterable[str] = (),
     vendor: Vendor | None = None,
+    fault: bool = False,
 ) -> tuple[Signal, ...]:
     """A row for each of the keys, separated by spaces."""
-    return tuple(Signal(source, where, key, effect, frozenset(bad), frozenset(good), vendor) for key in keys.split())
+    return tuple(
+        Signal(source, where, key, effect, frozenset(bad), frozenset(good), vendor, fault) for key in keys.split()
+    )
 
 
 SIGNALS: Final[tuple[Signal, ...]] = (
     # Conditions
+    *_rows("EKS", Where.CONDITION, Effect.LAST, "AcceleratedHardwareReady", bad=_FALSE, fault=True),
     *_rows("EKS", Where.CONDITION, Effect.LAST,
-           "AcceleratedHardwareReady KernelReady NetworkingReady StorageReady ContainerRuntimeReady", bad=_FALSE),
+           "KernelReady NetworkingReady StorageReady ContainerRuntimeReady", bad=_FALSE),
+    *_rows("AKS", Where.CONDITION, Effect.LAST, "GPUMissing NVLinkStatusInactive XIDErrors XIDError", bad=_TRUE, fault=True),
     *_rows("AKS", Where.CONDITION, Effect.LAST,
-           "GPUMissing NVLinkStatusInactive XIDErrors XIDError IBLinkFlapping GPUClockThrottling UnhealthyNvidiaDevicePlugin "
+           "IBLinkFlapping GPUClockThrottling UnhealthyNvidiaDevicePlugin "
            "UnhealthyNvidiaDCGMServices FilesystemCorruptionProblem VMEventScheduled", bad=_TRUE),
     *_rows("NPD", Where.CONDITION, Effect.LAST,
            "KernelDeadlock ReadonlyFilesystem CorruptDockerOverlay2 FrequentKubeletRestart FrequentDockerRestart "
            "FrequentContainerdRestart FrequentUnregisterNetDevice KubeletProblem KubeletUnhealthy DockerProblem "
-           "ContainerRuntimeProblem ContainerRuntimeUnhealthy XfsShutdown CperHardwareErrorFatal", bad=_TRUE),
-    *_rows("NVSentinel", Where.CONDITION, Effect.LAST,
-           "SysLogs* NVSwitch* DCGMError CSPMaintenance SyslogError", bad=_TRUE),
-    *_rows("AMD", Where.CONDITION, Effect.LAST, "AMDGPU*", bad=_TRUE, vendor=Vendor.AMD),
+           "ContainerRuntimeProblem ContainerRuntimeUnhealthy XfsShutdown", bad=_TRUE),
+    *_rows("NPD", Where.CONDITION, Effect.LAST, "CperHardwareErrorFatal", bad=_TRUE, fault=True),
+    *_rows("NVSentinel", Where.CONDITION, Effect.LAST, "SysLogs* NVSwitch* DCGMError", bad=_TRUE, fault=True),
+    *_rows("NVSentinel", Where.CONDITION, Effect.LAST, "CSPMaintenance SyslogError", bad=_TRUE),
+    *_rows("AMD", Where.CONDITION, Effect.LAST, "AMDGPU*", bad=_TRUE, vendor=Vendor.AMD, fault=True),
+    *_rows("Nebius", Where.CONDITION, Effect.LAST, "NebiusGPUError HardwareIssuesSuspected", bad=_TRUE, fault=True),
     *_rows("Nebius", Where.CONDITION, Effect.LAST,
-           "NebiusGPUError NebiusContainerRuntimeError NebiusBootDiskIOError NebiusMaintenanceScheduled "
-           "HardwareIssuesSuspected", bad=_TRUE),
+           "NebiusContainerRuntimeError NebiusBootDiskIOError NebiusMaintenanceScheduled",
+           bad=_TRUE),
     *_rows("Kubernetes", Where.CONDITION, Effect.LAST, "MaintenancePlanned", bad=_TRUE),
     *_rows("Kubernetes", Where.CONDITION, Effect.WAIT,
            "DrainInProgress Drained MaintenanceInProgress GracefulNodeShutdownInProgress", bad=_TRUE),
     # Labels
-    *_rows("HyperPod", Where.LABEL, Effect.WAIT, "sagemaker.amazonaws.com/node-health-status", good={"schedulable"}),
+    *_rows("HyperPod", Where.LABEL, Effect.WAIT, "sagemaker.amazonaws.com/node-health-status", good={"schedulable"}, fault=True),
     *_rows("HyperPod", Where.LABEL, Effect.WAIT, "sagemaker.amazonaws.com/deep-health-check-status", good={"passed"}),
     *_rows("NVSentinel", Where.LABEL, Effect.WAIT, "dgxc.nvidia.com/nvsentinel-state", bad=_AT_WORK),
     *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/active-node-maintenance", bad={"ongoing"}),
@@ -156,8 +166,9 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     *_rows("Medik8s", Where.TAINT, Effect.WAIT, "medik8s.io/*"),
     *_rows("NVSentinel", Where.TAINT, Effect.WAIT,
            "nvidia.com/gpu-xid-error nvidia.com/gpu-nvlink-error nvidia.com/syslog-xid-error nvidia.com/gpu-error "
-           "gpu.health/* nvlink.health/* nvswitch.health/* AggregatedNodeHealth"),
-    *_rows("AMD", Where.TAINT, Effect.WAIT, "amd-gpu-unhealthy amd-dcm"),
+           "gpu.health/* nvlink.health/* nvswitch.health/* AggregatedNodeHealth", fault=True),
+    *_rows("AMD", Where.TAINT, Effect.WAIT, "amd-gpu-unhealthy", fault=True),
+    *_rows("AMD", Where.TAINT, Effect.WAIT, "amd-dcm"),
 )  # fmt: skip
 """Every signal that is read, by its kind."""
 

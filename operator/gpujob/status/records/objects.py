@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +23,9 @@ INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation with the pod's index in an Indexed Job."""
 
 NODE_NAME_FIELD: Final = "metadata.name"
+MOST_UNHEALTHY: Final = 8
+"""Devices of a pod that are reported as Unhealthy."""
+
 MOST_PODS: Final = 1024
 """The number of pods of the largest gang (spec.nodes)."""
 
@@ -146,6 +149,8 @@ class PodState:
     """Whether it uses the host network, where another program may answer."""
     check: Check | None = None
     """The preflight's result; None before it began."""
+    unhealthy: tuple[str, ...] = ()
+    """Its devices that the kubelet reports as Unhealthy: resource and id."""
     ran_out: RanOut | None = None
     """GPU memory that its program ran out of; None if it did not fail, or for another reason."""
     missed: Missed | None = None
@@ -269,9 +274,22 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         port=reporter_port(raw),
         on_host_network=table(raw, "spec").get("hostNetwork") is True,
         check=read_check(status),
+        unhealthy=tuple(_unhealthy(containers)),
         ran_out=read_ran_out(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
         missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
     )
+
+
+def _unhealthy(containers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The devices that a kubelet reports as Unhealthy (KEP-4680, allocatedResourcesStatus): resource and id."""
+    found = (
+        one_line(f"{str(resource.get('name'))[:128]} {str(device.get('resourceID'))[:64]}")
+        for container in containers
+        for resource in tables(container, "allocatedResourcesStatus")
+        for device in tables(resource, "resources")
+        if device.get("health") == "Unhealthy"
+    )
+    return sorted(set(found))[:MOST_UNHEALTHY]
 
 
 def _last_words(text: str) -> str:

@@ -1,0 +1,190 @@
+"""A device that breaks under an attempt moves the job; one that was broken before, or that nobody calls broken, does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from test_failed_attempts import BEGAN, child, disrupted, pod
+
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.fleet.labels.faults import Fault, faults_of
+from gpujob.lifecycle.actions import WriteStatus
+from gpujob.lifecycle.attempts import newly_failed
+from gpujob.lifecycle.device_faults import device_faults
+from gpujob.lifecycle.failures import Blame, failure_of
+from gpujob.lifecycle.next_action import next_action
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.timings import Timings
+from gpujob.lifecycle.view import JobView, Moment
+from gpujob.status.observe.child import observe
+from gpujob.status.records.objects import ChildRecord, Hint, PodState, read_job, read_pod_record
+from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Reason, State, Vendor
+
+BEFORE, CREATED, LATER = "2026-01-01T11:00:00Z", "2026-01-01T11:30:00Z", "2026-01-01T11:45:00Z"
+
+
+def node(*, labels: Any = None, taints: Any = (), **conditions: str) -> tuple[Fault, ...]:
+    raw = {
+        "metadata": {"name": "n0", "labels": labels or {}},
+        "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]},
+        "status": {"conditions": [
+            {"type": kind, "status": status, "reason": "Why", "lastTransitionTime": LATER} for kind, status in conditions.items()
+        ]},
+    }  # fmt: skip
+    return faults_of(read_node(raw))
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "vendor"),
+    [("AcceleratedHardwareReady", "False", None), ("XIDErrors", "True", None), ("GPUMissing", "True", None),
+     ("SysLogsXIDError", "True", None), ("AMDGPUUnhealthy", "True", Vendor.AMD), ("NebiusGPUError", "True", None),
+     ("CperHardwareErrorFatal", "True", None)],
+)  # fmt: skip
+def test_conditions_of_broken_devices(kind: str, status: str, vendor: Vendor | None) -> None:
+    assert node(**{kind: status}) == (Fault(f"condition {kind} is {status} (Why)", LATER, vendor),)
+    assert node(**{kind: "True" if status == "False" else "False"}) == ()
+
+
+@pytest.mark.parametrize(
+    "kind", ["GPUClockThrottling", "KernelDeadlock", "VMEventScheduled", "CSPMaintenance", "MyGPUProblem"]
+)
+def test_conditions_that_are_no_broken_device(kind: str) -> None:
+    assert node(**{kind: "True"}) == ()
+
+
+def test_labels_and_taints_of_broken_devices() -> None:
+    (label,) = node(labels={"sagemaker.amazonaws.com/node-health-status": "UnschedulablePendingReplacement"})
+    assert label.what == "sagemaker.amazonaws.com/node-health-status is UnschedulablePendingReplacement"
+    assert node(labels={"sagemaker.amazonaws.com/node-health-status": "Schedulable"}) == ()
+    assert [fault.what for fault in node(taints=["amd-gpu-unhealthy", "gpu.health/xid", "amd-dcm", "nvidia.com/gpu"])] == [
+        "taint amd-gpu-unhealthy:NoSchedule", "taint gpu.health/xid:NoSchedule",
+    ]  # fmt: skip
+
+
+def running(**status: Any) -> PodState:
+    owner = {"kind": "Job", "name": child_name("j", "u", 1), "uid": "c1", "controller": True}
+    train = {"name": "train", "state": {"running": {"startedAt": CREATED}}, **status}
+    found = read_pod_record(
+        {
+            "metadata": {"name": "p0", "labels": {"gpujob.dev/job-uid": "u"}, "ownerReferences": [owner]},
+            "spec": {"nodeName": "n0"}, "status": {"phase": "Running", "containerStatuses": [train]},
+        }
+    ).state  # fmt: skip
+    assert found is not None
+    return found
+
+
+def sick(health: Any = "Unhealthy") -> PodState:
+    devices = [{"resourceID": "GPU-1", "health": "Healthy"}, {"resourceID": "GPU-2", "health": health}]
+    return running(allocatedResourcesStatus=[{"name": "nvidia.com/gpu", "resources": devices}])
+
+
+def on(vendor: str = "NVIDIA") -> ChildRecord:
+    return replace(child(ended=""), created=CREATED, hint=Hint({"vendor": vendor}))
+
+
+XID = Fault("condition XIDErrors is True (Why)", LATER)
+
+
+def test_what_the_kubelet_says_of_a_pods_devices() -> None:
+    (fault,) = device_faults(on(), [sick()], {})
+    assert (fault.node, fault.message) == ("n0", "node n0: device nvidia.com/gpu GPU-2 of pod p0 is Unhealthy")
+    for health in ("Healthy", "Unknown", None, 7):
+        assert list(device_faults(on(), [sick(health)], {})) == []
+    assert running(allocatedResourcesStatus="x").unhealthy == ()
+
+
+@pytest.mark.parametrize(
+    ("fault", "counts"),
+    [(XID, True), (XID._replace(since=BEFORE), False), (XID._replace(since=""), True), (XID._replace(since="soon"), True),
+     (XID._replace(vendor=Vendor.AMD), False), (XID._replace(vendor=Vendor.NVIDIA), True)],
+)  # fmt: skip
+def test_a_fault_counts_where_it_began_under_the_attempt_and_is_of_its_vendor(fault: Fault, counts: bool) -> None:
+    assert bool(list(device_faults(on(), [running()], {"n0": [fault]}))) is counts
+    assert list(device_faults(on(), [running()], {"n1": [fault]})) == []
+
+
+class Watch:
+    """A job whose first attempt runs."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.spec, self.sightings = spec, Sightings()
+        self.status: dict[str, Any] = {"state": "Running", "attempt": 1, "jobName": child_name("j", "u", 1), "startTime": CREATED,
+                                       "placement": {"pool": "h100", "vendor": "NVIDIA"}}  # fmt: skip
+
+    def look(self, second: float, pods: list[PodState], faults: Any = None) -> Any:
+        job = read_job(
+            {"metadata": {"name": "j", "namespace": "team", "uid": "u"}, "spec": self.spec, "status": self.status}
+        )
+        view = JobView(job, [on()], pods, {"n0": True}, faults=faults or {})
+        from datetime import timedelta
+
+        found = next_action(view, self.sightings, Moment(second, BEGAN + timedelta(seconds=second)), Timings())
+        self.sightings = found.sightings
+        return found
+
+    def state(self, found: Any) -> Any:
+        return found.action.status["state"] if isinstance(found.action, WriteStatus) else found.action
+
+
+@pytest.mark.parametrize(
+    ("pods", "faults", "why"),
+    [([sick()], None, "node n0: device nvidia.com/gpu GPU-2 of pod p0 is Unhealthy"),
+     ([running()], {"n0": [XID]}, f"node n0 reports a device fault since {LATER}: condition XIDErrors is True (Why)")],
+)  # fmt: skip
+def test_a_fault_that_lasts_moves_the_job(pods: list[PodState], faults: Any, why: str) -> None:
+    watch = Watch()
+    first = watch.look(0.0, pods, faults)
+    assert watch.state(first) == State.RUNNING
+    assert first.requeue_after == 30.0
+    assert watch.state(watch.look(29.0, pods, faults)) == State.RUNNING
+    moved = watch.look(30.0, pods, faults)
+    assert watch.state(moved) == State.RESTARTING
+    status = moved.action.status
+    (placed,) = (c for c in status["conditions"] if c["type"] == "Placed")
+    assert (placed["reason"], placed["message"]) == (
+        "DeviceFault", f"{why}; attempt 2 follows at 2026-01-01T12:00:40Z, not on n0",
+    )  # fmt: skip
+    assert "jobName" not in status
+    assert status["failures"] == {"infrastructure": 1}
+    assert [each["name"] for each in status["excludedNodes"]] == ["n0"]
+    assert list(newly_failed(read_job({"status": watch.status}), status)) == [("h100", "Infrastructure", "DeviceFault")]
+    assert list(newly_failed(read_job({"status": status}), status)) == []
+
+
+def test_one_that_passes_moves_nothing_and_counts_anew() -> None:
+    watch = Watch()
+    watch.look(0.0, [sick()])
+    watch.look(20.0, [running()])
+    assert watch.state(watch.look(40.0, [sick()])) == State.RUNNING
+    assert watch.state(watch.look(69.0, [sick()])) == State.RUNNING
+    assert watch.state(watch.look(70.0, [sick()])) == State.RESTARTING
+
+
+def test_where_no_attempt_is_left_the_job_runs_on() -> None:
+    watch = Watch(retries={"infrastructure": 0})
+    watch.look(0.0, [sick()])
+    assert watch.state(watch.look(99.0, [sick()])) == State.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("dead", "blame", "reason"),
+    [(pod(code=1), Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT),
+     (pod(code=137, **disrupted("DeletionByTaintManager")), Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT),
+     (pod(code=137, **disrupted("PreemptionByScheduler")), Blame.INFRASTRUCTURE, Reason.PREEMPTED)],
+)  # fmt: skip
+def test_a_program_that_fails_on_a_broken_device_is_not_to_blame(dead: PodState, blame: Blame, reason: Reason) -> None:
+    failed = replace(child(), created=CREATED)
+    faults = list(device_faults(failed, [dead], {"n0": [XID]}))
+    found = failure_of(failed, [dead], observe(failed, [dead], ran=True), faults)
+    assert (found.blame, found.reason) == (blame, reason)
+    assert found.nodes == (("n0",) if reason is Reason.DEVICE_FAULT else ())
+
+
+def test_an_eviction_by_a_device_taint_is_a_device_fault() -> None:
+    failed, dead = child(), pod(code=137, **disrupted("DeletionByDeviceTaintManager"))
+    found = failure_of(failed, [dead], observe(failed, [dead], ran=True))
+    assert (found.reason, found.nodes) == (Reason.DEVICE_FAULT, ("n0",))
