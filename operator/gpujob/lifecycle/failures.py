@@ -9,7 +9,7 @@ hipError_t for the messages of devices.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from typing import Final
@@ -104,6 +104,14 @@ def failure_of(
         return Failure(Blame.USER, seen.reason, seen.message, fits=memory)
     alike = {each.node for each in found if each.reason is found[0].reason}
     return replace(found[0], nodes=tuple(sorted(alike - {""})))
+
+
+def lost_with_node(pods: Iterable[PodState], ready: Mapping[str, bool]) -> list[PodState]:
+    """Pods that Kubernetes evicted from a dead node: they stay Terminating, since no kubelet ends them."""
+    evicted = (
+        pod for pod in pods if pod.leaving and pod.disruption == OF_TAINTS and pod.phase not in ("Succeeded", "Failed")
+    )
+    return [pod for pod in evicted if ready.get(pod.node) is False]
 
 
 def _of_devices(pods: Sequence[PodState], seen: Observation, faults: Sequence[DeviceFault]) -> Iterator[Failure]:

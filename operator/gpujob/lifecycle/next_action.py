@@ -40,7 +40,7 @@ from gpujob.lifecycle.attempts import (
 from gpujob.lifecycle.children import TERMINAL, current_child, live_pods, pods_of, said_of, superfluous
 from gpujob.lifecycle.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.endings import Ending
-from gpujob.lifecycle.failures import Blame, Failure, failure_of
+from gpujob.lifecycle.failures import Blame, Failure, failure_of, lost_with_node
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
@@ -151,6 +151,8 @@ class _Step:
         for since in unready.values():
             self._requeue(since + self._timings.node_lost - now)
         lost = {node for node, since in unready.items() if now - since >= self._timings.node_lost}
+        # Kubernetes has waited for these already.
+        lost |= {pod.node for pod in lost_with_node(pods, ready)}
         found = [pod for pod in pods if not pod.node or (pod.node in ready and pod.node not in lost)]
         if not found:
             self._see(ending=None)
@@ -248,7 +250,7 @@ class _Step:
 
     def _starting_or_running(self, job: JobRecord, child: ChildRecord) -> Action:
         timings, now = self._timings, self._now.server
-        if (moved := self._moved_by_fault(child)) is not None:
+        if (moved := self._moved_by_fault(child) or self._moved_by_loss(child)) is not None:
             return moved
         awaited = self._awaited_nodes(child)
         if awaited and awaited.seconds_left <= 0:
@@ -282,6 +284,15 @@ class _Step:
         nodes = tuple(sorted({fault.node for fault in faults}))
         failure = Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, faults[0].message, faults[0].node, nodes=nodes)
         return self._again(child, failure)
+
+    def _moved_by_loss(self, child: ChildRecord) -> Action | None:
+        """The end of an attempt whose node is dead: its pod is evicted and cannot end, so that its Job does not fail either."""
+        lost = lost_with_node(self._pods, self._view.nodes_ready) if not self._job.leaving else []
+        if not lost or probe_runs.steps_of(child) is not None:
+            return None
+        if failures(self._job).get(Blame.INFRASTRUCTURE.lower(), 0) >= retries(self._job, Blame.INFRASTRUCTURE):
+            return None
+        return self._again(child, failure_of(child, lost, self._observe(child)))
 
     def _leaving_child(self, child: ChildRecord) -> Action:
         """A deleted Job creates no pods: without one it is lost, though a finalizer may keep the object."""

@@ -20,7 +20,7 @@ from gpujob.status.job.telemetry import Telemetry
 def record(uid: str, **status: Any) -> Any:
     placement = {"pool": "mi300x", "vendor": "AMD", "accelerator": "MI300X", "nodes": 1, "gpusPerNode": 8}
     began = {"state": "Running", "startTime": "2026-01-01T00:00:00Z", "placement": placement}
-    return SimpleNamespace(uid=uid, namespace="team", name=uid, spec={}, status={**began, **status})
+    return SimpleNamespace(created="", uid=uid, namespace="team", name=uid, spec={}, status={**began, **status})
 
 
 def a_desk(telemetry: Any = None) -> Any:

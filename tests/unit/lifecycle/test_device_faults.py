@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from test_failed_attempts import BEGAN, child, disrupted, pod
 
 from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.labels.faults import Fault, faults_of
-from gpujob.lifecycle.actions import WriteStatus
+from gpujob.lifecycle.actions import DeleteChild, Schedule, WriteStatus
 from gpujob.lifecycle.attempts import newly_failed
 from gpujob.lifecycle.device_faults import device_faults
 from gpujob.lifecycle.failures import Blame, failure_of
@@ -120,8 +121,6 @@ class Watch:
             {"metadata": {"name": "j", "namespace": "team", "uid": "u"}, "spec": self.spec, "status": self.status}
         )
         view = JobView(job, [on()], pods, {"n0": True}, faults=faults or {})
-        from datetime import timedelta
-
         found = next_action(view, self.sightings, Moment(second, BEGAN + timedelta(seconds=second)), Timings())
         self.sightings = found.sightings
         return found
@@ -188,3 +187,45 @@ def test_an_eviction_by_a_device_taint_is_a_device_fault() -> None:
     failed, dead = child(), pod(code=137, **disrupted("DeletionByDeviceTaintManager"))
     found = failure_of(failed, [dead], observe(failed, [dead], ran=True))
     assert (found.reason, found.nodes) == (Reason.DEVICE_FAULT, ("n0",))
+
+
+def evicted(**more: Any) -> PodState:
+    return replace(running(), **{"leaving": True, "disruption": "DeletionByTaintManager", **more})
+
+
+def dead(watch: Watch, second: float, pods: list[PodState], ready: dict[str, bool], children: Any = None) -> Any:
+    job = read_job(
+        {"metadata": {"name": "j", "namespace": "team", "uid": "u"}, "spec": watch.spec, "status": watch.status}
+    )
+    children = [on()] if children is None else children
+    found = next_action(
+        JobView(job, children, pods, ready),
+        watch.sightings,
+        Moment(second, BEGAN + timedelta(seconds=second)),
+        Timings(),
+    )
+    watch.sightings = found.sightings
+    return found
+
+
+def test_an_attempt_on_a_dead_node_is_lost_at_once_and_the_next_one_does_not_wait_for_its_pod() -> None:
+    watch = Watch()
+    found = dead(watch, 0.0, [evicted()], {"n0": False})
+    assert watch.state(found) == State.RESTARTING
+    watch.status = dict(found.action.status)
+    (entry,) = watch.status["attempts"]
+    assert (entry["reason"], entry["blame"]) == ("NodeLost", "Infrastructure")
+    assert [each["name"] for each in watch.status["excludedNodes"]] == ["n0"]
+    # Its child goes, and after the pause the next attempt is placed although the pod stays Terminating.
+    assert dead(watch, 1.0, [evicted()], {"n0": False}).action == DeleteChild(on())
+    assert dead(watch, 11.0, [evicted()], {"n0": False}, []).action == Schedule()
+
+
+@pytest.mark.parametrize(
+    ("pods", "ready"),
+    [([evicted()], {"n0": True}), ([replace(evicted(), leaving=False)], {"n0": False}), ([running()], {"n0": False}),
+     ([evicted(disruption="EvictionByEvictionAPI")], {"n0": False})],
+)  # fmt: skip
+def test_a_pod_that_a_kubelet_still_ends_is_waited_for(pods: list[PodState], ready: dict[str, bool]) -> None:
+    watch = Watch()
+    assert watch.state(dead(watch, 0.0, pods, ready)) == State.RUNNING
