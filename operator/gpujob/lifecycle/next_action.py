@@ -27,6 +27,7 @@ from gpujob.lifecycle.attempts import (
     end_attempt,
     failures,
     gone,
+    has_failed,
     has_run,
     is_final,
     is_retired,
@@ -42,6 +43,7 @@ from gpujob.lifecycle.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.endings import Ending
 from gpujob.lifecycle.failures import Blame, Failure, failure_of, lost_with_node
 from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.start_failures import start_failure
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
 from gpujob.status.attempts import probe_runs, progress, waits
@@ -98,6 +100,8 @@ class _Step:
             return DeleteChild(extra)
         if (lingering := self._lingering()) is not None:
             return DeleteChild(lingering, pods_first=True)
+        if is_final(job) and child is not None and self._has_to_go(child):
+            return DeleteChild(child)
         if is_final(job):
             return self._report_child(child) if child is not None and self._is_forged_end(child) else Nothing()
         if child is not None:
@@ -250,7 +254,8 @@ class _Step:
 
     def _starting_or_running(self, job: JobRecord, child: ChildRecord) -> Action:
         timings, now = self._timings, self._now.server
-        if (moved := self._moved_by_fault(child) or self._moved_by_loss(child)) is not None:
+        moved = self._moved_by_fault(child) or self._moved_by_loss(child) or self._ended_by_start(child)
+        if moved is not None:
             return moved
         awaited = self._awaited_nodes(child)
         if awaited and awaited.seconds_left <= 0:
@@ -290,9 +295,35 @@ class _Step:
         lost = lost_with_node(self._pods, self._view.nodes_ready) if not self._job.leaving else []
         if not lost or probe_runs.steps_of(child) is not None:
             return None
-        if failures(self._job).get(Blame.INFRASTRUCTURE.lower(), 0) >= retries(self._job, Blame.INFRASTRUCTURE):
+        return self._failed(child, failure_of(child, lost, self._observe(child)))
+
+    def _ended_by_start(self, child: ChildRecord) -> Action | None:
+        """The end of an attempt of which a container does not start: nothing of it holds a GPU for longer."""
+        seconds = self._timings.stuck
+        failure = start_failure(self._pods, seconds) if not self._job.status.get("startTime") else None
+        if failure is None or self._job.leaving or probe_runs.steps_of(child) is not None:
+            self._see(stuck=("", 0.0))
             return None
-        return self._again(child, failure_of(child, lost, self._observe(child)))
+        if self.sightings.stuck[0] != child.uid:
+            self._see(stuck=(child.uid, self._now.elapsed))
+        left = self.sightings.stuck[1] + seconds - self._now.elapsed
+        self._requeue(left)
+        return self._failed(child, failure) if left <= 0 else None
+
+    def _failed(self, child: ChildRecord, failure: Failure) -> Action:
+        """The end of an attempt whose child Job has not ended, and of the job where none is left."""
+        retried = failures(self._job).get(failure.blame.value.lower(), 0)
+        if retried < retries(self._job, failure.blame):
+            return self._again(child, failure)
+        seen = Observation(State.FAILED, failure.reason, failure.message, ended=self._now.text)
+        return self._finish(child, endings.seen_at_last(seen, failure, retried), failure.blame.value)
+
+    def _has_to_go(self, child: ChildRecord) -> bool:
+        """Whether a job failed with an attempt that cannot end by itself, and it is still there."""
+        if child.ended or child.leaving or not has_failed(self._job, child.attempt):
+            return False
+        stuck = start_failure(self._pods, 0.0) is not None and not any(pod.started for pod in self._pods)
+        return stuck or bool(lost_with_node(self._pods, self._view.nodes_ready))
 
     def _leaving_child(self, child: ChildRecord) -> Action:
         """A deleted Job creates no pods: without one it is lost, though a finalizer may keep the object."""

@@ -27,6 +27,8 @@ class Sightings:
     """The probe's child, and its age then by the API server's clock."""
     failed: tuple[str, float] = ("", 0.0)
     """The failed child Job without a failed or deleted pod."""
+    stuck: tuple[str, float] = ("", 0.0)
+    """The child of which a container does not start."""
     faulty: tuple[str, float] = ("", 0.0)
     """The child whose devices have a fault."""
     ending: float | None = None

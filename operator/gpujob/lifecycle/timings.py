@@ -45,6 +45,8 @@ class Timings:
     node_excluded: float = 600.0
     """A node on which the infrastructure failed an attempt is left out by the job's next attempts this long: time for its agents to
     tell of the fault, or for it to come back."""
+    stuck: float = 300.0
+    """A container that cannot start (image, ConfigMap, Secret, runtime) holds GPUs this long: back-offs grow to five minutes."""
     device_fault: float = 30.0
     """A device fault under a running attempt lasts this long before the job moves: agents flicker while they start."""
     restarting: float = 2.0

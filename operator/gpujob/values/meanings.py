@@ -268,6 +268,10 @@ NotEnded: the job has not ended
     none
 PodFailed: a pod ended badly
     the sentence names pod, exit code and the end of its log
+ImageNotPulled: the image of a pod was not pulled within five minutes
+    a correct image or pull secret where the registry refuses it; else see to the registry, the job is tried on another node
+ContainerNotStarted: a container of a pod did not start within five minutes
+    the ConfigMap, Secret or key that the sentence names; else see to driver and container runtime of the node
 OutOfMemory: the kernel ended a container that used more main memory than its limit
     a higher resources.memory, or fewer workers of the data loader
 GPUOutOfMemory: the program ran out of GPU memory

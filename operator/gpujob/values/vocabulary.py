@@ -420,6 +420,8 @@ class Reason(StrEnum):
     SUCCEEDED = "Succeeded"
     NOT_ENDED = "NotEnded"
     POD_FAILED = "PodFailed"
+    IMAGE_NOT_PULLED = "ImageNotPulled"
+    CONTAINER_NOT_STARTED = "ContainerNotStarted"
     OUT_OF_MEMORY = "OutOfMemory"
     GPU_OUT_OF_MEMORY = "GPUOutOfMemory"
     RENDEZVOUS_TIMEOUT = "RendezvousTimeout"

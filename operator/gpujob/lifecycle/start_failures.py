@@ -1,0 +1,59 @@
+"""Containers that do not start: whose fault that is, by the kubelet's reason and the words of its message.
+
+Sources: kubelet (pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime), containerd and the messages of the distribution registry API.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from gpujob.lifecycle.failures import Blame, Failure
+from gpujob.status.records.objects import PodState
+from gpujob.values.vocabulary import Reason
+
+IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+CONTAINER: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+
+_WRONG_IMAGE: Final = re.compile(
+    r"not found|manifest unknown|does not exist|unauthorized|authentication required|denied|forbidden|no match for platform"
+    r"|invalid reference|couldn't parse image|not present with pull policy",
+    re.IGNORECASE,
+)
+"""The registry answers that there is no such image, or none for this job: it is so on every node."""
+
+_WRONG_SPEC: Final = re.compile(
+    r"not found|no such file|couldn't find key|permission denied|invalid|must be|forbidden", re.IGNORECASE
+)
+
+_OF_NODE: Final = re.compile(
+    r"nvidia-container-cli|nvidia-container-runtime|libnvidia|unresolvable CDI devices|/dev/kfd|/dev/dri|no space left",
+    re.IGNORECASE,
+)
+"""What a container runtime says where the node's devices, driver or disk are in the way."""
+
+
+def start_failure(pods: Iterable[PodState], seconds: float) -> Failure | None:
+    """The failure of an attempt of which a container has not started for `seconds`; None if none waits for such a thing."""
+    stuck = next((pod for pod in pods if pod.waiting_reason in IMAGE | CONTAINER and pod.node), None)
+    if stuck is None:
+        return None
+    image, said = stuck.waiting_reason in IMAGE, stuck.waiting_message
+    wrong = stuck.waiting_reason == "InvalidImageName" or bool((_WRONG_IMAGE if image else _WRONG_SPEC).search(said))
+    blame = Blame.USER if wrong and not _OF_NODE.search(said) else Blame.INFRASTRUCTURE
+    detail = f" ({said})" if said else ""
+    message = f"pod {stuck.name} on node {stuck.node} did not start within {seconds:g} seconds: {stuck.waiting_reason}{detail}"
+    reason = Reason.IMAGE_NOT_PULLED if image else Reason.CONTAINER_NOT_STARTED
+    nodes = (stuck.node,) if blame is Blame.INFRASTRUCTURE else ()
+    return Failure(blame, reason, f"{message}; {_remedy(image, blame)}", stuck.node if nodes else "", nodes=nodes)
+
+
+def _remedy(image: bool, blame: Blame) -> str:
+    if blame is Blame.INFRASTRUCTURE:
+        return (
+            "see to the registry and the node's network" if image else "see to the node's driver and container runtime"
+        )
+    return (
+        "correct spec.images or spec.imagePullSecrets" if image else "correct what the sentence names in the job's spec"
+    )
