@@ -1,0 +1,268 @@
+"""What holds when a cluster grows or a queue is decided: more to choose from never makes an answer worse."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, gpupool, manifest, node
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import clusters
+
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.candidate import Decision, Fix
+from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.values.vocabulary import Verdict
+
+SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 16)
+KINDS = (H100, L4, MI300X)
+WORST = (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED, Verdict.WAITING, Verdict.PLACED)
+"""Verdicts from the worst to the best."""
+SERVED = {"name": "llama-3.1-70b", "method": "Inference", "inference": {"maxTokens": 4096, "concurrency": 8}}
+TRAINED = {"name": "llama-3.1-8b", "method": "LoRA", "batchPerGPU": 4}
+
+
+@st.composite
+def some_nodes(draw: st.DrawFn, most: int = 40, prefix: str = "n") -> list[Object]:
+    """Up to so many nodes of up to four kinds: any number of GPUs, cordoned, tainted, with and without a price."""
+    kinds = draw(
+        st.lists(
+            st.tuples(st.sampled_from(KINDS), st.sampled_from(SIZES), st.sampled_from((None, "1.5", "2.004", "30"))),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    found = []
+    for number in range(draw(st.integers(1, most))):
+        gpu, count, price = draw(st.sampled_from(kinds))
+        state = draw(st.integers(0, 7))
+        taints = ("team=a:NoSchedule",) if state == 0 else ()
+        found.append(node(f"{prefix}{number}", gpu, count, cordoned=state == 1, taints=taints, price=price))
+    return found
+
+
+@st.composite
+def added_pools(draw: st.DrawFn, name: str = "added") -> tuple[Object, ...]:
+    """A GPUPool that can grow, with none to three nodes there, some of them cordoned."""
+    gpu, accelerator = draw(st.sampled_from(((H100, "H100-SXM"), (MI300X, "MI300X"))))
+    gpus, driver = draw(st.sampled_from(SIZES)), "580.95.05" if gpu is H100 else "6.16.6"
+    sizes = {"gpusPerNode": gpus, "cpu": "128", "memory": "1024Gi", "driverVersion": driver, "cpuArchitecture": "amd64"}
+    provision = {"maxNodes": draw(st.integers(1, 4)), **sizes}
+    price = draw(st.sampled_from(({}, {"price": {"perGPUHour": "2.50"}})))
+    there = [
+        node(f"{name}-{number}", gpu, gpus, labels={"rack": name}, cordoned=draw(st.booleans()))
+        for number in range(draw(st.integers(0, min(3, provision["maxNodes"]))))
+    ]
+    return (gpupool(name, {"rack": name}, accelerator=accelerator, provision=provision, **price), *there)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> Object:
+    """A job of any number of GPUs and nodes, sized by itself or by its model."""
+    gang = draw(
+        st.one_of(
+            st.fixed_dictionaries({"nodes": st.integers(1, 4), "gpusPerNode": st.sampled_from(SIZES)}),
+            st.fixed_dictionaries({"model": st.sampled_from((SERVED, TRAINED))}),
+            st.fixed_dictionaries({"model": st.just(SERVED), "gpusPerNode": st.sampled_from(SIZES)}),
+        )
+    )
+    more = draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "gpuMemory": st.sampled_from(("16G", "80G", "150G")),
+                "placement": st.sampled_from(
+                    (
+                        {"maxPricePerHour": "12"},
+                        {"accelerators": {"allow": ["H100"]}},
+                        {"vendors": ["AMD"]},
+                        {"objective": "Value"},
+                    )
+                ),
+            },
+        )
+    )
+    if "model" in gang:
+        more.pop("gpuMemory", None)
+    return gang | more
+
+
+def fleet_from(objects: Iterable[Object]) -> Fleet:
+    return fleet_of(read_cluster(list(objects)), ANY_IMAGES)[0]
+
+
+def verdict(wish: Demand, objects: Iterable[Object]) -> int:
+    """How good the verdict is."""
+    return WORST.index(choose(wish, fleet_from(objects), ANY_IMAGES).verdict)
+
+
+def fixed(wish: Demand, objects: Iterable[Object]) -> tuple[Decision, Fix | None]:
+    fleet = fleet_from(objects)
+    decided = decide(wish, fleet, ANY_IMAGES)
+    return decided, nearest_fix(decided, fleet, ANY_IMAGES)
+
+
+@settings(max_examples=25)
+@given(some_nodes(), some_nodes(most=2, prefix="more"), jobs())
+def test_more_nodes_never_worsen_the_verdict(there: list[Object], more: list[Object], job: Object) -> None:
+    wish = demand(**job)
+    assert verdict(wish, [*there, *more]) >= verdict(wish, there)
+
+
+@settings(max_examples=25)
+@given(some_nodes(most=12), added_pools(), jobs())
+def test_a_pool_that_can_grow_never_worsens_the_verdict(
+    there: list[Object], pool: tuple[Object, ...], job: Object
+) -> None:
+    wish = demand(**job)
+    assert verdict(wish, [*there, *pool]) >= verdict(wish, there)
+
+
+@settings(max_examples=25)
+@given(some_nodes(most=12), jobs())
+def test_a_price_never_worsens_the_verdict(there: list[Object], job: Object) -> None:
+    """All nodes without a price get one: nodes of a pool share it, as a GPUPool gives it to them."""
+    priced = copy.deepcopy(there)
+    for each in priced:
+        each["metadata"]["annotations"] = {"gpujob.dev/price-per-gpu-hour": "0.02"} | each["metadata"]["annotations"]
+    wish = demand(**job)
+    assert verdict(wish, priced) >= verdict(wish, there)
+
+
+@settings(max_examples=15)
+@given(some_nodes(most=6), some_nodes(most=2, prefix="more") | added_pools().map(list), jobs())
+def test_more_to_choose_from_keeps_a_fix(there: list[Object], more: list[Object], job: Object) -> None:
+    wish = demand(**job)
+    (few, before), (many, after) = fixed(wish, there), fixed(wish, [*there, *more])
+    if few.verdict is many.verdict is Verdict.IMPOSSIBLE and before is not None:
+        assert after is not None
+        assert len(after.changes) <= len(before.changes)
+
+
+@settings(max_examples=15)
+@given(some_nodes(most=4), jobs(), st.integers(1, 12))
+def test_equal_nodes_of_other_price_keep_a_fix(there: list[Object], job: Object, copies: int) -> None:
+    wish = demand(**job)
+    equal = [node(f"equal-{number}", H100, 8, price=f"{31 + number}") for number in range(copies)]
+    (few, before), (many, after) = fixed(wish, [*there, equal[0]]), fixed(wish, [*there, *equal])
+    if few.verdict is many.verdict is Verdict.IMPOSSIBLE:
+        assert (before is None) == (after is None)
+
+
+@settings(max_examples=25)
+@given(some_nodes(most=8), st.none() | added_pools(), st.lists(jobs(), min_size=1, max_size=8))
+def test_impossible_alone_is_impossible_in_the_queue_and_the_other_way_round(
+    there: list[Object], pool: tuple[Object, ...] | None, queue: list[Object]
+) -> None:
+    fleet = fleet_from([*there, *(pool or ())])
+    wishes = [demand(**job) for job in queue]
+    waiting = [Waiting(f"{number:03d}", "", wish) for number, wish in enumerate(wishes)]
+    together = {placing.job.uid: placing.verdict for placing in place_all(waiting, fleet, ANY_IMAGES)}
+    for number, wish in enumerate(wishes):
+        alone = choose(wish, fleet, ANY_IMAGES).verdict
+        assert (alone is Verdict.IMPOSSIBLE) == (together[f"{number:03d}"] is Verdict.IMPOSSIBLE)
+
+
+@given(clusters(most=8), st.lists(added_pools("l4-ondemand"), max_size=1))
+def test_no_two_pools_have_one_name(objects: list[Object], added: list[tuple[Object, ...]]) -> None:
+    names = [pool.name for pool in fleet_from([*objects, *(each for some in added for each in some)]).pools]
+    assert len(names) == len(set(names))
+
+
+@given(added_pools(), st.lists(jobs(), min_size=1, max_size=10))
+def test_nodes_to_be_added_are_never_promised_twice(pool: tuple[Object, ...], queue: list[Object]) -> None:
+    spec, there = pool[0]["spec"]["provision"], pool[1:]
+    size = spec["gpusPerNode"]
+    left = {each["metadata"]["name"]: size for each in there if not each["spec"].get("unschedulable")}
+    waiting = [Waiting(f"{number:03d}", "", demand(**job)) for number, job in enumerate(queue)]
+    gangs: list[tuple[int, int]] = []
+    for placing in place_all(waiting, fleet_from(pool), ANY_IMAGES):
+        choice = placing.choice
+        if choice is not None and all(choice.nodes):
+            for name in choice.nodes:
+                left[name] -= choice.candidate.gang.gpus_per_node
+        elif choice is not None:  # its pods take any nodes of the pool, those that are there too
+            gangs.append((len(choice.nodes), choice.candidate.gang.gpus_per_node))
+    assert min(left.values(), default=0) >= 0
+    assert packs(gangs, (*left.values(), *(size,) * (spec["maxNodes"] - len(there))))
+
+
+def packs(gangs: Sequence[tuple[int, int]], bins: tuple[int, ...]) -> bool:
+    """Whether gangs of (pods, GPUs of each) go into bins of free GPUs, the pods of a gang into different ones."""
+    if not gangs:
+        return True
+    (pods, gpus), *rest = sorted(gangs, key=lambda gang: (-gang[1], -gang[0]))
+    return any(packs(rest, left) for left in set(ways(bins, pods, gpus)))
+
+
+def ways(bins: tuple[int, ...], pods: int, gpus: int) -> Iterable[tuple[int, ...]]:
+    """What the bins have left after each way to put so many pods into different ones."""
+    if pods == 0:
+        yield bins
+    elif bins:
+        first, *rest = bins
+        if first >= gpus:
+            yield from (tuple(sorted((first - gpus, *left))) for left in ways(tuple(rest), pods - 1, gpus))
+        yield from (tuple(sorted((first, *left))) for left in ways(tuple(rest), pods, gpus))
+
+
+@pytest.mark.parametrize(
+    ("gangs", "bins", "fits"),
+    [
+        ([(1, 8), (1, 4), (1, 4)], (8, 8), True),
+        ([(2, 4), (2, 4)], (8, 8), True),
+        ([(2, 4), (1, 8)], (8, 8), False),
+        ([(3, 1)], (8, 8), False),
+        ([(1, 5), (1, 5), (1, 3), (1, 3)], (8, 8), True),
+        ([(1, 5), (1, 5), (1, 4)], (8, 8), False),
+        ([], (), True),
+        ([(1, 1)], (), False),
+    ],
+)
+def test_what_packs(gangs: list[tuple[int, int]], bins: tuple[int, ...], fits: bool) -> None:
+    assert packs(gangs, bins) == fits
+
+
+@settings(max_examples=2)
+@given(st.lists(st.tuples(some_nodes(most=8) | clusters(most=6), added_pools(), jobs()), min_size=6, max_size=6))
+def test_two_hash_seeds_give_the_same_bytes(worlds: list[tuple[list[Object], tuple[Object, ...], Object]]) -> None:
+    """Whole plans, as the command line writes them, from processes that walk their sets in other orders."""
+    text = "\n".join(
+        yaml.safe_dump({"cluster": [*there, *pool], "job": manifest("job", **job)}, explicit_start=True)
+        for there, pool, job in worlds
+    )
+    one, other = (planned(text, seed) for seed in ("1", "4242"))
+    assert one == other
+    assert one.count(b'"verdict"') == len(worlds)
+
+
+def planned(text: str, hash_seed: str) -> bytes:
+    """The plans of worlds, made by a process of its own."""
+    command = [sys.executable, "-c", PLANS]
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    return subprocess.run(command, input=text.encode(), env=environment, capture_output=True, check=True).stdout
+
+
+PLANS = """
+import sys, orjson, yaml
+from gpujob.api.manifest import read_gpujob
+from gpujob.catalog.files.load import load_catalog
+from gpujob.cli.planning.planner import document, plan_jobs
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+for world in yaml.safe_load_all(sys.stdin.buffer.read()):
+    fleet, catalog = fleet_of(read_cluster(world["cluster"]), load_catalog())
+    (made,) = plan_jobs([read_gpujob(world["job"])], fleet, catalog, {})
+    print(orjson.dumps(document(made, every=True)).decode())
+"""
