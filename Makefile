@@ -15,7 +15,7 @@ TORCH_WITHOUT := cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia
 	nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx setuptools triton
 
 BEGAN := $(shell date +%s)
-ROUNDS ?= 1
+SECONDS ?= 60
 
 export PYTHONPATH := $(CURDIR)
 
@@ -56,8 +56,8 @@ test-fast: .venv/ready ## Runs the tests that need no cluster.
 	$(PYTEST) -m "not e2e" $(SPREAD)
 
 .PHONY: search
-search: .venv/ready ## Tries the properties on other random examples than the tests do; ROUNDS=20 looks longer.
-	@for round in $$(seq $(ROUNDS)); do $(PYTEST) -m "not e2e" --hypothesis-profile search -q tests/properties || exit 1; done
+search: .venv/ready ## Tries the properties on random examples for 60 s and prints the seed; SEED=7 tries those of seed 7, SECONDS=600 looks longer.
+	@$(RUN) -m tests.search --seconds $(SECONDS) $(if $(filter command environment,$(word 1,$(origin SEED))),--seed $(SEED))
 
 SEED ?= 1
 SAMPLES ?= 10

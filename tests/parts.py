@@ -1,4 +1,6 @@
-"""`python -m tests.parts`: the whole suite as three pytest processes side by side; `make test` runs it.
+"""`python -m tests.parts`: the whole suite as pytest processes side by side; `make test` runs it.
+
+Beside them the properties are tried on random examples for a minute (tests/search.py), with a seed that is printed.
 
 End-to-end tests wait for a control plane most of the time, so other tests run meanwhile. Each part has a cluster of its own.
 Every folder below tests/ belongs to exactly one part. The output ends with what failed, each part's summary and their sum.
@@ -27,6 +29,8 @@ class Part:
     name: str
     arguments: tuple[str, ...]
     nice: int = 0
+    module: str = "pytest"
+    """The module that runs; it takes arguments of pytest."""
 
 
 PARTS = (
@@ -34,6 +38,7 @@ PARTS = (
     Part("core", ("tests", "--ignore=tests/e2e", "--numprocesses=auto", "--dist=loadgroup"), nice=5),
     Part("kwok", ("tests/e2e", "--ignore=tests/e2e/node")),
     Part("nodes", ("tests/e2e/node",)),
+    Part("search", ("--seconds=60",), nice=5, module="tests.search"),
 )
 
 
@@ -89,7 +94,7 @@ def run(parts: Sequence[Part], more: Sequence[str] = (), *, together: bool = Tru
 
     def start(part: Part) -> tuple[Outcome, threading.Thread]:
         command = [
-            sys.executable, "-m", "pytest", *part.arguments, SLOWEST, "-o", f"cache_dir=.pytest_cache/{part.name}", *more,
+            sys.executable, "-m", part.module, *part.arguments, SLOWEST, "-o", f"cache_dir=.pytest_cache/{part.name}", *more,
         ]  # fmt: skip
         process = subprocess.Popen(
             ["nice", "-n", str(part.nice), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
