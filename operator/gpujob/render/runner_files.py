@@ -14,13 +14,14 @@ PACKAGE: Final = "gpujob_runner"
 
 
 def load_runner() -> Runner:
-    """Every Python file of the runner by its path below the folder that it is mounted in; it is read, never imported."""
+    """Every file of the runner, Python and shell, by its path below the folder that it is mounted in; it is read, never imported."""
     spec = find_spec(PACKAGE)
     folders = list(spec.submodule_search_locations or ()) if spec else []
     if not folders:
         raise FileNotFoundError(f"this installation lacks the package {PACKAGE}; install gpujob-operator again")
     root = Path(folders[0])
-    return Runner({f"{PACKAGE}/{file.relative_to(root).as_posix()}": file.read_text() for file in root.rglob("*.py")})
+    files = (file for kind in ("*.py", "*.sh") for file in root.rglob(kind))
+    return Runner({f"{PACKAGE}/{file.relative_to(root).as_posix()}": file.read_text() for file in files})
 
 
 def main(arguments: list[str]) -> int:

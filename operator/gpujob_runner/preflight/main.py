@@ -6,12 +6,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpujob_runner.preflight.interpreter import Interpreter, Missing, find_interpreter
 from gpujob_runner.preflight.nodes import Nodes, look_at_nodes
-from gpujob_runner.preflight.places import CACHES, HOMES, folders_of, size_of, unwritable
+from gpujob_runner.preflight.places import CACHES, HOMES, OURS, folders_of, size_of, unwritable
 from gpujob_runner.preflight.probing import Seen, probe
 from gpujob_runner.preflight.promise import VARIABLE, Promise, read_promise
 from gpujob_runner.preflight.result import Result, message_of
@@ -57,13 +57,14 @@ def examine(words: Sequence[str], promise: Promise, environment: dict[str, str])
     needed = [*promise.folders, *promise.mounts, *folders_of(environment, HOMES)]
     shared_memory = size_of(SHARED_MEMORY)
     findings = [*findings, *of_places(promise, shared_memory, unwritable(needed))]
-    return Result(findings, _facts(found, seen, nodes, shared_memory, environment))
+    caches = folders_of(environment, [name for name in CACHES if name not in OURS or name in promise.caches])
+    return Result(findings, _facts(found, seen, nodes, shared_memory, caches))
 
 
 def _facts(
-    found: object, seen: Seen, nodes: Nodes, shared_memory: int | None, environment: Mapping[str, str]
+    found: object, seen: Seen, nodes: Nodes, shared_memory: int | None, caches: Iterable[str]
 ) -> dict[str, Any]:
-    reading = unwritable([os.getcwd(), *folders_of(environment, CACHES)])
+    reading = unwritable([os.getcwd(), *caches])
     facts = {
         "interpreter": found.path if isinstance(found, Interpreter) else None,
         "python": seen.python or None,

@@ -26,6 +26,9 @@ CACHES = (
 )
 """Variables whose folder may be meant for reading only: models that are there already."""
 
+OURS = frozenset(CACHES) - {"TORCH_HOME"}
+"""Those of them that the program gets from the operator, below HOME, where neither pool nor job sets them; the image's count for nothing."""
+
 
 def unwritable(paths: Iterable[str]) -> list[Refusal]:
     """Those of the folders in which no file can be made; one that is not there yet is judged by what will hold it."""

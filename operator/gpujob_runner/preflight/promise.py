@@ -30,6 +30,8 @@ class Promise:
     """The operator's own folders."""
     mounts: tuple[str, ...] = ()
     """Volumes of the user's that are mounted to be written."""
+    caches: tuple[str, ...] = ()
+    """Variables of caches that the pool or the job sets, where the operator sets them otherwise."""
     command: bool = False
     """Whether the job names its command; else the words are arguments of an entry point that nobody here knows."""
     required: bool = True
@@ -52,6 +54,7 @@ def read_promise(environment: Mapping[str, str]) -> Promise:
         shared_memory=_amount(told, "sharedMemory"),
         folders=_paths(told, "folders"),
         mounts=_paths(told, "mounts"),
+        caches=_paths(told, "caches"),
         command=told.get("command") is True,
         required=told.get("required") is not False,
     )

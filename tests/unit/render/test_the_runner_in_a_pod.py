@@ -11,9 +11,11 @@ from samples import H100, MI300X, RUNNER, choice_of, job_of
 
 from gpujob.fleet.labels.device_fraction import Portion
 from gpujob.render.children import render
+from gpujob.render.pod import folders
 from gpujob.render.runner import ON_PATH, Runner
 from gpujob.render.runner_files import load_runner
 from gpujob.values.vocabulary import DeviceKind
+from gpujob_runner.preflight import places
 
 
 def pod_of(runner: Runner | None = RUNNER, pool: Any = H100, **spec: Any) -> dict[str, Any]:
@@ -60,8 +62,11 @@ def test_the_preflight_sees_what_the_program_will_see(pool: Any) -> None:
     pod = pod_of(pool=pool, command=["torchrun", "train.py"], args=["--lr", "0.1"], code={"configMap": {"name": "c"}})
     (train,) = pod["containers"]
     before = preflight(pod)
-    for part in ("image", "resources", "volumeMounts", "securityContext", "workingDir"):
+    for part in ("image", "volumeMounts", "securityContext", "workingDir"):
         assert before[part] == train[part], part
+    # Kubernetes takes the limits for the requests that a container does not name.
+    assert before["resources"] == {"limits": train["resources"]["limits"]}
+    assert train["resources"]["requests"] == train["resources"]["limits"]
     assert (train["command"], train["args"]) == (["torchrun", "train.py"], ["--lr", "0.1"])
     assert before["args"] == ["torchrun", "train.py", "--lr", "0.1"]
     assert [c["name"] for c in pod["initContainers"]] == ["gpujob-code", "preflight"], "a launcher may be in the code"
@@ -69,7 +74,33 @@ def test_the_preflight_sees_what_the_program_will_see(pool: Any) -> None:
     assert {name: its[name] for name in mine if name != "GPUJOB_PREFLIGHT"} == {
         name: value for name, value in mine.items() if name != "GPUJOB_PREFLIGHT"
     }
-    assert its.keys() - mine.keys() == {"POD_IP", "GPUJOB_REPORT_PORT", "GPUJOB_JOB_UID", "PYTHONPATH"}
+    assert mine.keys() <= {"GPUJOB_PREFLIGHT", "HOME", "OMP_NUM_THREADS", "CUDA_CACHE_PATH", "NVIDIA_VISIBLE_DEVICES"}
+
+
+def test_the_preflight_gets_what_the_job_sets_and_what_that_refers_to() -> None:
+    env = [
+        {"name": "RUN", "value": "$(GPUJOB_NAME)-$(WHERE)"},
+        {"name": "WHERE", "value": "$(PET_NNODES)x$(GPUJOB_GPUS_PER_NODE)"},
+        {"name": "CUDA_VISIBLE_DEVICES", "value": "0"},
+        {"name": "HF_HOME", "value": "/models"},
+        {"name": "MPLCONFIGDIR", "value": "$(HF_HOME)/m"},
+    ]
+    pod = pod_of(command=["$(GPUJOB_BACKEND)/bin/python", "train.py", "$(MASTER_PORT)"], env=env)
+    mine, its = variables(preflight(pod)), variables(pod["containers"][0])
+    wanted_ = {"GPUJOB_NAME", "PET_NNODES", "GPUJOB_GPUS_PER_NODE", "GPUJOB_BACKEND", "MASTER_PORT"}
+    assert wanted_ | {entry["name"] for entry in env} <= mine.keys()
+    assert not {"GPUJOB_POOL", "PET_RDZV_BACKEND", "NUMBA_CACHE_DIR", "USER"} & mine.keys()
+    order = list(mine)
+    assert [name for name in order if name in its] == [name for name in its if name in mine]
+    assert wanted(pod)["caches"] == ["HF_HOME", "MPLCONFIGDIR"]
+    assert "caches" not in wanted(pod_of())
+
+
+def test_the_caches_that_the_runner_takes_for_the_operators_are_those() -> None:
+    assert places.OURS == folders.CACHES
+    for pool in (H100, MI300X):
+        its = variables(pod_of(pool=pool)["containers"][0])
+        assert {name for name in its if its[name] and str(its[name]).startswith(f"{folders.HOME}/")} <= folders.CACHES
 
 
 def test_what_was_promised_is_told() -> None:

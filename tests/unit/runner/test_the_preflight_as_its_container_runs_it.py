@@ -226,12 +226,14 @@ def test_the_shell_finds_a_python(mounted: Path, programs: list[str], code: int)
     for name in programs:
         (mounted / "bin" / name).write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         (mounted / "bin" / name).chmod(0o755)
-    text = START.replace("/opt/gpujob", str(mounted / "opt")).replace("/dev/termination-log", str(mounted / "message"))
+    script = mounted / START.removeprefix("/").replace("opt/gpujob", "opt")
+    text = script.read_text().replace("/opt/gpujob", str(mounted / "opt")).replace("/dev/termination-log", str(mounted / "message"))
     text = text.replace(
         "main()'", f'import gpujob_runner.preflight.main as m; m.MESSAGE = "{mounted}/message"; main()\''
     )
+    script.write_text(text)
     done = subprocess.run(
-        ["/bin/sh", "-c", text, "preflight", "sh", "-c", "true"], cwd=mounted, env={"PATH": str(mounted / "bin")},
+        ["/bin/sh", str(script), "sh", "-c", "true"], cwd=mounted, env={"PATH": str(mounted / "bin")},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode in (code, 4) if programs else done.returncode == code, done.stderr

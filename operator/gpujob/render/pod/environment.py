@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -13,6 +14,11 @@ from gpujob.render.devices import amd, nvidia
 from gpujob.render.pod import checkpoint, folders, host_devices, rendezvous
 from gpujob.values.vocabulary import REPORT_OPTIMIZER, Backend, Reason
 
+_KEPT: Final = ("HOME", "TMPDIR", "OMP_NUM_THREADS", "CUDA_CACHE_PATH")
+"""Defaults that act on the preflight too: where it writes, and how many threads torch starts."""
+
+_REFERENCE: Final = re.compile(r"\$\(([^)]+)\)")
+
 RESERVED_PREFIXES: Final = ("GPUJOB_", "PET_")
 
 
@@ -20,6 +26,27 @@ def environment(attempt: Attempt) -> list[Manifest]:
     """Each variable once; the operator's come first, so that the others can use $(GPUJOB_ATTEMPT)."""
     given = (entry for entry in _given(attempt) if not _reserved(str(entry["name"])))
     return _merged((*_reserved_variables(attempt), *_defaults(attempt), *given))
+
+
+def for_preflight(attempt: Attempt, words: Iterable[str]) -> list[Manifest]:
+    """What of them the preflight gets: what the pool and the job set, what tells of devices and folders, and what these and
+    its `words` refer to. Each variable is kept three times over, in the Job, its pod and their managed fields."""
+    every = environment(attempt)
+    given = (*_given(attempt), *_visible(attempt))
+    wanted = {*_KEPT, *(str(entry["name"]) for entry in given), *_references(words)}
+    kept: list[Manifest] = []
+    # A value refers to variables before it only.
+    for entry in reversed(every):
+        if entry["name"] in wanted:
+            kept.insert(0, entry)
+            wanted |= _references([str(entry.get("value", ""))])
+    return kept
+
+
+def caches_of_the_job(attempt: Attempt) -> list[str]:
+    """The names of cache folders that the pool or the job sets, which are the operator's own otherwise."""
+    ours = {str(entry["name"]) for entry in _defaults(attempt)}
+    return sorted({str(entry["name"]) for entry in _given(attempt)} & ours & folders.CACHES)
 
 
 def as_written(shapes: Iterable[Shape]) -> list[Manifest]:
@@ -84,6 +111,11 @@ def _reserved(name: str) -> bool:
     """Whether it is reserved: a user's NVIDIA_VISIBLE_DEVICES could name devices of another pod."""
     ours = name.startswith(RESERVED_PREFIXES) and name != REPORT_OPTIMIZER
     return ours or name == nvidia.VISIBLE_DEVICES
+
+
+def _references(texts: Iterable[str]) -> set[str]:
+    """The variables that Kubernetes puts into texts."""
+    return {name for text in texts for name in _REFERENCE.findall(text)}
 
 
 def _merged(entries: Iterable[Manifest]) -> list[Manifest]:

@@ -20,6 +20,22 @@ SHARED_MEMORY: Final = "/dev/shm"
 TEMPORARY: Final = "/tmp"
 USER: Final = "gpujob"
 
+CACHES: Final = frozenset(
+    {
+        "XDG_CACHE_HOME",
+        "HF_HOME",
+        "MPLCONFIGDIR",
+        "NUMBA_CACHE_DIR",
+        "TORCHINDUCTOR_CACHE_DIR",
+        "TORCH_EXTENSIONS_DIR",
+        "TRITON_CACHE_DIR",
+        "CUDA_CACHE_PATH",
+        "MIOPEN_USER_DB_PATH",
+        "MIOPEN_CUSTOM_CACHE_DIR",
+    }
+)
+"""Variables of caches that every pod gets, below HOME unless the pool or the job says otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:

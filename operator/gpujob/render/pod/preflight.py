@@ -13,8 +13,8 @@ from gpujob.api.kinds.pods import Volume
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices import nvidia
 from gpujob.render.pod import checkpoint
-from gpujob.render.pod.container import arguments, on_devices, own_folders, without_devices
-from gpujob.render.pod.environment import environment
+from gpujob.render.pod.container import arguments, limits_alone, on_devices, own_folders, without_devices
+from gpujob.render.pod.environment import caches_of_the_job, for_preflight
 from gpujob.render.pod.folders import SHARED_MEMORY
 from gpujob.render.runner import FOLDER, NOTES
 from gpujob.values.quantity import parse_bytes
@@ -27,21 +27,8 @@ WANTED: Final = "GPUJOB_PREFLIGHT"
 WORDS: Final = 8
 """The number of the command's words that it gets: the first ones show which Python runs."""
 
-NO_PYTHON: Final = '{"gpujob":1,"findings":[{"reason":"NoInterpreter"}]}'
-
-START: Final = f"""case "${{1##*/}}" in python*) own=$1;; *) own=;; esac
-case "$1" in */*) near=${{1%/*}}/python3;; *) near=;; esac
-for python in "$own" "$near" python3 python; do
-  if [ -n "$python" ] && "$python" -I -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
-    exec "$python" -I -B -c 'import sys; sys.path.insert(0, "{FOLDER}"); from gpujob_runner.preflight.main import main; main()' "$@"
-  fi
-done
-echo 'no Python 3.9 or newer in the image: nothing can be checked'
-echo '{NO_PYTHON}' >/dev/termination-log
-exit 3
-"""
-"""Finds a Python of the image: the command's own, the one beside it, the first on PATH. It runs isolated from the
-program's folder and variables, so that no module of the user's is taken for one of Python's."""
+START: Final = f"{FOLDER}/gpujob_runner/preflight/start.sh"
+"""Finds a Python of the image. It is in the ConfigMap, since each byte of a pod is stored with every Job and every pod."""
 
 NOTE_PYTHONPATH: Final = f"""case "$PYTHONPATH" in
   ''|*[\\"\\\\]*) ;;
@@ -55,11 +42,11 @@ def preflight_container(attempt: Attempt) -> list[Manifest]:
     if attempt.checks:
         words = [*attempt.spec.command, *arguments(attempt)][:WORDS]
         wanted = {"name": WANTED, "value": json.dumps(_wanted(attempt), separators=(",", ":"), sort_keys=True)}
-        container = on_devices(attempt, [wanted, *environment(attempt)])
-        return [{"name": PREFLIGHT, "command": ["/bin/sh", "-c", START, PREFLIGHT], "args": words or [""], **container}]
+        container = limits_alone(on_devices(attempt, [wanted, *for_preflight(attempt, words)]))
+        return [{"name": PREFLIGHT, "command": ["/bin/sh", START], "args": words or [""], **container}]
     if attempt.reports:
-        variables = [entry for entry in environment(attempt) if entry["name"] != nvidia.VISIBLE_DEVICES]
-        container = without_devices(attempt, [*variables, nvidia.NO_DEVICES])
+        variables = [entry for entry in for_preflight(attempt, ()) if entry["name"] != nvidia.VISIBLE_DEVICES]
+        container = limits_alone(without_devices(attempt, [*variables, nvidia.NO_DEVICES]))
         return [{"name": NOTE, "command": ["/bin/sh", "-c", NOTE_PYTHONPATH], **container}]
     return []
 
@@ -82,6 +69,7 @@ def _wanted(attempt: Attempt) -> Manifest:
         "sharedMemory": attempt.choice.shared_memory if shared else None,
         "folders": [folder.path for folder in folders if folder.path != SHARED_MEMORY],
         "mounts": _writable_mounts(attempt),
+        "caches": caches_of_the_job(attempt),
         "command": bool(attempt.spec.command),
         "required": attempt.preflight is PreflightMode.REQUIRED,
     }
