@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -13,17 +12,11 @@ import packaging.specifiers  # noqa: F401
 import structlog
 
 import gpujob.memory.estimate  # noqa: F401 - like the line above it: a command imports it late, no decision here waits for it
-from gpujob.cluster.app import kopf_shell
+from gpujob.cluster.app import kopf_shell, short_pauses
 from gpujob.cluster.app.app import Operator, find_connection
 from gpujob.cluster.app.settings import VARIABLES, Settings, read_settings
 from gpujob.cluster.client.kubeconfig import Connection, UnusableConnection
 from gpujob.values.errors import BadInput
-
-GARBAGE: Final = 10_000
-"""The number of new objects after which Python's garbage collector runs. At its default of 700 the collection over the first lists
-of 10,000 nodes takes more than a quarter of their time, and finds nothing.
-"""
-
 
 USAGE: Final = (
     "usage: python -m gpujob.cluster\n\n"
@@ -46,7 +39,7 @@ def main(arguments: Sequence[str] = (), operator: Callable[[Settings, Connection
         print(error, file=sys.stderr)
         return 2
     _log_as(settings)
-    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
+    short_pauses.prepare()
     try:
         asyncio.run(kopf_shell.run(operator(settings, connection), connection))
     except KeyboardInterrupt:

@@ -61,9 +61,7 @@ def examine(words: Sequence[str], promise: Promise, environment: dict[str, str])
     return Result(findings, _facts(found, seen, nodes, shared_memory, caches))
 
 
-def _facts(
-    found: object, seen: Seen, nodes: Nodes, shared_memory: int | None, caches: Iterable[str]
-) -> dict[str, Any]:
+def _facts(found: object, seen: Seen, nodes: Nodes, shared_memory: int | None, caches: Iterable[str]) -> dict[str, Any]:
     reading = unwritable([os.getcwd(), *caches])
     facts = {
         "interpreter": found.path if isinstance(found, Interpreter) else None,

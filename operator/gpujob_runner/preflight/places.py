@@ -27,7 +27,7 @@ CACHES = (
 """Variables whose folder may be meant for reading only: models that are there already."""
 
 OURS = frozenset(CACHES) - {"TORCH_HOME"}
-"""Those of them that the program gets from the operator, below HOME, where neither pool nor job sets them; the image's count for nothing."""
+"""Those of them that the program gets from the operator, below HOME, unless pool or job sets them; the image's do not count."""
 
 
 def unwritable(paths: Iterable[str]) -> list[Refusal]:

@@ -227,7 +227,11 @@ def test_the_shell_finds_a_python(mounted: Path, programs: list[str], code: int)
         (mounted / "bin" / name).write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         (mounted / "bin" / name).chmod(0o755)
     script = mounted / START.removeprefix("/").replace("opt/gpujob", "opt")
-    text = script.read_text().replace("/opt/gpujob", str(mounted / "opt")).replace("/dev/termination-log", str(mounted / "message"))
+    text = (
+        script.read_text()
+        .replace("/opt/gpujob", str(mounted / "opt"))
+        .replace("/dev/termination-log", str(mounted / "message"))
+    )
     text = text.replace(
         "main()'", f'import gpujob_runner.preflight.main as m; m.MESSAGE = "{mounted}/message"; main()\''
     )

@@ -1,4 +1,4 @@
-"""The requests of a container, equal to its limits in every container, as quotas and policies require."""
+"""The requests of a container, equal to its limits; only the program's container names both, as policies on Jobs require."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def limited(needs: Resources, devices: Mapping[str, int] = MappingProxyType({}))
         amounts["ephemeral-storage"] = quantity_of_bytes(needs.storage)
     amounts |= {resource: str(count) for resource, count in devices.items()}
     return {"requests": amounts, "limits": dict(amounts)}
+
+
+def limits_alone(resources: Manifest) -> Manifest:
+    """The resources of a container that ends before the program starts: Kubernetes takes the limits for its requests."""
+    return {key: value for key, value in resources.items() if key != "requests"}

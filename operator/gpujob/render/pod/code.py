@@ -10,7 +10,7 @@ from typing import Final
 from gpujob.api.kinds.gpujob import Code
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices import nvidia
-from gpujob.render.devices.resources import limited
+from gpujob.render.devices.resources import limited, limits_alone
 from gpujob.render.pod.environment import as_written
 from gpujob.render.pod.folders import CODE, Folder, volume_name
 from gpujob.render.pod.security import container_security
@@ -63,7 +63,7 @@ def copy_container(attempt: Attempt) -> list[Manifest]:
             "workingDir": "/",
             "env": [nvidia.NO_DEVICES],
             # It runs before training, so its requests within the pod's cost nothing, and no LimitRange rejects it.
-            "resources": limited(attempt.choice.needs),
+            "resources": limits_alone(limited(attempt.choice.needs)),
             "volumeMounts": mounts,
             "securityContext": container_security(read_only=True),
             "terminationMessagePolicy": "FallbackToLogsOnError",

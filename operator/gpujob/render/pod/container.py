@@ -52,8 +52,3 @@ def without_devices(attempt: Attempt, variables: list[Manifest]) -> Manifest:
         "volumeMounts": [mount for mount in container["volumeMounts"] if mount not in mounts],
         "securityContext": container_security(read_only=read_only(attempt.spec)),
     }
-
-
-def limits_alone(container: Manifest) -> Manifest:
-    """A container that ends before the program starts, without its requests: Kubernetes takes its limits for them."""
-    return container | {"resources": {key: of for key, of in container["resources"].items() if key != "requests"}}

@@ -12,8 +12,9 @@ from typing import Final
 from gpujob.api.kinds.pods import Volume
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices import nvidia
+from gpujob.render.devices.resources import limits_alone
 from gpujob.render.pod import checkpoint
-from gpujob.render.pod.container import arguments, limits_alone, on_devices, own_folders, without_devices
+from gpujob.render.pod.container import arguments, on_devices, own_folders, without_devices
 from gpujob.render.pod.environment import caches_of_the_job, for_preflight
 from gpujob.render.pod.folders import SHARED_MEMORY
 from gpujob.render.runner import FOLDER, NOTES
@@ -42,13 +43,17 @@ def preflight_container(attempt: Attempt) -> list[Manifest]:
     if attempt.checks:
         words = [*attempt.spec.command, *arguments(attempt)][:WORDS]
         wanted = {"name": WANTED, "value": json.dumps(_wanted(attempt), separators=(",", ":"), sort_keys=True)}
-        container = limits_alone(on_devices(attempt, [wanted, *for_preflight(attempt, words)]))
-        return [{"name": PREFLIGHT, "command": ["/bin/sh", START], "args": words or [""], **container}]
+        container = on_devices(attempt, [wanted, *for_preflight(attempt, words)])
+        return [{"name": PREFLIGHT, "command": ["/bin/sh", START], "args": words or [""], **_brief(container)}]
     if attempt.reports:
         variables = [entry for entry in for_preflight(attempt, ()) if entry["name"] != nvidia.VISIBLE_DEVICES]
-        container = limits_alone(without_devices(attempt, [*variables, nvidia.NO_DEVICES]))
-        return [{"name": NOTE, "command": ["/bin/sh", "-c", NOTE_PYTHONPATH], **container}]
+        container = without_devices(attempt, [*variables, nvidia.NO_DEVICES])
+        return [{"name": NOTE, "command": ["/bin/sh", "-c", NOTE_PYTHONPATH], **_brief(container)}]
     return []
+
+
+def _brief(container: Manifest) -> Manifest:
+    return container | {"resources": limits_alone(container["resources"])}
 
 
 def _wanted(attempt: Attempt) -> Manifest:
