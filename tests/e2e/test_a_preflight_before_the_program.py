@@ -55,8 +55,8 @@ def test_a_failed_preflight_is_the_reason_of_the_job(operator: OperatorProcess, 
     team.until("tight", "Failed")
     (pod,) = team.pods(uid)
     told = (
-        f"pod {pod['metadata']['name']} on node {node}: GPU 1 (NVIDIA L4) has 4Gi of 23Gi free, 20Gi are asked: something "
-        "else holds the rest; see to the node's processes, or lower gpuMemory"
+        f"pod {pod['metadata']['name']} on node {node}: GPU 1 (NVIDIA L4) has 4Gi of 23Gi free, 20Gi are requested: something "
+        "else uses the rest; check the node's processes, or lower gpuMemory"
     )
     for kind, status in (("Failed", "True"), ("PreflightPassed", "False")):
         condition = team.condition("tight", kind)

@@ -86,9 +86,7 @@ def test_a_child_that_somebody_suspends_keeps_its_devices_and_the_status_says_so
     assert status["display"]["reason"] == "ChildSuspended"
     running = team.condition("job", "Running")
     assert (running["status"], running["reason"]) == ("False", "ChildSuspended")
-    assert running["message"].startswith(
-        f"somebody suspended child Job {name}, so no pod of it runs; its GPUs stay held"
-    )
+    assert running["message"].startswith(f"child Job {name} is suspended, so no pod of it runs; its GPUs stay reserved")
     assert not team.pods(uid)
     assert audit.writes(mark, team.namespace, "job") == {"gpujobs/status": 1}
     team.submit("next", gpusPerNode=4)

@@ -209,7 +209,7 @@ def test_without_rights_on_nodes_the_remedy_is_told_and_then_published_pools_ans
     refused = gpujob(cluster, "plan", "-f", "-", "--kubeconfig", somebody)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == (
-        "error: this account may not list nodes (403): ask for the right to, "
+        "error: this account may not list nodes (403): request that right, "
         "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`\n"
     )
     publish_pools(cluster, captured)

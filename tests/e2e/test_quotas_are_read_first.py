@@ -43,7 +43,7 @@ def test_a_limit_range_refuses_before_anything_is_created_and_bounds_what_a_job_
     uid = team.submit("large", gpusPerNode=4)
     team.until("large", "Impossible")
     said = team.condition("large", "Placed")["message"]
-    assert "LimitRange small: at most 2 nvidia.com/gpu for each container, the job asks 4" in said
+    assert "LimitRange small: at most 2 nvidia.com/gpu for each container, the job requests 4" in said
     assert "with spec.gpusPerNode 2 instead of 4 it would fit" in said
     assert team.jobs(uid) == []
     # The API server takes its pod, whose share of the node would be more.

@@ -118,7 +118,7 @@ def test_creates_that_fail_for_140_seconds_recover_and_the_status_said_why(error
     assert first[1:] == (
         "Queued",
         "ChildNotCreated",
-        f"the API server did not create a child: {AWAY}; it is asked again within 15 s",
+        f"the API server did not create a child: {AWAY}; it is tried again within 15 s",
     )
     assert 1.0 <= first[0] <= 10.0, "after the second try"
     assert {state for _, state, *_ in world.said} <= {"Queued", "Placed", "Running", "Starting"}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,16 @@ RETIRED = {
     "dearest": "most expensive",
 }
 """A word that names of modules and classes had, and the standard one."""
+
+RETIRED_IN_PROSE = {
+    r"(no|some)body('s)?": "the user, the admin, another object, or unknown",
+    r"mend(s|ed|ing)?": "fix",
+    r"dear(er|est)": "more or most expensive",
+    r"doubts?": "warning",
+    r"anew": "again",
+    r"worked out": "computed",
+}
+"""Patterns that docstrings, comments, messages, documents and chart values had, and the standard words."""
 
 MOST_ENTRIES = 12
 
@@ -68,3 +81,55 @@ def test_a_folder_has_at_most_a_dozen_entries_and_says_what_it_holds(folder: Pat
     }
     assert len(entries) <= MOST_ENTRIES, sorted(entries)
     assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+
+
+REPOSITORY = ROOT.parents[1]
+PAGES = [
+    path
+    for folder in (
+        "docs/*.md",
+        "docs/guides/*.md",
+        "docs/runbooks/*.md",
+        "charts/*/values.yaml",
+        "charts/*/*.md",
+        "crds/*.yaml",
+    )
+    for path in sorted(REPOSITORY.glob(folder))
+]
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of each docstring, message and comment of a module, or of each line of another file."""
+    source = path.read_text()
+    if path.suffix != ".py":
+        yield from enumerate(source.splitlines(), 1)
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def retired(text: str) -> list[str]:
+    """The retired words of a text, without code in backticks."""
+    prose = re.sub(r"`[^`]*`", "", text)
+    return [
+        found[0]
+        for word in RETIRED_IN_PROSE
+        for found in re.finditer(rf"(?<![\w-])({word})(?![\w-])", prose, re.IGNORECASE)
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", [*modules(), *PAGES, REPOSITORY / "README.md"], ids=lambda path: path.relative_to(REPOSITORY).as_posix()
+)
+def test_prose_has_standard_words(path: Path) -> None:
+    found = [f"{line}: {word!r}" for line, text in texts(path) for word in retired(text)]
+    assert not found, f"write instead: {RETIRED_IN_PROSE}"
+
+
+def test_the_list_of_retired_prose_is_read() -> None:
+    assert retired("Nobody mends what somebody's pool doubts.") == ["Nobody", "somebody's", "mends", "doubts"]
+    assert retired("the field `doubts` and untold") == []

@@ -59,7 +59,7 @@ NOT_OFFERED: Final = {
     ),
     **dict.fromkeys(
         ("maxretries", "backofflimit", "maxrestarts", "restartpolicy"),
-        "how often a job is tried again is said by retries: {user: 1, infrastructure: 5}",
+        "retries: {user: 1, infrastructure: 5} sets how often a job is tried again",
     ),
     "hostpath": "folders of the host are not offered; use a persistentVolumeClaim",
 }

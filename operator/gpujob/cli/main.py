@@ -2,7 +2,7 @@
 
     0  Placed, or the command did what was asked      3  Waiting
     2  bad input, or no answer from a cluster         4  Impossible      5  Misconfigured
-    1  gpujob itself failed, or nobody reads its output
+    1  gpujob itself failed, or the reader of its output is gone
 
 `wait` gives 1 where the job failed and 3 where the time is up. Of several jobs the worst counts, in the order 2, 5, 4, 3, 0.
 """

@@ -131,7 +131,7 @@ def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str) ->
 
 
 def gone(job: JobRecord, now: str) -> dict[str, Any]:
-    """The last status of a job whose child Job is not there any more: somebody deleted it, or the job itself is being deleted."""
+    """The last status of a job whose child Job is gone: a user deleted it, or the job itself is being deleted."""
     status = job_status.deleted(job, now) if job.leaving else job_status.lost(job, now)
     if not (name := job.status.get("jobName")):
         return status

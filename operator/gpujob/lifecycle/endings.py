@@ -51,7 +51,7 @@ def nodes_did_not_come(
     away = with_pool_away(job.status, pool, now, seconds)
     came = f"no nodes came to pool {pool} within {seconds:g} seconds"
     if bare is not None:
-        came = f"node {bare.node} came to pool {pool} at {bare.since} and offers no GPUs: look at its driver and device plugin"
+        came = f"node {bare.node} came to pool {pool} at {bare.since} and offers no GPUs: check its driver and device plugin"
     sentence = f"{came}; other pools are tried, this one at {away[-1]['until']}"
     return _without_pool(Reason.NODES_DID_NOT_COME, sentence, away)
 

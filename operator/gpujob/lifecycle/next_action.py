@@ -435,7 +435,7 @@ class _Step:
     # What the status says of a child
 
     def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
-        """The child with the decision that it was made of, which its annotations may no longer tell."""
+        """The child with its original decision, if its annotations no longer contain it."""
         made = self._untold(child) if child else None
         return replace(child, hint=made.hint) if child and made else child
 

@@ -47,10 +47,10 @@ def render(
 ) -> Children:
     """The children of attempt number `attempt` (from 1).
 
-    `runtime_classes` are the names that exist in the cluster, `digest` is the decision's, `hint` the status.placement
-    that the child is to carry (None: what the choice tells of it), `runner` what the pod gets of ours (None: nothing, for
-    an image that cannot run it), `save_seconds` how long the program takes to save a checkpoint (None: unknown).
-    Without a namespace the children go to `default`; a job that no API server has seen needs a stand-in for its uid.
+    `runtime_classes` are the names that exist in the cluster, `digest` is the decision's, `hint` the status.placement for the
+    child's annotation (None: derived from the choice), `runner` the operator's files (None: none, for an image that cannot run
+    them), `save_seconds` how long the program takes to save a checkpoint (None: unknown). Without a namespace the children go to
+    `default`; a job outside an API server needs a stand-in for its uid.
     """
     one = Attempt(job, attempt, choice, digest, hint, runner, save_seconds)
     mounted = one.runner.name if one.runner and one.reports else ""

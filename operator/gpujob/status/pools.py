@@ -111,10 +111,10 @@ def _keeps_jobs_away(claim: Claim) -> bool:
 
 
 def _edits(held: Iterable[Any], *, edited: bool) -> Iterator[Claim]:
-    """That an edit has no effect, and what to do instead; empty if nobody edited."""
+    """That an edit has no effect, and what to do instead; empty without an edit."""
     if edited:
         sentence = (
-            f"the operator wrote this GPUPool from what its nodes say and does not read its spec; set spec.nodeSelector"
+            f"the operator wrote this GPUPool from its nodes and does not read its spec; set spec.nodeSelector"
             f" and remove the label {Label.DISCOVERED} to make it yours, or create a GPUPool of your own"
         )
         yield Claim(ConditionType.EDITED, True, Reason.SPEC_NOT_READ, sentence)

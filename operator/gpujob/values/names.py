@@ -18,7 +18,7 @@ def child_name(job_name: str, uid: str, attempt: int) -> str:
     """The name of an attempt's Job and Service: the job's cleaned name, 8 hex digits of its uid's hash, the attempt.
 
     A DNS label of at most 61 characters that begins with a letter: an Indexed Job's pods are called name-index, and a
-    Service's name must not begin with a digit. The hash tells jobs apart whose names agree in what is kept. A pure
+    Service's name must not begin with a digit. The hash distinguishes jobs whose names agree in what is kept. A pure
     function, so that a crash never makes a second set of children.
     """
     cleaned = re.sub(r"[^a-z0-9]+", "-", job_name.lower()).strip("-")

@@ -1,12 +1,15 @@
 """Every word that users, conditions, events, metrics and labels share, each defined once with one sentence.
 
-A Reason names why a candidate or a job is in its state. The rooms use these members, never their text.
+`reasons` has the reasons; the rooms use these members, never their text.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum, unique
 from typing import Final
+
+from gpujob.values.reasons import FIXABLE_REASONS as FIXABLE_REASONS
+from gpujob.values.reasons import Reason as Reason
 
 GROUP: Final = "gpujob.dev"
 VERSION: Final = "v1alpha1"
@@ -284,169 +287,6 @@ class WeightFormat(StrEnum):
     """4 bits with an 8-bit scale for each 32, of experts alone; all else in 16."""
 
 
-class Reason(StrEnum):
-    """Why: one CamelCase word for a condition, an event, a candidate or a warning."""
-
-    # A candidate can never run the job.
-    VENDOR_EXCLUDED = "VendorExcluded"
-    ACCELERATOR_EXCLUDED = "AcceleratorExcluded"
-    POOL_EXCLUDED = "PoolExcluded"
-    PROBE_FAILED = "ProbeFailed"
-    CAPACITY_TYPE_EXCLUDED = "CapacityTypeExcluded"
-    DEVICE_EXCLUDED = "DeviceExcluded"
-    SHARED_DEVICE = "SharedDevice"
-    MEM_TOO_SMALL = "MemTooSmall"
-    MEM_RAN_OUT = "MemRanOut"
-    ARCH_UNSUPPORTED = "ArchUnsupported"
-    CPU_ARCH_MISMATCH = "CpuArchMismatch"
-    DRIVER_TOO_OLD = "DriverTooOld"
-    PRECISION_UNSUPPORTED = "PrecisionUnsupported"
-    FRAMEWORK_UNSUPPORTED = "FrameworkUnsupported"
-    IMAGE_NEEDS_ROOT = "ImageNeedsRoot"
-    NAMESPACE_EXCLUDED = "NamespaceExcluded"
-    WHOLE_NODES_ONLY = "WholeNodesOnly"
-    TAINT_NOT_TOLERATED = "TaintNotTolerated"
-    POOL_TOO_SMALL = "PoolTooSmall"
-    NODE_TOO_SMALL = "NodeTooSmall"
-    DISK_TOO_SMALL = "DiskTooSmall"
-    ZONE_CONFLICT = "ZoneConflict"
-    IMAGE_VOLUME_UNSUPPORTED = "ImageVolumeUnsupported"
-    ACCESS_MODE = "AccessMode"
-    PRICE_CAP = "PriceCap"
-    PRICE_UNKNOWN = "PriceUnknown"
-
-    # Something in the cluster or in the job must be fixed first.
-    DEVICE_UNKNOWN = "DeviceUnknown"
-    MEM_UNKNOWN = "MemUnknown"
-    MODELS_DIFFER = "ModelsDiffer"
-    LABELS_CONTRADICT = "LabelsContradict"
-    NO_DEVICE_PLUGIN = "NoDevicePlugin"
-    NO_DEVICE_CLASS = "NoDeviceClass"
-    NAMESPACE_UNKNOWN = "NamespaceUnknown"
-    POD_SECURITY_BLOCKED = "PodSecurityBlocked"
-    RUNTIME_CLASS_MISSING = "RuntimeClassMissing"
-    RUNTIME_HANDLER_MISSING = "RuntimeHandlerMissing"
-    RUNTIME_CLASS_EXCLUDES = "RuntimeClassExcludes"
-    RUNTIME_UNKNOWN = "RuntimeUnknown"
-    POOL_UNKNOWN = "PoolUnknown"
-    ACCELERATOR_UNKNOWN = "AcceleratorUnknown"
-    FEATURE_UNKNOWN = "FeatureUnknown"
-    FRAMEWORK_UNKNOWN = "FrameworkUnknown"
-    MODEL_UNKNOWN = "ModelUnknown"
-    VOLUME_MISSING = "VolumeMissing"
-    PRIORITY_CLASS_UNKNOWN = "PriorityClassUnknown"
-    INVALID_SPEC = "InvalidSpec"
-    NAME_CONFLICT = "NameConflict"
-    CHILD_REFUSED = "ChildRefused"
-
-    # It fits, but not now.
-    NOT_READY = "NotReady"
-    CORDONED = "Cordoned"
-    NO_ALLOCATABLE = "NoAllocatable"
-    WAITING_FOR_DEVICES = "WaitingForDevices"
-    DEVICE_TAINTED = "DeviceTainted"
-    NOT_ENOUGH_FREE = "NotEnoughFree"
-    FRAGMENTED = "Fragmented"
-    QUEUED_BEHIND = "QueuedBehind"
-    MAY_GROW = "MayGrow"
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    LIMIT_RANGE = "LimitRangeExceeded"
-    NODES_DID_NOT_COME = "NodesDidNotCome"
-    NODE_EXCLUDED = "NodeExcluded"
-    UNSCHEDULABLE = "Unschedulable"
-    CHILD_NOT_CREATED = "ChildNotCreated"
-    PROBED = "Probed"
-
-    # What the preflight in a pod finds before the program starts.
-    IMAGE_BACKEND_MISMATCH = "ImageBackendMismatch"
-    IMAGE_BROKEN = "ImageBroken"
-    COMMAND_NOT_FOUND = "CommandNotFound"
-    DEVICE_PERMISSION = "DevicePermission"
-    DEVICE_COUNT_MISMATCH = "DeviceCountMismatch"
-    DEVICE_UNUSABLE = "DeviceUnusable"
-    MEM_BELOW_REQUEST = "MemBelowRequest"
-    SHARED_MEMORY_TOO_SMALL = "SharedMemoryTooSmall"
-    FOLDER_NOT_WRITABLE = "FolderNotWritable"
-    NO_INTERPRETER = "NoInterpreter"
-    PREFLIGHT_TIMED_OUT = "PreflightTimedOut"
-    PREFLIGHT_FAULT = "PreflightFault"
-    PREFLIGHT_PASSED = "PreflightPassed"
-    PREFLIGHT_PENDING = "PreflightPending"
-    PREFLIGHT_DISABLED = "PreflightDisabled"
-
-    # A warning: an unknown fact that does not reject.
-    NODE_UNKNOWN = "NodeUnknown"
-    NODE_DOUBTED = "NodeDoubted"
-    MEM_TIGHT = "MemTight"
-    SHARDING_ASSUMED = "ShardingAssumed"
-    FRAMEWORK_UNMEASURED = "FrameworkUnmeasured"
-    NO_COMMAND = "NoCommand"
-    DRIVER_UNKNOWN = "DriverUnknown"
-    DRIVER_UNTESTED = "DriverUntested"
-    DRIVER_FORWARD = "DriverForward"
-    ARCH_OVERRIDDEN = "ArchOverridden"
-    OVERRIDE_NOT_SET = "OverrideNotSet"
-    IMAGE_COMPILED_AT_START = "ImageCompiledAtStart"
-    IMAGE_UNCHECKED = "ImageUnchecked"
-    KERNEL_OLD = "KernelOld"
-    SYSTEM_UNLISTED = "SystemUnlisted"
-    IMAGE_VOLUME_UNCHECKED = "ImageVolumeUnchecked"
-    QUOTA_UNCHECKED = "QuotaUnchecked"
-    PRICE_INDICATIVE = "PriceIndicative"
-    NO_PRICE = "NoPrice"
-    PRICE_INVALID = "PriceInvalid"
-    RUNS_AS_ROOT = "RunsAsRoot"
-    ID_OUT_OF_RANGE = "IdOutOfRange"
-    BF16_EMULATED = "BF16Emulated"
-    LABELS_GONE = "LabelsGone"
-    LABEL_UNREADABLE = "LabelUnreadable"
-    INTEGRATED_MEMORY = "IntegratedMemory"
-    TAINT_PREFERRED_AGAINST = "TaintPreferredAgainst"
-
-    # Reasons of a job's conditions and events.
-    PLACED = "Placed"
-    WAITING = "Waiting"
-    IMPOSSIBLE = "Impossible"
-    MISCONFIGURED = "Misconfigured"
-    NO_POOL = "NoPool"
-    PLAN_ONLY = "PlanOnly"
-    NOT_SUSPENDED = "NotSuspended"
-    STARTING = "Starting"
-    RUNNING = "Running"
-    PROBING = "Probing"
-    NOT_STARTED = "NotStarted"
-    CHILD_SUSPENDED = "ChildSuspended"
-    ENDED = "Ended"
-    SUCCEEDED = "Succeeded"
-    NOT_ENDED = "NotEnded"
-    POD_FAILED = "PodFailed"
-    IMAGE_NOT_PULLED = "ImageNotPulled"
-    CONTAINER_NOT_STARTED = "ContainerNotStarted"
-    OUT_OF_MEMORY = "OutOfMemory"
-    GPU_OUT_OF_MEMORY = "GPUOutOfMemory"
-    RENDEZVOUS_TIMEOUT = "RendezvousTimeout"
-    CHILD_LOST = "ChildLost"
-    NODE_LOST = "NodeLost"
-    EVICTED = "Evicted"
-    PREEMPTED = "Preempted"
-    POD_DELETED = "PodDeleted"
-    POD_NOT_ADMITTED = "PodNotAdmitted"
-    DEVICE_FAULT = "DeviceFault"
-    BEING_DELETED = "BeingDeleted"
-    EARLIER_ATTEMPT_ENDING = "EarlierAttemptEnding"
-    REPORTER_READ = "ReporterRead"
-    NO_REPORTER = "NoReporter"
-    TELEMETRY_BLOCKED = "TelemetryBlocked"
-    REPORT_UNREADABLE = "ReportUnreadable"
-    REPORT_OF_ANOTHER = "ReportOfAnother"
-    NOT_READ = "NotRead"
-    OVERLAPS = "Overlaps"
-    NO_OVERLAP = "NoOverlap"
-    SPEC_NOT_READ = "SpecNotRead"
-    SPEC_AS_WRITTEN = "SpecAsWritten"
-    READ = "Read"
-
-
 class Label:
     """Label keys that the operator writes."""
 
@@ -481,31 +321,3 @@ class Annotation:
     """On a child Job whose pods get devices by ResourceClaims: the devices and their number in each."""
     JOB_NAME = f"{GROUP}/job-name"
     """On children: the GPUJob's full name."""
-
-
-FIXABLE_REASONS: Final = frozenset(
-    {
-        Reason.DEVICE_UNKNOWN,
-        Reason.MEM_UNKNOWN,
-        Reason.MODELS_DIFFER,
-        Reason.LABELS_CONTRADICT,
-        Reason.NO_DEVICE_PLUGIN,
-        Reason.NO_DEVICE_CLASS,
-        Reason.NAMESPACE_UNKNOWN,
-        Reason.POD_SECURITY_BLOCKED,
-        Reason.RUNTIME_CLASS_MISSING,
-        Reason.RUNTIME_HANDLER_MISSING,
-        Reason.RUNTIME_CLASS_EXCLUDES,
-        Reason.RUNTIME_UNKNOWN,
-        Reason.POOL_UNKNOWN,
-        Reason.ACCELERATOR_UNKNOWN,
-        Reason.FEATURE_UNKNOWN,
-        Reason.FRAMEWORK_UNKNOWN,
-        Reason.INVALID_SPEC,
-        Reason.MODEL_UNKNOWN,
-        Reason.VOLUME_MISSING,
-        Reason.PRIORITY_CLASS_UNKNOWN,
-        Reason.NO_POOL,
-    }
-)
-"""Reasons that a user or admin can fix; every other reason of a filter means infeasible."""

@@ -100,7 +100,7 @@ BAD_OPTIONS = {
     ),
     ("plan", "-f", "/"): "error: -f /: is a directory; name a file that can be read",
     ("pools", "--cluster", "/dev/null"): (
-        "error: --cluster /dev/null: holds no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file"
+        "error: --cluster /dev/null: has no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file"
     ),
     ("pools", "--cluster", str(MIXED), "--context", "here"): (
         "error: --cluster reads a file, --kubeconfig and --context a live cluster; leave one out"
@@ -110,7 +110,7 @@ BAD_OPTIONS = {
         "instanceTypes, runtimes, stacks, prices, throughputs, models, or GPURuntime objects"
     ),
     ("pools", "--cluster", str(ROOT / "examples" / "01-hello-gpu.yaml")): (
-        f"error: --cluster {ROOT}/examples/01-hello-gpu.yaml: describes no cluster: it holds GPUJob, no Node; "
+        f"error: --cluster {ROOT}/examples/01-hello-gpu.yaml: describes no cluster: it has GPUJob, no Node; "
         "`kubectl gpujob capture` writes one"
     ),
     ("capture", "--cluster", str(MIXED), "-o", "/nowhere/x.yaml"): (

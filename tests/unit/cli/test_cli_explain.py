@@ -220,7 +220,7 @@ def test_a_job_that_no_operator_has_seen_is_told_so(gpujob: Command, tmp_path: P
     path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump_all([refused()]))
     answer = gpujob("explain", "big", "--cluster", path, "--catalog", CATALOG)
     first, second, third = answer.out.splitlines()[:3]
-    assert first.startswith("No status  big: the operator has not looked at it; is it running? `kubectl get deploy")
+    assert first.startswith("No status  big: the operator has not reconciled it; is it running? `kubectl get deploy")
     assert second == "Decided again, without its own pods:"
     assert third.startswith("Impossible  big: ")
     answer = gpujob("explain", "-f", "-", "--cluster", path, "--catalog", CATALOG, stdin=manifest())
@@ -229,7 +229,7 @@ def test_a_job_that_no_operator_has_seen_is_told_so(gpujob: Command, tmp_path: P
 
 @pytest.mark.parametrize("state", ["Placed", "Starting", "Failed"])
 def test_what_became_of_the_pods_comes_first(gpujob: Command, cluster: Path, state: str) -> None:
-    fault = "pod train-0 on node h100-1: GPU 0 has 54.89Gi of 139.8Gi free, 55.87Gi are asked"
+    fault = "pod train-0 on node h100-1: GPU 0 has 54.89Gi of 139.8Gi free, 55.87Gi are requested"
     job = running("ill")
     job["status"]["state"] = state
     job["status"]["conditions"].append({"type": "Running", "status": "False", "reason": "Ended", "message": fault})

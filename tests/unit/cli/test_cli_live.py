@@ -136,7 +136,7 @@ def test_without_rights_and_without_published_figures_the_remedy_is_a_file(
     server.statuses = {"/api/v1/nodes": 403}
     answer = live()
     assert answer.code == 2
-    assert answer.err == f"error: this account may not list nodes (403): ask for the right to, {REMEDY}\n"
+    assert answer.err == f"error: this account may not list nodes (403): request that right, {REMEDY}\n"
 
 
 def test_a_capture_is_whole_or_refused(live: Callable[..., Any], server: Server) -> None:

@@ -290,7 +290,7 @@ def test_what_cannot_be_read_is_said_and_stops_nothing(plan: Command, tmp_path: 
     assert answer.code == 0
     assert answer.err.splitlines()[0] == "not read: a Node without metadata.name is left out"
     assert len(answer.err.splitlines()) == 3
-    assert "not read: GPUPool mine cannot be read, so its nodes are held: spec." in answer.err
+    assert "not read: GPUPool mine cannot be read, so nothing runs on its nodes: spec." in answer.err
 
 
 def test_many_unreadable_objects_are_counted(plan: Command, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_pod_that_does_not_report_is_shown_by_its_status_and_that_is_said(
     answers[PROXY] = reply
     answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
     assert (answer.code, cells(answer.out)[1][5]) == (0, "40 %")
-    assert answer.err == f"pod team/llama-1-0-x {why}; shown is what the status says\n"
+    assert answer.err == f"pod team/llama-1-0-x {why}; shown are the status's figures\n"
 
 
 def test_of_several_silent_pods_the_first_is_named(
@@ -114,7 +114,7 @@ def test_of_several_silent_pods_the_first_is_named(
     answers[PODS] = (200, {"items": [pod_of("llama"), pod_of("other")]})
     answers[PROXY] = (502, b"")
     answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
-    assert f"llama-1-0-x {NO_ANSWER} (502), and 1 more likewise; shown is" in answer.err
+    assert f"llama-1-0-x {NO_ANSWER} (502), and 1 more likewise; shown are" in answer.err
 
 
 def test_costs_are_counted_to_now(gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]]) -> None:

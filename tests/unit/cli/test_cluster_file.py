@@ -82,13 +82,13 @@ def test_a_malformed_object_is_told_and_stops_nothing(document: str) -> None:
 
 
 BROKEN = {
-    "": "holds no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file",
-    "hello": "holds no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file",
+    "": "has no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file",
+    "hello": "has no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file",
     "a:\n\tb: 1": "is no YAML or JSON: line 2, column 1: found character that cannot start any token",
     '{"kind": "Node"': "is no YAML or JSON: line 2, column 1: did not find expected ',' or '}'",
     "a: \x00": "is no YAML or JSON: unacceptable character #x0000: control characters are not allowed",
     "a: 0x_": "is no YAML or JSON that can be read: invalid literal for int() with base 16: ''",
-    "kind: GPUJob": "describes no cluster: it holds GPUJob, no Node; `kubectl gpujob capture` writes one",
+    "kind: GPUJob": "describes no cluster: it has GPUJob, no Node; `kubectl gpujob capture` writes one",
 }
 
 

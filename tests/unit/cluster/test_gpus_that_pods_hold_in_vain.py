@@ -149,7 +149,7 @@ def test_a_child_that_somebody_suspends_while_it_runs_is_told_at_once_and_starts
     said = next(c for c in status["conditions"] if c["type"] == "Running")
     assert (status["state"], status["display"]["reason"]) == ("Placed", "ChildSuspended")
     assert (said["status"], said["reason"]) == ("False", "ChildSuspended")
-    assert f"somebody suspended child Job {CHILD}" in said["message"]
+    assert f"child Job {CHILD} is suspended" in said["message"]
     assert (status["startTime"], placed(status)["status"]) == (running["startTime"], "True")
     resumed = Gang()
     resumed.pods("n0", "n1")

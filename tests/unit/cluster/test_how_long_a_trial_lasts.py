@@ -92,7 +92,7 @@ def test_the_clock_of_the_node_does_not_count(told: str) -> None:
     assert trial.result() is None
     trial.seconds = 120.0 + 900
     assert trial.result() == (
-        "the trial on pool mi300x told of no step within 900 seconds; its program needs to report"
+        "the trial on pool mi300x reported no step within 900 seconds; its program needs to report"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_trial_that_somebody_suspends_did_start() -> None:
     trial.child["spec"] = {"suspend": True}
     trial.seconds = 120.0 + 900
     said = trial.result(startTime="2026-01-01T12:02:00Z", state="Placed")
-    assert said == "the trial on pool mi300x told of no step within 900 seconds; its program needs to report"
+    assert said == "the trial on pool mi300x reported no step within 900 seconds; its program needs to report"
 
 
 def test_where_the_way_to_the_pod_is_blocked_the_trial_ends_soon_and_says_what_to_add() -> None:

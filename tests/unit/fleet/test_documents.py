@@ -126,7 +126,7 @@ def test_what_no_machine_has_counts_as_none(amounts: dict[str, str], left: str) 
 
 @pytest.mark.parametrize("text", ["[1, 2, 3]", "[]", "{}", "- a\n- b", "5", "a: b"])
 def test_what_holds_no_object_is_no_cluster(text: str) -> None:
-    with pytest.raises(BadClusterFile, match="holds no Kubernetes objects"):
+    with pytest.raises(BadClusterFile, match="has no Kubernetes objects"):
         read_cluster(text)
 
 

@@ -193,13 +193,13 @@ def test_of_labels_that_contradict_each_other_the_smaller_counts_and_is_said(
     [
         (
             node("n", MI300X, labels={"amd.com/gpu.product-name": "AMD_Instinct_MI210"}),
-            "amd.com/gpu.device-id says MI300X and amd.com/gpu.product-name says MI210: nobody can say which",
+            "amd.com/gpu.device-id says MI300X and amd.com/gpu.product-name says MI210: the labels contradict each other",
         ),
         (
             # The size is that of a third of one and of the whole other: it says no part of what nobody can tell.
             node("n", MI300X, labels={"amd.com/gpu.product-name": "AMD_Instinct_MI210", "amd.com/gpu.vram": "64G",
                                       "beta.amd.com/gpu.vram": "64G", "beta.amd.com/gpu.vram.192G": None}),
-            "amd.com/gpu.device-id says MI300X and amd.com/gpu.product-name says MI210: nobody can say which",
+            "amd.com/gpu.device-id says MI300X and amd.com/gpu.product-name says MI210: the labels contradict each other",
         ),
         (
             node("n", H100, labels={"nvidia.com/gpu.compute.major": "8", "nvidia.com/gpu.compute.minor": "9"}),
@@ -211,7 +211,7 @@ def test_of_labels_that_contradict_each_other_the_smaller_counts_and_is_said(
                 labels={"cloud.google.com/gke-accelerator": "nvidia-l4", TYPE: "a3-highgpu-8g"},
                 devices={NVIDIA: "8"},
             ),
-            "cloud.google.com/gke-accelerator says L4 and instance type a3-highgpu-8g says H100-SXM: nobody can say",
+            "cloud.google.com/gke-accelerator says L4 and instance type a3-highgpu-8g says H100-SXM: the labels",
         ),
     ],
 )  # fmt: skip

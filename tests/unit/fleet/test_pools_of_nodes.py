@@ -223,7 +223,7 @@ def test_selectors_are_those_of_kubernetes(spec: Object, labels: dict[str, str],
             [],
             {},
             Reason.NO_POOL,
-            "GPUPool mine has no GPU node of its own; look at spec.nodeSelector",
+            "GPUPool mine has no GPU node of its own; check spec.nodeSelector",
         ),
         (
             [node("n", H100, labels=X)],
@@ -241,7 +241,7 @@ def test_selectors_are_those_of_kubernetes(spec: Object, labels: dict[str, str],
             [node("n", H100, labels=X), node("m", A100, labels=X)],
             {},
             Reason.MODELS_DIFFER,
-            "its nodes hold A100-80GB, H100-SXM; narrow spec.nodeSelector",
+            "its nodes have A100-80GB, H100-SXM; narrow spec.nodeSelector",
         ),
         (
             [node("n", H100, labels=X), node("m", H100, labels={**X, "kubernetes.io/arch": "arm64"})],
@@ -486,7 +486,7 @@ def test_more_memory_than_a_card_has_is_believed_and_doubted() -> None:
     pool = fleet(node("n", H100, labels=X), gpupool("mine", X, memoryPerGPU="200Gi")).pool("mine")
     assert pool is not None
     assert pool.memory == 200 * 1024**3
-    said = "spec.memoryPerGPU says 200Gi, a whole H100-SXM has 80Gi by the catalog; the GPUPool counts"
+    said = "spec.memoryPerGPU is 200Gi, a whole H100-SXM has 80Gi by the catalog; the GPUPool counts"
     assert said in [doubt.message for doubt in pool.doubts]
 
 
@@ -495,7 +495,7 @@ def test_whole_devices_and_parts_are_no_pool() -> None:
     pool = fleet(node("n", MI300X, labels=X), part, gpupool("mine", X)).pool("mine")
     assert pool is not None
     assert pool.problem is not None
-    assert pool.problem.message == "its nodes hold MI300X, MI300X 1/8; narrow spec.nodeSelector"
+    assert pool.problem.message == "its nodes have MI300X, MI300X 1/8; narrow spec.nodeSelector"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ def test_the_nodes_of_a_pool_that_cannot_be_read_are_held(spec: dict[str, Any]) 
     assert alone.verdict is Verdict.MISCONFIGURED
     (reason,) = {finding.reason for finding in alone.candidates[0].reasons}
     assert reason is Reason.INVALID_SPEC
-    assert alone.candidates[0].reasons[0].message.startswith("GPUPool mine cannot be read, so its nodes are held: ")
+    assert (
+        alone.candidates[0].reasons[0].message.startswith("GPUPool mine cannot be read, so nothing runs on its nodes: ")
+    )
     both = decision(claimed, free, pool)
     assert both.choice is not None
     assert both.choice.nodes == ("b",)
@@ -68,7 +70,9 @@ def test_an_older_pool_keeps_its_nodes_from_one_that_cannot_be_read() -> None:
 
 def test_the_file_says_it_once() -> None:
     objects = read_cluster([node("a", H100, labels=X), gpupool("mine", X, onlyForTeams={})])
-    assert [line.partition(":")[0] for line in objects.unread] == ["GPUPool mine cannot be read, so its nodes are held"]
+    assert [line.partition(":")[0] for line in objects.unread] == [
+        "GPUPool mine cannot be read, so nothing runs on its nodes"
+    ]
 
 
 def test_a_published_pool_that_cannot_be_read_holds_nothing() -> None:

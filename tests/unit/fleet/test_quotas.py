@@ -48,10 +48,10 @@ def said(*raws: dict[str, Any]) -> tuple[str, bool]:
         ({"requests.nvidia.com/gpu": "0"}, {}, "", False),
         ({"persistentvolumeclaims": "0", "configmaps": "1"}, {"configmaps": "1"}, "", False),
         ({"persistentvolumeclaims": "many", "requests.nvidia.com/gpu": "many"}, {}, "", False),
-        ({"pods": "many", "cpu": "400"}, {}, "ResourceQuota q: pods is many, which is no quantity; mend the quota", True),
+        ({"pods": "many", "cpu": "400"}, {}, "ResourceQuota q: pods is many, which is not a quantity; fix the quota", True),
         ({"requests.amd.com/gpu": ["16"]}, {},
-         "ResourceQuota q: requests.amd.com/gpu is ['16'], which is no quantity; mend the quota", True),
-        ({"cpu": "400"}, {"cpu": "some"}, "ResourceQuota q: cpu is some, which is no quantity; mend the quota", True),
+         "ResourceQuota q: requests.amd.com/gpu is ['16'], which is not a quantity; fix the quota", True),
+        ({"cpu": "400"}, {"cpu": "some"}, "ResourceQuota q: cpu is some, which is not a quantity; fix the quota", True),
     ],
 )  # fmt: skip
 def test_what_a_quota_says(hard: dict[str, Any], used: dict[str, Any], sentence: str, never: bool) -> None:

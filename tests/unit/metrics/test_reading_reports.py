@@ -86,7 +86,7 @@ def test_a_report_that_does_not_say_it_is_of_the_pod_that_was_asked_where_no_oth
      'job_uid="u",attempt="1"} 1\ngpujob_attempt_info{job_uid="u",attempt="2"'],
 )  # fmt: skip
 def test_a_report_that_says_badly_whose_it_is_is_none(labels: str) -> None:
-    with pytest.raises(UnreadableReport, match="its gpujob_attempt_info does not say one job and attempt"):
+    with pytest.raises(UnreadableReport, match="its gpujob_attempt_info does not name one job and attempt"):
         whose(labels)
 
 

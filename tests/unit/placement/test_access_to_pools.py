@@ -61,7 +61,7 @@ def test_host_devices_are_given_out_by_whole_nodes(gpus: int) -> None:
     found = planned(bare("n"), hosted(), space(), gpusPerNode=gpus)
     assert found.verdict is Verdict.IMPOSSIBLE
     sentence = (
-        "gives out whole nodes (spec.deviceMode HostDevices) of 8 GPUs each, the job asks {}; set spec.gpusPerNode: 8"
+        "assigns whole nodes (spec.deviceMode HostDevices) of 8 GPUs each, the job requests {}; set spec.gpusPerNode: 8"
     )
     assert sentence.format(gpus) in said(found)[1]
 
@@ -103,7 +103,7 @@ def test_where_a_plugin_offers_them_too_the_pod_asks_for_all() -> None:
 
 def test_a_count_that_nobody_says_is_asked_for() -> None:
     found = planned(bare("n"), gpupool("lab", {"rack": "a"}, accelerator="MI300X", deviceMode="HostDevices"), space())
-    sentence = "nobody says how many GPUs node n has; set spec.gpusPerNode in GPUPool lab"
+    sentence = "the number of GPUs of node n is unknown; set spec.gpusPerNode in GPUPool lab"
     assert (found.verdict, sentence in said(found)[1]) == (Verdict.MISCONFIGURED, True)
 
 
@@ -118,7 +118,7 @@ def test_nodes_of_different_size_are_no_one_pool() -> None:
     pool = fleet(*sizes, gpupool("lab", {"rack": "a"}, accelerator="MI300X", deviceMode="HostDevices")).pools[0]
     assert pool.problem is not None
     assert pool.problem.message == (
-        "spec.deviceMode HostDevices gives out whole nodes, and these have 4 and 8 GPUs; narrow spec.nodeSelector"
+        "spec.deviceMode HostDevices assigns whole nodes, and these have 4 and 8 GPUs; narrow spec.nodeSelector"
     )
 
 

@@ -49,15 +49,15 @@ def said(found: Candidate, reason: Reason) -> list[str]:
          "driver 6.10.5 is older than those that ROCm 7.2 was tried with, 6.12.12 and newer"),
         ({}, "6.19.14", Reason.DRIVER_UNTESTED,
          "driver 6.19.14 is newer than those that ROCm 7.2 was tried with, up to 6.16.13"),
-        ({}, None, Reason.DRIVER_UNKNOWN, "no label says the driver; the image needs 6.12.12"),
+        ({}, None, Reason.DRIVER_UNKNOWN, "no label has the driver; the image needs 6.12.12"),
         ({"driverWindow": {"max": "6.16.99"}}, None, Reason.DRIVER_UNKNOWN,
-         "no label says the driver; the image needs at most 6.16.99"),
+         "no label has the driver; the image needs at most 6.16.99"),
         ({"driverWindow": {"min": "6.14"}}, "6.12.12", Reason.DRIVER_TOO_OLD, "has driver 6.12.12, needs 6.14"),
         ({"driverWindow": {"min": "6.16.6"}}, "6.16", Reason.DRIVER_UNKNOWN,
          "labels say driver 6.16, the image needs 6.16.6"),
         ({"minDriver": "6.16"}, "6.14.14", Reason.DRIVER_TOO_OLD, "has driver 6.14.14, needs 6.16"),
         ({"backendVersion": "6.3"}, "6.12.12", Reason.DRIVER_UNKNOWN,
-         "nobody says which driver ROCm 6.3 needs; set driverWindow in the image's GPURuntime"),
+         "the driver that ROCm 6.3 needs is unknown; set driverWindow in the image's GPURuntime"),
     ],
 )  # fmt: skip
 def test_amdgpu_modules(row: dict[str, Any], module: str | None, reason: Reason, sentence: str) -> None:
@@ -81,7 +81,7 @@ def test_the_row_s_own_word_counts_more_than_that_of_its_release() -> None:
 def test_an_unknown_release_of_cuda_is_a_doubt() -> None:
     found = candidate(H100, images({**CUDA, "backendVersion": "14.0"}))
     assert said(found, Reason.DRIVER_UNKNOWN) == [
-        "nobody says which driver CUDA 14.0 needs; set minDriver in the image's GPURuntime"
+        "the driver that CUDA 14.0 needs is unknown; set minDriver in the image's GPURuntime"
     ]
 
 

@@ -39,7 +39,7 @@ def test_a_pool_uses_only_the_nodes_that_have_it() -> None:
 def test_a_gang_that_the_nodes_with_it_cannot_hold_is_misconfigured() -> None:
     found = decided(NVIDIA, h100("b1"), h100("b2"), h100("good", "nvidia"), nodes=2)
     assert found.verdict is Verdict.MISCONFIGURED
-    said = f"2 of 3 nodes have no handler nvidia, which RuntimeClass nvidia asks for (node b1); {REMEDY}"
+    said = f"2 of 3 nodes have no handler nvidia, which RuntimeClass nvidia requires (node b1); {REMEDY}"
     assert [reason.message for reason in found.candidates[0].reasons] == [said]
 
 
@@ -48,7 +48,7 @@ def test_what_needs_only_time_is_not_misconfigured() -> None:
     assert found.verdict is Verdict.WAITING
     assert [reason.message for reason in found.candidates[0].reasons] == [
         "node good is cordoned",
-        f"1 of 2 nodes has no handler nvidia, which RuntimeClass nvidia asks for (node bare); {REMEDY}",
+        f"1 of 2 nodes has no handler nvidia, which RuntimeClass nvidia requires (node bare); {REMEDY}",
     ]
 
 

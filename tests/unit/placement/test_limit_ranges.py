@@ -50,37 +50,37 @@ def told(found: Decision) -> tuple[Verdict, str, object]:
         (
             of(max={"cpu": "8"}),
             {"resources": {"cpu": "16"}},
-            "LimitRange l: at most 8 cpu for each container, the job asks 16",
+            "LimitRange l: at most 8 cpu for each container, the job requests 16",
             ("spec.resources.cpu", "8"),
         ),
         (
             of("Pod", max={"memory": "64Gi"}),
             {"resources": {"memory": "100Gi"}},
-            "LimitRange l: at most 64Gi memory for each pod, the job asks 100Gi",
+            "LimitRange l: at most 64Gi memory for each pod, the job requests 100Gi",
             ("spec.resources.memory", "64Gi"),
         ),
         (
             of(min={"memory": "8Gi"}),
             {"resources": {"memory": "4Gi"}},
-            "LimitRange l: at least 8Gi memory for each container, the job asks 4Gi",
+            "LimitRange l: at least 8Gi memory for each container, the job requests 4Gi",
             ("spec.resources.memory", "8Gi"),
         ),
         (
             of(max={"nvidia.com/gpu": "2"}),
             {"gpusPerNode": 4},
-            "LimitRange l: at most 2 nvidia.com/gpu for each container, the job asks 4",
+            "LimitRange l: at most 2 nvidia.com/gpu for each container, the job requests 4",
             ("spec.gpusPerNode", 2),
         ),
         (
             of("Pod", min={"nvidia.com/gpu": 4}),
             {"gpusPerNode": 1},
-            "LimitRange l: at least 4 nvidia.com/gpu for each pod, the job asks 1",
+            "LimitRange l: at least 4 nvidia.com/gpu for each pod, the job requests 1",
             ("spec.gpusPerNode", 4),
         ),
         (
             of(max={"memory": "8Gi"}),
             {"resources": {"sharedMemory": "16Gi"}},
-            "LimitRange l: at most 8Gi memory for each container, the job asks 16Gi",
+            "LimitRange l: at most 8Gi memory for each container, the job requests 16Gi",
             ("spec.resources.sharedMemory", "8Gi"),
         ),
     ],
@@ -132,7 +132,7 @@ def test_devices_that_containers_without_any_are_given_count() -> None:
     found = decided(node("h", H100), given, **code)
     assert found.verdict is Verdict.IMPOSSIBLE
     assert found.candidates[0].reasons[0].message == (
-        "LimitRange l gives 4 nvidia.com/gpu to each container that asks for none (default, else max), so that the pod takes "
+        "LimitRange l gives 4 nvidia.com/gpu to each container that requests none (default, else max), so that the pod takes "
         "more than its 1; set default to at most that"
     )
     by_max = decided(node("h", H100), limit_range(of(max={"nvidia.com/gpu": "4"})), **code)
@@ -146,7 +146,8 @@ def test_a_figure_that_is_no_quantity_concerns_those_that_ask_for_it() -> None:
     found = decided(node("h", H100), odd)
     assert found.verdict is Verdict.MISCONFIGURED
     assert (
-        found.candidates[0].reasons[0].message == "LimitRange l: nvidia.com/gpu is many, which is no quantity; mend it"
+        found.candidates[0].reasons[0].message
+        == "LimitRange l: nvidia.com/gpu is many, which is not a quantity; fix it"
     )
     assert decided(node("a", MI300X), odd).verdict is Verdict.PLACED
 

@@ -383,5 +383,5 @@ def test_without_a_node_the_pool_asks_for_what_nobody_says(spec: dict[str, Any],
     found = decided(made, placement={"pools": {"allow": ["new"]}})
     assert found.verdict is Verdict.MISCONFIGURED
     assert [reason.message for reason in found.candidates[0].reasons] == [
-        f"no node is there that says what spec.provision adds; set {fields}"
+        f"no existing node shows what spec.provision adds; set {fields}"
     ]

@@ -234,7 +234,7 @@ def test_where_no_price_is_known_each_pool_is_compared_by_what_decided() -> None
         ),
         (
             node("v", MI100, labels={"amd.com/gpu.driver-version": "7.99.0"}),
-            "mi210-ondemand is the one with the fewest doubts of 2 pools with room",
+            "mi210-ondemand is the one with the fewest warnings of 2 pools with room",
         ),
     ],
 )

@@ -45,8 +45,8 @@ def test_that_it_must_be_sharded_is_said() -> None:
     found = decided(node("n", H100), model=trains)
     assert found.choice is not None
     assert [d.message for d in found.choice.candidate.doubts if d.reason is Reason.SHARDING_ASSUMED] == [
-        "the model is taken as sharded over 2 GPUs (FSDP, or tensor parallel), and these as no faster than one; say in "
-        "model.sharding how it is"
+        "the model is taken as sharded over 2 GPUs (FSDP, or tensor parallel), and these as no faster than one; set "
+        "model.sharding"
     ]
 
 

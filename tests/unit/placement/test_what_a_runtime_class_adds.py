@@ -91,7 +91,7 @@ def test_nodes_without_its_label_are_left_out_and_named() -> None:
     none = decided(SOME, node("bare", H100))
     assert (none.verdict, none.candidates[0].outcome) == (Verdict.MISCONFIGURED, Outcome.MISCONFIGURED)
     assert messages(none) == [
-        "its node has not the label sandbox=yes, which RuntimeClass nvidia asks for (node bare); label it, or set "
+        "its node has not the label sandbox=yes, which RuntimeClass nvidia requires (node bare); label it, or set "
         "spec.runtimeClassName in a GPUPool for such nodes"
     ]
 
@@ -116,7 +116,7 @@ def test_an_overhead_that_is_no_quantity_fits_nowhere_until_it_is_mended() -> No
     assert found.verdict is Verdict.MISCONFIGURED
     assert found.candidates[0].reasons[0].reason is Reason.INVALID_SPEC
     assert messages(found)[0].startswith("RuntimeClass nvidia: overhead.podFixed: memory: ")
-    assert messages(found)[0].endswith("; mend it")
+    assert messages(found)[0].endswith("; fix it")
 
 
 def test_amd_pods_name_no_class() -> None:

@@ -290,7 +290,7 @@ def test_a_pool_where_the_trial_failed_is_not_taken() -> None:
     assert decision.choice is not None
     assert decision.choice.candidate.pool.accelerator_id == "H100-SXM"
     refused = next(c for c in decision.candidates if c.pool.accelerator_id == "MI300X")
-    assert refused.reasons[0].message == "the job's trial failed here: pod x failed with exit code 1"
+    assert refused.reasons[0].message == "the job's probe failed here: pod x failed with exit code 1"
 
 
 def test_what_comes_first_is_chosen_alike_by_decide_and_choose() -> None:

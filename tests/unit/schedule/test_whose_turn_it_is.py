@@ -63,7 +63,7 @@ def test_a_lower_job_leaves_alone_what_a_higher_one_waits_for() -> None:
     assert reasons(found["lo"]) == [Reason.QUEUED_BEHIND]
     assert summary.summary(found["lo"].decision) == (
         "fits pool h100-sxm-ondemand, which is busy: queued behind job hi of priority 100, which waits for 8 GPUs on one "
-        "node; 4 free GPUs are held for it"
+        "node; 4 free GPUs are reserved for it"
     )
     assert reasons(found["hi"]) == [Reason.NOT_ENOUGH_FREE]
 
@@ -79,7 +79,7 @@ def test_one_that_loses_the_only_node_in_this_round_is_told_to_whom() -> None:
 def test_where_nothing_is_free_both_reasons_are_told() -> None:
     found = placed(on(*half_busy("n", 8)), waiting("lo"), high(gpusPerNode=8))
     assert [finding.message for finding in found["lo"].decision.candidates[0].reasons] == [
-        "queued behind job hi of priority 100, which waits for 8 GPUs on one node; none is free to be held for it",
+        "queued behind job hi of priority 100, which waits for 8 GPUs on one node; none is free to be reserved for it",
         "needs 1 free GPU on one node, 0 of 8 are free",
     ]
 
@@ -95,9 +95,9 @@ def test_names_of_other_namespaces_are_not_told() -> None:
     said = {uid: found[uid].decision.candidates[0].reasons[0].message for uid in ("lo", "z-lo")}
     assert said == {
         "lo": "queued behind job own of priority 50 and 1 more, which waits for 8 GPUs on one node; none is free to be "
-        "held for it",
+        "reserved for it",
         "z-lo": "queued behind a job of another namespace of priority 100 and 1 more, which waits for 8 GPUs on one node; "
-        "4 free GPUs are held for it",
+        "4 free GPUs are reserved for it",
     }
 
 

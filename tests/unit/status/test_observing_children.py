@@ -177,7 +177,7 @@ def test_a_suspended_child_says_who_stopped_it_what_it_holds_and_what_helps(*, r
     told = Observation(
         P,
         Reason.CHILD_SUSPENDED,
-        "somebody suspended child Job train-1, so no pod of it runs; its GPUs stay held for it and its cost goes on; "
+        "child Job train-1 is suspended, so no pod of it runs; its GPUs stay reserved and its cost continues; "
         """`kubectl patch job train-1 -p '{"spec":{"suspend":false}}'` lets it run again, """
         "spec.suspend of the GPUJob gives the GPUs back",
     )

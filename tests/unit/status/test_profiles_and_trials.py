@@ -121,7 +121,7 @@ def course(minutes: float, created: float | None = None) -> Course:
         (50, 0.0, 5, None),
         (50, 1e-320, 5, None),
         (3, 12.0, 15, "the trial on pool mi300x measured 12 tokens/s"),
-        (0, 0.0, 15, "the trial on pool mi300x told of no step within 900 seconds; its program needs to report"),
+        (0, 0.0, 15, "the trial on pool mi300x reported no step within 900 seconds; its program needs to report"),
     ],
 )
 def test_a_trial_is_over_after_its_steps_or_its_time(

@@ -272,7 +272,7 @@ def test_what_a_pool_says_of_itself() -> None:
     # An overlap is told once.
     said = [c["message"] for c in told["late"]["conditions"]]
     assert sorted(said) == [
-        "GPUPool late has no GPU node of its own; look at spec.nodeSelector",
+        "GPUPool late has no GPU node of its own; check spec.nodeSelector",
         "the older GPUPool mine claims node a too and has it; narrow spec.nodeSelector",
     ]
 
@@ -309,7 +309,7 @@ def test_an_edit_of_a_discovered_pool_is_told_with_the_remedy_and_so_is_its_end(
     assert claims(status)["Edited"] == ("True", "SpecNotRead")
     (told,) = (condition["message"] for condition in status["conditions"] if condition["type"] == "Edited")
     assert told == (
-        "the operator wrote this GPUPool from what its nodes say and does not read its spec; set spec.nodeSelector and "
+        "the operator wrote this GPUPool from its nodes and does not read its spec; set spec.nodeSelector and "
         "remove the label gpujob.dev/discovered to make it yours, or create a GPUPool of your own"
     )
     assert claims(pools.status(pool, found, status, NOW, 3))["Edited"] == ("False", "SpecAsWritten")

@@ -46,7 +46,7 @@ def check(code: int = 0, text: Any = "", reason: str = "Completed") -> Check:
         ),
         (
             "ImageBroken", {"error": "ImportError: libcudnn.so.9: cannot open shared object file"},
-            "the image's torch cannot be imported: ImportError: libcudnn.so.9: cannot open shared object file; mend the "
+            "the image's torch cannot be imported: ImportError: libcudnn.so.9: cannot open shared object file; fix the "
             "image, or name another in spec.images",
         ),
         (
@@ -63,10 +63,10 @@ def check(code: int = 0, text: Any = "", reason: str = "Completed") -> Check:
             "DevicePermission", {**KFD, "error": "EPERM"},
             "/dev/kfd is there and the container's device rules do not let it open; devices come from the device plugin alone",
         ),
-        ("DeviceCountMismatch", {"seen": 1, "wanted": 2}, "torch sees 1 of 2 GPUs; see to the node's driver and device plugin"),
+        ("DeviceCountMismatch", {"seen": 1, "wanted": 2}, "torch sees 1 of 2 GPUs; check the node's driver and device plugin"),
         (
             "DeviceCountMismatch", {"seen": 8, "wanted": 1},
-            "torch sees 8 GPUs where 1 were given: the node shows devices of others; see to its device plugin",
+            "torch sees 8 GPUs where 1 were given: the node shows devices of others; check its device plugin",
         ),
         (
             "DeviceCountMismatch", {"seen": 0, "wanted": 1, "variable": "CUDA_VISIBLE_DEVICES"},
@@ -74,38 +74,38 @@ def check(code: int = 0, text: Any = "", reason: str = "Completed") -> Check:
         ),
         (
             "DeviceCountMismatch", {"seen": 0, "wanted": 8, "nodes": True},
-            "the container has the device nodes of 0 of 8 GPUs: the node's device plugin or container runtime hands in no "
-            "more; see to its device plugin, or set spec.runtimeClassName in the GPUPool",
+            "the container has the device nodes of 0 of 8 GPUs: the node's device plugin or container runtime passes no "
+            "more; check its device plugin, or set spec.runtimeClassName in the GPUPool",
         ),
         (
             "DeviceUnusable", {**H100, "error": "no answer to memory or a matrix product"},
             "GPU 3 (NVIDIA H100 80GB HBM3) does not compute: no answer to memory or a matrix product; cordon the node and "
-            "see to the device",
+            "check the device",
         ),
         (
             "DeviceUnusable", {"wanted": 2, "error": "RuntimeError: No HIP GPUs are available"},
-            "torch can use none of 2 GPUs whose device nodes are open: RuntimeError: No HIP GPUs are available; see to the "
+            "torch can use none of 2 GPUs whose device nodes are open: RuntimeError: No HIP GPUs are available; check the "
             "node's driver",
         ),
         (
             "MemBelowRequest", {**H100, "free": 40 * GI, "total": 79 * GI, "wanted": 64 * GI},
-            "GPU 3 (NVIDIA H100 80GB HBM3) has 40Gi of 79Gi free, 64Gi are asked: something else holds the rest; see to the "
+            "GPU 3 (NVIDIA H100 80GB HBM3) has 40Gi of 79Gi free, 64Gi are requested: something else uses the rest; check the "
             "node's processes, or lower gpuMemory",
         ),
         (
             "MemBelowRequest", {**H100, "free": 40 * GI, "total": 79 * GI, "wanted": 64 * GI, "shared": True},
-            "GPU 3 (NVIDIA H100 80GB HBM3) has 40Gi of 79Gi free, 64Gi are asked: other pods share the device; leave Shared "
+            "GPU 3 (NVIDIA H100 80GB HBM3) has 40Gi of 79Gi free, 64Gi are requested: other pods share the device; leave Shared "
             "out of placement.devices, or lower gpuMemory",
         ),
         (
             "MemBelowRequest", {"device": 0, "free": 15 * GI, "total": 16 * GI, "wanted": 24 * GI},
-            "GPU 0 has 15Gi of 16Gi free, 24Gi are asked: it is smaller than what its node's labels tell; declare "
+            "GPU 0 has 15Gi of 16Gi free, 24Gi are requested: it is smaller than its node's labels report; declare "
             "spec.memoryPerGPU in the GPUPool",
         ),
         (
             "SharedMemoryTooSmall", {"size": 64 << 20, "wanted": 8 * GI},
-            "/dev/shm has 64Mi, 8Gi were promised; lower resources.sharedMemory, or see to what the node lets a pod keep in "
-            "memory",
+            "/dev/shm has 64Mi, 8Gi were expected; lower resources.sharedMemory, or raise the memory that the node "
+            "gives a pod",
         ),
         (
             "FolderNotWritable",
@@ -193,7 +193,7 @@ def test_pods_of_a_gang_are_judged_together() -> None:
     assert verdict_of([], 1) is None
     failed = verdict_of([("a", "n", good), ("b", "m", bad)], 3)
     assert failed is not None
-    assert failed.message == "pod b on node m: GPU 0 does not compute: x; cordon the node and see to the device"
+    assert failed.message == "pod b on node m: GPU 0 does not compute: x; cordon the node and check the device"
     whole = verdict_of([("a", "n", good), ("b", "m", good)], 2)
     assert whole is not None
     assert (whole.passed, whole.message.startswith("all 2 pods: ")) == (True, True)

@@ -1,4 +1,4 @@
-"""GPUJob: what a user asks for; what became of it is in `gpujob_status`. No word of a vendor is needed.
+"""GPUJob: the user's spec; the status is in `gpujob_status`. A spec needs no vendor's terms.
 
 Only fields that act are here; the docstring under a field is what `kubectl explain` prints.
 """
@@ -97,7 +97,7 @@ class OwnImage(Shape):
     image: Reference
     """The container image."""
     runtime: DnsName | None = None
-    """A GPURuntime whose facts (architectures, driver, versions) hold for this image; what is unknown is a doubt."""
+    """A GPURuntime whose facts (architectures, driver, versions) hold for this image; unknown facts give a warning."""
 
 
 class Images(Shape):
@@ -110,7 +110,7 @@ class Images(Shape):
 
 
 class Resources(Shape):
-    """What each pod gets besides GPUs. Unset: the share of the node that belongs to its GPUs."""
+    """Resources of each pod besides GPUs. Unset: the share of the node that belongs to its GPUs."""
 
     cpu: Millicores | None = None
     """CPU cores, for example 16 or 500m."""
@@ -141,10 +141,10 @@ class AllowDenyPools(Shape):
 
 
 class Probe(Shape):
-    """Trials before the job is placed: one on each kind of device with room, so that the choice rests on measurements."""
+    """Probes before the job is placed: one on each kind of device with room, so that the choice rests on measurements."""
 
     steps: Annotated[int, Field(ge=1, le=100000)]
-    """Optimizer steps of a trial; the program is ended after them, and starts anew on the pool that is chosen."""
+    """Optimizer steps of a probe; the program ends after them, and starts again on the chosen pool."""
 
 
 class Placement(Shape):
@@ -166,8 +166,9 @@ class Placement(Shape):
     job for an hour; Speed, how fast the whole job is. When absent, Value for a job with a model, a profile or a probe, else
     Cost."""
     max_price_per_hour: Money | None = None
-    """The most that the whole job may cost an hour, in US dollars in quotes, for example "20.00"; pools without a known
-    price are then refused."""
+    """The most that the whole job may cost an hour, in US dollars in quotes, for example "20.00"; pools without a known price are
+    then rejected.
+    """
     wait_seconds: Annotated[int, Field(ge=0, le=604800)] | None = None
     """Seconds from its creation that the job waits for a better pool before it takes the next best; 0 when absent."""
     exploration: Money | None = None
@@ -178,7 +179,7 @@ class Placement(Shape):
 
 
 class ShapeChoice(Shape):
-    """One way to run the whole job: nodes × GPUs, and what differs from the job's own settings."""
+    """One way to run the whole job: nodes × GPUs, and its differences from the job's own settings."""
 
     accelerator: Word | None = None
     """Only on this accelerator (a catalog id such as MI300X); any when absent."""
@@ -193,7 +194,7 @@ class ShapeChoice(Shape):
 
 
 class Telemetry(Shape):
-    """How the job's speed is measured: the runner counts steps, these fields say what a step is worth."""
+    """How the job's speed is measured: the runner counts steps, these fields give the size of a step."""
 
     port: Annotated[int, Field(ge=1024, le=65535)] | None = None
     """The port of each pod at which its figures are read; 9466 when absent; unused where pods are on the network of their nodes."""
@@ -207,7 +208,7 @@ class Retries(Shape):
     """How often the job is tried again after an attempt failed; the two counts are never mixed."""
 
     user: Annotated[int, Field(ge=0, le=100)] | None = None
-    """After failures of the program or of what the job asks for; 0 when absent. The attempt stays on the same pool."""
+    """After failures of the program or of the job's spec; 0 when absent. The attempt stays on the same pool."""
     infrastructure: Annotated[int, Field(ge=0, le=100)] | None = None
     """After failures of nodes, devices and the network, evictions and preemptions; 5 when absent."""
     memory_factor: Annotated[str, Within("a factor", "1.2", least="1", most=8)] | None = None

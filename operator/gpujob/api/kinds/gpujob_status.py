@@ -1,4 +1,4 @@
-"""What became of a GPUJob: its status, written by the operator only."""
+"""The status of a GPUJob, written by the operator only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpujob.api.kinds.measured import Cost, Progress, SavedCheckpoint, Throughpu
 
 
 class PlacementStatus(Shape):
-    """The choice that was made."""
+    """The choice of pool, image and nodes."""
 
     pool: Annotated[str, Field(max_length=253)]
     """The pool."""
@@ -23,7 +23,7 @@ class PlacementStatus(Shape):
     device: Annotated[str, Field(max_length=128)] | None = None
     """The device where it is a part of the accelerator, for example MI300X cpx_nps4."""
     probe: int | None = None
-    """Steps after which this run ends, since it is a trial; absent for the real run."""
+    """Steps after which this run ends, because it is a probe; absent for the real run."""
     nodes: int
     """Number of nodes."""
     gpus_per_node: int
@@ -39,7 +39,7 @@ class PlacementStatus(Shape):
     price_per_hour: Annotated[str, Field(max_length=24)] | None = None
     """US dollars an hour for the whole job; absent when no price is known."""
     price_source: Annotated[str, Field(max_length=256)] | None = None
-    """Where the price comes from, with its date."""
+    """The source of the price, with its date."""
     message: Annotated[str, Field(max_length=256)] | None = None
     """Why this pool, as earlier versions wrote it; the condition Placed says it."""
     digest: Annotated[str, Field(max_length=64)] | None = None
@@ -47,7 +47,7 @@ class PlacementStatus(Shape):
 
 
 class CandidateStatus(Shape):
-    """What became of one candidate (pool × runtime × shape)."""
+    """The outcome of one candidate (pool × runtime × shape)."""
 
     pool: Annotated[str, Field(max_length=253)]
     """The pool."""
@@ -64,16 +64,16 @@ class CandidateStatus(Shape):
 
 
 class ExcludedPool(Shape):
-    """A pool that is left out for a while, since it let the job down."""
+    """A pool that is excluded for a while because it failed the job."""
 
     name: DnsName
     """The pool."""
     until: Annotated[str, Field(max_length=32)]
     """When it is tried again."""
     reason: Annotated[str, Field(max_length=64)] | None = None
-    """NodesDidNotCome (nodes that are there are taken all the same) or Unschedulable."""
+    """NodesDidNotCome (existing nodes are used all the same) or Unschedulable."""
     message: Annotated[str, Field(max_length=512)] | None = None
-    """What the scheduler said, where it is Unschedulable."""
+    """The scheduler's message, for Unschedulable."""
 
 
 class ExcludedNode(Shape):
@@ -90,16 +90,16 @@ class ExcludedNode(Shape):
 
 
 class Failures(Shape):
-    """How many attempts failed so far, by what was to blame."""
+    """How many attempts failed so far, by whose fault it was."""
 
     user: int | None = None
-    """Failures of the program or of what the job asks for."""
+    """Failures of the program or of the job's spec."""
     infrastructure: int | None = None
     """Failures of nodes, devices and the network, evictions and preemptions."""
 
 
 class EndedAttempt(Shape):
-    """One attempt that is over."""
+    """One ended attempt."""
 
     attempt: int
     """Its number."""
@@ -110,15 +110,15 @@ class EndedAttempt(Shape):
     nodes: Annotated[tuple[DnsName, ...], a_list(items=8)] = ()
     """Its nodes, the first 8."""
     from_: Annotated[str, Field(max_length=32)] | None = Field(default=None, alias="from")
-    """When all pods first ran; absent where they never did."""
+    """When all pods first ran; absent if they never did."""
     to: Annotated[str, Field(max_length=32)]
     """When it ended."""
     cost: Annotated[str, Field(max_length=24)] | None = None
-    """What it cost in US dollars; absent where no price is known or it never ran."""
+    """What it cost in US dollars; absent if no price is known or it never ran."""
     reason: Annotated[str, Field(max_length=64)]
     """Why it ended, one word."""
     blame: Annotated[str, Field(max_length=16)] | None = None
-    """User or Infrastructure where it failed: which of the two counts it is in."""
+    """User or Infrastructure if it failed: which of the two counts it is in."""
     message: Annotated[str, Field(max_length=256)] | None = None
     """Why it ended, in a sentence."""
 
@@ -127,9 +127,9 @@ class Display(Shape):
     """Texts for `kubectl get`, which cannot compute."""
 
     accelerator: Annotated[str, Field(max_length=80)] | None = None
-    """For example 2x8 MI300X, or MI300X (probe) while a trial runs."""
+    """For example 2x8 MI300X, or MI300X (probe) while a probe runs."""
     progress: Annotated[str, Field(max_length=32)] | None = None
-    """For example 42 %, or step 1200 where the program does not say how long it is."""
+    """For example 42 %, or step 1200 if the program does not report its length."""
     throughput: Annotated[str, Field(max_length=32)] | None = None
     """For example 2553 tok/s."""
     cost: Annotated[str, Field(max_length=32)] | None = None
@@ -139,14 +139,14 @@ class Display(Shape):
 
 
 class GPUJobStatus(Shape):
-    """What became of the job; written by the operator only."""
+    """The state of the job; written by the operator only."""
 
     state: Annotated[str, Field(max_length=16)] | None = None
     """Queued, Placed, Starting, Running, Suspended, Succeeded, Failed, Misconfigured or Impossible."""
     conditions: Annotated[tuple[Condition, ...], list_map("type", items=16)] = ()
-    """Placed, PreflightPassed, Running, Complete, Failed, Suspended: each with a reason and one sentence, once it says anything."""
+    """Placed, PreflightPassed, Running, Complete, Failed, Suspended: each with a reason and one message, once it applies."""
     placement: PlacementStatus | None = None
-    """The choice that was made."""
+    """The choice of pool, image and nodes."""
     candidates: Annotated[tuple[CandidateStatus, ...], a_list(items=8)] = ()
     """The nearest candidates of a job that is not placed; all of them, of any job: kubectl gpujob plan."""
     observed_generation: int | None = None
@@ -158,13 +158,13 @@ class GPUJobStatus(Shape):
     job_name: Annotated[str, Field(max_length=63)] | None = None
     """The child Job of the current attempt."""
     job_uid: Annotated[str, Field(max_length=64)] | None = Field(default=None, alias="jobUID")
-    """Its uid: another Job of that name is not taken for it."""
+    """Its uid: no other Job of that name counts."""
     attempt: int | None = None
     """The number of the current attempt, from 1."""
     failures: Failures | None = None
-    """How many attempts failed, by what was to blame; spec.retries bounds both."""
+    """How many attempts failed, by whose fault it was; spec.retries bounds both."""
     attempts: Annotated[tuple[EndedAttempt, ...], list_map("attempt", items=5)] = ()
-    """The last 5 attempts that are over: where they ran, for how long, what they cost, and why they ended."""
+    """The last 5 ended attempts: where they ran, for how long, what they cost, and why they ended."""
     excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
     """Pools whose nodes did not come or did not take the job's pods, and when they are tried again."""
     gpu_memory: Annotated[str, Field(max_length=24)] | None = None
@@ -174,14 +174,14 @@ class GPUJobStatus(Shape):
     progress: Progress | None = None
     """How far the job is, written on every 5 percent or every 5 minutes; see updated."""
     throughput: Throughput | None = None
-    """How fast the job is, first written after a minute where it runs for longer than 5 more."""
+    """How fast the job is, first written after a minute if it runs for longer than 5 more."""
     cost: Cost | None = None
     """What the job has cost."""
     checkpoint: SavedCheckpoint | None = None
     """The last checkpoint that the program reported as safe."""
     probes: Annotated[tuple[Trial, ...], list_map("pool", "shape", items=16)] = ()
-    """What the job's trials measured."""
+    """The measurements of the job's probes."""
     updated: Annotated[str, Field(max_length=32)] | None = None
-    """When progress, throughput and cost were written; kubectl gpujob top tells them as they are now."""
+    """When progress, throughput and cost were written; kubectl gpujob top shows the current ones."""
     display: Display | None = None
     """Texts for kubectl get."""

@@ -1,4 +1,4 @@
-"""GPUPool: interchangeable devices. Discovered ones show the fleet; an admin's claims nodes and says what labels can't."""
+"""GPUPool: interchangeable devices. Discovered ones show the fleet; an admin's selects nodes and adds facts that labels lack."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LabelRequirement(Shape):
 
 
 class NodeSelector(Shape):
-    """Which nodes the pool claims: all given labels and expressions must hold."""
+    """Which nodes the pool selects: all given labels and expressions must hold."""
 
     match_labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=32)
     """Labels with their values."""
@@ -146,10 +146,10 @@ class ProvisionSpec(Shape):
 
 
 class GPUPoolSpec(Shape):
-    """Which nodes, and what is said about their devices; what is unset comes from labels and the catalog."""
+    """Which nodes, and facts about their devices; unset ones come from labels and the catalog."""
 
     node_selector: NodeSelector
-    """The nodes that the pool claims; an older pool that claims the same node wins."""
+    """The nodes that the pool selects; an older pool that selects the same node wins."""
     accelerator: Word | None = None
     """The accelerator's catalog id, for example MI300X; overrides labels."""
     resource_name: Annotated[str, Field(max_length=253), patterns.RESOURCE_NAME] | None = None
@@ -188,7 +188,7 @@ class GPUCount(Shape):
     total: int
     """All devices that the nodes offer."""
     free: int
-    """Devices that no pod holds, on nodes that are ready."""
+    """Devices that no pod uses, on nodes that are ready."""
 
 
 class PoolDisplay(Shape):
@@ -212,9 +212,9 @@ class GPUPoolStatus(Shape):
     resource_name: Annotated[str, Field(max_length=253)] | None = None
     """The device plugin's resource."""
     device_kind: Annotated[str, Field(max_length=16)] | None = None
-    """What the devices are: Whole, Partition, Shared or Integrated."""
+    """The kind of the devices: Whole, Partition, Shared or Integrated."""
     profile: Annotated[str, Field(max_length=64)] | None = None
-    """Into what the devices are cut, for example 1g.5gb or cpx_nps4."""
+    """The partition of the devices, for example 1g.5gb or cpx_nps4."""
     memory: Annotated[str, Field(max_length=24)] | None = None
     """Usable memory of a device."""
     driver: Annotated[str, Field(max_length=64)] | None = None
@@ -228,23 +228,24 @@ class GPUPoolStatus(Shape):
     price_per_gpu_hour: Annotated[str, Field(max_length=24)] | None = Field(default=None, alias="pricePerGPUHour")
     """US dollars an hour for each GPU; absent when unknown."""
     price_source: Annotated[str, Field(max_length=256)] | None = None
-    """Where the price comes from, with its date."""
+    """The source of the price, with its date."""
     problem: Annotated[str, Field(max_length=64)] | None = None
-    """Why no job gets these devices, one word, for example AcceleratorUnknown (the conditions say more); NoPrice where jobs
-    get them and no price is known."""
+    """Why no job gets these devices, one word, for example AcceleratorUnknown (the conditions have the details); NoPrice if jobs
+    get them and no price is known.
+    """
     display: PoolDisplay | None = None
     """Texts for `kubectl get`."""
     conditions: Annotated[tuple[Condition, ...], list_map("type", items=8)] = ()
-    """What is doubtful and why."""
+    """Warnings and their reasons."""
 
 
 class GPUPool(Shape):
-    """Interchangeable GPUs of one kind: discovered by the operator or claimed by an admin."""
+    """Interchangeable GPUs of one kind: discovered by the operator or selected by an admin."""
 
     api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["GPUPool"] = "GPUPool"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)  # an instance here would build its validator at import
     spec: GPUPoolSpec
-    """Which nodes, and what is said about them."""
+    """Which nodes, and facts about them."""
     status: GPUPoolStatus | None = None
     """What the pool is made of."""

@@ -29,7 +29,7 @@ class DriverWindow(Shape):
     min: Version | None = None
     """The oldest; pools known to have an older one are refused."""
     max: Version | None = None
-    """The newest that was tried; a newer one is a doubt."""
+    """The newest that was tested; a newer one gives a warning."""
 
 
 class GPURuntimeSpec(Shape):
@@ -59,7 +59,7 @@ class GPURuntimeSpec(Shape):
     features: Annotated[tuple[Word, ...], a_set(items=64)] = ()
     """Features of the image, words of the catalog such as FlashAttention."""
     runs_as_non_root: Literal["True", "False", "Unknown"] = "Unknown"
-    """Whether it works as a user other than root; False refuses jobs that do not ask for root."""
+    """Whether it works as a user other than root; False rejects jobs that do not request root."""
     size: Memory | None = None
     """The unpacked size, for example 18G, for the disk check."""
     preference: Annotated[int, Field(ge=-1000, le=1000)] = 0

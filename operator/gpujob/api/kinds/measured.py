@@ -1,4 +1,4 @@
-"""What a GPUJob's status says of its run: how far it is, how fast, for how much. Numbers with parts are decimal strings."""
+"""The figures of a GPUJob's run in its status: progress, speed, cost. Numbers with parts are decimal strings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Amount = Annotated[str, Field(max_length=24)]
 
 
 class Progress(Shape):
-    """How far the job is, as its program reports it."""
+    """The progress of the job, as its program reports it."""
 
     step: int | None = None
     """Optimizer steps so far."""
     percent: Annotated[int, Field(ge=0, le=100)] | None = None
-    """How much is done; absent where the program does not say how long it is."""
+    """How much is done; absent if the program does not report its length."""
     estimated_end: Time | None = None
     """When it will have ended at this speed."""
     updated: Time | None = None
@@ -62,7 +62,7 @@ class SavedCheckpoint(Shape):
 
 
 class Trial(Shape):
-    """A trial of a job that probes."""
+    """A probe of a job."""
 
     pool: DnsName
     """The pool."""
@@ -77,12 +77,12 @@ class Trial(Shape):
     unit: Annotated[str, Field(max_length=16)] | None = None
     """What was counted: tokens, samples or steps."""
     per_second: Amount | None = None
-    """Units a second of the whole job; absent when the trial failed or told of no step."""
+    """Units a second of the whole job; absent if the probe failed or reported no step."""
     failed: Annotated[str, Field(max_length=256)] | None = None
     """Why it failed."""
     unmeasured: Annotated[str, Field(max_length=256)] | None = None
     """Why nothing was measured although nothing failed."""
     started: bool | None = None
-    """False: its pods did not start in time, so that a place where they did is preferred."""
+    """False: its pods did not start in time, so that a candidate with started pods is preferred."""
     time: Time
     """When it ended."""

@@ -54,7 +54,7 @@ def _admits(field: str) -> Rule:
 
 def _disjoint(model: type[BaseModel]) -> Rule:
     return Rule(
-        model, "deny", "the same name is allowed and denied; take it off one list",
+        model, "deny", "the same name is allowed and denied; remove it from one list",
         "!has(self.allow) || !has(self.deny) || self.deny.all(d, !(d in self.allow))",
         lambda value: not set(value.allow) & set(value.deny),
     )  # fmt: skip
@@ -158,12 +158,12 @@ _OWN: Final[tuple[Rule, ...]] = (
         "(m.name == self.checkpoint.volume && (!has(m.readOnly) || !m.readOnly)))", _path_is_free,
     ),
     Rule(
-        GPUJobSpec, "shapes", "shapes say nodes and gpusPerNode themselves; remove spec.nodes and spec.gpusPerNode, or shapes",
+        GPUJobSpec, "shapes", "each shape sets its own nodes and gpusPerNode; remove spec.nodes and spec.gpusPerNode, or shapes",
         "!has(self.shapes) || size(self.shapes) == 0 || (!has(self.nodes) && !has(self.gpusPerNode))",
         lambda value: not value.shapes or (value.nodes is None and value.gpus_per_node is None),
     ),
     Rule(
-        GPUJobSpec, "gpuMemory", "gpuMemory and model both say what each GPU needs; remove one of them",
+        GPUJobSpec, "gpuMemory", "gpuMemory and model both set what each GPU needs; remove one of them",
         "!has(self.gpuMemory) || !has(self.model)",
         lambda value: value.gpu_memory is None or value.model is None,
     ),

@@ -65,7 +65,7 @@ _OWN: Final[tuple[Rule, ...]] = (
     ),
     keys(NodeSelector, "matchLabels", patterns.LABEL_KEY),
     Rule(
-        GPUPoolSpec, "deviceMode", "deviceMode HostDevices needs spec.accelerator: no device plugin says what the nodes have",
+        GPUPoolSpec, "deviceMode", "deviceMode HostDevices needs spec.accelerator: no device plugin reports the devices",
         "!has(self.deviceMode) || self.deviceMode != 'HostDevices' || has(self.accelerator)",
         lambda value: value.device_mode != "HostDevices" or value.accelerator is not None,
     ),

@@ -89,7 +89,7 @@ def read_catalog(text: str) -> Catalog:
     refused = (
         (
             row.benchmark,
-            f"throughputs of {row.benchmark}: nobody knows TFLOPS and bandwidth of {row.accelerator}, of which an "
+            f"throughputs of {row.benchmark}: TFLOPS and bandwidth are unknown for {row.accelerator}, of which an "
             "efficiency is a part; add them to its row in accelerators",
         )
         for row in found.throughputs

@@ -2,7 +2,7 @@
 
     python -m gpujob.catalog.files.shipped [--check]
 
-People write the YAML; every value is text in both. The efficiencies are worked out here.
+People write the YAML; every value is text in both. The efficiencies are computed here.
 """
 
 from __future__ import annotations

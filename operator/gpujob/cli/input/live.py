@@ -175,7 +175,7 @@ def _page(path: str, status: int, body: bytes) -> dict[str, Any]:
     if status == 404:
         return {"kind": "List", "items": []}
     if status == 403:
-        raise Refused(f"this account may not list {what} (403): ask for the right to, {OFFLINE}")
+        raise Refused(f"this account may not list {what} (403): request that right, {OFFLINE}")
     if status == 401:
         raise BadInput("the cluster refuses these credentials (401); log in again, or name another --context")
     try:
@@ -267,7 +267,9 @@ def connect(kubeconfig: str | None, context: str | None) -> Connection:
     try:
         from kubernetes import client, config
     except ModuleNotFoundError as error:
-        raise BadInput(f"asking a cluster needs {error.name}: pip install 'gpujob-operator[cli]', {OFFLINE}") from error
+        raise BadInput(
+            f"reading a cluster needs {error.name}: pip install 'gpujob-operator[cli]', {OFFLINE}"
+        ) from error
     location = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
     configuration, inside = client.Configuration(), False
     if not (kubeconfig or context or _exists(location)):
@@ -288,7 +290,7 @@ def connect(kubeconfig: str | None, context: str | None) -> Connection:
         logging.getLogger().removeHandler(complaints)
     if complaints.said:
         where = "account of this pod" if inside else f"kubeconfig {location}"
-        raise BadInput(f"the {where} cannot be used ({complaints.said[0].splitlines()[0]}); mend it, {OFFLINE}")
+        raise BadInput(f"the {where} cannot be used ({complaints.said[0].splitlines()[0]}); fix it, {OFFLINE}")
     return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager)
 
 

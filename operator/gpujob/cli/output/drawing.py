@@ -51,7 +51,6 @@ WRAPPED: Final = {
     "POOL": 20,
     "IMAGE": 30,
     "WHY": 28,
-    "DOUBTS": 28,
     "PRICE FROM": 24,
     "SPEED FROM": 28,
     "NOTE": 28,

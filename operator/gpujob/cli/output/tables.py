@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpujob.placement.request.gang import Gang
     from gpujob.placement.scoring.candidate import Candidate, Decision
 
-UNSEEN: Final = "the operator has not looked at it; is it running? `kubectl get deployments -A | grep gpujob-operator`"
+UNSEEN: Final = "the operator has not reconciled it; is it running? `kubectl get deployments -A | grep gpujob-operator`"
 
 ROOM_FOR_COMPONENTS: Final = 20
 """The width of the names of components."""
@@ -277,7 +277,7 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterator[tuple[str, s
             yield "why", f"{finding.message} ({finding.reason})"
     for finding in best.doubts:
         if finding not in general:
-            yield "doubt", f"{finding.message} ({finding.reason})"
+            yield "warn", f"{finding.message} ({finding.reason})"
     if pool.price:
         yield "price", "; ".join(filter(None, [cells.started(best), pool.price.source]))
     if best.speed:

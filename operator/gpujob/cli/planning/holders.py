@@ -39,7 +39,7 @@ class Holder:
     percent: int | None = None
     """How much a GPUJob has done; None if its program does not say."""
     ends: datetime | None = None
-    """When a GPUJob ends at its speed; None if nobody knows."""
+    """When a GPUJob ends at its speed; None if unknown."""
 
     def told(self, now: datetime) -> str:
         """The holder in a sentence."""
@@ -130,7 +130,7 @@ def document(holder: Holder) -> dict[str, Any]:
 
 
 def _of_job(raw: Mapping[str, Any] | None, namespace: str, uid: str, gpus: int, nodes: tuple[str, ...]) -> Holder:
-    """A holder that is a GPUJob, by its status; one that nobody lets us read is told by its uid."""
+    """A holder that is a GPUJob, by its status; an unreadable one appears with its uid."""
     if raw is None:
         return Holder("GPUJob", namespace, uid, gpus, nodes)
     progress = table(table(raw, "status"), "progress")

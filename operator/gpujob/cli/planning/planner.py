@@ -53,7 +53,7 @@ class Plan:
     holders: tuple[Holder, ...] = ()
     """Who holds what a Waiting job waits for."""
     now: datetime | None = None
-    """When the cluster was read; None where nobody asks who holds what."""
+    """When the cluster was read; None if holders are not listed."""
     starts_now: tuple[StartsNow, ...] = ()
     """Gangs with which a Waiting job would start now."""
 

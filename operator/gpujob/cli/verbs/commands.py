@@ -38,7 +38,7 @@ JOBS_OF: Final = Option(
     ("--namespace", "-n"), "The jobs of this namespace; the context's own when absent.", metavar="NAME"
 )
 EVERYWHERE: Final = Option(("--all-namespaces", "-A"), "The jobs of all namespaces.")
-EVERY: Final = Option(("--every",), "Seconds between two looks.", metavar="SECONDS", default="2")
+EVERY: Final = Option(("--every",), "Seconds between two refreshes.", metavar="SECONDS", default="2")
 ONCE: Final = Option(("--once",), "Look once.")
 FOLLOW: Final = Option(("--follow", "-f"), "Go on until the pods have ended.")
 RANK: Final = Option(("--rank",), "The pod of this number alone, from 0; all when absent.", metavar="N")

@@ -121,7 +121,7 @@ class Top:
             silent.append(f"pod {namespace}/{pod.name} {why}")
         if silent:
             more = f", and {len(silent) - 1} more likewise" if len(silent) > 1 else ""
-            self.note = f"{silent[0]}{more}; shown is what the status says"
+            self.note = f"{silent[0]}{more}; shown are the status's figures"
 
     def _first_pods(self, running: Mapping[str, Mapping[str, Any]], within: str) -> Iterator[tuple[str, str, PodState]]:
         from gpujob.cli.input.live import Refused

@@ -174,7 +174,7 @@ class ObjectCache:
         listed_at = version_number(resource_version)
         if is_newer(shelf.seen, listed_at):
             # The server's store went back in time (restored from a backup), so stored versions mean nothing any more.
-            log.warning("resourceVersion went backwards, all that is held is dropped", kind=kind)
+            log.warning("resourceVersion went backwards; the cached objects are dropped", kind=kind)
             shelf.tags = {key: tag._replace(written=False) for key, tag in shelf.tags.items()}
             shelf.ended.clear()
         uids = {identity.uid for identity, _ in listing.objects.values()}

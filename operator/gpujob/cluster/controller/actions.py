@@ -214,7 +214,7 @@ class JobActions:
         """A child that can be created later: reported after two tries, because most such errors pass in a second."""
         if self._work.requeue_after_outage(job, error) < 2:
             return
-        words, again = str(error)[:900], f"it is asked again within {LONGEST_OUTAGE_DELAY:g} s"
+        words, again = str(error)[:900], f"it is tried again within {LONGEST_OUTAGE_DELAY:g} s"
         message = f"the API server did not create a child: {words}; {again}"
         await self._write_why(job, job_status.not_created(job, message, self._work.now()))
 

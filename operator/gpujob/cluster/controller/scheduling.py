@@ -87,7 +87,7 @@ class SchedulingRound:
                 with self._work.alone(job):
                     decision = placing.decision
                     self._promise(job, decision)
-                    # Devices lie idle until the child is there; that another job runs can be told a moment later.
+                    # Devices are idle until the child exists; reports of other jobs can wait a moment.
                     self._steps.start(job, self._steps.place(job, decision, fleet), urgent=True)
                     self._count(decision)
             await self._slice.pause()

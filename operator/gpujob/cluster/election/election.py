@@ -121,7 +121,7 @@ def record_of(lease: JsonObject) -> LeaseRecord:
 
 
 def boot_clock() -> float:
-    """Seconds that also pass while the machine sleeps, if the system can tell."""
+    """Seconds that also pass while the machine sleeps, if the system supports that."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

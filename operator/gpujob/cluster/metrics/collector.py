@@ -181,7 +181,7 @@ class FleetCollector(Collector):
         text = "Attempts that failed, by pool, fault and reason."
         yield _counter("gpujob_attempts_failed", text, ("pool", "blame", "reason"), attempts)
         yield _histogram("gpujob_queue_wait_seconds", "From a job's creation until its child exists.", seen.queue_wait)
-        yield _histogram("gpujob_placement_seconds", "From a decision until the status tells it.", seen.placing)
+        yield _histogram("gpujob_placement_seconds", "From a decision until the status write.", seen.placing)
         yield _counter("gpujob_reporter_reads", "Readings of jobs' reporters.", ("result",), _by_word(seen.scrapes))
         yield _counter("gpujob_rounds", "Rounds of the loop.", (), [((), float(seen.rounds))])
         yield _counter("gpujob_decide_seconds", "Seconds spent deciding.", (), [((), seen.decide_seconds)])
@@ -196,7 +196,7 @@ def _pools(pools: Sequence[PoolView]) -> Iterator[Metric]:
     prices = [((p.name, p.vendor, p.accelerator), p.price / MICRO) for p in pools if p.price is not None]
     yield _gauge("gpujob_pool_gpus", "Devices of a pool.", labels, totals)
     yield _gauge("gpujob_pool_gpus_free", "Devices of a pool that a job could take now.", labels, free)
-    yield _gauge("gpujob_pool_gpus_held", "Devices of a pool that pods hold.", labels, held)
+    yield _gauge("gpujob_pool_gpus_held", "Devices of a pool that pods use.", labels, held)
     yield _gauge("gpujob_pool_price_dollars_per_gpu_hour", "Price of a device; absent when unknown.", labels, prices)
 
 

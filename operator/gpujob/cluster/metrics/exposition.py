@@ -142,7 +142,7 @@ def _whose(told: Sequence[str]) -> tuple[str, int] | None:
     said = dict(_LABEL.findall(told[0]))
     attempt = said.get("attempt", "")
     if len(told) > 1 or "job_uid" not in said or not _ATTEMPT.fullmatch(attempt):
-        raise UnreadableReport(f"its {WHOSE} does not say one job and attempt")
+        raise UnreadableReport(f"its {WHOSE} does not name one job and attempt")
     return said["job_uid"], int(attempt)
 
 

@@ -1,4 +1,4 @@
-"""How many steps write at the same time, and which of those that wait is next."""
+"""The number of concurrent steps, and the order of the waiting ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 MOST_IN_A_ROW: Final = 7
-"""Urgent steps that go before one of the others at most: what is told of jobs that run is late then, and not for ever."""
+"""The most urgent steps before one of the others, so that reports of running jobs are late but not delayed without limit."""
 
 
 class StepSlots:
-    """A bounded number of steps at once. Of those that wait the urgent ones go first, each kind in the order it came."""
+    """A bounded number of steps at once. Urgent steps go first, each kind in its order of arrival."""
 
     def __init__(self, count: int) -> None:
         self._free, self._in_a_row = count, 0

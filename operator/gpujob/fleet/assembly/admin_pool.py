@@ -83,7 +83,7 @@ def _beyond_card(admin: AdminPool, facts: DeviceFacts) -> tuple[Finding, ...]:
     most = max(known.card_bytes or 0, known.nominal_bytes or 0) if known else 0
     if known is None or admin.memory is None or not 0 < most < admin.memory:
         return ()
-    sentence = "spec.memoryPerGPU says {}, a whole {} has {} by the catalog; the GPUPool counts"
+    sentence = "spec.memoryPerGPU is {}, a whole {} has {} by the catalog; the GPUPool counts"
     return (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(admin.memory), known.id, Size(most))),)
 
 
@@ -113,7 +113,7 @@ def _uneven(admin: AdminPool, groups: list[DeviceGroup]) -> Finding | None:
     sizes = sorted({group.total or 0 for group in groups})
     if admin.device_mode is not DeviceMode.HOST_DEVICES or len(sizes) < 2:
         return None
-    sentence = "spec.deviceMode HostDevices gives out whole nodes, and these have {} GPUs; narrow spec.nodeSelector"
+    sentence = "spec.deviceMode HostDevices assigns whole nodes, and these have {} GPUs; narrow spec.nodeSelector"
     return Finding(Reason.MODELS_DIFFER, sentence, (listed(map(str, sizes)),))
 
 
@@ -131,7 +131,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     if not groups:
         return fallback, Finding(
             Reason.NO_POOL,
-            "GPUPool {} has no GPU node of its own; look at spec.nodeSelector",
+            "GPUPool {} has no GPU node of its own; check spec.nodeSelector",
             (admin.name,),
         )
     if len({group.resource for group in groups}) > 1:
@@ -146,7 +146,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     mixed = mixture(facts)
     if problem is None and len({f.text for f in facts}) > 1:
         names = ", ".join(sorted({f.text for f in facts}))
-        problem = Finding(Reason.MODELS_DIFFER, "its nodes hold {}; narrow spec.nodeSelector", (names,))
+        problem = Finding(Reason.MODELS_DIFFER, "its nodes have {}; narrow spec.nodeSelector", (names,))
     if problem is None and len({group.origin.cpu_architecture for group in groups}) > 1:
         problem = Finding(Reason.MODELS_DIFFER, "its nodes differ in kubernetes.io/arch; narrow spec.nodeSelector", ())
     if problem is None and all(f.problem for f in facts):
@@ -155,7 +155,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     drivers = [f.driver for f in facts if f.driver]
     doubts = distinct(doubt for f in facts for doubt in f.doubts)
     if drivers and len(drivers) < len(facts):
-        doubts += (Finding(Reason.DRIVER_UNKNOWN, "no label says the driver of some of its nodes"),)
+        doubts += (Finding(Reason.DRIVER_UNKNOWN, "no label has the driver of some of its nodes"),)
     worst = replace(
         facts[0],
         memory=min(memories, default=None) if len(memories) == len(facts) else None,

@@ -85,7 +85,7 @@ def _selected_others(
     own = Witness("spec.accelerator", row)
     found = [each for each in of_cloud(demanded, origin.instance_type, catalog) if clash(own, each)]
     sentence = (
-        "spec.accelerator is {}, spec.nodeSelector asks for nodes whose {} says {}; the GPUPool's accelerator counts"
+        "spec.accelerator is {}, spec.nodeSelector selects other nodes: {} says {}; the GPUPool's accelerator counts"
     )
     return tuple(
         Finding(Reason.LABELS_CONTRADICT, sentence, (row.id, each.source, each.accelerator.id)) for each in found

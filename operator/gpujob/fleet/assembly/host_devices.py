@@ -39,7 +39,7 @@ def _group(node: Node, vendor: Vendor, admin: AdminPool, catalog: Catalog) -> De
         or devices_of_machine(node.labels, origin.instance_type, catalog)
     )
     if not count:
-        sentence = "nobody says how many GPUs node {} has; set spec.gpusPerNode in GPUPool {}"
+        sentence = "the number of GPUs of node {} is unknown; set spec.gpusPerNode in GPUPool {}"
         problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (node.name, admin.name))
         facts = replace(facts, problem=problem, unnamed=False)
     return DeviceGroup(node, origin, HOST_DEVICES, facts, count, count or 0)

@@ -68,7 +68,7 @@ def _is_lost(group: DeviceGroup, before: DeviceGroup | None) -> bool:
 
 
 def _restored(group: DeviceGroup, before: DeviceGroup) -> DeviceGroup:
-    sentence = "the labels of node {} are gone for the moment; what they said last counts for five minutes"
+    sentence = "the labels of node {} are missing; their last values count for five minutes"
     doubt = Finding(Reason.LABELS_GONE, sentence, (group.node.name,))
     facts = replace(before.facts, doubts=(*before.facts.doubts, doubt))
     return replace(group, facts=facts, total=max(group.total or 0, group.healthy) or before.total)

@@ -1,8 +1,9 @@
-"""Cards of which a DRA driver offers several kinds of devices at once: what is taken of one kind is gone from the others.
+"""Cards with several kinds of devices of a DRA driver at once: a device of one kind is missing from the others.
 
-Such devices consume counters that they share (https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/,
-partitionable devices). A whole card and each of its slices are then free at the same time, until one of them is taken:
-what claims hold is in the counters, what is only promised must be counted here.
+Such devices consume counters that they share
+(https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/, partitionable devices). A whole card and
+each of its slices are free at the same time until one of them is used: allocations of claims are in the counters, reservations
+must be counted here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gpujob.fleet.dra.inventory import Inventory
 from gpujob.fleet.dra.resource_slices import SliceDevice
 
 Offered = tuple[DeviceGroup, Sequence[SliceDevice]]
-"""Devices of one kind on a node, as a group and as the driver tells them."""
+"""Devices of one kind on a node, as a group and in the driver's terms."""
 
 _Card = tuple[str, str, str]
 """Driver, pool and the set of counters that stands for one card."""

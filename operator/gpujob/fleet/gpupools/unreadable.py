@@ -38,7 +38,7 @@ def held_pool(raw: Mapping[str, Any], problem: str) -> AdminPool:
 
 def problem_of(pool: AdminPool) -> Finding:
     """Why nothing runs on the nodes of a GPUPool that cannot be read."""
-    sentence = "GPUPool {} cannot be read, so its nodes are held: {}"
+    sentence = "GPUPool {} cannot be read, so nothing runs on its nodes: {}"
     return Finding(Reason.INVALID_SPEC, sentence, (pool.name, pool.unreadable))
 
 

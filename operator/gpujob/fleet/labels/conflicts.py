@@ -92,7 +92,7 @@ def _weighed(facts: DeviceFacts, first: Witness, other: Witness) -> DeviceFacts:
     words = (first.source, first.accelerator.id, other.source, other.accelerator.id)
     if first.own == other.own and first.accelerator.architecture != other.accelerator.architecture:
         sentence = (
-            "{} says {} and {} says {}: nobody can say which it is; mend the labels, or name it in a GPUPool "
+            "{} says {} and {} says {}: the labels contradict each other; fix them, or name it in a GPUPool "
             "(spec.accelerator)"
         )
         problem = Finding(Reason.LABELS_CONTRADICT, sentence, words)

@@ -202,7 +202,7 @@ def _of_piece(
     if reported is None:
         estimate = None if by_driver else slice_estimate(portion.profile, accelerator)
         if estimate:
-            sentence = "neither labels nor catalog say the memory of a {} slice of {}; {} is the least that it can be"
+            sentence = "neither labels nor catalog have the memory of a {} slice of {}; {} is the least possible"
             doubt = Finding(Reason.MEM_UNKNOWN, sentence, (portion.profile, accelerator.id, Size(estimate)))
             return estimate, (doubt,)
         return by_framework or (by_driver and by_driver * 99 // 100), ()
@@ -212,9 +212,7 @@ def _of_piece(
     most = expected or slice_bound(portion.profile, accelerator)
     what = f"{accelerator.id} {portion.profile}".strip()
     if most is None and portion.kind is DeviceKind.PARTITION and _is_of_whole(reported, accelerator):
-        sentence = (
-            "labels report {} for each device, as for a whole one, and of {} nobody knows into how many it is cut"
-        )
+        sentence = "labels report {} for each device, as for a whole one, and of {} the number of parts is unknown"
         return None, (Finding(Reason.MEM_UNKNOWN, sentence, (Size(reported), what)),)
     doubts: tuple[Finding, ...] = ()
     least, highest = expected or 0, most or 0

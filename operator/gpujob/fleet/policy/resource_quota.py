@@ -160,7 +160,7 @@ def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding 
     for quota in quotas:
         for name in sorted(quota.unread):
             if needs.get(name, 0) > 0:
-                sentence = "ResourceQuota {}: {} is {}, which is no quantity; mend the quota"
+                sentence = "ResourceQuota {}: {} is {}, which is not a quantity; fix the quota"
                 return Finding(Reason.INVALID_SPEC, sentence, (quota.name, name, quota.unread[name])), True
     short = [
         (needs[name] <= quota.hard[name], quota, name)

@@ -67,7 +67,7 @@ def unknown_of_new(admin: AdminPool, *, known: bool) -> Finding | None:
     missing = [field for field, value in said if not value]
     if not missing:
         return None
-    sentence = "no node is there that says what spec.provision adds; set {}"
+    sentence = "no existing node shows what spec.provision adds; set {}"
     return Finding(Reason.DEVICE_UNKNOWN, sentence, (" and ".join(missing),))
 
 

@@ -151,10 +151,10 @@ def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
     )
     if not reading.known and reading.strange:
         kinds = ", ".join(sorted(reading.strange)[:5])
-        raise BadClusterFile(f"describes no cluster: it holds {kinds}, no Node; `kubectl gpujob capture` writes one")
+        raise BadClusterFile(f"describes no cluster: it has {kinds}, no Node; `kubectl gpujob capture` writes one")
     # For an empty cluster kubectl writes an empty List.
     if not reading.known and not any(isinstance(item, dict) and _is_list(item) for item in documents):
-        raise BadClusterFile("holds no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file")
+        raise BadClusterFile("has no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file")
     return reading.objects()
 
 

@@ -117,7 +117,7 @@ def _models(labels: AmdLabels, catalog: Catalog) -> tuple[tuple[Accelerator, ...
         sentence = "labels name several models on one node, of which {} is in no catalog row"
         return ordered, Finding(Reason.MODELS_DIFFER, sentence, (listed(unknown),))
     if len({row.architecture for row in ordered}) > 1:
-        sentence = "the node holds {} and its device plugin hands out either; give each model nodes of its own"
+        sentence = "the node holds {} and its device plugin assigns either; give each model nodes of its own"
         return ordered, Finding(Reason.MODELS_DIFFER, sentence, (listed(models),))
     return ordered, None
 

@@ -120,7 +120,7 @@ def _profile(labels: Labels, plain: str) -> tuple[str, Finding | None]:
     word = named[1] if named else sliced[1] if sliced and plain == PLAIN else gke if plain == PLAIN else ""
     if not word or _PROFILE.fullmatch(word):
         return word, None
-    sentence = "{} on this node is a MIG slice without a usable profile ({}); mend the MIG layout of the node"
+    sentence = "{} on this node is a MIG slice without a usable profile ({}); fix the MIG layout of the node"
     return "", Finding(Reason.DEVICE_UNKNOWN, sentence, (plain, word[:32]))
 
 

@@ -83,7 +83,7 @@ def with_sharing(
         known = [number for number in (replicas, clients, each) if number and number > 1]
         return replace(portion, kind=DeviceKind.SHARED, replicas=max(known, default=None)), (), None
     if each is None and offered > MOST_CARDS and not portion.profile:
-        sentence = "{} shows {} devices, more than any machine has, and no label says why: taken as shared"
+        sentence = "{} shows {} devices, more than any machine has, and no label explains it: taken as shared"
         doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (resource, offered))
         return replace(portion, kind=DeviceKind.SHARED, replicas=None), (doubt,), None
     if each is None or each <= 1:

@@ -31,7 +31,7 @@ def queued_behind(demand: Demand, pool: Pool) -> Finding:
     if not first.waits:
         sentence = "queued behind {} of priority {}{}, which takes {} {} now"
         return Finding(Reason.QUEUED_BEHIND, sentence, (who, first.priority, and_others, gpus, on))
-    sentence = "queued behind {} of priority {}{}, which waits for {} {}; {} held for it"
+    sentence = "queued behind {} of priority {}{}, which waits for {} {}; {} reserved for it"
     return Finding(Reason.QUEUED_BEHIND, sentence, (who, first.priority, and_others, gpus, on, _held(first)))
 
 

@@ -73,7 +73,7 @@ def kept_out_by_class(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding
     unlabelled = [node for node in nodes if node.unlabelled]
     if unlabelled:
         sentence = (
-            "{} not the label {}, which RuntimeClass {} asks for (node {}); label it, or set spec.runtimeClassName in a "
+            "{} not the label {}, which RuntimeClass {} requires (node {}); label it, or set spec.runtimeClassName in a "
             "GPUPool for such nodes"
         )
         have = _have(len(unlabelled), len(nodes))
@@ -83,7 +83,7 @@ def kept_out_by_class(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding
     if not lacking:
         return
     sentence = (
-        "{} no handler {}, which RuntimeClass {} asks for (node {}); install it there, as the NVIDIA container toolkit "
+        "{} no handler {}, which RuntimeClass {} requires (node {}); install it there, as the NVIDIA container toolkit "
         "does, or set spec.runtimeClassName in a GPUPool for such nodes"
     )
     numbers = (_have(len(lacking), len(nodes)), pool.handler.name, pool.handler.runtime_class, lacking[0].name)

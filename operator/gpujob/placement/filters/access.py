@@ -51,7 +51,7 @@ def part_of_a_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     each = pool.largest
     if not pool.host_devices or each in (0, demand.gpus_per_node):
         return None
-    sentence = "gives out whole nodes (spec.deviceMode HostDevices) of {} each, the job asks {}; set {}: {}"
+    sentence = "assigns whole nodes (spec.deviceMode HostDevices) of {} each, the job requests {}; set {}: {}"
     asked = demand.gpus_per_node
     numbers = (counted(each, "GPU"), asked, demand.gang.field("gpusPerNode"), each)
     return Finding(Reason.WHOLE_NODES_ONLY, sentence, numbers)

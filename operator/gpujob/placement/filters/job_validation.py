@@ -55,10 +55,10 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     yield from _unknown_pools(demand, fleet)
     yield from unknown_model(demand, catalog)
     for claim in demand.lost:
-        sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or take it off the job"
+        sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or remove it from the job"
         yield Finding(Reason.VOLUME_MISSING, sentence, (claim,))
     for claim, trouble in demand.troubled:
-        sentence = "PersistentVolumeClaim {} {}, so that no pod with it starts; create it anew or take it off the job"
+        sentence = "PersistentVolumeClaim {} {}, so no pod with it starts; create it again or remove it from the job"
         yield Finding(Reason.VOLUME_MISSING, sentence, (claim, trouble))
     if demand.priority_class is not None and fleet.priorities and demand.priority_class not in fleet.priorities:
         sentence = "priorityClassName: there is no PriorityClass {}{}; create it or name another"

@@ -50,15 +50,15 @@ def _of_claims(demand: Demand, bound: Bound) -> Finding | None:
     if bound.resource != "storage" or not demand.new_claims:
         return None
     if bound.unread:
-        sentence = "LimitRange {}: {} is {}, which is no quantity; mend it"
+        sentence = "LimitRange {}: {} is {}, which is not a quantity; fix it"
         return Finding(Reason.INVALID_SPEC, sentence, (bound.name, bound.resource, bound.unread))
-    return next(filter(None, (_outside(bound, size, "the job asks") for _, size in demand.new_claims)), None)
+    return next(filter(None, (_outside(bound, size, "the job requests") for _, size in demand.new_claims)), None)
 
 
 def _unread(bound: Bound, pool: Pool) -> Finding | None:
     if not bound.unread or bound.resource not in (*ATTRIBUTES, pool.resource):
         return None
-    sentence = "LimitRange {}: {} is {}, which is no quantity; mend it"
+    sentence = "LimitRange {}: {} is {}, which is not a quantity; fix it"
     return Finding(Reason.INVALID_SPEC, sentence, (bound.name, bound.resource, bound.unread))
 
 
@@ -69,7 +69,7 @@ def _of_amount(demand: Demand, bound: Bound) -> Finding | None:
     if attribute == "memory":
         asked = asked or demand.shared_memory
     if asked:
-        return _outside(bound, asked, "the job asks")
+        return _outside(bound, asked, "the job requests")
     least = getattr(demand.limits and demand.limits.least, attribute) or 0
     return _outside(bound, least, "others want at least") if least > bound.most else None
 
@@ -79,10 +79,10 @@ def _of_devices(demand: Demand, bound: Bound, pool: Pool) -> Finding | None:
     if bound.resource != pool.resource or pool.resource == HOST_DEVICES:
         return None
     asked = demand.gpus_per_node if pool.request is None else 0
-    found = _outside(bound, asked, "the job asks") if asked else None
+    found = _outside(bound, asked, "the job requests") if asked else None
     if found is None and bound.given > asked and (demand.copies_code or not asked):
         sentence = (
-            "LimitRange {} gives {} {} to each container that asks for none (default, else max), so that the pod takes more "
+            "LimitRange {} gives {} {} to each container that requests none (default, else max), so that the pod takes more "
             "than its {}; set default to at most that"
         )
         return Finding(Reason.LIMIT_RANGE, sentence, (bound.name, bound.given, bound.resource, asked))

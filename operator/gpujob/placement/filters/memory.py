@@ -71,11 +71,11 @@ def is_tight(gang: Gang, pool: Pool) -> bool:
 def sharding_assumed(demand: Demand) -> Iterator[Finding]:
     """The warning that several GPUs hold the model only if the program shards it over them."""
     if demand.spreads(demand.gang):
-        sentence = "the model is taken as sharded over {} (FSDP, or tensor parallel); say model.sharding if it is not"
+        sentence = "the model is taken as sharded over {} (FSDP, or tensor parallel); set model.sharding if it is not"
         if not demand.scales(demand.gang):
             sentence = (
-                "the model is taken as sharded over {} (FSDP, or tensor parallel), and these as no faster than one; say in "
-                "model.sharding how it is"
+                "the model is taken as sharded over {} (FSDP, or tensor parallel), and these as no faster than one; set "
+                "model.sharding"
             )
         yield Finding(Reason.SHARDING_ASSUMED, sentence, (counted(demand.gang.gpus, "GPU"),))
 
@@ -96,7 +96,7 @@ def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
         return None
     if pool.problem is not None and (pool.accelerator is not None or pool.problem.reason is not Reason.DEVICE_UNKNOWN):
         return None
-    sentence = "neither labels nor catalog say how much memory {} has; set spec.memoryPerGPU in a GPUPool for it"
+    sentence = "neither labels nor catalog have the memory of {} has; set spec.memoryPerGPU in a GPUPool for it"
     what = pool.device if pool.accelerator else f"a device of {pool.resource}"
     return Finding(Reason.MEM_UNKNOWN, sentence, (what,))
 

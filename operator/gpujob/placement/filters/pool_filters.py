@@ -71,7 +71,7 @@ def pool_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 def probe_failed(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A trial of this job failed on the pool."""
     said = next((said for name, said in demand.probes_failed if pool.is_called(name)), None)
-    return None if said is None else Finding(Reason.PROBE_FAILED, "the job's trial failed here: {}", (said,))
+    return None if said is None else Finding(Reason.PROBE_FAILED, "the job's probe failed here: {}", (said,))
 
 
 def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
@@ -106,12 +106,12 @@ def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A gang of several GPUs on partitions of one card: NCCL rejects two ranks on one device, and treats slices as one device."""
     gang = demand.gang
     if pool.kind is DeviceKind.SHARED and gang.gpus > 1:
-        sentence = (
-            "needs {} GPUs, and two places may be on one card, where NCCL refuses a group; ask one GPU on one node"
-        )
+        sentence = "needs {} GPUs, and two shared devices may be on one card, where NCCL rejects a group; request one GPU on one node"
         return Finding(Reason.SHARED_DEVICE, sentence, (gang.gpus,))
     if pool.kind is DeviceKind.PARTITION and pool.vendor is Vendor.NVIDIA and gang.gpus_per_node > 1:
-        sentence = "needs {} GPUs on one node, and slices of one card ({}) form no group in NCCL; ask one GPU a node"
+        sentence = (
+            "needs {} GPUs on one node, and slices of one card ({}) form no group in NCCL; request one GPU a node"
+        )
         return Finding(Reason.SHARED_DEVICE, sentence, (gang.gpus_per_node, pool.portion))
     return None
 
@@ -176,7 +176,7 @@ def runtime_class_missing(demand: Demand, pool: Pool, fleet: Fleet) -> Finding |
     """The GPUPool names a RuntimeClass that does not exist, or the class of its pods cannot be read."""
     if pool.handler is not None and pool.handler.brings.unread:
         numbers = (pool.handler.runtime_class, pool.handler.brings.unread)
-        return Finding(Reason.INVALID_SPEC, "RuntimeClass {}: {}; mend it", numbers)
+        return Finding(Reason.INVALID_SPEC, "RuntimeClass {}: {}; fix it", numbers)
     if pool.runtime_class is None or pool.runtime_class in fleet.runtime_classes or pool.vendor is Vendor.AMD:
         return None
     sentence = "RuntimeClass {} of GPUPool {} does not exist; create it or remove spec.runtimeClassName"

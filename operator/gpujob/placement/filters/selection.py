@@ -93,7 +93,7 @@ _OF_NUMBERS: Final = frozenset({memory_too_small, pool_filters.price_over_cap})
 
 
 class PoolClass:
-    """A class of pools that the filters cannot tell apart, and the filters that may reject it."""
+    """A class of pools that the filters cannot distinguish, and the filters that may reject it."""
 
     __slots__ = ("rules",)
 

@@ -51,14 +51,14 @@ def doubts(equipment: Equipment, runtime: Runtime | None) -> Iterator[Finding]:
     oldest, newest = _tested(runtime)
     needs = [need for need in (runtime and _needed(runtime), _of_device(equipment), oldest) if need]
     if runtime and not needs and not newest:
-        sentence = "nobody says which driver {} {} needs; set {} in the image's GPURuntime"
+        sentence = "the driver that {} {} needs is unknown; set {} in the image's GPURuntime"
         field = "minDriver" if runtime.backend is Backend.CUDA else "driverWindow"
         yield Finding(Reason.DRIVER_UNKNOWN, sentence, (runtime.backend, runtime.backend_version, field))
         return
     if equipment.driver is None:
         needed = needs[0] if needs else newest and f"at most {newest}"
         if needed:
-            yield Finding(Reason.DRIVER_UNKNOWN, "no label says the driver; the image needs {}", (needed,))
+            yield Finding(Reason.DRIVER_UNKNOWN, "no label has the driver; the image needs {}", (needed,))
         return
     unclear = next((need for need in needs if at_least(equipment.driver, need) is None), None)
     if unclear:

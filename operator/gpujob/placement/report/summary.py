@@ -133,13 +133,14 @@ def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -
 
 
 def _without_price(chosen: Candidate, fitting: Sequence[Candidate], objective: Objective) -> str:
-    """What the chosen candidate is among those with room where none has a price: what orders them is speed under Value, then
-    doubts, memory and the name."""
+    """The rank of the chosen candidate among those with room if none has a price: by speed under Value, then by warnings, memory
+    and name.
+    """
     if _by_speed(chosen, objective):
         return "fastest"
     sizes = {_size(each) for each in fitting}
     if _size(chosen) > min(sizes):
-        return "the one with the fewest doubts"
+        return "the one with the fewest warnings"
     return "smallest" if len(sizes) > 1 else "the first by name"
 
 

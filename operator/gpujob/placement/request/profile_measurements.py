@@ -59,7 +59,7 @@ class Measurement:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The key that tells measurements apart."""
+        """The key that distinguishes measurements."""
         return self.device, self.shape, self.precision, self.unit
 
     @property

@@ -3,7 +3,7 @@
 torchrun reads a default for each of its options from PET_<OPTION> (torch/distributed/argparse_util.py), so a command
 stays as its author wrote it, and an option on the command line wins.
 
-The rendezvous is static, not c10d: a gang starts and ends as a whole, so nobody joins later, and
+The rendezvous is static, not c10d: a gang starts and ends as a whole, so no pod joins later, and
 - ranks follow the pods' completion index on every attempt, where c10d gives them as pods join;
 - pod 0 hosts the store because its index says so, where with c10d a pod must recognise itself in the endpoint, by the
   names and addresses that DNS gives at that moment;

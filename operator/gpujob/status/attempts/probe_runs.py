@@ -98,7 +98,7 @@ def result(child: ChildRecord, measured: Measured | None, course: Course) -> Res
     why = (
         f"was not read: {course.blocked}"
         if course.blocked
-        else f"told of no step within {course.limits.longest:g} seconds; its program needs to report"
+        else f"reported no step within {course.limits.longest:g} seconds; its program needs to report"
     )
     return Result(pool, unmeasured=why) if over else None
 

@@ -135,7 +135,7 @@ def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Obse
 def _suspended(child: ChildRecord) -> str:
     resume = f'`kubectl patch job {child.name} -p \'{{"spec":{{"suspend":false}}}}\'`'
     return (
-        f"somebody suspended child Job {child.name}, so no pod of it runs; its GPUs stay held for it and its cost goes on; "
+        f"child Job {child.name} is suspended, so no pod of it runs; its GPUs stay reserved and its cost continues; "
         f"{resume} lets it run again, spec.suspend of the GPUJob gives the GPUs back"
     )
 

@@ -58,7 +58,7 @@ def _backend_mismatch(numbers: Numbers) -> str:
 
 
 def _broken(numbers: Numbers) -> str:
-    return f"the image's torch cannot be imported: {_text(numbers, 'error', 240)}; mend the image, or name another in spec.images"
+    return f"the image's torch cannot be imported: {_text(numbers, 'error', 240)}; fix the image, or name another in spec.images"
 
 
 def _command_not_found(numbers: Numbers) -> str:
@@ -87,35 +87,35 @@ def _count_mismatch(numbers: Numbers) -> str:
     if numbers.get("nodes") is True:
         return (
             f"the container has the device nodes of {_count(numbers, 'seen')} of {promised}: the node's device plugin or "
-            "container runtime hands in no more; see to its device plugin, or set spec.runtimeClassName in the GPUPool"
+            "container runtime passes no more; check its device plugin, or set spec.runtimeClassName in the GPUPool"
         )
     why = f" ({_text(numbers, 'error', 200)})" if numbers.get("error") else ""
     if seen is not None and wanted is not None and seen > wanted:
-        return f"torch sees {seen} GPUs where {wanted} were given: the node shows devices of others; see to its device plugin"
-    return f"torch sees {_count(numbers, 'seen')} of {promised}{why}; see to the node's driver and device plugin"
+        return f"torch sees {seen} GPUs where {wanted} were given: the node shows devices of others; check its device plugin"
+    return f"torch sees {_count(numbers, 'seen')} of {promised}{why}; check the node's driver and device plugin"
 
 
 def _unusable(numbers: Numbers) -> str:
     error = _text(numbers, "error", 240)
     if _number(numbers, "device") is None:
-        return f"torch can use none of {_count(numbers, 'wanted')} GPUs whose device nodes are open: {error}; see to the node's driver"
-    return f"{_device(numbers)} does not compute: {error}; cordon the node and see to the device"
+        return f"torch can use none of {_count(numbers, 'wanted')} GPUs whose device nodes are open: {error}; check the node's driver"
+    return f"{_device(numbers)} does not compute: {error}; cordon the node and check the device"
 
 
 def _memory(numbers: Numbers) -> str:
     total, wanted = _number(numbers, "total"), _number(numbers, "wanted")
-    has = f"{_device(numbers)} has {_size(numbers, 'free')} of {_size(numbers, 'total')} free, {_size(numbers, 'wanted')} are asked"
+    has = f"{_device(numbers)} has {_size(numbers, 'free')} of {_size(numbers, 'total')} free, {_size(numbers, 'wanted')} are requested"
     if total is not None and wanted is not None and total < wanted:
-        return f"{has}: it is smaller than what its node's labels tell; declare spec.memoryPerGPU in the GPUPool"
+        return f"{has}: it is smaller than its node's labels report; declare spec.memoryPerGPU in the GPUPool"
     if numbers.get("shared") is True:
         return f"{has}: other pods share the device; leave Shared out of placement.devices, or lower gpuMemory"
-    return f"{has}: something else holds the rest; see to the node's processes, or lower gpuMemory"
+    return f"{has}: something else uses the rest; check the node's processes, or lower gpuMemory"
 
 
 def _shared_memory(numbers: Numbers) -> str:
     return (
-        f"/dev/shm has {_size(numbers, 'size')}, {_size(numbers, 'wanted')} were promised; lower resources.sharedMemory, or see "
-        "to what the node lets a pod keep in memory"
+        f"/dev/shm has {_size(numbers, 'size')}, {_size(numbers, 'wanted')} were expected; lower resources.sharedMemory, or "
+        "raise the memory that the node gives a pod"
     )
 
 

@@ -1,0 +1,350 @@
+"""Reasons: one word for each state of a candidate, job, pool or pod, with its meaning and remedy. docs/reasons.md is made of them.
+
+The messages of a job have its own numbers and names; meaning and remedy say what they have in common.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class Reason(StrEnum):
+    """Why: one CamelCase word for a condition, an event, a candidate or a warning; "none" is a remedy for nothing."""
+
+    meaning: str
+    remedy: str
+
+    def __new__(cls, word: str, meaning: str = "", remedy: str = "") -> Reason:
+        reason = str.__new__(cls, word)
+        reason._value_, reason.meaning, reason.remedy = word, meaning, remedy
+        return reason
+
+    # fmt: off
+    # A pool can never run the job.
+    VENDOR_EXCLUDED = ("VendorExcluded", "placement.vendors or the vendors of images exclude this vendor", "name it there")
+    ACCELERATOR_EXCLUDED = ("AcceleratorExcluded", "placement.accelerators or the shape excludes this accelerator", "allow it there")
+    POOL_EXCLUDED = ("PoolExcluded", "placement.pools excludes this pool", "allow it there")
+    PROBE_FAILED = ("ProbeFailed", "the job's own probe failed on this pool", "read the probe's message; a new GPUJob tries again")
+    CAPACITY_TYPE_EXCLUDED = ("CapacityTypeExcluded", "placement.capacityTypes leaves nodes that are paid for in this way out",
+        "add the type")
+    DEVICE_EXCLUDED = ("DeviceExcluded",
+        "the pool's devices are parts, shared or integrated, or whole, and the job asks for another kind",
+        "add the kind to placement.devices")
+    SHARED_DEVICE = ("SharedDevice", "other pods use the same device at the same time, and memory is not kept apart",
+        "add Shared to placement.devices, with one GPU a job")
+    MEM_TOO_SMALL = ("MemTooSmall", "a GPU has less usable memory than the job or its model needs",
+        "lower gpuMemory, shard the model over more GPUs, or take larger ones")
+    ARCH_UNSUPPORTED = ("ArchUnsupported", "the image has no code for this device, or no framework build has",
+        "another image in images, or another accelerator")
+    CPU_ARCH_MISMATCH = ("CpuArchMismatch", "the image is not built for the processors of the nodes",
+        "an image for that architecture")
+    DRIVER_TOO_OLD = ("DriverTooOld", "the nodes' driver is older than the image needs", "upgrade the driver, or take an older image")
+    MEM_RAN_OUT = ("MemRanOut",
+        "an attempt of the job ran out of GPU memory, and the device has less than it asks for since (retries.memoryFactor)",
+        "a smaller batch, or a larger GPU")
+    PRECISION_UNSUPPORTED = ("PrecisionUnsupported", "the device does not compute in model.precision",
+        "another precision, or another accelerator")
+    FRAMEWORK_UNSUPPORTED = ("FrameworkUnsupported",
+        "the image lacks the framework's version, Python or package that the job asks for, or the device lacks a feature",
+        "relax framework or requires, or another image")
+    IMAGE_NEEDS_ROOT = ("ImageNeedsRoot", "the image works as root only and the job does not run as root",
+        "set securityContext.runAsUser to 0, or another image")
+    NAMESPACE_EXCLUDED = ("NamespaceExcluded", "the GPUPool's namespaceSelector leaves the job's namespace out",
+        "label the namespace as the sentence says, or another pool")
+    WHOLE_NODES_ONLY = ("WholeNodesOnly", "the pool assigns whole nodes (HostDevices), and the job requests a part of one",
+        "set gpusPerNode to all GPUs of a node")
+    TAINT_NOT_TOLERATED = ("TaintNotTolerated", "the nodes have a taint that the pool does not tolerate",
+        "tolerate it in spec.tolerations of a GPUPool, or remove it")
+    POOL_TOO_SMALL = ("PoolTooSmall",
+        "the pool has fewer GPUs, or fewer nodes with enough of them, than the job needs even when it is empty",
+        "a smaller gang, or more nodes")
+    NODE_TOO_SMALL = ("NodeTooSmall", "no node has the CPU or memory that each pod asks for", "lower resources, or fewer GPUs a node")
+    DISK_TOO_SMALL = ("DiskTooSmall", "no node has the disk for image and job",
+        "lower resources.ephemeralStorage, or nodes with larger disks")
+    ZONE_CONFLICT = ("ZoneConflict", "a PersistentVolume can be mounted from other nodes only",
+        "a volume of the pool's zone, or another pool")
+    IMAGE_VOLUME_UNSUPPORTED = ("ImageVolumeUnsupported", "the kubelet or container runtime of the nodes cannot mount code.image",
+        "upgrade them, or bring the code by a ConfigMap or a PersistentVolumeClaim")
+    ACCESS_MODE = ("AccessMode", "a volume that one node at a time can mount, and a job of several nodes",
+        "a ReadWriteMany volume, or one node")
+    PRICE_CAP = ("PriceCap", "the whole job costs more an hour than placement.maxPricePerHour", "raise the limit, or ask for less")
+    PRICE_UNKNOWN = ("PriceUnknown", "a price limit is set and the pool has no price", "give the pool a price in a GPUPool")
+
+    # Something must be fixed first.
+    DEVICE_UNKNOWN = ("DeviceUnknown", "no label and no catalog row says what the devices are",
+        "label the nodes, or a GPUPool with spec.accelerator")
+    MEM_UNKNOWN = ("MemUnknown", "nothing says how much memory the devices have", "spec.memoryPerGPU of a GPUPool")
+    MODELS_DIFFER = ("ModelsDiffer", "a node or a pool holds several models and a pod gets any of them",
+        "give each model nodes of its own, or say in a GPUPool what the sentence names")
+    LABELS_CONTRADICT = ("LabelsContradict", "labels of the nodes contradict each other",
+        "correct or restart the labeller; a GPUPool decides meanwhile")
+    NO_DEVICE_PLUGIN = ("NoDevicePlugin", "labels announce devices that no device plugin offers",
+        "install or fix the vendor's device plugin on the nodes")
+    NO_DEVICE_CLASS = ("NoDeviceClass", "devices of a DRA driver that no DeviceClass offers, or that of the GPUPool does not exist",
+        "create the DeviceClass that the sentence names")
+    NAMESPACE_UNKNOWN = ("NamespaceUnknown",
+        "the labels of the job's namespace decide, and the description of the cluster lacks them",
+        "capture the cluster with its namespaces")
+    POD_SECURITY_BLOCKED = ("PodSecurityBlocked", "the Pod Security level of the namespace forbids what the pods would be",
+        "another level for the namespace, another user, or another pool")
+    RUNTIME_CLASS_MISSING = ("RuntimeClassMissing", "the RuntimeClass that the GPUPool names does not exist",
+        "create it, or remove spec.runtimeClassName")
+    RUNTIME_HANDLER_MISSING = ("RuntimeHandlerMissing", "the nodes lack the handler that the RuntimeClass requires",
+        "install it on the nodes, or another spec.runtimeClassName")
+    RUNTIME_CLASS_EXCLUDES = ("RuntimeClassExcludes",
+        "the nodes lack a label that the RuntimeClass requires (scheduling.nodeSelector)",
+        "label the nodes, or another spec.runtimeClassName")
+    RUNTIME_UNKNOWN = ("RuntimeUnknown",
+        "images names a GPURuntime that neither the catalog nor the cluster has, or that is of an image for the other stack",
+        "correct the name; the message names the nearest")
+    POOL_UNKNOWN = ("PoolUnknown", "placement.pools names a pool that does not exist",
+        "correct the name; the sentence lists the pools")
+    ACCELERATOR_UNKNOWN = ("AcceleratorUnknown", "placement.accelerators or a shape names an unknown accelerator",
+        "correct the name; `gpujob catalog` lists them")
+    FEATURE_UNKNOWN = ("FeatureUnknown", "requires names an unknown feature", "correct the name")
+    FRAMEWORK_UNKNOWN = ("FrameworkUnknown", "framework.name is no framework of the catalog", "correct the name")
+    MODEL_UNKNOWN = ("ModelUnknown", "model.name is no model of the catalog",
+        "correct the name, or give model.parameters in its place")
+    VOLUME_MISSING = ("VolumeMissing", "a PersistentVolumeClaim of the job does not exist, or cannot be used",
+        "create it, or remove it from the job")
+    PRIORITY_CLASS_UNKNOWN = ("PriorityClassUnknown", "priorityClassName is no PriorityClass of the cluster",
+        "correct the name, or create it")
+    INVALID_SPEC = ("InvalidSpec", "the spec cannot be used as it is, although the API server accepted it",
+        "change the field that the sentence names")
+    NAME_CONFLICT = ("NameConflict",
+        "an object that is not the job's has the name of one of its children, or of the runner's ConfigMap",
+        "delete or rename that object")
+    CHILD_REFUSED = ("ChildRefused", "the API server refuses a child of the job",
+        "the sentence is the API server's: a policy, a webhook, a field")
+
+    # It fits, but not now.
+    NOT_READY = ("NotReady", "a node is not Ready, is being deleted, or its devices are being worked on",
+        "none: it is checked again when the node changes")
+    CORDONED = ("Cordoned", "a node is cordoned", "kubectl uncordon, when its work is done")
+    NO_ALLOCATABLE = ("NoAllocatable", "a node has the labels of devices and offers none now",
+        "check its device plugin, if it stays so")
+    WAITING_FOR_DEVICES = ("WaitingForDevices", "a node is new and its devices are still to come",
+        "none; after 15 minutes check its driver and device plugin")
+    DEVICE_TAINTED = ("DeviceTainted", "a slice of a DRA driver, or a DeviceTaintRule, keeps pods off devices",
+        "fix the devices, or remove the taint")
+    NOT_ENOUGH_FREE = ("NotEnoughFree", "the GPUs, CPU or memory exist and are in use by others",
+        "none: the job starts when they are free; `explain` says which jobs use them")
+    FRAGMENTED = ("Fragmented", "enough GPUs are free, but not on one node, or not on enough nodes", "fewer GPUs a node, or wait")
+    QUEUED_BEHIND = ("QueuedBehind", "a job of higher priority goes first on the devices that this one would take",
+        "none; or a priorityClassName of a higher value")
+    MAY_GROW = ("MayGrow", "the pool has too few nodes, and an autoscaler may add some",
+        "none; give the pool spec.provision, so that it is asked for nodes")
+    QUOTA_EXCEEDED = ("QuotaExceeded", "a ResourceQuota of the namespace is used up or too small", "raise it, or ask for less")
+    LIMIT_RANGE = ("LimitRangeExceeded", "a LimitRange of the namespace allows no such pod", "ask for what it allows, or change it")
+    NODES_DID_NOT_COME = ("NodesDidNotCome", "nodes that were to be added did not come in time",
+        "see the autoscaler's events; other pools are tried meanwhile")
+    NODE_EXCLUDED = ("NodeExcluded",
+        "the infrastructure failed an attempt of the job on a node, which the job leaves out for ten minutes",
+        "none: other nodes are tried meanwhile; check the node if it fails again")
+    UNSCHEDULABLE = ("Unschedulable", "the scheduler bound pods to none of their nodes, so that the job gave its GPUs back",
+        "fix what the scheduler reports; other pools are tried meanwhile")
+    CHILD_NOT_CREATED = ("ChildNotCreated",
+        "the job has a place, and the API server does not create a child of it for now",
+        "the sentence is the API server's: a quota, a namespace that ends, a webhook that does not answer; it is tried again "
+        "within 15 s")
+    PROBED = ("Probed", "a short trial of the job ended, and the next one or the job itself follows", "none")
+
+    # Before the program starts.
+    IMAGE_BACKEND_MISMATCH = ("ImageBackendMismatch", "the image's torch is built for the other vendor, or for the CPU",
+        "name an image with the right build in images; a tag is no proof of what is inside")
+    IMAGE_BROKEN = ("ImageBroken", "torch cannot be imported, or takes Python down with it",
+        "fix the image: the error names the library")
+    COMMAND_NOT_FOUND = ("CommandNotFound", "the command's program is not in the image, or may not be executed",
+        "correct command; a script from code without the executable bit is started by `bash script.sh`")
+    DEVICE_PERMISSION = ("DevicePermission", "a device node is there and does not open for the job's uid",
+        "an admin adds the group to spec.supplementalGroups of the GPUPool")
+    DEVICE_COUNT_MISMATCH = ("DeviceCountMismatch",
+        "torch sees more or fewer GPUs than the job has",
+        "check device plugin and driver of the node; set runtimeClassName in the GPUPool; remove CUDA_VISIBLE_DEVICES and its "
+        "like from env")
+    DEVICE_UNUSABLE = ("DeviceUnusable", "a GPU is there and does not compute, hangs, or computes wrongly",
+        "cordon the node, check the device; the error is the driver's own")
+    MEM_BELOW_REQUEST = ("MemBelowRequest", "a GPU has less free memory than asked",
+        "processes outside Kubernetes hold it, other pods share it, or the node holds a smaller model than its labels report")
+    SHARED_MEMORY_TOO_SMALL = ("SharedMemoryTooSmall", "/dev/shm is smaller than promised",
+        "lower resources.sharedMemory, or check the node")
+    FOLDER_NOT_WRITABLE = ("FolderNotWritable", "a folder takes no file of the job's uid",
+        "securityContext.fsGroup or runAsUser; `readOnly: true` on a volumeMount that is only read")
+    NO_INTERPRETER = ("NoInterpreter", "no shell or no Python in the image, so that nothing can be checked",
+        "none, or an image with both to have checks and figures")
+    PREFLIGHT_TIMED_OUT = ("PreflightTimedOut", "torch was not imported in 35 seconds",
+        "none: the program runs unchecked; a slow disk or network file system does it")
+    PREFLIGHT_FAULT = ("PreflightFault", "the preflight ended without a result",
+        "with exit code 137 the pod's memory is too small to import torch; else please report it")
+    PREFLIGHT_PASSED = ("PreflightPassed", "image, devices, memory and folders are what was promised", "none")
+    PREFLIGHT_PENDING = ("PreflightPending", "the preflight has not run yet", "none")
+    PREFLIGHT_DISABLED = ("PreflightDisabled", "spec.preflight is Disabled, so nothing is checked", "none")
+
+    # Warnings, which reject nothing.
+    NODE_UNKNOWN = ("NodeUnknown", "CPU and memory of nodes that an autoscaler may add are unknown",
+        "spec.provision.cpu and spec.provision.memory of the GPUPool")
+    NODE_DOUBTED = ("NodeDoubted", "an agent reports a fault or a risk of a node that the job uses", "check what the label names")
+    MEM_TIGHT = ("MemTight", "the model fits, and with what the allocator may reserve beyond it may not",
+        "a larger GPU, or gpuMemory if it is known")
+    SHARDING_ASSUMED = ("ShardingAssumed", "the estimate takes the model as sharded over all GPUs of the job",
+        "say in model.sharding how it is")
+    FRAMEWORK_UNMEASURED = ("FrameworkUnmeasured",
+        "memory estimate, progress and speed are known of PyTorch, and the job's framework is another one",
+        "write gpuMemory; call gpujob_report.step() after each step")
+    NO_COMMAND = ("NoCommand",
+        "neither command nor args nor an image of one's own is given, so that the catalog image's own command runs",
+        "write spec.command")
+    DRIVER_UNKNOWN = ("DriverUnknown", "no label says which driver the nodes have, or of the image which it needs",
+        "label the nodes, or driver of the GPURuntime")
+    DRIVER_UNTESTED = ("DriverUntested", "the driver is outside of those that this ROCm release was tried with",
+        "none; a driver within them is safer")
+    DRIVER_FORWARD = ("DriverForward", "the driver is older than the image's CUDA and works by its forward compatibility package",
+        "none, or upgrade the driver")
+    ARCH_OVERRIDDEN = ("ArchOverridden", "the device passes for another one, as the job asked with HSA_OVERRIDE_GFX_VERSION",
+        "none; results may be wrong")
+    OVERRIDE_NOT_SET = ("OverrideNotSet", "HSA_OVERRIDE_GFX_VERSION is asked for and is not set on this device", "none")
+    IMAGE_COMPILED_AT_START = ("ImageCompiledAtStart", "the image has no code for the device but can compile it at the first start",
+        "none; the first start takes longer")
+    IMAGE_UNCHECKED = ("ImageUnchecked", "nothing is known of the image", "a GPURuntime that describes it")
+    IMAGE_VOLUME_UNCHECKED = ("ImageVolumeUnchecked", "whether a node can mount code.image is not known", "none")
+    KERNEL_OLD = ("KernelOld", "the kernel of an AMD node is older than ROCm needs, or than is better for it",
+        "upgrade the node's kernel")
+    SYSTEM_UNLISTED = ("SystemUnlisted", "ROCm is not known to run on the operating system of an AMD node",
+        "none, or install one that the sentence names")
+    QUOTA_UNCHECKED = ("QuotaUnchecked", "a ResourceQuota has a scope that nothing is known of, or leaves no ConfigMap",
+        "see that the quota leaves enough")
+    PRICE_INDICATIVE = ("PriceIndicative", "the price is a list price, of another region, or a bound", "set one in a GPUPool")
+    NO_PRICE = ("NoPrice", "no price of the pool is known; under Cost and Value it comes after those with one",
+        "set one in a GPUPool")
+    PRICE_INVALID = ("PriceInvalid", "the price in a GPUPool or annotation is not a number of dollars, so it is not used",
+        "correct it as the sentence says")
+    ID_OUT_OF_RANGE = ("IdOutOfRange", "the job names a uid or an fsGroup that OpenShift's restricted-v2 refuses in its namespace",
+        "leave it out, or let the pods' service account use another SCC")
+    RUNS_AS_ROOT = ("RunsAsRoot", "the pods run as root", 'none, unless the namespace is to be "restricted"')
+    BF16_EMULATED = ("BF16Emulated", "the device has no native BF16", "set model.precision, or another accelerator")
+    LABELS_GONE = ("LabelsGone", "the labels of a node are gone and what they said is kept", "check the labeller")
+    LABEL_UNREADABLE = ("LabelUnreadable", "a label is not what its labeller writes and is not used", "correct the label")
+    INTEGRATED_MEMORY = ("IntegratedMemory", "the device shares its memory with the host", "leave room for the host in gpuMemory")
+    TAINT_PREFERRED_AGAINST = ("TaintPreferredAgainst", "a chosen node has a PreferNoSchedule taint", "none")
+
+    # What conditions and events say.
+    PLACED = ("Placed", "pool, nodes and image are chosen", "none")
+    WAITING = ("Waiting", "it fits, but not now", "none: the sentence says for what")
+    IMPOSSIBLE = ("Impossible", "no pool of the cluster can ever run it", "the message names the nearest change that makes it fit")
+    MISCONFIGURED = ("Misconfigured", "the job or the cluster has a fault that must be fixed first", "the message names it")
+    NO_POOL = ("NoPool", "the cluster has no GPU nodes, or the GPUPool selects none",
+        "add nodes, check labels and device plugins, or correct spec.nodeSelector")
+    PLAN_ONLY = ("PlanOnly", "spec.suspend is set, so the job is planned and not run", "unset suspend to run it")
+    NOT_SUSPENDED = ("NotSuspended", "spec.suspend is not set", "none")
+    STARTING = ("Starting", "the pods are there and not all of them run yet", "none, or what the message says about a pod")
+    RUNNING = ("Running", "the pods run", "none")
+    PROBING = ("Probing", "the pods run, for a short trial on one pool (spec.probe)", "none; the next pool or the job itself follows")
+    NOT_STARTED = ("NotStarted", "the pods do not run yet", "none")
+    CHILD_SUSPENDED = ("ChildSuspended", "the child Job is suspended by a user, so none of its pods runs; its GPUs stay held for it",
+        "resume the child Job, or set spec.suspend to give the GPUs back")
+    ENDED = ("Ended", "the job ended", "none")
+    SUCCEEDED = ("Succeeded", "every pod ended well", "none")
+    NOT_ENDED = ("NotEnded", "the job has not ended", "none")
+    POD_FAILED = ("PodFailed", "a pod ended badly", "the sentence names pod, exit code and the end of its log")
+    IMAGE_NOT_PULLED = ("ImageNotPulled", "the image of a pod was not pulled within five minutes",
+        "a correct image or pull secret where the registry refuses it; else check the registry, the job is tried on another node")
+    CONTAINER_NOT_STARTED = ("ContainerNotStarted", "a container of a pod did not start within five minutes",
+        "the ConfigMap, Secret or key that the sentence names; else check driver and container runtime of the node")
+    OUT_OF_MEMORY = ("OutOfMemory", "the kernel ended a container that used more main memory than its limit",
+        "a higher resources.memory, or fewer workers of the data loader")
+    GPU_OUT_OF_MEMORY = ("GPUOutOfMemory", "the program ran out of GPU memory",
+        "the sentence says how much would have held it: a higher gpuMemory, a smaller batch, or retries.memoryFactor")
+    RENDEZVOUS_TIMEOUT = ("RendezvousTimeout", "the pods did not find each other in time",
+        "what the sentence names: network policies, the interface, the port")
+    NODE_LOST = ("NodeLost", "the node of a pod went away, shut down or did not answer",
+        "none: the job is tried again, retries.infrastructure times")
+    EVICTED = ("Evicted", "the node or an administrator evicted a pod",
+        "none: the job is tried again, retries.infrastructure times; the sentence says why the pod was evicted")
+    PREEMPTED = ("Preempted", "a pod made room for one of higher priority", "none, or a higher priorityClassName")
+    POD_DELETED = ("PodDeleted", "a user deleted a pod, or its node went away",
+        "none: the job is tried again, retries.infrastructure times")
+    POD_NOT_ADMITTED = ("PodNotAdmitted", "the kubelet of a node refused a pod, for example since it has fewer devices than it said",
+        "check device plugin and kubelet of the node; the job is tried again")
+    DEVICE_FAULT = ("DeviceFault", "the program ended with the words of a broken device", "check the device; the job is tried again")
+    CHILD_LOST = ("ChildLost", "the child Job was deleted while it ran", "create the job again")
+    BEING_DELETED = ("BeingDeleted",
+        "the GPUJob is being deleted and nothing of it runs any more; another finalizer holds the object",
+        "the owner of the finalizer removes it")
+    EARLIER_ATTEMPT_ENDING = ("EarlierAttemptEnding",
+        "a pod of an earlier attempt still runs, and two attempts must not write one checkpoint",
+        "none; where its node is dead, delete the node or the pod")
+    REPORTER_READ = ("ReporterRead", "the operator reads what the job's program reports", "none")
+    NO_REPORTER = ("NoReporter", "nothing listens on the reporter's port", "none, or gpujob_report.step() in a program without torch")
+    TELEMETRY_BLOCKED = ("TelemetryBlocked", "the pod cannot be reached from the operator",
+        "the NetworkPolicy that the sentence spells out")
+    REPORT_UNREADABLE = ("ReportUnreadable", "what answers on the reporter's port is no reporter", "another spec.telemetry.port")
+    REPORT_OF_ANOTHER = ("ReportOfAnother", "the report is of another job or attempt, and nothing of it is counted",
+        "none where pods are on the network of their nodes; else GPUJOB_JOB_UID and GPUJOB_ATTEMPT as they were set")
+    NOT_READ = ("NotRead", "nothing was read of the current attempt so far", "none")
+    OVERLAPS = ("Overlaps", "an older GPUPool claims nodes that this one selects too", "narrow spec.nodeSelector")
+    NO_OVERLAP = ("NoOverlap", "no older GPUPool claims this one's nodes", "none")
+    SPEC_NOT_READ = ("SpecNotRead", "a GPUPool that the operator writes was edited; the edit changes nothing",
+        "make it yours, or write a GPUPool of your own")
+    SPEC_AS_WRITTEN = ("SpecAsWritten", "the spec is what the operator wrote", "none")
+    READ = ("Read", "labels and catalog say what the devices are", "none, or what the message warns of")
+    # fmt: on
+
+
+_IN_PLANS: Final = "`plan` and `explain` for each pool, and `status.candidates`"
+SECTIONS: Final = (
+    (
+        "A pool can never run the job",
+        Reason.VENDOR_EXCLUDED,
+        f"{_IN_PLANS}; where every pool has one, condition Placed is False: Impossible",
+    ),
+    (
+        "Something must be fixed first",
+        Reason.DEVICE_UNKNOWN,
+        f"condition Placed, state Misconfigured; {_IN_PLANS}; condition Read of a GPUPool",
+    ),
+    ("It fits, but not now", Reason.NOT_READY, f"condition Placed, state Queued; {_IN_PLANS}"),
+    (
+        "Before the program starts",
+        Reason.IMAGE_BACKEND_MISMATCH,
+        "condition PreflightPassed, and Failed where it ended the job",
+    ),
+    (
+        "Warnings, which reject nothing",
+        Reason.NODE_UNKNOWN,
+        "`plan` and `explain` for each pool, and the message of the condition Read of a GPUPool",
+    ),
+    (
+        "What conditions and events say",
+        Reason.PLACED,
+        "the conditions and events of a GPUJob, the conditions of a GPUPool",
+    ),
+)
+"""The first reason of each section, its title, and where its reasons are shown."""
+
+FIXABLE_REASONS: Final = frozenset(
+    {
+        Reason.DEVICE_UNKNOWN,
+        Reason.MEM_UNKNOWN,
+        Reason.MODELS_DIFFER,
+        Reason.LABELS_CONTRADICT,
+        Reason.NO_DEVICE_PLUGIN,
+        Reason.NO_DEVICE_CLASS,
+        Reason.NAMESPACE_UNKNOWN,
+        Reason.POD_SECURITY_BLOCKED,
+        Reason.RUNTIME_CLASS_MISSING,
+        Reason.RUNTIME_HANDLER_MISSING,
+        Reason.RUNTIME_CLASS_EXCLUDES,
+        Reason.RUNTIME_UNKNOWN,
+        Reason.POOL_UNKNOWN,
+        Reason.ACCELERATOR_UNKNOWN,
+        Reason.FEATURE_UNKNOWN,
+        Reason.FRAMEWORK_UNKNOWN,
+        Reason.INVALID_SPEC,
+        Reason.MODEL_UNKNOWN,
+        Reason.VOLUME_MISSING,
+        Reason.PRIORITY_CLASS_UNKNOWN,
+        Reason.NO_POOL,
+    }
+)
+"""Reasons that a user or admin can fix; every other reason of a filter means infeasible."""
