@@ -39,6 +39,12 @@ RETIRED_IN_PROSE = {
     r"doubts?": "warning",
     r"anew": "again",
     r"worked out": "computed",
+    r"told|tells?": "reported, shown, says",
+    r"be it|be they": "or",
+    r"whoever|whosoever": "a user who",
+    r"see to": "check",
+    r"tak(e|en) off the": "remove from the",
+    r"given out|hands? out|gives out": "assign",
 }
 """Patterns that docstrings, comments, messages, documents and chart values had, and the standard words."""
 

@@ -51,9 +51,7 @@ def start_failure(pods: Iterable[PodState], seconds: float) -> Failure | None:
 
 def _remedy(image: bool, blame: Blame) -> str:
     if blame is Blame.INFRASTRUCTURE:
-        return (
-            "see to the registry and the node's network" if image else "see to the node's driver and container runtime"
-        )
+        return "check the registry and the node's network" if image else "check the node's driver and container runtime"
     return (
         "correct spec.images or spec.imagePullSecrets" if image else "correct what the sentence names in the job's spec"
     )

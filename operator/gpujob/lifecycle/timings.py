@@ -43,8 +43,9 @@ class Timings:
     retry_longest: float = 600.0
     """The longest such pause."""
     node_excluded: float = 600.0
-    """A node on which the infrastructure failed an attempt is left out by the job's next attempts this long: time for its agents to
-    tell of the fault, or for it to come back."""
+    """The job's next attempts exclude a node on which the infrastructure failed an attempt this long: time for its agents to
+    report the fault, or for it to recover.
+    """
     stuck: float = 300.0
     """A container that cannot start (image, ConfigMap, Secret, runtime) holds GPUs this long: back-offs grow to five minutes."""
     device_fault: float = 30.0

@@ -54,7 +54,7 @@ class Estimate:
 
     @derived
     def taken(self) -> int:
-        """What a device must have: `high` without the part of it that a server leaves alone unless it is told otherwise."""
+        """What a device must have: `high` without the part of it that a server leaves alone by default."""
         if self.work.method is not Method.INFERENCE:
             return self.high
         peak = self.course.peak

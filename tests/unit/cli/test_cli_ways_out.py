@@ -82,8 +82,8 @@ def test_the_nearest_end_comes_first_and_what_says_nothing_last(planned: Any) ->
     assert held(planned(objects, manifest(**BIG)))[:4] == [
         f"Held by: job other/soon holds 1 GPU on n0, until about {soon} (in 20 min)",
         f"Held by: job team/late holds 4 GPUs on n0 and n1, 10 % done, until about {late} (in 1 h 30 min)",
-        "Held by: job team/mute holds 1 GPU on n1; it does not tell when it ends",
-        "Held by: pod team/shell holds 1 GPU on n1; nothing tells when it ends",
+        "Held by: job team/mute holds 1 GPU on n1; it does not report its end",
+        "Held by: pod team/shell holds 1 GPU on n1; its end is unknown",
     ]
 
 
@@ -132,13 +132,13 @@ def test_what_a_status_says_is_not_believed_blindly(planned: Any, progress: Any)
     objects = two_nodes(running("train", **progress), pod("train-0", "n1", 8, "train"))
     (first, *_) = held(planned(objects, manifest(**BIG)))
     assert first.startswith("Held by: job team/train holds 8 GPUs on n1")
-    assert first.endswith("; it does not tell when it ends")
+    assert first.endswith("; it does not report its end")
 
 
 def test_a_job_that_nobody_lets_us_read_is_told_by_its_uid(planned: Any) -> None:
     objects = two_nodes(pod("train-0", "n1", 8, "train"))
     assert held(planned(objects, manifest(**BIG)))[0] == (
-        "Held by: job team/uid-train holds 8 GPUs on n1; it does not tell when it ends"
+        "Held by: job team/uid-train holds 8 GPUs on n1; it does not report its end"
     )
 
 
@@ -150,7 +150,7 @@ def test_a_quota_is_held_by_the_pods_of_its_namespace(planned: Any) -> None:
     }
     objects = two_nodes(quota, pod("mine", "n0", 6, namespace="default"), pod("other", "n1", 1))
     told = held(planned(objects, manifest(gpusPerNode=4)))
-    assert told[0] == "Held by: pod default/mine holds 6 GPUs on n0; nothing tells when it ends"
+    assert told[0] == "Held by: pod default/mine holds 6 GPUs on n0; its end is unknown"
     assert not any("other" in line for line in told)
     assert "now: gpusPerNode: 2 fits mi300x at $4.00 an hour" in told
 
@@ -191,6 +191,6 @@ def test_explain_says_it_too_and_leaves_the_job_s_own_pods_out(gpujob: Command, 
     objects = two_nodes(waits, running("train"), pod("train-0", "n1", 8, "train"), pod("mine-0", "n0", 8, "mine"))
     path.write_text(yaml.safe_dump_all(objects))
     assert held(gpujob("explain", "mine", "-n", "team", "--cluster", path).out) == [
-        "Held by: job team/train holds 8 GPUs on n1; it does not tell when it ends",
+        "Held by: job team/train holds 8 GPUs on n1; it does not report its end",
         "now: nodes: 1 fits mi300x at $16.00 an hour",
     ]

@@ -109,7 +109,7 @@ class LiveCluster:
         return connection.get(path, most)
 
     def stream(self, path: str) -> tuple[int, Iterator[bytes]]:
-        """Status and body of one GET request, the body as it comes: whoever reads it waits as long as the server does."""
+        """Status and body of one GET request, the body as a stream: its reader waits as long as the server does."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
         return connection.stream(path)
 

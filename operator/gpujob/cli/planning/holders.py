@@ -23,7 +23,7 @@ _Key = tuple[str, str, str]
 """Namespace, uid of the GPUJob (empty for other pods), name of the pod (empty for those of a GPUJob)."""
 
 MOST: Final = 5
-"""Holders that are told by name."""
+"""Holders that are listed by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class Holder:
         if self.kind == "Plan":
             return f"job {name} of this plan takes {holds}"
         if self.kind == "Pod":
-            return f"pod {name} holds {holds}; nothing tells when it ends"
+            return f"pod {name} holds {holds}; its end is unknown"
         done = f", {self.percent} % done" if self.percent is not None else ""
         if self.ends is None:
-            return f"job {name} holds {holds}{done}; it does not tell when it ends"
+            return f"job {name} holds {holds}{done}; it does not report its end"
         if self.ends <= now:
             return f"job {name} holds {holds}{done}, and was to end at {self.ends:%Y-%m-%dT%H:%M:%SZ}"
         return (

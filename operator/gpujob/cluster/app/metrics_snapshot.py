@@ -131,7 +131,7 @@ def _jobs(work: ControllerState, jobs: Iterable[JobRecord]) -> list[JobView]:
 
 
 def _is_fresh(now: datetime, telemetry: Telemetry) -> bool:
-    """Whether what was read of a job is told as what is."""
+    """Whether a job's reading still counts as current."""
     return telemetry.measured is not None and now - telemetry.measured.at <= FRESH
 
 

@@ -112,9 +112,10 @@ def _in_two_digits(amount: int) -> int:
 def _most_that_fits(
     demand: Demand, model: ModelDemand, attribute: str, ends: tuple[int, int], candidate: Candidate, catalog: Catalog
 ) -> int:  # fmt: skip
-    """The largest value of one size of the workload that the device holds, with the allocator's reserve if possible; 0 if none does.
+    """The largest value of one size of the workload that the device holds, with the allocator's reserve if possible; 0 if none
+    does.
 
-    The part of a device that a server leaves alone does not count: a server can be told to leave less.
+    The part of a device that a server leaves alone does not count: a server can be set to leave less.
     """
     gang, usable = candidate.gang, candidate.pool.memory
 

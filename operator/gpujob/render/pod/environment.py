@@ -29,8 +29,9 @@ def environment(attempt: Attempt) -> list[Manifest]:
 
 
 def for_preflight(attempt: Attempt, words: Iterable[str]) -> list[Manifest]:
-    """What of them the preflight gets: what the pool and the job set, what tells of devices and folders, and what these and
-    its `words` refer to. Each variable is kept three times over, in the Job, its pod and their managed fields."""
+    """What of them the preflight gets: what the pool and the job set, variables about devices and folders, and what these and its
+    `words` refer to. Each variable is kept three times over, in the Job, its pod and their managed fields.
+    """
     every = environment(attempt)
     given = (*_given(attempt), *_visible(attempt))
     wanted = {*_KEPT, *(str(entry["name"]) for entry in given), *_references(words)}

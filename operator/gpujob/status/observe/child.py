@@ -64,7 +64,7 @@ it outlives the pods."""
 
 
 def without_cause(child: ChildRecord) -> bool:
-    """Whether all that a failed Job says is that a pod is gone, or that its program was told to end."""
+    """Whether a failed Job only shows that a pod is gone, or that its program was terminated."""
     exited = EXITED.match(child.message)
     return int(exited[3]) in KILLED if exited else child.reason == "BackoffLimitExceeded"
 

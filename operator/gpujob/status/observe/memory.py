@@ -1,4 +1,4 @@
-"""What a pod says that ran out of memory: main memory and GPU memory are told apart, each with its remedy."""
+"""Whether a pod ran out of memory: main memory or GPU memory, each with its remedy."""
 
 from __future__ import annotations
 
