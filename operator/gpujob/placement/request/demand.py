@@ -102,6 +102,8 @@ class Demand:
     """The objects that the job names and that cannot be read, in a sentence."""
     new_claims: tuple[tuple[str, int], ...] = ()
     """Volume claims that each pod creates (ephemeral volumes): StorageClass (empty: the default) and bytes."""
+    claim_volumes: tuple[int, ...] = ()
+    """The index in spec.volumes of each of these claims."""
     ids: IdRanges | None = None
     """The uids and groups that the platform assigns to pods of the job's namespace."""
     run_as: tuple[int | None, int | None] = (None, None)
@@ -293,6 +295,7 @@ def demand_of(job: GPUJob) -> Demand:
         if spec.security_context
         else (None, None),
         new_claims=_new_claims(spec),
+        claim_volumes=tuple(index for index, volume in enumerate(spec.volumes) if volume.ephemeral),
         copies_code=spec.code is not None,
         keeps_vendor=spec.checkpoint is not None and spec.checkpoint.resume_on != "AnyVendor",
         as_root=bool(spec.security_context and spec.security_context.run_as_user == 0),

@@ -19,4 +19,13 @@ def amounts_written(spec: GPUJobSpec) -> tuple[tuple[str, str], ...]:
             "storage": resources.ephemeral_storage,
             "shared_memory": resources.shared_memory,
         }
+    for index, volume in enumerate(spec.volumes):
+        if volume.ephemeral:
+            requests = volume.ephemeral.volume_claim_template.spec.resources.requests
+            amounts[claim_size(index)] = requests.get("storage")
     return tuple((name, str(amount)) for name, amount in amounts.items() if amount)
+
+
+def claim_size(volume: int) -> str:
+    """The name here of the size of the volume claim at an index of spec.volumes."""
+    return f"volumes[{volume}]"

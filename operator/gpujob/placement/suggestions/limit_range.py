@@ -8,11 +8,12 @@ from dataclasses import replace
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.policy.limit_range import Bound
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.filters.limit_range import ATTRIBUTES
+from gpujob.placement.filters.limit_range import ATTRIBUTES, OF_CLAIMS
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.placement.suggestions.requests import SIZES, smaller
+from gpujob.placement.suggestions.volume_claims import claims_within
 
 
 def within_limits(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -20,7 +21,10 @@ def within_limits(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
     gang = candidate.gang
     for bound in demand.limits.bounds if demand.limits else ():
         attribute = ATTRIBUTES.get(bound.resource)
-        if attribute is not None:
+        if bound.kind == OF_CLAIMS:
+            if bound.resource == "storage":
+                yield from claims_within(demand, bound)
+        elif attribute is not None:
             yield from _other_amount(demand, attribute, bound)
         elif bound.resource == candidate.pool.resource and not demand.sized_by_model:
             count = min(max(gang.gpus_per_node, bound.least), bound.most)
