@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from gpujob.catalog.devices import identity, pricelist
 from gpujob.catalog.devices.benchmark_run import Throughput
 from gpujob.catalog.devices.efficiency import Efficiency, Key
+from gpujob.catalog.devices.likeness import near_names
 from gpujob.catalog.devices.throughput import Speed, Speeds, Work
 from gpujob.catalog.entities import Accelerator, Architecture, Feature, InstanceType, Price
 from gpujob.catalog.images.runtime import Runtime, in_order
@@ -102,10 +103,17 @@ class Catalog:
         """The row of an instance type. Azure's names keep the letter case of the request that created the nodes."""
         return self.instance_types.get(instance_type) or self._machines.get(instance_type.lower())
 
-    def nearest_accelerator(self, word: str) -> str | None:
-        """The id that a name most likely means: a label's or cloud's name (NVIDIA-H100-80GB-HBM3, 74a1), else the closest one."""
-        named = self.by_product(word) or self.by_cloud_name(word) or self.by_device_id(word)
-        return named.id if named else identity.nearest(word, self._identities.ids)
+    def device(self, word: str) -> Accelerator | None:
+        """The accelerator that a user's name means, if it means one."""
+        named = self.named(word)
+        return self.accelerator(named[0]) if len(named) == 1 else None
+
+    def nearest_accelerators(self, word: str) -> tuple[str, ...]:
+        """The names of accelerators that a name may mean: a label's or cloud's name (NVIDIA-H100-80GB-HBM3, 74a1), else those of
+        the same model; none for another model, however similar its letters.
+        """
+        found = self.by_product(word) or self.by_cloud_name(word) or self.by_device_id(word)
+        return self.named(word) or ((found.id,) if found else near_names(word, self._identities))
 
     def nearest_feature(self, word: str) -> str | None:
         """The feature that a mistyped word most likely means."""

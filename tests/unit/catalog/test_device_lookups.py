@@ -153,24 +153,80 @@ def test_by_instance_type(machine: str, expected: str | None) -> None:
     ("word", "expected"),
     [
         ("mi300x", "MI300X"),
-        ("MI300", "MI300A"),
-        ("H100", "H100-SXM"),
-        ("A100", "A100-40GB"),
+        ("MI300", "MI300A MI300X"),
+        ("H100", "H100-NVL H100-PCIe H100-SXM"),
         ("h100_sxm", "H100-SXM"),
         ("MI325", "MI325X"),
         ("RTX4090", "RTX-4090"),
         ("4090", "RTX-4090"),
+        ("A6000", "RTX-A6000"),
+        ("RTXX-4090", "RTX-4090"),
+        ("Thor AGX", "Thor"),
+        ("ryzen", "Ryzen-AI-Max"),
         ("NVIDIA-H100-80GB-HBM3", "H100-SXM"),
         ("NVIDIA-A100-SXM4-80GB", "A100-80GB"),
         ("AMD_Instinct_MI325_OAM", "MI325X"),
         ("nvidia-tesla-t4", "T4"),
         ("74a1", "MI300X"),
-        ("quantum", None),
-        ("", None),
+        # The board of a model whose boards are one row, and the words of machines around a model.
+        ("A100-SXM", "A100"),
+        ("A100 SXM", "A100"),
+        ("a100_pcie", "A100"),
+        ("A100 SXM4 40 GB", "A100-40GB"),
+        ("V100-SXM3", "V100"),
+        ("DGX H100", "H100"),
+        ("MI300X_OAM", "MI300X"),
+        ("Radeon Pro W7900", "W7900"),
+        # Letters in another order, or too many.
+        ("h100_smx", "H100-SXM"),
+        ("H100-PCI", "H100-PCIe"),
+        ("MI300Z", "MI300"),
+        # What ends within the number means each model that it begins.
+        ("mi30", "MI300A MI300X MI308X"),
+        ("h10", "H100"),
+        # Other models of similar letters.
+        ("A800", ""),
+        ("H800", ""),
+        ("H300", ""),
+        ("H1000", ""),
+        ("MI400", ""),
+        ("RTX-4080", ""),
+        ("P1000", ""),
+        ("B100-SXM", ""),
+        ("MI", ""),
+        ("nvidia", ""),
+        ("quantum", ""),
+        ("", ""),
     ],
 )
-def test_nearest_accelerator(word: str, expected: str | None) -> None:
-    assert CATALOG.nearest_accelerator(word) == expected
+def test_the_nearest_accelerators_are_of_the_same_model(word: str, expected: str) -> None:
+    assert CATALOG.nearest_accelerators(word) == tuple(expected.split())
+    assert all(map(CATALOG.named, expected.split()))
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("H100 80 GB", "H100-PCIe H100-SXM"),
+        ("NVIDIA H100 SXM5 80 GB", "H100-SXM"),
+        ("mi300x 192 gb", "MI300X"),
+        ("L4 24 G", "L4"),
+        ("V100 16 GB", "V100-16GB"),
+        ("nvidia-h100-mega-80gb", "H100-SXM"),
+        ("nvidia-h100-80gb", "H100-PCIe H100-SXM"),
+        ("nvidia-tesla-v100", "V100-16GB V100-32GB"),
+        ("H100 81 GB 2", ""),
+    ],
+)
+def test_a_size_may_be_two_words_and_gkes_names_are_known(word: str, expected: str) -> None:
+    assert CATALOG.named(word) == tuple(expected.split())
+
+
+def test_a_name_of_one_model_is_its_row() -> None:
+    assert name(CATALOG.device("mi-300x")) == "MI300X"
+    assert name(CATALOG.device("A100 80 GB")) == "A100-80GB"
+    assert CATALOG.device("A100") is None
+    assert CATALOG.device("A800") is None
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,15 @@ def test_selectors_are_those_of_kubernetes(spec: Object, labels: dict[str, str],
 
 
 @pytest.mark.parametrize(
+    "word", ["H100-SXM", "h100_sxm", "H100 SXM5", "nvidia-h100-mega-80gb", "NVIDIA H100 80GB HBM3"]
+)
+def test_an_admin_names_a_model_as_a_job_does(word: str) -> None:
+    found = fleet(node("n", H100, labels=X), gpupool("mine", X, accelerator=word)).pool("mine")
+    assert found is not None
+    assert (found.accelerator_id, found.problem) == ("H100-SXM", None)
+
+
+@pytest.mark.parametrize(
     ("nodes", "spec", "reason", "says"),
     [
         (
@@ -227,9 +236,21 @@ def test_selectors_are_those_of_kubernetes(spec: Object, labels: dict[str, str],
         ),
         (
             [node("n", H100, labels=X)],
-            {"accelerator": "MI-300X"},
+            {"accelerator": "MI300X-OAM"},
             Reason.ACCELERATOR_UNKNOWN,
-            "spec.accelerator MI-300X is in no catalog row; the nearest is MI300X",
+            "spec.accelerator MI300X-OAM is in no catalog row; the nearest is MI300X",
+        ),
+        (
+            [node("n", H100, labels=X)],
+            {"accelerator": "A800"},
+            Reason.ACCELERATOR_UNKNOWN,
+            "spec.accelerator A800 is in no catalog row",
+        ),
+        (
+            [node("n", H100, labels=X)],
+            {"accelerator": "h100"},
+            Reason.ACCELERATOR_UNKNOWN,
+            "spec.accelerator h100 means H100-NVL, H100-PCIe and H100-SXM; name one of them",
         ),
         (
             [node("n", H100, labels=X)],

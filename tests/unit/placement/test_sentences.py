@@ -124,7 +124,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             [H],
             {"placement": {"accelerators": {"deny": ["mi30"]}}},
             Reason.ACCELERATOR_UNKNOWN,
-            "placement.accelerators: mi30 is no known accelerator; the nearest is MI300A",
+            "placement.accelerators: mi30 is no known accelerator; the nearest are MI300A, MI300X and MI308X",
         ),
         (
             [H, A],

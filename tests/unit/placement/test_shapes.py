@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import ANY_IMAGES, H100, MI300X, decision, fleet, node
+import pytest
+from builders import A100, ANY_IMAGES, H100, MI300X, decision, fleet, node
 
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import nearest_fix
@@ -50,7 +51,7 @@ def test_a_busy_shape_gives_way_to_the_next() -> None:
 def test_an_unknown_accelerator_of_a_shape_is_told_with_the_nearest() -> None:
     found = decision(node("n", H100), shapes=[{"accelerator": "MI30X"}])
     assert found.verdict is Verdict.MISCONFIGURED
-    sentence = "shapes[0].accelerator: MI30X is no known accelerator; the nearest is MI350X"
+    sentence = "shapes[0].accelerator: MI30X is no known accelerator; the nearest are MI300A, MI300X and MI308X"
     assert found.problems[0].message == sentence
 
 
@@ -64,3 +65,26 @@ def test_the_fix_names_the_field_of_the_shape() -> None:
         "MI300X",
         "H100-SXM",
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "meant", "model"),
+    [
+        ("A100-SXM", ["A100"], "H100-SXM"),
+        ("A100 SXM4 80 GB", ["A100-80GB"], "H100-SXM"),
+        ("h10", ["H100"], "A100-80GB"),
+        ("DGX H100", ["H100"], "A100-80GB"),
+        ("mi30", ["MI300A", "MI300X", "MI308X"], "A100-80GB"),
+        # What is near no model is left out.
+        ("A800", None, "A100-80GB"),
+    ],
+)
+def test_a_mistyped_model_that_is_denied_stays_denied(word: str, meant: list[str] | None, model: str) -> None:
+    nodes = [node("a", A100, price="2"), node("h", H100, price="2"), node("m", MI300X, price="9")]
+    found = decision(*nodes, catalog=ANY_IMAGES, placement={"accelerators": {"deny": [word]}})
+    assert found.verdict is Verdict.MISCONFIGURED
+    fix = nearest_fix(found, fleet(*nodes), ANY_IMAGES)
+    assert fix is not None
+    assert [(change.field, change.after) for change in fix.changes] == [("spec.placement.accelerators.deny", meant)]
+    placement = {"objective": "Cost", "accelerators": {"deny": meant or []}}
+    assert chosen(decision(*nodes, catalog=ANY_IMAGES, placement=placement)) == ("1x1", model)

@@ -151,7 +151,8 @@ class GPUPoolSpec(Shape):
     node_selector: NodeSelector
     """The nodes that the pool selects; an older pool that selects the same node wins."""
     accelerator: Word | None = None
-    """The accelerator's catalog id, for example MI300X; overrides labels."""
+    """The accelerator, for example MI300X: its catalog id in any case and with any separators, or another name of that one
+    model (H100 SXM5); overrides labels."""
     resource_name: Annotated[str, Field(max_length=253), patterns.RESOURCE_NAME] | None = None
     """The device plugin's resource, for example amd.com/gpu; needed where the nodes offer several."""
     price: Price | None = None

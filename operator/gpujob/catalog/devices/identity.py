@@ -41,6 +41,8 @@ _TRADE_WORDS: Final = frozenset(
 )
 """Words around a model's name that clouds add or leave out."""
 _GIGABYTES: Final = re.compile(r"([0-9]{1,3})gb?")
+_UNIT_APART: Final = re.compile(r"(?<=[0-9])-(?=gb?(?:-|$))")
+"""The separator in H100 80 GB: a size is one word."""
 _MACHINE: Final = re.compile(
     r"gpu[-_].+|[bv]m\.gpu\.[a-z].+|standard_nd[0-9]+[a-z]+_.+_v[0-9]+|gx[0-9]d?-[0-9]+x[0-9]+x[0-9]+.+"
     r"|[a-z0-9]+-[0-9]+gb(?:-[a-z]+)*\.[0-9]+x",
@@ -88,22 +90,26 @@ class Identities:
         """
         if word in self.ids:
             return (word,)
-        found = self._spelled(_plain(word).split("-"))
+        found = self._spelled(_UNIT_APART.sub("", _plain(word)).split("-"))
         if not found:
-            rows = self._products.get(_plain(word), ())
+            rows = self._products.get(_plain(word)) or self._gke.get(word, ())
             found = [row for row in rows if row.support != "unsupported"] or list(rows)
         return tuple(sorted({row.id for row in found}))
 
     def _spelled(self, words: Sequence[str]) -> list[Accelerator]:
         """The rows that words name: an id, else a family, else the rows without brands and sizes."""
-        rows = [row for row in self.ids.values() if _joined(row.id) == "".join(words)]
-        rows = rows or [row for row in self.ids.values() if _joined("".join(words)) in _families(row.id)]
-        plain = [_BOARD.sub("sxm", each) for each in words if each not in _BRANDS]
+        rows = [row for row in self.ids.values() if joined(row.id) == "".join(words)]
+        rows = rows or [row for row in self.ids.values() if joined("".join(words)) in _families(row.id)]
+        plain = _without_brands(words)
         sizes = [int(match[1]) for each in plain if (match := _GIGABYTES.fullmatch(each))]
         plain = [each for each in plain if not _GIGABYTES.fullmatch(each)]
         if rows or not plain or plain == list(words):
             return rows
         return [row for row in self._spelled(plain) if all(_is_sold_with(row, size) for size in sizes)]
+
+    def is_sold_with(self, identity: str, gigabytes: int) -> bool:
+        """Whether the usual name of the card of an id has that many GB."""
+        return _is_sold_with(self.ids[identity], gigabytes)
 
     def by_device_id(self, device_id: str, memory_gib: float | None, units: int | None) -> Accelerator | None:
         """The row of an AMD PCI device id."""
@@ -173,8 +179,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     # A set has no order, so sort: among equally close names the first wins.
-    plain = {_plain(name).replace("-", ""): name for name in (sorted(known) if isinstance(known, Set) else known)}
-    wanted = _plain(word).replace("-", "")
+    plain = {joined(name): name for name in (sorted(known) if isinstance(known, Set) else known)}
+    wanted = joined(word)
     if not wanted:
         return None
     begins = [name for key, name in plain.items() if key.startswith(wanted)]
@@ -185,12 +191,29 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 def begun(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """The known names that begin with `word`, sorted; none for fewer than three letters."""
-    wanted = _plain(word).replace("-", "")
-    return tuple(sorted(n for n in known if len(wanted) > 2 and _plain(n).replace("-", "").startswith(wanted)))
+    wanted = joined(word)
+    return tuple(sorted(n for n in known if len(wanted) > 2 and joined(n).startswith(wanted)))
 
 
-def _joined(name: str) -> str:
+def joined(name: str) -> str:
+    """A name in lower case without separators: h100sxm."""
     return _plain(name).replace("-", "")
+
+
+def bare_words(name: str) -> list[str]:
+    """The words of a name without brands and sizes; the digit of SXM5 is left out."""
+    words = _without_brands(_UNIT_APART.sub("", _plain(name)).split("-"))
+    return [word for word in words if not _GIGABYTES.fullmatch(word)]
+
+
+def sizes_of(name: str) -> list[int]:
+    """The sizes in a name, GB."""
+    words = _UNIT_APART.sub("", _plain(name)).split("-")
+    return [int(match[1]) for word in words if (match := _GIGABYTES.fullmatch(word))]
+
+
+def _without_brands(words: Iterable[str]) -> list[str]:
+    return [_BOARD.sub("sxm", word) for word in words if word not in _BRANDS]
 
 
 def _families(identity: str) -> Iterator[str]:

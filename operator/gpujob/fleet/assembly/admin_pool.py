@@ -117,15 +117,22 @@ def _uneven(admin: AdminPool, groups: list[DeviceGroup]) -> Finding | None:
     return Finding(Reason.MODELS_DIFFER, sentence, (listed(map(str, sizes)),))
 
 
+def _no_one_model(word: str, catalog: Catalog) -> Finding:
+    """The pool's accelerator is no name, or that of several models."""
+    if several := catalog.named(word):
+        sentence = "spec.accelerator {} means {}; name one of them"
+        return Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, listed(several)))
+    sentence = "spec.accelerator {} is in no catalog row{}"
+    return Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, nearest(*catalog.nearest_accelerators(word))))
+
+
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
     """The facts that hold for every node of an admin's pool, or the problem that there are none."""
-    row = catalog.accelerator(admin.accelerator) if admin.accelerator else None
+    row = catalog.device(admin.accelerator) if admin.accelerator else None
     vendor = row.vendor if row else groups[0].facts.vendor if groups else Vendor.NVIDIA
     fallback = DeviceFacts(vendor, row, row.usable_bytes if row else None)
     if admin.accelerator and row is None:
-        near = nearest(catalog.nearest_accelerator(admin.accelerator))
-        sentence = "spec.accelerator {} is in no catalog row{}"
-        return fallback, Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (admin.accelerator, near))
+        return fallback, _no_one_model(admin.accelerator, catalog)
     if not groups and admin.provision:
         return facts_of_new(admin, row, vendor, catalog)
     if not groups:

@@ -23,7 +23,7 @@ def hosted_groups(
     node: Node, groups: tuple[DeviceGroup, ...], admin: AdminPool, catalog: Catalog
 ) -> tuple[DeviceGroup, ...]:
     """A node's groups with the devices of the pool, if no resource offers them."""
-    row = catalog.accelerator(admin.accelerator or "")
+    row = catalog.device(admin.accelerator or "")
     if row is None or any(group.facts.vendor is row.vendor and not group.lacks_plugin for group in groups):
         return groups
     others = tuple(group for group in groups if group.facts.vendor is not row.vendor)

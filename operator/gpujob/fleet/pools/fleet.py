@@ -62,10 +62,10 @@ class Fleet:
         """The pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)
 
-    def nearest_accelerator(self, word: str, catalog: Catalog) -> str | None:
-        """The accelerator that an unknown name most likely means: one of the fleet that begins with it, else one of the catalog."""
-        begun = (pool.accelerator_id for pool in self.pools if pool.accelerator_id.lower().startswith(word.lower()))
-        return min(begun, default=None) or catalog.nearest_accelerator(word)
+    def nearest_accelerators(self, word: str, catalog: Catalog) -> tuple[str, ...]:
+        """The accelerators that an unknown name may mean: those of the catalog, else unknown ones of the fleet that it begins."""
+        begun = {pool.accelerator_id for pool in self.pools if pool.accelerator_id.lower().startswith(word.lower())}
+        return catalog.nearest_accelerators(word) or (tuple(sorted(begun)) if len(word) > 2 else ())
 
     def nearest_pool(self, word: str) -> str | None:
         """The pool that an unknown name most likely means; the capacity type at the end of names hardly counts."""

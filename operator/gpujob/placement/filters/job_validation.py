@@ -44,12 +44,12 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     yield from _unknown_framework(demand, catalog)
     for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
         if not _is_accelerator(word, fleet, catalog):
-            near = nearest(fleet.nearest_accelerator(word, catalog))
+            near = nearest(*fleet.nearest_accelerators(word, catalog))
             sentence = "placement.accelerators: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
     for gang in demand.gangs:
         if gang.accelerator and not _is_accelerator(gang.accelerator, fleet, catalog):
-            near = nearest(fleet.nearest_accelerator(gang.accelerator, catalog))
+            near = nearest(*fleet.nearest_accelerators(gang.accelerator, catalog))
             sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
     yield from _unknown_pools(demand, fleet)

@@ -22,8 +22,8 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
     def is_accelerator(word: str) -> bool:
         return bool(catalog.named(word)) or word in seen
 
-    def nearest_accelerator(word: str) -> str | None:
-        return fleet.nearest_accelerator(word, catalog)
+    def nearest_accelerators(word: str) -> tuple[str, ...]:
+        return fleet.nearest_accelerators(word, catalog)
 
     def is_pool(word: str) -> bool:
         return any(pool.is_called(word) for pool in fleet.pools)
@@ -38,24 +38,29 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
             catalog.features.__contains__,
             partial(_of_several, catalog, number),
         )
+
+    def nearest_pools(word: str) -> tuple[str, ...]:
+        return tuple(filter(None, (fleet.nearest_pool(word),)))
+
     for kind, known, near in (
-        ("accelerators", is_accelerator, nearest_accelerator),
-        ("pools", is_pool, fleet.nearest_pool),
+        ("accelerators", is_accelerator, nearest_accelerators),
+        ("pools", is_pool, nearest_pools),
     ):
         yield from _listed(demand, f"{kind}_allowed", f"{placement}.{kind}.allow", known, near)
         yield from _listed(demand, f"{kind}_denied", f"{placement}.{kind}.deny", known, near)
     for gang in demand.gangs:
         word = gang.accelerator
-        if word and not is_accelerator(word) and (meant := nearest_accelerator(word)):
-            changed = demand.changed(gang, replace(gang, accelerator=meant))
-            yield proposed(0.1, gang.field("accelerator"), word, meant, changed)
+        if word and not is_accelerator(word):
+            for place, meant in enumerate(nearest_accelerators(word)):
+                changed = demand.changed(gang, replace(gang, accelerator=meant))
+                yield proposed(0.1 + place / 100, gang.field("accelerator"), word, meant, changed)
     yield from _names(demand, fleet, catalog)
 
 
-def _of_several(catalog: Catalog, number: int, word: str) -> str | None:
-    """The feature of this index among those that a name may mean, the first if there are fewer."""
+def _of_several(catalog: Catalog, number: int, word: str) -> tuple[str, ...]:
+    """The feature of this index among those that a name may mean, the first if there are fewer; empty if it means none."""
     meant = () if word.lower() in NOT_FEATURES else catalog.nearest_features(word)
-    return meant[number] if number < len(meant) else next(iter(meant), None)
+    return meant[number : number + 1] or meant[:1]
 
 
 def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -86,14 +91,14 @@ def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]
 
 
 def _listed(
-    demand: Demand, attribute: str, field: str, known: Callable[[str], bool], nearest: Callable[[str], str | None]
+    demand: Demand, attribute: str, field: str, known: Callable[[str], bool], nearest: Callable[[str], tuple[str, ...]]
 ) -> Iterator[Proposal]:
-    """All unknown names of a list replaced by the closest known ones, or left out if there is none."""
+    """All unknown names of a list replaced by all that they may mean, or left out if that is none."""
     words: tuple[str, ...] = getattr(demand, attribute)
     if all(map(known, words)):
         return
-    meant = tuple(dict.fromkeys(word if known(word) else nearest(word) for word in words))
+    meant = tuple(dict.fromkeys(name for word in words for name in ((word,) if known(word) else nearest(word))))
     without = tuple(word for word in words if known(word))
-    for distance, others in ((0.1, tuple(filter(None, meant))), (0.6, without)):
+    for distance, others in ((0.1, meant), (0.6, without)):
         changes: dict[str, Any] = {attribute: others}
         yield proposed(distance, field, list(words), list(others) or None, demand.but(**changes))
