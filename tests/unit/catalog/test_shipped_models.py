@@ -63,6 +63,36 @@ def test_a_mistyped_name_has_its_nearest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("llama-3", "llama-3-8b llama-3-70b llama-3.1-8b"),
+        ("meta-llama/Llama-3-Instruct", "llama-3-8b llama-3-70b llama-3.1-8b"),
+        ("llama-3.1", "llama-3.1-8b llama-3.1-70b llama-3.1-405b"),
+        ("llama-3-1", "llama-3.1-8b llama-3.1-70b llama-3.1-405b"),
+        ("llama-4", "llama-4-scout llama-4-scout-17b-16e"),
+        ("llama", "llama-7b llama-13b llama-30b"),
+        ("mixtral", "mixtral-8x7b mixtral-8x22b"),
+        ("mixtral-8x8b", "mixtral-8x7b mixtral-8x22b"),
+        ("deepseek-v4", "deepseek-v3 deepseek-v3.1 deepseek-r1"),
+        ("bert", "bert-base bert-large"),
+        ("gpt-oss", "gpt-oss-20b gpt-oss-120b"),
+        ("llama-65", "llama-65b"),
+        ("lama-3", "llama-3-8b llama-3-70b"),
+        ("mistrl-7b", "mistral-7b"),
+        ("qwen-2.5-7b", "qwen2.5-7b qwen2.5-14b qwen2.5-3b"),
+        ("gemma-2-8b", "gemma-2-9b gemma-2-27b gemma-2-2b"),
+        # Of another version there is none.
+        ("llama-5", ""),
+        ("gpt-5", ""),
+        ("qwen2.6-7b", ""),
+        ("l", ""),
+    ],
+)
+def test_the_nearest_models_are_of_the_same_family_and_version(name: str, near: str) -> None:
+    assert load_catalog().nearest_models(name) == tuple(near.split())
+
+
+@pytest.mark.parametrize(
     "name", ["bloom-350m", "whisper-large-v3", "phi-4-multimodal-instruct", "llama-3.1", "-instruct", ""]
 )
 def test_a_name_of_other_sizes_is_no_ending_of_a_known_one(name: str) -> None:

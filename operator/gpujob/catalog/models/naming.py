@@ -32,6 +32,8 @@ _ENDING: Final = re.compile(
 """An ending that changes no size of a model: what it was taught, how long its sequences are, and how its numbers are stored."""
 _BILLIONS: Final = re.compile(r"(?<![0-9.])([0-9]+(?:[.][0-9]+)?)b(?![a-z0-9])")
 
+_NUMBERS: Final = re.compile(r"[0-9]+")
+
 
 def plain(name: str) -> str:
     """A name without owner, case and month."""
@@ -60,19 +62,56 @@ def meant(name: str) -> Iterator[str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Up to three known models of similar letters, the likeliest first: of one family those of the nearest size."""
+    """Up to three known models that a name may mean, the likeliest first: those that it begins, else those of similar letters.
+
+    Only of the same version (Llama 5 is not Llama 65B); of one family first those of the nearest size.
+    """
+    names = list(known)
+    found = (_begun(wanted, names) or _similar(wanted, names) for wanted in meant(name[:256]))
+    return tuple(next(filter(None, found), [])[:3])
+
+
+def _begun(wanted: str, known: list[str]) -> list[str]:
+    """The models whose names go on where this one ends: llama-3-8b, then llama-3.1-8b for llama-3."""
+    found = [(name[len(wanted) :], name) for name in known if key(name).startswith(key(wanted)) and len(wanted) > 1]
+    whole = [(rest, name) for rest, name in found if not (wanted[-1].isdigit() and rest[:1].isdigit())]
+    return [name for _, name in sorted(whole, key=lambda each: _addition(each[0]))]
+
+
+def _addition(rest: str) -> tuple[bool, bool, int]:
+    """How much the rest of a name adds: a size alone is least, then one word, then another version."""
+    return rest[:1] != "-", _family(rest)[0] != "-", rest.count("-")
+
+
+def _similar(wanted: str, known: list[str]) -> list[str]:
+    """The models of similar letters and of the same version, none of which has letters less similar than another."""
+    # late import: needed only for unknown names
     from difflib import SequenceMatcher, get_close_matches
 
-    *_, wanted = meant(name[:256])
     family, size = _family(wanted)
+    spelled = {name: name if size else _family(name)[0].rstrip("-") for name in known}
+    close = set(get_close_matches(wanted, spelled.values(), n=len(known), cutoff=0.7)) if known else set()
+    similar = [name for name in known if spelled[name] in close and _version(name) == _version(wanted)]
+
+    def likeness(other: str) -> float:
+        return SequenceMatcher(None, _letters(wanted), _letters(other)).ratio()
 
     def unlike(other: str) -> tuple[float, float]:
         its_family, its_size = _family(other)
         apart = abs(log(its_size / size)) if size and its_size else 0.0
         return -SequenceMatcher(None, family, its_family).ratio(), apart
 
-    similar = get_close_matches(wanted, list(known), n=12, cutoff=0.7)
-    return tuple(sorted(similar, key=unlike)[:3] if size else similar[:3])
+    most = max(map(likeness, similar), default=0.0)
+    return sorted((name for name in similar if likeness(name) == most), key=unlike)
+
+
+def _version(name: str) -> list[str]:
+    """The numbers of a name without its size: 3 and 1 of llama-3.1-8b."""
+    return _NUMBERS.findall(_family(name)[0])
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, _family(name)[0]))
 
 
 def _family(name: str) -> tuple[str, float]:
