@@ -51,7 +51,7 @@ class OperatorProcess:
         server.on_change.append(self._changed)
         leader = lambda: self.leads  # noqa: E731
         writer = Writer(self, self.mirror, leader, "here", self.clock.now)  # type: ignore[arg-type]
-        self.book = ClusterIndex(self.mirror, catalog, self.loop.time)
+        self.book = ClusterIndex(self.mirror, catalog, self.loop.time, self.clock.now)
         self.reconciler = Reconciler(
             self.book, writer, leader, RUNNER, timings or Timings(), self.loop.time, self.clock.now
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gpujob.api.kinds.gpujob import GPUJob
     from gpujob.catalog.catalog import Catalog
     from gpujob.cli.input.request import Request
+    from gpujob.fleet.kubernetes.objects import Node
     from gpujob.fleet.sources.cluster_file import ClusterObjects
 
 STDIN: Final = "-"
@@ -88,11 +90,26 @@ def objects_of(documents: list[Any], request: Request) -> ClusterObjects:
         objects = replace(read_cluster(documents), promises=promises_in(documents))
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", request.cluster or "", error)) from error
+    objects = replace(objects, nodes=tuple(_with_failures(objects.nodes, documents)))
     tell(objects.unread, "not read")
     if objects.published_only:
         when = objects.published_at or "an unknown time"
         say(f"nodes cannot be read; published GPUPools are used: free as of {when}")
     return objects
+
+
+def _with_failures(nodes: Iterable[Node], documents: list[Any]) -> Iterable[Node]:
+    """The nodes with what the statuses of GPUJobs say against them, as the operator has it."""
+    from gpujob.fleet.health.node_failures import NodeFailures
+    from gpujob.fleet.sources.cluster_file import objects_in
+    from gpujob.values.untrusted import table
+
+    failures, now = NodeFailures(), datetime.now(UTC)
+    for number, item in enumerate(objects_in(documents, [])):
+        if item.get("kind") == "GPUJob":
+            failures.put(str(number), table(item, "status"))
+    found = ((node, failures.suspicion(node.name, now)) for node in nodes)
+    return [replace(node, suspicion=suspicion.sentence) if suspicion else node for node, suspicion in found]
 
 
 def read_live_job(name: str, documents: list[Any], request: Request) -> Mapping[str, Any]:

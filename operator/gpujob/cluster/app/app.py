@@ -68,7 +68,7 @@ class Operator:
         self._client.may_write = self.leadership.is_leader
         clock = ServerClock()
         self._client.on_date = clock.note
-        book = ClusterIndex(self.mirror, load_catalog())
+        book = ClusterIndex(self.mirror, load_catalog(), wall=clock.now)
         writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name, clock.now)
         self.reconciler = Reconciler(
             book,

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import cast
 
 import structlog
@@ -29,6 +29,7 @@ from gpujob.fleet.dra.device_taints import TaintRule
 from gpujob.fleet.dra.inventory import Inventory
 from gpujob.fleet.dra.resource_slices import Claim, DeviceClass, Slice
 from gpujob.fleet.gpupools.selection import AdminPool
+from gpujob.fleet.health.node_failures import NodeFailures
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.kubernetes.persistent_volumes import Tie, VolumeClaim, Volumes
@@ -74,8 +75,14 @@ IN_THE_FLEET = frozenset({"pods", "jobs", "resourceclaims"})
 class ClusterIndex:
     """An index over the cache, updated by its changes; call `take` before reading."""
 
-    def __init__(self, mirror: ObjectCache, shipped: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
-        self.mirror, self._clock = mirror, clock
+    def __init__(
+        self,
+        mirror: ObjectCache,
+        shipped: Catalog,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.mirror, self._clock, self._wall = mirror, clock, wall
         self.jobs: dict[str, JobRecord] = {}
         self.under_way: Callable[[], Iterable[Promise]] = tuple
         """The reservations of placements in flight."""
@@ -93,6 +100,7 @@ class ClusterIndex:
         self._under_way: set[str] = set()
         self._recollections: dict[str, Recollection] = {}
         self._expiring: dict[str, float] = {}
+        self._failures, self._suspects = NodeFailures(), dict[str, float]()
         self._forgotten = 0
         self._volumes = self._all_volumes()
         self._shipped = shipped
@@ -216,6 +224,7 @@ class ClusterIndex:
             node = nodes.get(("", name))
             if node is not None:
                 with self._alone("nodes", ("", name)) as went_well:
+                    node = self._with_failures(node)
                     self._index.put_node(node, self._recalled(name, self._read_groups(node)))
                 if not went_well:
                     with contextlib.suppress(Exception):
@@ -279,6 +288,7 @@ class ClusterIndex:
         if key not in self.mirror.objects("nodes"):
             self._index.drop_node(key[1])
             self._recollections.pop(key[1], None)
+            self._suspects.pop(key[1], None)
             self._expiring.pop(key[1], None)
 
     def _follow_pod(self, key: Key, held: object | None) -> None:
@@ -371,9 +381,23 @@ class ClusterIndex:
                 self._expiring[name] = recollection.until
         return groups
 
+    def _with_failures(self, node: Node) -> Node:
+        """The node with what makes it suspect, which is looked at again when that has decayed."""
+        now = self._wall()
+        found = self._failures.suspicion(node.name, now)
+        self._suspects.pop(node.name, None)
+        if found is None:
+            return node
+        self._suspects[node.name] = self._clock() + (found.until - now).total_seconds()
+        return replace(node, suspicion=found.sentence)
+
     def _forget(self) -> None:
         """Drops expired facts."""
         now = self._clock()
+        for name in [name for name, until in self._suspects.items() if now >= until]:
+            del self._suspects[name]
+            self._unread.add(name)
+            self._forgotten += 1
         for name in [name for name, until in self._expiring.items() if now >= until]:
             del self._expiring[name]
             self._recollections.pop(name, None)
@@ -400,6 +424,11 @@ class ClusterIndex:
 
     def _take_job(self, key: Key, job: JobRecord | None, touched: set[str]) -> None:
         before = self._uids.pop(key, "")
+        if before and (job is None or job.uid != before):
+            self._unread |= self._failures.put(before, None)
+        if job is not None and (suspects := self._failures.put(job.uid, job.status)):
+            self._unread |= suspects
+            self._forgotten += 1
         if before and (job is None or job.uid != before):
             self.jobs.pop(before, None)
             touched.add(before)

@@ -120,6 +120,8 @@ class Node:
     """Its creation time (RFC 3339); empty if unknown."""
     conditions: tuple[Condition, ...] = ()
     """The conditions that report trouble; readiness is in `ready`."""
+    suspicion: str = ""
+    """Why jobs that failed there make it suspect (`health.node_failures`); empty if they do not."""
     unread: tuple[str, ...] = ()
 
 

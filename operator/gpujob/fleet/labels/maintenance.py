@@ -47,8 +47,8 @@ def suspected(node: Node, vendor: Vendor) -> Finding | None:
     """Why a node ranks last although nothing keeps pods away; None without a signal."""
     soft = (str(taint) for taint in node.taints if taint.effect == "PreferNoSchedule" and _is_of_health(taint))
     what = next(soft, None)
-    told = f"taint {what}" if what else next((what for _, what in _told(node, vendor, Effect.LAST)), None)
-    if told is None:
+    told = f"taint {what}" if what else next((what for _, what in _told(node, vendor, Effect.LAST)), node.suspicion)
+    if not told:
         return None
     return Finding(Reason.NODE_DOUBTED, "node {}: {}; pods may fail or be slow there", (node.name, told))
 

@@ -1,0 +1,71 @@
+"""The operator takes a node on which several jobs failed after all others, as long as that is not long ago."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from builders import ANY_IMAGES, H100, demand, node
+
+from gpujob.cluster.cache.object_cache import ObjectCache
+from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.placement.engine.decide import decide
+
+BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Cluster:
+    """Two equal nodes, a and b."""
+
+    def __init__(self) -> None:
+        self.seconds, self.version, self.mirror = 0.0, 1, ObjectCache(mirrored("gpujob-runner-x"))
+        for kind in self.mirror.kinds:
+            self.mirror.replace(kind, [], "1")
+        wall = lambda: BEGAN + timedelta(seconds=self.seconds)  # noqa: E731
+        self.book = ClusterIndex(self.mirror, ANY_IMAGES, lambda: self.seconds, wall)
+        for name in ("a", "b"):
+            self.write("nodes", "ADDED", node(name, H100))
+
+    def write(self, kind: str, event: str, raw: Any) -> None:
+        self.version += 1
+        metadata = {"uid": f"u-{raw['metadata']['name']}", **raw["metadata"], "resourceVersion": str(self.version)}
+        self.mirror.apply(kind, event, {**raw, "metadata": metadata})
+        self.book.take(self.mirror.take_changes())
+
+    def fails(self, name: str, on: str, event: str = "ADDED") -> None:
+        entry = {"name": on, "until": "2026-01-01T12:00:00Z", "attempt": 1, "reason": "NodeLost"}
+        job = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": {"name": name, "namespace": "team"},
+               "spec": {}, "status": {"excludedNodes": [entry]}}  # fmt: skip
+        self.write("gpujobs", event, job)
+
+    def takes(self) -> tuple[str, ...]:
+        self.book.fleet_version()
+        choice = decide(demand(gpusPerNode=8), self.book.fleet(), self.book.catalog).choice
+        return choice.nodes if choice else ()
+
+
+def test_two_jobs_that_failed_there_make_it_the_last_choice_for_an_hour_at_most() -> None:
+    cluster = Cluster()
+    assert cluster.takes() == ("a",)
+    cluster.fails("one", "a")
+    assert cluster.takes() == ("a",)
+    version = cluster.book.fleet_version()
+    cluster.fails("two", "a")
+    assert cluster.book.fleet_version() != version
+    assert cluster.takes() == ("b",)
+    cluster.seconds = 1400.0
+    assert cluster.takes() == ("b",)
+    version = cluster.book.fleet_version()
+    cluster.seconds = 1600.0
+    assert cluster.book.fleet_version() != version, "waiting jobs are decided again"
+    assert cluster.takes() == ("a",)
+
+
+def test_it_is_forgotten_with_the_jobs() -> None:
+    cluster = Cluster()
+    cluster.fails("one", "a")
+    cluster.fails("two", "a")
+    assert cluster.takes() == ("b",)
+    cluster.fails("two", "a", event="DELETED")
+    assert cluster.takes() == ("a",)
