@@ -36,6 +36,8 @@ class Program:
     bound: bool = True
     evicted: int = 0
     """Attempts from the first whose last pod its node evicts, instead of their end."""
+    image: str = ""
+    """Why the registry does not give its image; empty where it does."""
     lacks_python: bool = False
     """Whether the preflight of the image cannot run."""
 
@@ -201,6 +203,11 @@ class ApiServer:
     def _start(self, key: tuple[str, str], program: Program, owner: str, child: str) -> None:
         pod = self.objects["pods"].get(key)
         if pod is None or "deletionTimestamp" in pod["metadata"]:
+            return
+        if program.image:
+            waiting = {"waiting": {"reason": "ImagePullBackOff", "message": program.image}}
+            status = {"phase": "Pending", "containerStatuses": [{"name": "train", "state": waiting}]}
+            self.change("pods", key, lambda pod: pod.update(status=status))
             return
         preflight = any(c["name"] == "gpujob-preflight" for c in pod["spec"].get("initContainers", []))
         if program.lacks_python and preflight:

@@ -18,6 +18,21 @@ def stories(shift: float) -> list[Story]:
     def resume(world: World) -> None:
         world.edit("j", suspend=None)
 
+    def device_breaks(world: World) -> None:
+        """The nodes of the job's pods report a fault."""
+
+        def breaks(node: Object) -> None:
+            fault = {
+                "type": "XIDErrors",
+                "status": "True",
+                "reason": "XID79",
+                "lastTransitionTime": world.server.stamp(),
+            }
+            node["status"]["conditions"] = [*node["status"].get("conditions", []), fault]
+
+        for pod in world.server.objects["pods"].values():
+            world.server.change("nodes", ("", pod["spec"]["nodeName"]), breaks)
+
     def child_deleted(world: World) -> None:
         for (namespace, name), job in list(world.server.objects["jobs"].items()):
             path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
@@ -55,6 +70,13 @@ def stories(shift: float) -> list[Story]:
             (submit, (50.0 + s, suspend), (80.0 + s, resume)),
             Program(evicted=1),
             timings=Timings(retry_first=60.0),
+        ),
+        Story("a device breaks", (submit, (50.0 + s, device_breaks)), Program(runs_for=400.0), nodes=3),
+        Story("there is no such image", (submit,), Program(image="failed to resolve reference: not found")),
+        Story(
+            "the registry is away",
+            ((1.0, lambda world: world.submit("j", gpusPerNode=8, retries={"infrastructure": 1})),),
+            Program(image="i/o timeout"),
         ),
         Story("suspended and resumed", (submit, (3.0 + s, suspend), (30.0 + s, resume))),
         Story("suspended and resumed at once", (submit, (3.0 + s, suspend), (3.5 + s, resume)), Program(grace=12.0)),
