@@ -102,6 +102,8 @@ progress_timestamp_seconds
 training_metric
 checkpoint_step
 checkpoint_timestamp_seconds
+checkpoint_save_seconds
+unsaved_steps
 device_memory_allocated_bytes
 device_memory_reserved_bytes
 device_memory_peak_bytes
