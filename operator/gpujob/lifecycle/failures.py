@@ -102,7 +102,8 @@ def failure_of(
         fits = [pod.ran_out.fits for pod in pods if pod.ran_out and pod.ran_out.fits]
         memory = max(fits, default=None) if seen.reason is Reason.GPU_OUT_OF_MEMORY else None
         return Failure(Blame.USER, seen.reason, seen.message, fits=memory)
-    alike = {each.node for each in found if each.reason is found[0].reason}
+    # Who deletes a pod says nothing against its node, and a node that was deleted is not there.
+    alike = {each.node for each in found if each.reason is found[0].reason is not Reason.POD_DELETED}
     return replace(found[0], nodes=tuple(sorted(alike - {""})))
 
 
