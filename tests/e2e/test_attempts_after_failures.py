@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.e2e.api_server import JOBS, PODS, Object
@@ -29,6 +32,11 @@ def shut_down(team: Team, pod: Object) -> None:
         "conditions": [cause], "containerStatuses": [train],
     }  # fmt: skip
     team.api.patch(PODS.format(team.namespace), pod["metadata"]["name"], {"status": status}, "status")
+
+
+def gpujob(team: Team, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gpujob.cli.main", *arguments, "-n", team.namespace]
+    return subprocess.run(command, env=team.api.cluster.environment(), capture_output=True, text=True, timeout=60)
 
 
 def test_a_failure_of_the_infrastructure_is_tried_again_on_another_node(
@@ -95,6 +103,14 @@ def test_a_failure_of_the_program_is_not_repeated_on_another_pool(
         "exit code 3; it was tried again 1 time (retries.user)"
     )
     eventually(lambda: len(team.jobs(uid)) == 2, what="both Jobs stay")
+
+    # What people see of it.
+    waited = gpujob(team, "wait", "wrong")
+    assert (waited.returncode, waited.stdout.startswith("Failed wrong: pod ")) == (1, True), waited
+    told = gpujob(team, "explain", "wrong").stdout
+    rows = [line.split() for line in told.splitlines() if line.split()[:1] in (["1"], ["2"])]
+    assert [(row[0], row[1], "PodFailed" in row) for row in rows] == [("1", pool, True), ("2", pool, True)]
+    assert gpujob(team, "wait", "nobody").returncode == 2
 
 
 def test_a_device_that_breaks_under_a_job_moves_it(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
