@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,6 +87,13 @@ def start(team: Trainers, claim: str, **spec: Any) -> str:
     return uid
 
 
+def gpujob(team: Trainers, *arguments: str) -> str:
+    command = [sys.executable, "-m", "gpujob.cli.main", *arguments, "-n", team.namespace]
+    done = subprocess.run(command, env=team.api.cluster.environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def of_attempt(team: Trainers, uid: str, attempt: int) -> list[dict[str, Any]]:
     return [pod for pod in team.pods(uid) if pod["metadata"]["labels"]["gpujob.dev/attempt"] == str(attempt)]
 
@@ -113,6 +122,11 @@ def test_a_pod_that_is_killed_makes_a_new_attempt_of_the_gang_that_goes_on(
     assert first["from"] < first["to"] <= second["from"] < second["to"]
     assert (second["attempt"], second["reason"]) == (2, "Succeeded")
     assert status["failures"] == {"infrastructure": 1}
+    shown = gpujob(team, "logs", "run")
+    assert {line for line in shown.splitlines() if "attempt 2 begins" in line} == {
+        f"[{rank}] {said}" for rank in (0, 1)
+    }
+    assert said in gpujob(team, "logs", "run", "--rank", "1", "--follow").splitlines()
     # The last one is saved right before the end, which no reading may have seen.
     assert int(number) < status["checkpoint"]["step"] <= int(number) + 100
     grace = {pod["spec"]["terminationGracePeriodSeconds"] for pod in of_attempt(team, uid, 2)}
