@@ -68,7 +68,8 @@ def test_a_node_is_left_out_until_its_time_and_then_taken_again() -> None:
 @pytest.mark.parametrize(
     "entry",
     ["a", {"name": "a"}, {"name": "a", "until": "soon"}, {"name": 7, "until": LATER}, {"name": "", "until": LATER},
-     {"name": ["a"], "until": LATER}, {"name": "a", "until": BEFORE}],
+     {"name": ["a"], "until": LATER}, {"name": "a", "until": BEFORE},
+     {"name": "a", "until": "2096-01-01T00:00:00Z"}],
 )  # fmt: skip
 def test_an_entry_that_says_no_node_or_no_time_keeps_no_node_away(entry: Any) -> None:
     status = {"excludedNodes": [entry, {"name": "b", "until": LATER, "attempt": "x", "reason": {}}]}
