@@ -99,6 +99,25 @@ def larger_memory(job: JobRecord, fits: int) -> str | None:
     return f"{-(-int(fits * factor) // MEGABYTE)}M"
 
 
+def may_retry(job: JobRecord, blame: Blame, now: datetime) -> bool:
+    """Whether another attempt follows a failure of this kind at `now`, by its count and by spec.retries.withinSeconds."""
+    return failures(job).get(blame.value.lower(), 0) < retries(job, blame) and not is_too_late(job, now)
+
+
+def is_too_late(job: JobRecord, now: datetime) -> bool:
+    """Whether the time since the first failure in which the job is tried again is over."""
+    within = whole_number(table(job.spec, "retries").get("withinSeconds"))
+    first = read_time(job.status.get("failingSince"))
+    return within is not None and first is not None and now >= first + timedelta(seconds=within)
+
+
+def with_failure(job: JobRecord, blame: Blame, now: str) -> dict[str, Any]:
+    """What a status says of failures after one more of this kind."""
+    counts, kind, since = failures(job), blame.value.lower(), job.status.get("failingSince")
+    first = since if read_time(since) is not None else now
+    return {"failures": counts | {kind: counts.get(kind, 0) + 1}, "failingSince": first}
+
+
 def pause(number: int, timings: Timings) -> float:
     """Seconds between the failure that is the `number`th of its kind (from 1) and the next attempt."""
     return min(timings.retry_longest, timings.retry_first * 2.0 ** min(number - 1, 32))

@@ -77,11 +77,12 @@ def failed(failure: Failure, members: Mapping[str, Any], until: str, following: 
     return Ending(failure.reason, claims, State.RESTARTING, members, failure.blame.value, failure.message)
 
 
-def seen_at_last(seen: Observation, failure: Failure, retried: int) -> Observation:
+def seen_at_last(seen: Observation, failure: Failure, retried: int, *, too_late: bool = False) -> Observation:
     """The message of a job that ends with a failure: its retries after failures of this kind."""
     times = (
         f"; it was tried again {counted(retried, 'time')} (retries.{failure.blame.value.lower()})" if retried else ""
     )
+    times += "; retries.withinSeconds is over" if too_late else ""
     return replace(seen, reason=failure.reason, message=f"{failure.message}{times}")
 
 

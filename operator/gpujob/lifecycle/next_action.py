@@ -31,12 +31,14 @@ from gpujob.lifecycle.attempts import (
     has_run,
     is_final,
     is_retired,
+    is_too_late,
     larger_memory,
+    may_retry,
     next_attempt,
     pause,
     pause_left,
-    retries,
     with_entry,
+    with_failure,
 )
 from gpujob.lifecycle.children import TERMINAL, current_child, live_pods, pods_of, said_of, superfluous
 from gpujob.lifecycle.device_faults import DeviceFault, device_faults
@@ -210,18 +212,17 @@ class _Step:
         if self._awaits_failed_pod(child):
             return Nothing()
         failure = failure_of(child, self._pods, seen, self._faults(child))
-        counts = failures(job)
-        retried = counts.get(failure.blame.value.lower(), 0)
-        if retried >= retries(job, failure.blame) or not follows or job.leaving:
-            return self._finish(child, endings.seen_at_last(seen, failure, retried), failure.blame.value)
+        if not may_retry(job, failure.blame, self._now.server) or not follows or job.leaving:
+            return self._finish(child, self._at_last(seen, failure), failure.blame.value)
         return self._again(child, failure)
 
     def _again(self, child: ChildRecord, failure: Failure) -> Action:
         """The end of an attempt that failed; another one follows after a pause."""
-        job, counts = self._job, failures(self._job)
-        number = counts.get(kind := failure.blame.value.lower(), 0) + 1
+        job = self._job
+        members = with_failure(job, failure.blame, self._now.text)
+        number = members["failures"][failure.blame.value.lower()]
         checkpoint = progress.after_failure(job.status, self._view.telemetry.measured)
-        members: dict[str, Any] = {"failures": counts | {kind: number}, "checkpoint": checkpoint}
+        members["checkpoint"] = checkpoint
         if failure.fits and (memory := larger_memory(job, failure.fits)):
             members["gpuMemory"] = memory
         if failure.nodes:
@@ -278,7 +279,7 @@ class _Step:
         if not faults:
             self._see(faulty=("", 0.0))
             return None
-        if failures(self._job).get(Blame.INFRASTRUCTURE.lower(), 0) >= retries(self._job, Blame.INFRASTRUCTURE):
+        if not may_retry(self._job, Blame.INFRASTRUCTURE, self._now.server):
             return None
         if self.sightings.faulty[0] != child.uid:
             self._see(faulty=(child.uid, self._now.elapsed))
@@ -312,11 +313,15 @@ class _Step:
 
     def _failed(self, child: ChildRecord, failure: Failure) -> Action:
         """The end of an attempt whose child Job has not ended, and of the job where none is left."""
-        retried = failures(self._job).get(failure.blame.value.lower(), 0)
-        if retried < retries(self._job, failure.blame):
+        if may_retry(self._job, failure.blame, self._now.server):
             return self._again(child, failure)
         seen = Observation(State.FAILED, failure.reason, failure.message, ended=self._now.text)
-        return self._finish(child, endings.seen_at_last(seen, failure, retried), failure.blame.value)
+        return self._finish(child, self._at_last(seen, failure), failure.blame.value)
+
+    def _at_last(self, seen: Observation, failure: Failure) -> Observation:
+        """The last words of a job that is not tried again."""
+        retried = failures(self._job).get(failure.blame.value.lower(), 0)
+        return endings.seen_at_last(seen, failure, retried, too_late=is_too_late(self._job, self._now.server))
 
     def _has_to_go(self, child: ChildRecord) -> bool:
         """Whether a job failed with an attempt that cannot end by itself, and it is still there."""

@@ -439,3 +439,27 @@ def test_the_first_of_a_gang_that_ran_out_is_the_cause() -> None:
 def test_what_the_kubelet_says_of_a_disrupted_pod_is_taken() -> None:
     for word, reason in (("Terminated", Reason.NODE_LOST), ("Preempting", Reason.PREEMPTED), ("", Reason.EVICTED)):
         assert blamed([pod(code=137, reason=word, **disrupted("TerminationByKubelet"))])[1] is reason
+
+
+def test_retries_end_with_their_time() -> None:
+    watch = Watch(retries={"infrastructure": 9, "withinSeconds": 100})
+    for attempt, second in ((1, 0.0), (2, 99.0)):
+        watch.runs(attempt)
+        watch.look(second, (child(attempt),), (replace(EVICTED, child_uid=f"c{attempt}"),))
+        assert (watch.status["state"], watch.status["failingSince"]) == ("Restarting", "2026-01-01T12:00:00Z")
+    watch.runs(3)
+    watch.look(100.0, (child(3),), (replace(EVICTED, child_uid="c3"),))
+    (failed,) = (c for c in watch.status["conditions"] if c["type"] == "Failed")
+    assert watch.status["state"] == "Failed"
+    assert failed["message"].endswith(
+        "it was tried again 2 times (retries.infrastructure); retries.withinSeconds is over"
+    )
+
+
+@pytest.mark.parametrize("held", ["soon", 7, None, {}])
+def test_a_beginning_that_is_no_time_is_set_anew(held: Any) -> None:
+    watch = Watch(retries={"withinSeconds": 100})
+    watch.runs(1)
+    watch.status["failingSince"] = held
+    watch.look(50.0, (child(),), (EVICTED,))
+    assert (watch.status["state"], watch.status["failingSince"]) == ("Restarting", "2026-01-01T12:00:50Z")

@@ -211,6 +211,9 @@ class Retries(Shape):
     """After failures of the program or of the job's spec; 0 when absent. The attempt stays on the same pool."""
     infrastructure: Annotated[int, Field(ge=0, le=100)] | None = None
     """After failures of nodes, devices and the network, evictions and preemptions; 5 when absent."""
+    within_seconds: Annotated[int, Field(ge=1, le=31536000)] | None = None
+    """Seconds after the job's first failure within which it is tried again, whatever is left of the two counts; without limit when
+    absent."""
     memory_factor: Annotated[str, Within("a factor", "1.2", least="1", most=8)] | None = None
     """After an attempt ran out of GPU memory the next one asks for this many times the memory that would have held it, for example
     "1.2", and may go to another pool for it. It counts in `user`. When absent, it asks for what the job says."""

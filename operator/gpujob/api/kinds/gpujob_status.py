@@ -163,6 +163,8 @@ class GPUJobStatus(Shape):
     """The number of the current attempt, from 1."""
     failures: Failures | None = None
     """How many attempts failed, by whose fault it was; spec.retries bounds both."""
+    failing_since: Annotated[str, Field(max_length=32)] | None = None
+    """When the first attempt failed; spec.retries.withinSeconds counts from then."""
     attempts: Annotated[tuple[EndedAttempt, ...], list_map("attempt", items=5)] = ()
     """The last 5 ended attempts: where they ran, for how long, what they cost, and why they ended."""
     excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()

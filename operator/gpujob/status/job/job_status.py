@@ -193,6 +193,7 @@ def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reaso
         "excludedPools": list(job.status.get("excludedPools") or []),
         "gpuMemory": job.status.get("gpuMemory"),
         "excludedNodes": list(job.status.get("excludedNodes") or []),
+        "failingSince": job.status.get("failingSince"),
         "failures": dict(table(job.status, "failures")),
         "attempts": ended_attempts(job.status),
         "cost": dict(table(job.status, "cost")),
