@@ -86,6 +86,8 @@ PREFLIGHT: Final = frozenset({Reason.DEVICE_UNUSABLE, Reason.DEVICE_COUNT_MISMAT
 DEVICE_WORDS: Final = re.compile(
     r"uncorrectable (?:ECC|NVLink) error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable|hipErrorECCNotCorrectable"
     r"|fallen off the bus|cudaErrorDevicesUnavailable|CUDA-capable device\(s\) is/are busy or unavailable"
+    r"|cudaErrorNvlinkUncorrectable|HW Exception by GPU node-\d+[^|]{0,120}reason ?: ?GPU Hang|\bRAS (?:poison|uncorrectable)"
+    r"|poison consumption|uncorrectable hardware errors? detected"
     r"|\bXid\b[^|]{0,40}\b(?:48|63|64|74|79|94|95|119|120)\b",
     re.IGNORECASE,
 )
