@@ -18,6 +18,12 @@ _TYPES: Final = frozenset(kind.value.lower() for kind in CapacityType)
 _HASHED: Final = re.compile(rf"(.+-(?:{'|'.join(kind.lower() for kind in CapacityType)}))-[0-9a-f]{{6,64}}")
 
 
+SHORTEST: Final = 6
+"""Digits of a hash that is unique."""
+FULL: Final = 64
+"""Digits of a whole hash."""
+
+
 class Named(Protocol):
     """A pool, with a name and aliases."""
 
@@ -62,9 +68,12 @@ def names_of(
     often: dict[str, int] = defaultdict(int)
     for name in plain.values():
         often[name] += 1
+    digests = {key: f"{name}-{_digest(key)}" for key, name in plain.items()}
+    short = Counter(digest[: SHORTEST - FULL] for digest in digests.values())
     found = {}
     for key, name in plain.items():
-        hashed = _hashed(name, key, taken)
+        alike = digests.values() if short[digests[key][: SHORTEST - FULL]] > 1 else ()
+        hashed = _hashed(digests[key], taken, alike)
         shown = name if often[name] == 1 and name not in taken else hashed
         found[key] = Naming(shown, tuple(sorted({name, hashed, *_stems_of(identities[key][0])} - taken - {shown})))
     return found
@@ -116,11 +125,18 @@ def plain_name(device: str, portion: str, instance_type: str, capacity_type: str
     return "-".join(filter(None, (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts)))[:200]
 
 
-def _hashed(name: str, identity: tuple[object, ...], taken: Set[str]) -> str:
-    """The name with a hash of the identity: six digits, more if an admin's pool has that name."""
-    digits = hashlib.sha256(repr(tuple(str(part) for part in identity)).encode()).hexdigest()
-    free = (hashed for end in range(6, len(digits)) if (hashed := f"{name}-{digits[:end]}") not in taken)
-    return next(free, f"{name}-{digits}")
+def _digest(identity: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr(tuple(str(part) for part in identity)).encode()).hexdigest()
+
+
+def _hashed(whole: str, taken: Set[str], alike: Iterable[str]) -> str:
+    """The name with a hash of the identity: six digits, more if an admin's pool has that name or another pool begins so."""
+    ends = range(len(whole) - FULL + SHORTEST, len(whole))
+    others = [each for each in alike if each != whole]
+    free = (
+        name for end in ends if (name := whole[:end]) not in taken and not any(each.startswith(name) for each in others)
+    )
+    return next(free, whole)
 
 
 def without_type(name: str) -> str:

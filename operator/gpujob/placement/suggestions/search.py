@@ -282,7 +282,10 @@ def _with(step: _Step, proposal: Proposal, pool: str, others: int) -> Iterator[_
             changes[index] = replace(change, before=earlier.before)
             break
     else:
-        changes.append(change)
+        # The order of the fields is independent of the way by which the search came to them: where the job may run first.
+        changes = sorted(
+            (*changes, change), key=lambda each: (not each.field.startswith("spec.placement."), each.field)
+        )
     yield _Step(step.distance + proposal.distance + others, tuple(changes), proposal.demand, pool)
 
 
