@@ -35,6 +35,7 @@ from gpujob.render.service import rendezvous
 from gpujob.status.attempts import probe_runs, waits
 from gpujob.status.attempts.probe_runs import Result
 from gpujob.status.job import job_status, status_patch
+from gpujob.status.job.telemetry import SILENT
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState, read_child
 from gpujob.values.untrusted import table, whole_number
 from gpujob.values.vocabulary import Reason
@@ -134,8 +135,20 @@ class JobActions:
 
     async def finish(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
         """Writes how a job ended, and before that its measurement: after a crash between the two both are repeated."""
+        if not status.get("startTime"):
+            status = await self._by_the_api_server(job, child) or status
         await self._learning.remember(job, child)
         await self.write(job, status)
+
+    async def _by_the_api_server(self, job: JobRecord, child: ChildRecord) -> Mapping[str, Any] | None:
+        """The final status by the pods that the API server has: the watch may not have shown yet that they ran."""
+        pods = tuple(await self._writer.find_pods(job))
+        if not any(pod.started for pod in pods):
+            return None
+        memory, told = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
+        view = JobView(job, (child,), pods, made=memory.made, telemetry=told)
+        action = next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
+        return action.status if isinstance(action, Finish | WriteStatus) else None
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
         """Writes the result of a probe; its child, which the status then no longer names, is deleted at the next reconcile."""
