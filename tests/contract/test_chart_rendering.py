@@ -18,6 +18,7 @@ import yaml
 
 import gpujob
 from gpujob.render.runner_files import load_runner
+from gpujob.values.vocabulary import SPENDING
 from tests.e2e.cluster.binaries import CLIENTS, CONTROL_PLANE, build, folder
 from tests.e2e.cluster.state import REPOSITORY
 
@@ -410,7 +411,7 @@ OPERATOR_MAY = {
     ("", "services"): {"create", "delete", "get", "list", "watch"},
     ("batch", "jobs"): {"create", "delete", "get", "list", "watch"},
     ("events.k8s.io", "events"): {"create"},
-    ("gpujob.dev", "gpujobs"): {"list", "watch"},
+    ("gpujob.dev", "gpujobs"): {"delete", "list", "watch"},
     ("gpujob.dev", "gpujobs/status"): {"patch"},
     ("gpujob.dev", "gpujobprofiles"): {"create", "list", "patch", "watch"},
     ("gpujob.dev", "gpupools"): {"create", "delete", "list", "watch"},
@@ -446,9 +447,13 @@ def test_the_operator_may_do_what_it_calls_and_nothing_else() -> None:
     assert rights(role_named(objects, RELEASE)) == OPERATOR_MAY
     lease = one(objects, "Role")
     assert lease["metadata"]["namespace"] == NAMESPACE
-    assert rights(lease) == {("coordination.k8s.io", "leases"): {"create", "get", "patch"}}
+    assert rights(lease) == {
+        ("coordination.k8s.io", "leases"): {"create", "get", "patch"},
+        ("", "configmaps"): {"create", "get", "patch"},
+    }
     # RBAC compares no name with that of an object which does not exist yet.
-    unnamed = [verb for rule in lease["rules"] if rule.get("resourceNames") != [LEASE] for verb in rule["verbs"]]
+    named = ([LEASE], [SPENDING])
+    unnamed = [verb for rule in lease["rules"] if rule.get("resourceNames") not in named for verb in rule["verbs"]]
     assert unnamed == ["create"]
 
 
@@ -467,8 +472,8 @@ def test_no_role_has_a_wildcard_or_reads_what_is_secret() -> None:
     for role in roles:
         for rule in role["rules"]:
             assert set(rule) - {"resourceNames"} == {"apiGroups", "resources", "verbs"}
-            # A ConfigMap is read and written under one name only: the runner's.
-            named = ["configmaps"] if rule.get("resourceNames") == [load_runner().name] else []
+            # A ConfigMap is read and written under two names only: the runner's, and that of what namespaces have spent.
+            named = ["configmaps"] if rule.get("resourceNames") in ([load_runner().name], [SPENDING]) else []
             # Of namespaces the labels decide who may use a pool; nobody writes them.
             seen = ["namespaces"] if set(rule["verbs"]) == {"list", "watch"} else []
             words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]} - {*named, *seen}

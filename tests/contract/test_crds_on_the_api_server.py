@@ -146,8 +146,8 @@ def test_lists_merge_by_their_key(cluster: Cluster) -> None:
     assert {entry["name"] for entry in stored["spec"]["env"]} == {"A", "B"}
 
 
-def test_a_placed_job_is_immutable_but_for_suspend(cluster: Cluster) -> None:
-    document = json.dumps(manifest({"spec": {"nodes": 2}}, "fixed"))
+def test_a_placed_job_is_immutable_but_for_suspend_and_its_limits(cluster: Cluster) -> None:
+    document = json.dumps(manifest({"spec": {"nodes": 2, "placement": {"waitSeconds": 5}}}, "fixed"))
     kubectl(cluster, "apply", "-f", "-", stdin=document)
     free = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", '{"spec": {"nodes": 3}}')
     assert free.returncode == 0, free.stderr
@@ -157,5 +157,16 @@ def test_a_placed_job_is_immutable_but_for_suspend(cluster: Cluster) -> None:
     for change in ('{"spec": {"nodes": 4}}', '{"spec": {"nodes": null}}', '{"spec": {"gpuMemory": "80G"}}'):
         refused = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", change)
         assert "cannot change while the child Job fixed-1 exists; create a new GPUJob, or set suspend" in refused.stderr
+    for change in ('{"vendors": ["AMD"]}', '{"waitSeconds": null}', '{"waitSeconds": 6, "budget": "5"}'):
+        refused = kubectl(
+            cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", f'{{"spec": {{"placement": {change}}}}}'
+        )
+        assert "spec.placement cannot change while the child Job fixed-1 exists" in refused.stderr, change
+    for change in (
+        '{"placement": {"budget": "5.00"}}', '{"placement": {"budget": 7}}', '{"placement": {"budget": null}}',
+        '{"activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0}', '{"activeDeadlineSeconds": null}',
+    ):  # fmt: skip
+        limited = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", f'{{"spec": {change}}}')
+        assert limited.returncode == 0, limited.stderr
     suspended = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", '{"spec": {"suspend": true}}')
     assert suspended.returncode == 0, suspended.stderr

@@ -90,6 +90,9 @@ def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet,
     for kind, path, body in (("job", JOBS, job), ("service", SERVICES, service)):
         metadata = {"name": child_name(f"{kind}-taken", uids[f"{kind}-taken"], 1)}
         api.create(path.format(team.namespace), {**body, "metadata": metadata})
+    budget = {"metadata": {"annotations": {"gpujob.dev/monthly-budget": "100000"}}}
+    api.patch("/api/v1/namespaces", team.namespace, budget)
+    team.submit("short", runs_for="1s", ttlSecondsAfterFinished=0)
     team.change("gang", suspend=True)
     team.until_all(uids, "Misconfigured")
     for name in nodes:

@@ -230,10 +230,14 @@ class ApiServer:
             else:
                 self.loop.call_later(program.runs_for, self._stop, key, program.exit_code, child)
 
+    def _started(self, key: tuple[str, str]) -> str:
+        """When the program of a running pod began."""
+        return str(self.objects["pods"][key]["status"]["containerStatuses"][0]["state"]["running"]["startedAt"])
+
     def _stop(self, key: tuple[str, str], exit_code: int, child: str) -> None:
         if key not in self.objects["pods"] or "deletionTimestamp" in self.objects["pods"][key]["metadata"]:
             return
-        ended = {"terminated": {"exitCode": exit_code, "startedAt": self.stamp()}}
+        ended = {"terminated": {"exitCode": exit_code, "startedAt": self._started(key)}}
         phase = "Failed" if exit_code else "Succeeded"
         status = {"phase": phase, "containerStatuses": [{"name": "train", "state": ended}]}
         self.change("pods", key, lambda pod: pod.update(status=status))
@@ -250,7 +254,7 @@ class ApiServer:
             "reason": "TerminationByKubelet",
             "message": "low on memory",
         }
-        ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
+        ended = {"terminated": {"exitCode": 137, "reason": "Error", "startedAt": self._started(key)}}
         status = {
             "phase": "Failed", "reason": "Evicted", "conditions": [why],
             "containerStatuses": [{"name": "train", "state": ended}],

@@ -56,18 +56,22 @@ class OperatorProcess:
             self.book, writer, leader, RUNNER, timings or Timings(), self.loop.time, self.clock.now
         )
         self._events: deque[tuple[str, str, Object]] = deque()
-        self._task = self.loop.create_task(self.reconciler.run())
+        self._tasks = [
+            self.loop.create_task(self.reconciler.run()),
+            self.loop.create_task(self.reconciler.budgets.run(leader)),
+        ]
 
     def kill(self) -> None:
         """kill -9: nothing that it does after this moment reaches the server."""
         self.leads = False
         if self._changed in self.server.on_change:
             self.server.on_change.remove(self._changed)
-        self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     async def ended(self) -> None:
         """Waits until a killed one is gone."""
-        await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # Its watch
 

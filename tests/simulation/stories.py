@@ -33,6 +33,9 @@ def stories(shift: float) -> list[Story]:
         for pod in world.server.objects["pods"].values():
             world.server.change("nodes", ("", pod["spec"]["nodeName"]), breaks)
 
+    def raise_budget(world: World) -> None:
+        world.edit("j", placement={"budget": "900"})
+
     def child_deleted(world: World) -> None:
         for (namespace, name), job in list(world.server.objects["jobs"].items()):
             path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
@@ -77,6 +80,23 @@ def stories(shift: float) -> list[Story]:
             "the registry is away",
             ((1.0, lambda world: world.submit("j", gpusPerNode=8, retries={"infrastructure": 1})),),
             Program(image="i/o timeout"),
+        ),
+        Story(
+            "its deadline in the second attempt",
+            ((1.0, lambda world: world.submit("j", gpusPerNode=8, activeDeadlineSeconds=150)),),
+            Program(evicted=1, runs_for=240.0),
+        ),
+        Story(
+            "its budget is spent and raised",
+            (
+                (1.0, lambda world: world.submit("j", gpusPerNode=8, placement={"budget": "0.20"})),
+                (300.0 + s, raise_budget),
+            ),
+            Program(runs_for=120.0),
+        ),
+        Story(
+            "deleted after its ttl",
+            ((1.0, lambda world: world.submit("j", gpusPerNode=8, ttlSecondsAfterFinished=20)),),
         ),
         Story("suspended and resumed", (submit, (3.0 + s, suspend), (30.0 + s, resume))),
         Story("suspended and resumed at once", (submit, (3.0 + s, suspend), (3.5 + s, resume)), Program(grace=12.0)),

@@ -34,7 +34,13 @@ USUAL_WORDS: Final = {
         "spec.placement.pools.allow",
     ),
     **dict.fromkeys(("spot", "preemptible", "capacitytype", "usespot"), "spec.placement.capacityTypes"),
-    **dict.fromkeys(("maxprice", "pricecap", "maxcost", "maxpriceperhour"), "spec.placement.maxPricePerHour"),
+    **dict.fromkeys(("maxprice", "pricecap", "maxpriceperhour"), "spec.placement.maxPricePerHour"),
+    **dict.fromkeys(("budget", "maxcost", "costlimit", "maxbudget"), "spec.placement.budget"),
+    **dict.fromkeys(
+        ("deadline", "activedeadlineseconds", "timeout", "timelimit", "maxruntime", "walltime"),
+        "spec.activeDeadlineSeconds",
+    ),
+    **dict.fromkeys(("ttl", "ttlseconds", "cleanup"), "spec.ttlSecondsAfterFinished"),
     **dict.fromkeys(("objective", "strategy"), "spec.placement.objective"),
     **dict.fromkeys(("entrypoint", "cmd", "run"), "spec.command"),
     **dict.fromkeys(("arguments", "argv"), "spec.args"),
@@ -53,10 +59,6 @@ USUAL_WORDS: Final = {
 """Words from other kinds and tools, in small letters, and the field of a GPUJob that they mean."""
 
 NOT_OFFERED: Final = {
-    **dict.fromkeys(
-        ("deadline", "activedeadlineseconds", "timeout", "timelimit", "maxruntime", "walltime"),
-        "a GPUJob has no time limit; let the program end itself, as with timeout 24h before its command",
-    ),
     **dict.fromkeys(
         ("maxretries", "backofflimit", "maxrestarts", "restartpolicy"),
         "retries: {user: 1, infrastructure: 5} sets how often a job is tried again",

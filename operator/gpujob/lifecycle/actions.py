@@ -73,11 +73,16 @@ class CreateService:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete the GPUJob, which has ended and was to stay only so long."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConfirmLoss:
     """Check with the API server whether the recorded child is gone, and end the job if it is."""
 
 
-Action = Nothing | Schedule | WriteStatus | Finish | EndProbe | DeleteChild | CreateService | ConfirmLoss
+Action = Nothing | Schedule | WriteStatus | Finish | EndProbe | DeleteChild | CreateService | DeleteJob | ConfirmLoss
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -11,7 +12,8 @@ from gpujob.lifecycle.endings import Ending
 from gpujob.lifecycle.failures import Blame
 from gpujob.lifecycle.timings import Timings
 from gpujob.status.attempts.cost import dollars
-from gpujob.status.attempts.waits import read_time
+from gpujob.status.attempts.spending import gpus_of
+from gpujob.status.attempts.waits import read_time, within
 from gpujob.status.job import job_status
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.names import attempt_in
@@ -137,16 +139,32 @@ def pause_left(job: JobRecord, now: datetime, timings: Timings) -> float:
     return min(max(left, 0.0), whole)
 
 
-def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str) -> dict[str, Any]:
-    """The status of a job whose attempt ends at `now` (RFC 3339) although its child Job did not; another attempt can follow.
+def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str, started: str = "") -> dict[str, Any]:
+    """The status of a job whose attempt ends at `now` (RFC 3339), or ended with its child Job before; another attempt can follow.
 
     It is written before the child is deleted and does not name the child, so that the child's deletion is no loss, whatever
-    happens in between. The attempt's cost becomes part of `cost.earlier`.
+    happens in between. The attempt's cost becomes part of `cost.earlier`. `started`: when its pods began to run, which the status
+    says only if it was written while they ran.
     """
+    until = ended_at(child, now)
+    job = _as_begun(job, child, within(started, child.created, until))
     status = job_status.without_child(job, ending.state, ending.claims, ending.reason, now)
-    status = job_status.with_cost(job, status, now) | {"attempt": child.attempt} | dict(ending.members)
+    status = job_status.with_cost(job, status, until) | {"attempt": child.attempt} | dict(ending.members)
     why = ending.message or next((claim.message for claim in ending.claims), "")
-    return with_entry(job, child, job_status.without_blanks(status), (ending.reason.value, ending.blame, why), now)
+    return with_entry(job, child, job_status.without_blanks(status), (ending.reason.value, ending.blame, why), until)
+
+
+def _as_begun(job: JobRecord, child: ChildRecord, started: str) -> JobRecord:
+    """The job as its status would be, had it been written when the attempt began."""
+    if not started or job.status.get("startTime") or is_retired(job, child):
+        return job
+    placement = table(job.status, "placement") or child.hint.placement
+    return replace(job, status={**job.status, "jobName": child.name, "placement": placement, "startTime": started})
+
+
+def ended_at(child: ChildRecord, now: str) -> str:
+    """When an attempt ended: with its child Job, which may be an hour before an operator that was off sees it, else now."""
+    return within(child.ended_at, child.created, now) or now
 
 
 def gone(job: JobRecord, now: str) -> dict[str, Any]:
@@ -200,6 +218,7 @@ def _listing(
         "pool": placement.get("pool"),
         "vendor": placement.get("vendor"),
         "nodes": list(nodes[:NODES]),
+        "gpus": gpus_of(placement) or None,
         "from": began,
         "to": now,
         "cost": exact_dollars(max(0, spent - before)) if spent else None,
@@ -208,7 +227,7 @@ def _listing(
         "message": message[:256],
     }
     # The reason for its end (spec.suspend) is no longer known once it has ended.
-    known = {key: held[key] for key in ("pool", "vendor", "nodes", "from", "cost") if key in held}
+    known = {key: held[key] for key in ("pool", "vendor", "nodes", "gpus", "from", "cost") if key in held}
     others = [each for each in entries if each.get("attempt") != attempt]
     return status | {"attempts": _remembered([*others, known | job_status.without_blanks(entry)])}
 

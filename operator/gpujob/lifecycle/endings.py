@@ -38,6 +38,11 @@ def suspension(child: ChildRecord) -> Ending:
     return Ending(Reason.PLAN_ONLY, claims, State.SUSPENDED)
 
 
+def over_budget(message: str) -> Ending:
+    """The job has spent its budget: suspended until the budget is raised."""
+    return Ending(Reason.BUDGET_EXCEEDED, conditions.of_budget(message), State.SUSPENDED)
+
+
 def no_interpreter(message: str) -> Ending:
     """The image cannot run the preflight; `message` is the preflight's. The next attempt runs without one."""
     return Ending(Reason.NO_INTERPRETER, conditions.of_recheck(message))

@@ -15,6 +15,7 @@ from gpujob.lifecycle.actions import (
     ConfirmLoss,
     CreateService,
     DeleteChild,
+    DeleteJob,
     EndProbe,
     Finish,
     Next,
@@ -25,6 +26,7 @@ from gpujob.lifecycle.actions import (
 )
 from gpujob.lifecycle.attempts import (
     end_attempt,
+    ended_at,
     failures,
     gone,
     has_failed,
@@ -33,6 +35,7 @@ from gpujob.lifecycle.attempts import (
     is_retired,
     is_too_late,
     larger_memory,
+    last_attempt,
     may_retry,
     next_attempt,
     pause,
@@ -44,6 +47,7 @@ from gpujob.lifecycle.children import TERMINAL, current_child, live_pods, pods_o
 from gpujob.lifecycle.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.endings import Ending
 from gpujob.lifecycle.failures import Blame, Failure, failure_of, lost_with_node
+from gpujob.lifecycle.limits import nearest_limit, seconds_to_live
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.start_failures import start_failure
 from gpujob.lifecycle.timings import Timings
@@ -53,8 +57,9 @@ from gpujob.status.attempts.probe_runs import Course, Result
 from gpujob.status.job import job_status, status_patch, telemetry
 from gpujob.status.observe.child import Observation, held_in_vain, observe, waits_for_devices, why_not_bound
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
-from gpujob.values.untrusted import table, whole_number
-from gpujob.values.vocabulary import Reason, State
+from gpujob.values.names import child_name
+from gpujob.values.untrusted import table, tables, whole_number
+from gpujob.values.vocabulary import ConditionType, Reason, State
 
 
 def next_action(view: JobView, sightings: Sightings, now: Moment, timings: Timings) -> Next:
@@ -82,6 +87,12 @@ class _Unbound:
     until: str
 
 
+def _failed_by_deadline(job: JobRecord) -> bool:
+    """Whether the status says that the job failed at its deadline."""
+    failed = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.FAILED)
+    return any(c.get("reason") == Reason.DEADLINE_EXCEEDED for c in failed)
+
+
 class _Step:
     """One evaluation; its members are the results beside the action."""
 
@@ -105,10 +116,27 @@ class _Step:
         if is_final(job) and child is not None and self._has_to_go(child):
             return DeleteChild(child)
         if is_final(job):
-            return self._report_child(child) if child is not None and self._is_forged_end(child) else Nothing()
+            return self._after_the_end(child)
         if child is not None:
             return self._with_child(child)
         return self._leaving_without_child() if job.leaving else self._without_child()
+
+    def _after_the_end(self, child: ChildRecord | None) -> Action:
+        """What ended stays ended; a child that a limit ended has to go, and later the job where it is to live only so long."""
+        if child is not None and self._is_to_go(child):
+            return DeleteChild(child)
+        if child is not None and self._is_forged_end(child):
+            return self._report_child(child)
+        left = None if self._job.leaving else seconds_to_live(self._job, self._now.server)
+        if left is not None and left <= 0 and not (child is not None and not child.ended):
+            return DeleteJob()
+        self._requeue(left or 0.0)
+        return Nothing()
+
+    def _is_to_go(self, child: ChildRecord) -> bool:
+        """Whether a job reached its limit while this child ran."""
+        limited = self._job.spec.get("activeDeadlineSeconds") is not None and _failed_by_deadline(self._job)
+        return limited and not child.ended and not child.leaving
 
     # Without a child
 
@@ -125,6 +153,8 @@ class _Step:
             return ConfirmLoss()
         if error := self._view.spec_error:
             return WriteStatus(job_status.unreadable(self._job, Reason.INVALID_SPEC, error, self._now.text))
+        if self._job.spec.get("suspend") is not True and (limited := self._at_limit()) is not None:
+            return limited
         if self._job.spec.get("suspend") is True:
             # A plan starts nothing, so that it does not wait.
             return Schedule()
@@ -132,7 +162,27 @@ class _Step:
             self._requeue(left)
             return Nothing()
         pods = self._pods_in_the_way()
-        return self._wait_for(pods) if pods else Schedule()
+        if pods:
+            return self._wait_for(pods)
+        return Schedule() if self._view.over_budget == "" else self._wait_for_budget(self._view.over_budget)
+
+    def _wait_for_budget(self, message: str | None) -> Action:
+        """The namespace has spent its monthly budget, or (None) what it has spent is not known yet."""
+        self._requeue(self._timings.budgets if message else 1.0)
+        if not message:
+            return Nothing()
+        return WriteStatus(job_status.queued(self._job, Reason.NAMESPACE_BUDGET_EXCEEDED, message, self._now.text))
+
+    def _at_limit(self) -> Action | None:
+        """The end, or the suspension, of a job whose attempts have reached a limit that may have been lowered since."""
+        job, now = self._job, self._now
+        limit = nearest_limit(job, job.status, now.server)
+        if limit is None or limit.seconds_left > 0:
+            return None
+        if limit.reason is Reason.BUDGET_EXCEEDED:
+            return WriteStatus(job_status.over_budget(job, limit.message, now.text))
+        name = child_name(job.name, job.uid, last_attempt(job)) if last_attempt(job) else ""
+        return WriteStatus(job_status.expired(job, job.status, limit.reason, limit.message, name, now.text))
 
     def _wait_for(self, pods: list[PodState]) -> Action:
         """Two attempts never overlap: the earlier one may be saving its checkpoint."""
@@ -230,7 +280,8 @@ class _Step:
             members["excludedNodes"] = waits.with_excluded(
                 job.status, failure.nodes, child.attempt, failure.reason, now, seconds
             )
-        until = waits.write_time(self._now.server + timedelta(seconds=pause(number, self._timings)))
+        ended = waits.read_time(ended_at(child, self._now.text)) or self._now.server
+        until = waits.write_time(max(self._now.server, ended + timedelta(seconds=pause(number, self._timings))))
         return self._end(child, endings.failed(failure, members, until, child.attempt + 1))
 
     def _finish(self, child: ChildRecord, seen: Observation, blame: str = "") -> Action:
@@ -338,7 +389,7 @@ class _Step:
 
     def _end(self, child: ChildRecord, ending: Ending) -> WriteStatus:
         """Writes the end of an attempt before anything is deleted, so that a crash in between does not look like a loss."""
-        return WriteStatus(end_attempt(self._job, child, ending, self._now.text))
+        return WriteStatus(end_attempt(self._job, child, ending, self._now.text, self._observe(child).started))
 
     def _lacks_interpreter(self, child: ChildRecord) -> str:
         """The preflight's message about an image that cannot run it; empty if it can or the job has run."""
@@ -470,9 +521,27 @@ class _Step:
         seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(seen)
         if self._is_told_later(child, seen):
             return Nothing()
-        status = job_status.placed(job, child, seen, self._now.text, self._view.telemetry)
+        view = self._view
+        status = job_status.placed(job, child, seen, self._now.text, view.telemetry, view.price_now)
+        if not child.leaving and (limited := self._limited(child, status)) is not None:
+            return limited
         numbers = self._numbers(status) if seen.state is State.RUNNING else Numbers.SAME
         return WriteStatus(status, numbers)
+
+    def _limited(self, child: ChildRecord, status: Mapping[str, Any]) -> Action | None:
+        """The end of an attempt whose job has reached a limit; `status` is what would be said otherwise."""
+        limit = nearest_limit(self._job, status, self._now.server)
+        if limit is None:
+            return None
+        if limit.seconds_left > 0:
+            if status.get("startTime") and limit.seconds_left < math.inf:
+                self._requeue(limit.seconds_left)
+            return None
+        if limit.reason is Reason.BUDGET_EXCEEDED:
+            return self._end(child, endings.over_budget(limit.message))
+        last = job_status.expired(self._job, status, limit.reason, limit.message, child.name, self._now.text)
+        why = (limit.reason.value, "", limit.message)
+        return Finish(child, with_entry(self._job, child, last, why, self._now.text))
 
     def _numbers(self, status: Mapping[str, Any]) -> Numbers:
         held = self._job.status

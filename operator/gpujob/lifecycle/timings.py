@@ -64,6 +64,10 @@ class Timings:
     """Between two status writes of a job whose progress moves little."""
     progress_rate: float = 2.0
     """Status writes a second for progress and numbers of all jobs together."""
+    budgets: float = 30.0
+    """Between two counts of what namespaces with a monthly budget spend; a job that comes and goes in between is not counted."""
+    prices: float = 60.0
+    """Between two looks at what pools cost now, of which running jobs are told where it changed."""
     profile_patience: float = 8.0
     """The backoff after which a job ends although its profile was not written."""
 

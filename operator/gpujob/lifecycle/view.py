@@ -57,11 +57,15 @@ class JobView:
     """Why its spec cannot be read; empty if it can, and for a job with a child."""
     made: Made | None = None
     """The child created last; None if another process created it."""
+    over_budget: str | None = ""
+    """Why no job of its namespace may start now; empty if it may, None while that is not known yet."""
     lacks_service: bool = False
     """Whether its gang has no Service."""
     bare_node: Arriving | None = None
     """The newest node of the pool that its pods wait for, if it offers no devices yet."""
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
     """The device faults that the nodes of these pods report, by node."""
+    price_now: int | None = None
+    """The price of its placement for an hour at the prices of now, in micro-dollars; None if that is not known."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""

@@ -29,6 +29,9 @@ CENT: Final = MICRO // 100
 MAX_PRICE: Final = 100_000 * MICRO
 """The highest credible price, in micro-dollars an hour; above it the unit was wrong."""
 
+MAX_BUDGET: Final = 10**9 * MICRO
+"""The highest sum that is believed, in micro-dollars."""
+
 _SUFFIXES: Final[dict[str, Decimal]] = {
     "": Decimal(1),
     "n": Decimal(10) ** -9,

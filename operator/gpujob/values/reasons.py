@@ -69,7 +69,7 @@ class Reason(StrEnum):
     ACCESS_MODE = ("AccessMode", "a volume that one node at a time can mount, and a job of several nodes",
         "a ReadWriteMany volume, or one node")
     PRICE_CAP = ("PriceCap", "the whole job costs more an hour than placement.maxPricePerHour", "raise the limit, or ask for less")
-    PRICE_UNKNOWN = ("PriceUnknown", "a price limit is set and the pool has no price", "give the pool a price in a GPUPool")
+    PRICE_UNKNOWN = ("PriceUnknown", "a price limit or a budget is set and the pool has no price", "give the pool a price in a GPUPool")
 
     # Something must be fixed first.
     DEVICE_UNKNOWN = ("DeviceUnknown", "no label and no catalog row says what the devices are",
@@ -144,6 +144,9 @@ class Reason(StrEnum):
         "none: other nodes are tried meanwhile; check the node if it fails again")
     UNSCHEDULABLE = ("Unschedulable", "the scheduler bound pods to none of their nodes, so that the job gave its GPUs back",
         "fix what the scheduler reports; other pools are tried meanwhile")
+    NAMESPACE_BUDGET_EXCEEDED = ("NamespaceBudgetExceeded",
+        "the jobs of the namespace have cost its monthly budget, an annotation of the Namespace; running jobs go on",
+        "wait for the next month, or a higher budget by an administrator")
     CHILD_NOT_CREATED = ("ChildNotCreated",
         "the job has a place, and the API server does not create a child of it for now",
         "the sentence is the API server's: a quota, a namespace that ends, a webhook that does not answer; it is tried again "
@@ -266,6 +269,11 @@ class Reason(StrEnum):
         "none: the job is tried again, retries.infrastructure times")
     POD_NOT_ADMITTED = ("PodNotAdmitted", "the kubelet of a node refused a pod, for example since it has fewer devices than it said",
         "check device plugin and kubelet of the node; the job is tried again")
+    DEADLINE_EXCEEDED = ("DeadlineExceeded", "the attempts of the job ran for activeDeadlineSeconds, all together",
+        "create a new GPUJob with a longer one; a checkpoint of the program goes on from where it stopped")
+    BUDGET_EXCEEDED = ("BudgetExceeded",
+        "the job has cost its placement.budget, all attempts together; it is suspended and holds no GPUs",
+        "a higher placement.budget: the job goes on")
     DEVICE_FAULT = ("DeviceFault", "the program ended with the words of a broken device", "check the device; the job is tried again")
     CHILD_LOST = ("ChildLost", "the child Job was deleted while it ran", "create the job again")
     BEING_DELETED = ("BeingDeleted",

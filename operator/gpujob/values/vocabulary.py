@@ -287,6 +287,10 @@ class WeightFormat(StrEnum):
     """4 bits with an 8-bit scale for each 32, of experts alone; all else in 16."""
 
 
+SPENDING: Final = "gpujob-spending"
+"""The ConfigMap of the operator's namespace that says what namespaces with a monthly budget have spent."""
+
+
 class Label:
     """Label keys that the operator writes."""
 
@@ -313,6 +317,8 @@ class Annotation:
 
     PRICE_PER_GPU_HOUR = f"{GROUP}/price-per-gpu-hour"
     """On a Node, by an admin: US dollars an hour for each GPU."""
+    MONTHLY_BUDGET = f"{GROUP}/monthly-budget"
+    """On a Namespace, by an admin: US dollars that its jobs may cost in a month before no other one starts."""
     PLACEMENT = f"{GROUP}/placement"
     """On a child Job: the chosen candidate, for the time before the status write."""
     DIGEST = f"{GROUP}/decision"

@@ -39,11 +39,9 @@ MEANT: list[tuple[dict[str, Any], str]] = [
     ({"labels": {}}, "spec.labels: unknown field; did you mean podMetadata?"),
     ({"placement": {"vendor": "AMD"}}, "spec.placement.vendor: unknown field; did you mean vendors?"),
     ({"vendor": "AMD"}, "spec.vendor: unknown field; write spec.placement.vendors"),
-    (
-        {"activeDeadlineSeconds": 60},
-        "spec.activeDeadlineSeconds: unknown field; a GPUJob has no time limit; let the program end itself, "
-        "as with timeout 24h before its command",
-    ),
+    ({"timeout": 60}, "spec.timeout: unknown field; did you mean activeDeadlineSeconds?"),
+    ({"ttl": 60}, "spec.ttl: unknown field; did you mean ttlSecondsAfterFinished?"),
+    ({"budget": "5"}, "spec.budget: unknown field; write spec.placement.budget"),
     (
         {"volumes": [{"name": "a", "hostPath": {"path": "/a"}}]},
         "spec.volumes[0].hostPath: unknown field; folders of the host are not offered; use a persistentVolumeClaim",

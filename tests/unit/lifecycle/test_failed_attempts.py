@@ -211,7 +211,7 @@ def test_an_eviction_makes_a_new_attempt_after_a_pause_and_is_listed() -> None:
     ]
     assert watch.status["attempts"] == [
         {
-            "attempt": 1, "pool": "h100", "vendor": "NVIDIA", "nodes": ["n0"], "from": "2026-01-01T11:30:00Z",
+            "attempt": 1, "pool": "h100", "vendor": "NVIDIA", "nodes": ["n0"], "gpus": 8, "from": "2026-01-01T11:30:00Z",
             "to": "2026-01-01T12:00:00Z", "cost": "18.00", "reason": "Evicted", "blame": "Infrastructure",
             "message": sentence,
         }

@@ -18,6 +18,8 @@ MEMORY_REMEDY: Final = "write a number with a unit, for example 80G or 64Gi"
 CPU_REMEDY: Final = "write cores (8) or millicores (500m)"
 PARAMETERS_REMEDY: Final = "write millions, billions or trillions, for example 350M, 8B or 1.1T"
 MONEY_REMEDY: Final = 'write US dollars as a decimal in quotes, for example "2.10"'
+NO_PRICE: Final = f"is not a price in US dollars between 0 and 100000; {MONEY_REMEDY}"
+NO_BUDGET: Final = f"is not a sum of US dollars between 0 and 1000000000; {MONEY_REMEDY}"
 
 MOST_MEMORY: Final = 1024 * quantity.TI
 MOST_CORES: Final = 10_000
@@ -46,6 +48,7 @@ QUANTITY_LENGTH: Final = 24
 _WITH_B: Final = re.compile(r"[0-9.]+[KMGTP]i?B", re.ASCII)
 _PARAMETERS: Final = re.compile(r"([1-9][0-9]{0,3}([.][0-9]{1,3})?|0[.][0-9]{0,2}[1-9])[MBT]")
 _DOLLARS: Final = re.compile(r"[0-9]{1,6}([.][0-9]{1,6})?")
+_SUM: Final = re.compile(r"[0-9]{1,10}([.][0-9]{1,6})?")
 _DECIMAL: Final = re.compile(r"[0-9]{1,8}([.][0-9]{1,6})?")
 
 
@@ -80,14 +83,24 @@ def _millicores(value: Any) -> str:
 
 
 def _money(value: Any) -> str:
-    """An amount of US dollars as text."""
-    try:
-        readable = _is_written_out(value) and _DOLLARS.fullmatch(str(value)) and quantity.parse_dollars(value) >= 0
-    except BadQuantity:
-        readable = False
-    if not readable:
-        raise ValueError(f"{_shown(value)} is not a price in US dollars between 0 and 100000; {MONEY_REMEDY}")
+    """A price in US dollars as text."""
+    if not _is_money(value, _DOLLARS, quantity.MAX_PRICE):
+        raise ValueError(f"{_shown(value)} {NO_PRICE}")
     return str(value)
+
+
+def _budget(value: Any) -> str:
+    """A sum of US dollars as text."""
+    if not _is_money(value, _SUM, quantity.MAX_BUDGET):
+        raise ValueError(f"{_shown(value)} {NO_BUDGET}")
+    return str(value)
+
+
+def _is_money(value: Any, form: re.Pattern[str], most: int) -> bool:
+    try:
+        return bool(_is_written_out(value) and form.fullmatch(str(value)) and quantity.parse_dollars(value, most) >= 0)
+    except BadQuantity:
+        return False
 
 
 def _parameters(value: Any) -> str:
@@ -196,11 +209,25 @@ Money = Annotated[
         (
             "type(self) == int ? self >= 0 && self <= 100000 : "
             "string(self).matches('^[0-9]{1,6}([.][0-9]{1,6})?$') && double(string(self)) <= 100000.0",
-            f"is not a price in US dollars between 0 and 100000; {MONEY_REMEDY}",
+            NO_PRICE,
         ),
     ),
 ]
 """An amount in US dollars as its author wrote it."""
+
+Budget = Annotated[
+    str,
+    BeforeValidator(_budget),
+    _int_or_string(
+        "A sum in US dollars.",
+        (
+            "type(self) == int ? self >= 0 && self <= 1000000000 : "
+            "string(self).matches('^[0-9]{1,10}([.][0-9]{1,6})?$') && double(string(self)) <= 1000000000.0",
+            NO_BUDGET,
+        ),
+    ),
+]
+"""A sum in US dollars as its author wrote it."""
 
 
 @dataclass(frozen=True, slots=True)

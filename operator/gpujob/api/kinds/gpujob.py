@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from gpujob.api.fields.amounts import Memory, Millicores, Money, Within
+from gpujob.api.fields.amounts import Budget, Memory, Millicores, Money, Within
 from gpujob.api.fields.base import (
     DnsLabel,
     DnsName,
@@ -169,6 +169,9 @@ class Placement(Shape):
     """The most that the whole job may cost an hour, in US dollars in quotes, for example "20.00"; pools without a known price are
     then rejected.
     """
+    budget: Budget | None = None
+    """The most that the job may cost over all its attempts, in US dollars in quotes, for example "500.00". At the limit the
+    program gets SIGTERM and the job is suspended; a higher budget resumes it. Pools without a known price are rejected."""
     wait_seconds: Annotated[int, Field(ge=0, le=604800)] | None = None
     """Seconds from its creation that the job waits for a better pool before it takes the next best; 0 when absent."""
     exploration: Money | None = None
@@ -293,6 +296,11 @@ class GPUJobSpec(Shape):
     """How often the job is tried again after an attempt failed. A new attempt is a new Job; pauses between them grow."""
     checkpoint: Checkpoint | None = None
     """Where checkpoints are kept. The program loads the last one when GPUJOB_ATTEMPT is above 1."""
+    active_deadline_seconds: Annotated[int, Field(ge=1, le=2147483647)] | None = None
+    """Seconds that the job may run, all attempts together, counted while all its pods run. Then the program gets SIGTERM and the
+    job is Failed; without limit when absent."""
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2147483647)] | None = None
+    """Seconds after its end when the GPUJob is deleted, with its pods and their logs; it stays when absent."""
     image_pull_secrets: Annotated[tuple[LocalReference, ...], list_map("name", items=16)] = ()
     """Secrets for private registries, in the job's namespace."""
     security_context: SecurityContext | None = None

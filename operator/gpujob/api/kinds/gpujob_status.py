@@ -38,6 +38,9 @@ class PlacementStatus(Shape):
     """The GPURuntime behind the image, or `own`."""
     price_per_hour: Annotated[str, Field(max_length=24)] | None = None
     """US dollars an hour for the whole job; absent when no price is known."""
+    current_price_per_hour: Annotated[str, Field(max_length=24)] | None = None
+    """US dollars an hour at the prices of now, where they changed while the attempt runs: it goes on at pricePerHour, the next attempt
+    is decided anew."""
     price_source: Annotated[str, Field(max_length=256)] | None = None
     """The source of the price, with its date."""
     message: Annotated[str, Field(max_length=256)] | None = None
@@ -109,6 +112,8 @@ class EndedAttempt(Shape):
     """AMD or NVIDIA."""
     nodes: Annotated[tuple[DnsName, ...], a_list(items=8)] = ()
     """Its nodes, the first 8."""
+    gpus: int | None = None
+    """GPUs of all its pods."""
     from_: Annotated[str, Field(max_length=32)] | None = Field(default=None, alias="from")
     """When all pods first ran; absent if they never did."""
     to: Annotated[str, Field(max_length=32)]
@@ -179,6 +184,8 @@ class GPUJobStatus(Shape):
     """How fast the job is, first written after a minute if it runs for longer than 5 more."""
     cost: Cost | None = None
     """What the job has cost."""
+    ran_seconds: int | None = None
+    """Seconds that the earlier attempts ran; with the time since startTime they count for activeDeadlineSeconds."""
     checkpoint: SavedCheckpoint | None = None
     """The last checkpoint that the program reported as safe."""
     probes: Annotated[tuple[Trial, ...], list_map("pool", "shape", items=16)] = ()

@@ -21,6 +21,7 @@ from gpujob.api.kinds.gpujob import (
     GPUJob,
     GPUJobSpec,
     Images,
+    Placement,
     Resources,
     Telemetry,
 )
@@ -224,16 +225,42 @@ RULES: Final = (*pods.RULES, *_OWN)
 """All rules that a GPUJob must keep."""
 
 
+FREE: Final = ("suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+"""Fields that may change at any time: limits act on what runs."""
+
+
+def _unchanged(field: str) -> str:
+    """CEL: whether an update leaves a field as it is."""
+    same = f"has(self.spec.{field}) == has(oldSelf.spec.{field})"
+    return same + f" && (!has(self.spec.{field}) || self.spec.{field} == oldSelf.spec.{field})"
+
+
+def _placement_unchanged() -> str:
+    """CEL: whether an update leaves all of spec.placement but its budget as it is; absent and empty are the same.
+
+    Equality of optional values would be shorter; the API server takes its cost for unbounded.
+    """
+    names = [info.alias or name for name, info in Placement.model_fields.items() if name != "budget"]
+    return " && ".join(map(_same_in_placement, names))
+
+
+def _same_in_placement(name: str) -> str:
+    new, old = (f"{each}.spec.placement.{name}" for each in ("self", "oldSelf"))
+    has_new, has_old = (
+        f"has({each}.spec.placement) && has({each}.spec.placement.{name})" for each in ("self", "oldSelf")
+    )
+    return f"({has_new}) == ({has_old}) && (!({has_new}) || {new} == {old})"
+
+
 def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:
-    """For GPUJob: every spec field but suspend stays as it is while a child Job exists (root rules see the status)."""
+    """For GPUJob: every spec field but suspend and the limits stays as it is while a child Job exists (root rules see the status)."""
     if model is not GPUJob:
         return
     for name, info in GPUJobSpec.model_fields.items():
         field = info.alias or name
-        if field == "suspend":
+        if field in FREE:
             continue
-        same = f"has(self.spec.{field}) == has(oldSelf.spec.{field})"
-        same += f" && (!has(self.spec.{field}) || self.spec.{field} == oldSelf.spec.{field})"
+        same = _placement_unchanged() if field == "placement" else _unchanged(field)
         yield {
             "rule": f"!has(oldSelf.status) || !has(oldSelf.status.jobName) || ({same})",
             "fieldPath": f".spec.{field}",

@@ -93,6 +93,16 @@ class LiveCluster:
             raise BadInput(f"there is no GPUJob {name} in namespace {where}; `kubectl get gpujobs -A` lists them all")
         return _page(f"gpujobs of namespace {where}", status, body)
 
+    def gpujobs(self, namespace: str | None) -> list[dict[str, Any]]:
+        """The GPUJobs of a namespace, or of all; BadInput where the kind or the namespace is not there."""
+        within = f"/namespaces/{quote(namespace)}" if namespace else ""
+        found: list[dict[str, Any]] = self.listed(f"/apis/{GROUP}/{VERSION}{within}/gpujobs")["items"]
+        if not found:
+            self.require_gpujobs()
+            if namespace:
+                self.require_namespace(namespace)
+        return found
+
     def require_gpujobs(self) -> None:
         """Raises BadInput if the cluster does not know the kind."""
         if self.get(f"/apis/{GROUP}/{VERSION}")[0] == 404:

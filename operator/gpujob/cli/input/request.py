@@ -34,6 +34,8 @@ class Request:
     attempt: str | None = None
     for_: str = ""
     timeout: str | None = None
+    by: str = ""
+    since: str = ""
 
     @property
     def in_tables(self) -> bool:

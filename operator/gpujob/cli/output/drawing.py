@@ -23,6 +23,9 @@ PLAN_WIDTH: Final = 120
 NUMBERS: Final = frozenset(
     {
         "FREE/TOTAL",
+        "JOBS",
+        "GPU-HOURS",
+        "COST",
         "NODES",
         "MEMORY",
         "$/H",
@@ -44,7 +47,6 @@ NUMBERS: Final = frozenset(
         "EXPERTS",
         "PER GPU",
         "PROGRESS",
-        "COST",
     }
 )
 WRAPPED: Final = {

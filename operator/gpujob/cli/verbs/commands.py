@@ -45,6 +45,14 @@ RANK: Final = Option(("--rank",), "The pod of this number alone, from 0; all whe
 ATTEMPT: Final = Option(("--attempt",), "The pods of this attempt, from 1; the newest when absent.", metavar="N")
 WANTED: Final = Option(("--for",), "What is waited for.", choices=("complete", "running"), default="complete")
 TIMEOUT: Final = Option(("--timeout",), "Seconds to wait at most; for ever when absent.", metavar="SECONDS")
+BY: Final = Option(
+    ("--by",), "What to tell apart: namespace, profile, pool, job.", metavar="WORDS", default="namespace"
+)
+SINCE: Final = Option(("--since",), "How far to look back: 90m, 12h, 30d or 4w.", metavar="TIME", default="30d")
+SPENT_IN: Final = Option(("--namespace", "-n"), "The jobs of this namespace; of all when absent.", metavar="NAME")
+SUMS: Final = Option(
+    ("--output", "-o"), "How the answer is shown.", choices=("table", "csv", "json", "yaml"), default="table"
+)
 SECTIONS: Final = Option(
     ("sections",),
     "accelerators, runtimes, stacks, prices, features, throughputs, models or speeds; all when absent.",
@@ -242,6 +250,32 @@ def wait(request: Request) -> int:
     return code
 
 
+def cost(request: Request) -> int:
+    """Show what jobs have cost: dollars and GPU-hours by namespace, profile, pool or job.
+
+    From the statuses of the jobs that are there: each attempt at the price that was decided for it, running ones until now.
+    """
+    from gpujob.cli.input.live import LiveCluster
+    from gpujob.cli.printing import say
+    from gpujob.cli.verbs import cost as spent
+
+    now, by = datetime.now(UTC), spent.groups(request.by)
+    since = spent.ago(request.since, now)
+    found = spent.sums(LiveCluster(request.kubeconfig, request.context).gpujobs(request.namespace), by, since, now)
+    if request.output == "csv":
+        spent.print_csv(found, by)
+    elif request.in_tables:
+        from gpujob.cli.output.drawing import console_of, print_table
+
+        headers = (*(word.upper() for word in by), "JOBS", "GPU-HOURS", "COST")
+        print_table(console_of(request.color), headers, spent.rows(found), [""] * len(found))
+    else:
+        _print(spent.documents(found, by), request)
+    for note in filter(None, (spent.unpriced(found), spent.NOTE)):
+        say(note)
+    return 0
+
+
 VERBS: Final[Mapping[str, Verb]] = {
     "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, ALL, PAGE, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
     "render": Verb(render, (MANIFEST, CLUSTER, CATALOG, OBJECTS, NAMESPACE, KUBECONFIG, CONTEXT)),
@@ -253,6 +287,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, KUBECONFIG, CONTEXT)),
     "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, KUBECONFIG, CONTEXT)),
     "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, KUBECONFIG, CONTEXT, NO_COLOR)),
     "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
     "capture": Verb(capture, (WRITTEN, REDACTED, KUBECONFIG, CONTEXT)),
 }

@@ -82,6 +82,7 @@ class Operator:
                 hold=settings.hold_seconds,
             ),
             wall=clock.now,
+            home=settings.namespace,
         )
         self._client.on_answer = self.reconciler.work.outage.note
         self.scraper = Scraper(
@@ -109,6 +110,7 @@ class Operator:
                     tasks.create_task(self._publisher.run(), name="pools")
                     tasks.create_task(self.scraper.run(), name="scraper")
                     tasks.create_task(self.reconciler.delivery.run(self.leadership.is_leader), name="runner")
+                    tasks.create_task(self.reconciler.budgets.run(self.leadership.is_leader), name="budgets")
                     tasks.create_task(_as_long_as(leadership), name="watch leadership")
                     log.info("operator started", identity=settings.pod_name, kinds=len(self._kinds))
             finally:

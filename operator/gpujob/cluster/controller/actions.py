@@ -133,6 +133,10 @@ class JobActions:
             await self._writer.delete_service(child, service.uid)
         await self._writer.delete_child(child, pods_first=pods_first)
 
+    async def remove(self, job: JobRecord) -> None:
+        """Deletes a GPUJob that has ended (ttlSecondsAfterFinished); its Job, Service and pods go with it."""
+        await self._writer.delete_job(job)
+
     async def finish(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
         """Writes how a job ended, and before that its measurement: after a crash between the two both are repeated."""
         if not status.get("startTime"):

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from gpujob.cluster.controller.actions import JobActions
 from gpujob.cluster.controller.job_reconciler import JobReconciler
+from gpujob.cluster.controller.namespace_budgets import NamespaceBudgets
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.controller.scheduling import SchedulingRound
@@ -38,13 +39,15 @@ class Reconciler:
         timings: Timings = DEFAULT_TIMINGS,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        home: str = "gpujob-system",
     ) -> None:
         self.work = ControllerState(book, clock, wall, timings)
         self._is_leader = is_leader
         self.delivery = RunnerConfigMaps(self.work, writer, runner)
         learning = ProfileUpdates(self.work, writer)
         self._steps = JobActions(self.work, writer, self.delivery, learning)
-        self._looking = JobReconciler(self.work, self._steps)
+        self.budgets = NamespaceBudgets(self.work, writer, home)
+        self._looking = JobReconciler(self.work, self._steps, self.budgets)
         self._retelling = StatusRefresh(self.work, self._steps)
         self._deciding = SchedulingRound(self.work, self._steps, learning, self._retelling)
         self._slice = TimeSlice(clock, timings.loop_slice)

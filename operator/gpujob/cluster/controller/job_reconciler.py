@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.controller.namespace_budgets import NamespaceBudgets
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.gpupools.selection import selects
 from gpujob.fleet.pools.arriving import Arriving
@@ -12,6 +15,7 @@ from gpujob.lifecycle.attempts import is_final
 from gpujob.lifecycle.children import current_child
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.view import JobView
+from gpujob.status.attempts.spending import gpus_of
 from gpujob.status.job.telemetry import SILENT
 from gpujob.status.records.objects import ChildRecord, JobRecord
 
@@ -19,8 +23,11 @@ from gpujob.status.records.objects import ChildRecord, JobRecord
 class JobReconciler:
     """Starts at most one step of a job, or puts the job into the queue."""
 
-    def __init__(self, work: ControllerState, steps: JobActions) -> None:
-        self._work, self._steps = work, steps
+    def __init__(self, work: ControllerState, steps: JobActions, budgets: NamespaceBudgets) -> None:
+        self._work, self._steps, self._budgets = work, steps, budgets
+        self._prices: dict[str, int] = {}
+        """Micro-dollars an hour of a device, by pool, and until when they are believed."""
+        self._prices_until = -math.inf
 
     def look(self, job: JobRecord) -> None:
         """Performs the next action of a job, unless a failed step waits for its repetition."""
@@ -66,7 +73,9 @@ class JobReconciler:
         if child and job.status.get("jobName") == child.name:
             memory.made = None
         if child is None:
-            return JobView(job, children, pods, book.nodes_ready(pods), spec_error=self._spec_error(job))
+            over_budget = "" if is_final(job) else self._budgets.refusal(job.namespace)
+            ready, error = book.nodes_ready(pods), self._spec_error(job)
+            return JobView(job, children, pods, ready, spec_error=error, over_budget=over_budget)
         return JobView(
             job,
             children,
@@ -76,8 +85,25 @@ class JobReconciler:
             made=memory.made,
             bare_node=self._newest_bare_node(child),
             faults=book.node_faults(pods),
+            price_now=self._price_now(child),
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
+
+    def _price_now(self, child: ChildRecord) -> int | None:
+        """What a child's placement costs an hour at the prices of now, which are read once a minute.
+
+        None for nodes that were added for the job: it may pay for devices of theirs that it leaves idle.
+        """
+        now, placement = self._work.clock(), child.hint.placement
+        if child.ended or placement.get("provision"):
+            return None
+        if now >= self._prices_until:
+            priced = (pool for pool in self._work.book.fleet().pools if pool.price is not None)
+            self._prices = {pool.name: pool.price.per_gpu_hour for pool in priced if pool.price}
+            self._prices_until = now + self._work.timings.prices
+        price = self._prices.get(str(placement.get("pool", "")))
+        gpus = gpus_of(placement)
+        return price * gpus if price is not None and gpus else None
 
     def _spec_error(self, job: JobRecord) -> str:
         """Why the spec of a waiting job cannot be read; other jobs need no parsed spec."""
@@ -113,6 +139,8 @@ class JobReconciler:
                 steps.start(job, steps.end(child, pods_first=pods_first))
             case actions.CreateService(child):
                 steps.start(job, steps.serve(job, child))
+            case actions.DeleteJob():
+                steps.start(job, steps.remove(job))
             case actions.ConfirmLoss():
                 steps.start(job, steps.confirm_loss(job))
             case actions.Nothing():

@@ -43,7 +43,7 @@ from gpujob.status.job.log_line import transition
 from gpujob.status.pools import EVENT_NAMESPACE, contradiction
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState, owner_uid, read_child, read_pod_record
 from gpujob.values.untrusted import table, tables
-from gpujob.values.vocabulary import FIELD_MANAGER, Label
+from gpujob.values.vocabulary import FIELD_MANAGER, SPENDING, Label
 
 log = structlog.get_logger(__name__)
 
@@ -174,6 +174,22 @@ class Writer:
         with contextlib.suppress(NotFound, Conflict):
             await self._client.delete(CONFIG_MAPS.path(namespace, name), uid=uid)
 
+    async def read_spending(self, namespace: str) -> Mapping[str, Any]:
+        """What the ConfigMap of monthly budgets holds; nothing where it is not there."""
+        self._check()
+        try:
+            return table(await self._client.get(CONFIG_MAPS.path(namespace, SPENDING)), "data")
+        except NotFound:
+            return {}
+
+    async def write_spending(self, namespace: str, data: Mapping[str, str]) -> None:
+        """Makes the ConfigMap of monthly budgets hold this."""
+        self._check()
+        metadata = {"name": SPENDING, "namespace": namespace, "labels": {Label.MANAGED_BY: FIELD_MANAGER}}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+        manager = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        await self._client.patch(CONFIG_MAPS.path(namespace, SPENDING), body, APPLY_PATCH, params=manager)
+
     async def find_child(self, job: JobRecord, name: str) -> Any:
         """The child Job in the API server itself (not the cache); None if it is gone or another's."""
         try:
@@ -211,6 +227,15 @@ class Writer:
         except (NotFound, Conflict):
             answer = None
         self._mirror.note_deleted("services", child.namespace, child.name, uid, answer)
+
+    async def delete_job(self, job: JobRecord) -> None:
+        """Deletes a GPUJob; one that is gone or is another one by now is fine."""
+        self._check()
+        try:
+            answer = await self._client.delete(GPUJOBS.path(job.namespace, job.name), uid=job.uid)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted("gpujobs", job.namespace, job.name, job.uid, answer)
 
     async def write_status(self, job: JobRecord, changes: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
         """Whether the status was written; False if the job is gone or newer than its view."""

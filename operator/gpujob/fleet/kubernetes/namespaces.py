@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gpujob.values.untrusted import table
+from gpujob.values.vocabulary import Annotation
 
 ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 """The label by which the API server rejects pods (https://kubernetes.io/docs/concepts/security/pod-security-admission/)."""
@@ -45,6 +46,9 @@ class Namespace:
     ids: IdRanges | None = None
     """The uids and groups that OpenShift assigns to its pods; None if it assigns none."""
 
+    monthly_budget: str | None = None
+    """What its jobs may cost in a month, as an admin wrote it; None where nothing is said."""
+
     @property
     def level(self) -> str:
         """The level that it enforces. Without a label that is the cluster's default, which is `privileged` unless an
@@ -66,6 +70,7 @@ def read_namespace(raw: Mapping[str, Any]) -> Namespace:
     return Namespace(
         {key: value for key, value in labels.items() if isinstance(key, str) and isinstance(value, str)},
         IdRanges(uids, groups) if uids and groups else None,
+        str(annotations[Annotation.MONTHLY_BUDGET]) if Annotation.MONTHLY_BUDGET in annotations else None,
     )
 
 

@@ -165,11 +165,13 @@ def over_cap(demand: Demand, price: int | None) -> Finding | None:
 
 
 def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """A price limit is set and the pool has no price."""
-    if demand.max_price is None or pool.price is not None:
+    """A price limit or a budget is set and the pool has no price."""
+    if pool.price is not None or not (demand.budgeted or demand.max_price is not None):
         return None
-    sentence = "no price is known and placement.maxPricePerHour is set; give the pool a price in a GPUPool"
-    return Finding(Reason.PRICE_UNKNOWN, sentence)
+    field = "maxPricePerHour" if demand.max_price is not None else "budget"
+    return Finding(
+        Reason.PRICE_UNKNOWN, f"no price is known and placement.{field} is set; give the pool a price in a GPUPool"
+    )
 
 
 def runtime_class_missing(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:

@@ -41,7 +41,7 @@ _SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
     ran_out_before: lambda demand: demand.memory_floor is None,
     pool_filters.precision_unsupported: lambda demand: demand.precision not in pool_filters.FORMATS,
     pool_filters.price_over_cap: lambda demand: demand.max_price is None,
-    pool_filters.price_unknown: lambda demand: demand.max_price is None,
+    pool_filters.price_unknown: lambda demand: demand.max_price is None and not demand.budgeted,
     volume_of_one_node: lambda demand: not demand.single,
     beyond_limits: lambda demand: demand.limits is None,
 }

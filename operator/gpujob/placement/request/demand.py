@@ -73,6 +73,8 @@ class Demand:
     capacity_types: tuple[CapacityType, ...] = DEFAULT_CAPACITY_TYPES
     devices: tuple[DeviceKind, ...] = DEFAULT_DEVICES
     max_price: int | None = None
+    budgeted: bool = False
+    """Whether placement.budget is set, so that the price must be known."""
     objective: Objective = Objective.VALUE
     objective_said: bool = True
     """Whether the job names its objective."""
@@ -270,6 +272,7 @@ def demand_of(job: GPUJob) -> Demand:
         capacity_types=tuple(sorted(CapacityType(t) for t in types)) if types else DEFAULT_CAPACITY_TYPES,
         devices=_devices(spec),
         max_price=parse_dollars(placement.max_price_per_hour) if placement and placement.max_price_per_hour else None,
+        budgeted=placement is not None and placement.budget is not None,
         objective=_objective(spec),
         objective_said=bool(placement and placement.objective),
         framework=framework.name if framework else DEFAULT_FRAMEWORK,

@@ -9,9 +9,10 @@ if TYPE_CHECKING:
 
 
 def amounts_written(spec: GPUJobSpec) -> tuple[tuple[str, str], ...]:
-    """The texts of a spec's sizes and of its price limit, by the names of a demand's fields."""
+    """The texts of a spec's sizes and of its price limit and budget, by the names of a demand's fields."""
     limit, resources = spec.placement and spec.placement.max_price_per_hour, spec.resources
-    amounts = {"gpu_memory": spec.gpu_memory, "max_price": limit}
+    budget = spec.placement and spec.placement.budget
+    amounts = {"gpu_memory": spec.gpu_memory, "max_price": limit, "budget": budget}
     if resources is not None:
         amounts |= {
             "millicores": resources.cpu,

@@ -17,6 +17,7 @@ from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.values.quantity import CENT, MAX_PRICE, exact_dollars, whole_cents
 from gpujob.values.vocabulary import Precision
 
+BUDGET: Final = "spec.placement.budget"
 PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
 """The field that `higher_price` changes."""
 
@@ -113,6 +114,8 @@ def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Raises the limit to the job's price there in whole cents, or drops it if the price is unknown or above the credible one."""
     if demand.max_price is None:
+        if demand.budgeted and candidate.price_per_hour is None:
+            yield proposed(0.5, BUDGET, demand.as_written("budget", ""), None, demand.but(budgeted=False))
         return
     field, price = PRICE_LIMIT, candidate.price_per_hour
     before = demand.as_written("max_price", exact_dollars(demand.max_price))

@@ -8,16 +8,13 @@ from typing import Any, Final
 
 from gpujob.status.attempts.waits import read_time
 from gpujob.values.errors import BadQuantity
-from gpujob.values.quantity import MICRO, exact_dollars, parse_dollars
-from gpujob.values.untrusted import table
+from gpujob.values.quantity import MAX_BUDGET, exact_dollars, parse_dollars
+from gpujob.values.untrusted import table, whole_number
 
 HOUR: Final = 3600
 
 CLOCKS: Final = 60
 """Seconds by which clocks of one cluster may differ."""
-
-MOST: Final = 10**9 * MICRO
-"""The highest credible amount in a status, in micro-dollars."""
 
 
 def cost(status: Mapping[str, Any], placement: Mapping[str, Any], started: str, until: datetime) -> dict[str, str]:
@@ -39,6 +36,12 @@ def cost(status: Mapping[str, Any], placement: Mapping[str, Any], started: str, 
     return {"accrued": exact_dollars(accrued)} | ({"earlier": exact_dollars(earlier)} if earlier else {})
 
 
+def running_seconds(status: Mapping[str, Any], until: datetime) -> int:
+    """Seconds that all attempts of a job have run until then: the earlier ones, and the current one since startTime."""
+    begun, earlier = read_time(status.get("startTime")), whole_number(status.get("ranSeconds")) or 0
+    return earlier + (max(0, int((until - begun).total_seconds())) if begun else 0)
+
+
 def ended(status: Mapping[str, Any], now: datetime) -> dict[str, str]:
     """status.cost when the current attempt ends and another one can follow: all of it then belongs to earlier attempts."""
     begun, placement = str(status.get("startTime") or ""), table(status, "placement")
@@ -49,6 +52,6 @@ def ended(status: Mapping[str, Any], now: datetime) -> dict[str, str]:
 def dollars(text: Any) -> int | None:
     """Micro-dollars of an amount in a status; None if it is unreadable."""
     try:
-        return parse_dollars(text, MOST) if isinstance(text, str) else None
+        return parse_dollars(text, MAX_BUDGET) if isinstance(text, str) else None
     except BadQuantity:
         return None

@@ -105,6 +105,15 @@ def of_plan(message: str, stopped: int | None = None) -> tuple[Claim, ...]:
     )
 
 
+def of_budget(message: str) -> tuple[Claim, ...]:
+    """The conditions of a job that has spent its budget: suspended, though spec.suspend is not set."""
+    return (
+        Claim(ConditionType.PLACED, False, Reason.BUDGET_EXCEEDED, message),
+        *_nothing_runs(),
+        Claim(ConditionType.SUSPENDED, True, Reason.BUDGET_EXCEEDED, message),
+    )
+
+
 def of_loss(reason: Reason, message: str) -> tuple[Claim, ...]:
     """The conditions of a job that ends without an end of its child."""
     return (

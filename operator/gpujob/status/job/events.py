@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.untrusted import tables
-from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, ConditionType, State
+from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, ConditionType, Reason, State
 
 WARNINGS: Final = frozenset({State.RESTARTING, State.FAILED, State.MISCONFIGURED, State.IMPOSSIBLE})
 TOLD: Final = frozenset({State.PLACED, State.SUCCEEDED}) | WARNINGS
@@ -21,12 +21,13 @@ def event_of(job: JobRecord, status: Mapping[str, Any], instance: str, now: str)
     state = State(status["state"])
     placed_now = state in (State.STARTING, State.RUNNING) and not job.status.get("jobName")
     told = State.PLACED if placed_now else state
+    over_budget = state is State.SUSPENDED and status["display"].get("reason") == Reason.BUDGET_EXCEEDED
     # A child that was suspended or resumed was placed before.
     if state is State.RESTARTING and not _has_failed(status):
         return None
     placed_before = told is State.PLACED and job.status.get("jobName") == status.get("jobName")
     # A deleted job needs no event about its deletion.
-    if told not in TOLD or job.status.get("state") == status["state"] or placed_before or job.leaving:
+    if not (told in TOLD or over_budget) or job.status.get("state") == status["state"] or placed_before or job.leaving:
         return None
     kind = _EXPLAINED_BY.get(told, ConditionType.PLACED)
     conditions: list[Mapping[str, Any]] = status.get("conditions") or []
@@ -40,7 +41,7 @@ def event_of(job: JobRecord, status: Mapping[str, Any], instance: str, now: str)
             "namespace": job.namespace,
         },
         "eventTime": now.replace("Z", ".000000Z"),
-        "type": "Warning" if told in WARNINGS else "Normal",
+        "type": "Warning" if told in WARNINGS or over_budget else "Normal",
         "action": "Place" if told is not State.SUCCEEDED else "Run",
         "reason": condition.get("reason", told.value),
         "note": str(condition.get("message", ""))[:1024],

@@ -13,8 +13,9 @@ from gpujob.status.job import conditions
 from gpujob.status.job import telemetry as reading
 from gpujob.status.job.conditions import Claim
 from gpujob.status.job.telemetry import SILENT, Telemetry
-from gpujob.status.observe.child import Observation
+from gpujob.status.observe.child import Observation, with_other_price
 from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.quantity import exact_dollars
 from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, PreflightMode, Reason, State, Verdict
 
@@ -34,9 +35,16 @@ def placed(
     seen: Observation,
     now: str,
     telemetry: Telemetry = SILENT,
+    price_now: int | None = None,
 ) -> dict[str, Any]:
-    """The status of a job with a child; the placement comes from the stored status or from the child's hint."""
+    """The status of a job with a child; the placement comes from the stored status or from the child's hint.
+
+    `price_now`: what the placement costs an hour at the prices of now, in micro-dollars, where that is known.
+    """
     placement, sentence = _chosen(job, child)
+    if price_now is not None:
+        placement = _at_price(placement, price_now)
+        seen = _told_price(seen, placement, price_now)
     preflight = conditions.of_preflight(
         child,
         seen,
@@ -61,6 +69,20 @@ def placed(
     status["display"] |= {"accelerator": _accelerator(placement), "reason": seen.stuck or seen.reason.value}
     status["display"] |= progress.display(status)
     return without_blanks(status)
+
+
+def _at_price(placement: dict[str, Any], now: int) -> dict[str, Any]:
+    """A placement with the price of now beside that which was decided, where the two differ."""
+    others = {key: value for key, value in placement.items() if key != "currentPricePerHour"}
+    decided = cost.dollars(placement.get("pricePerHour"))
+    return others if decided is None or decided == now else others | {"currentPricePerHour": exact_dollars(now)}
+
+
+def _told_price(seen: Observation, placement: Mapping[str, Any], now: int) -> Observation:
+    decided = cost.dollars(placement.get("pricePerHour"))
+    if seen.state is not State.RUNNING or decided is None or "currentPricePerHour" not in placement:
+        return seen
+    return with_other_price(seen, str(placement.get("pool", "")), decided, now)
 
 
 def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tuple[Claim, ...]:
@@ -129,7 +151,11 @@ def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[s
 
 def not_created(job: JobRecord, message: str, now: str) -> dict[str, Any]:
     """The status of a placed job whose child the API server does not create for now."""
-    reason = Reason.CHILD_NOT_CREATED
+    return queued(job, Reason.CHILD_NOT_CREATED, message, now)
+
+
+def queued(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
+    """The status of a job that waits for something else than devices."""
     status = without_child(job, State.QUEUED, conditions.of_refusal(reason, message), reason, now)
     return without_blanks(status | {"attempt": job.status.get("attempt")})
 
@@ -148,6 +174,29 @@ def deleted(job: JobRecord, now: str) -> dict[str, Any]:
     return _gone(job, Reason.BEING_DELETED, f"the GPUJob is being deleted, {what}; {held}", now)
 
 
+def expired(
+    job: JobRecord, status: Mapping[str, Any], reason: Reason, message: str, child_name: str, now: str
+) -> dict[str, Any]:
+    """The last status of a job that reached a limit: `status` with its end. It names the last attempt's child, which has to go."""
+    claims = conditions.of_loss(reason, message)
+    ended = dict(status) | {
+        "state": State.FAILED.value,
+        "observedGeneration": job.generation,
+        "conditions": conditions.merged(status.get("conditions") or (), claims, job.generation, now),
+        "jobName": child_name,
+        "completionTime": now,
+    }
+    ended["display"] = dict(table(status, "display")) | {"reason": reason.value}
+    return without_blanks(ended)
+
+
+def over_budget(job: JobRecord, message: str, now: str) -> dict[str, Any]:
+    """The status of a job that has spent its budget and has no child: suspended until the budget is raised."""
+    reason = Reason.BUDGET_EXCEEDED
+    status = without_child(job, State.SUSPENDED, conditions.of_budget(message), reason, now)
+    return without_blanks(status | {"attempt": job.status.get("attempt")})
+
+
 def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
     """The last status of a job whose child is gone; its cost counts until now."""
     status = _status(job, State.FAILED, conditions.of_loss(reason, message), reason, now)
@@ -161,6 +210,7 @@ def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, A
         "throughput",
         "cost",
         "checkpoint",
+        "ranSeconds",
     )
     status |= {key: job.status.get(key) for key in kept} | {"completionTime": now}
     if (started := job.status.get("startTime")) and (until := read_time(now)):
@@ -180,6 +230,7 @@ def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any
     """A status with the cost of the attempt that ends now; another can follow."""
     if end := read_time(now):
         status["cost"] = cost.ended(job.status, end)
+        status["ranSeconds"] = cost.running_seconds(job.status, end) or None
         status["display"] |= progress.display(status)
     return status
 
@@ -197,6 +248,7 @@ def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reaso
         "failures": dict(table(job.status, "failures")),
         "attempts": ended_attempts(job.status),
         "cost": dict(table(job.status, "cost")),
+        "ranSeconds": whole_number(job.status.get("ranSeconds")) or None,
         "checkpoint": dict(table(job.status, "checkpoint")),
         "probes": probe_runs.kept(job),
         "display": {"reason": reason.value, **progress.display({"cost": table(job.status, "cost")})},

@@ -62,6 +62,6 @@ def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
     kept = ("state", "jobName", "attempt", "startTime", "completionTime", "observedGeneration")
     # A plan guarantees no node: the planned one of equal nodes changes with every other job.
     nodes = () if status.get("state") == State.SUSPENDED else tuple(placement.get("nodeNames") or ())
-    chosen = tuple(placement.get(key) for key in ("pool", "image")), nodes
+    chosen = tuple(placement.get(key) for key in ("pool", "image", "currentPricePerHour")), nodes
     shown = (status.get("display") or {}).get("reason")
     return (*(status.get(key) for key in kept), claims, chosen, nearest.get("pool"), nearest.get("reason"), shown)

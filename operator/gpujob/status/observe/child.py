@@ -14,6 +14,7 @@ from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.status.records.preflight import Check, verdict_of
 from gpujob.status.records.rendezvous import Ended, why_not_met
 from gpujob.values.finding import counted, listed
+from gpujob.values.quantity import format_dollars
 from gpujob.values.vocabulary import Reason, State
 
 
@@ -102,6 +103,12 @@ def why_not_bound(child: ChildRecord, pods: Sequence[PodState]) -> str:
     what = f": {refused.waiting_message}" if refused.waiting_message else ""
     remedy = f" ({CLAIMS_REMEDY})" if "PersistentVolumeClaim" in refused.waiting_message else ""
     return f"pod {refused.name} is bound to no node{what}{remedy}"
+
+
+def with_other_price(seen: Observation, pool: str, decided: int, now: int) -> Observation:
+    """What is said of an attempt that runs while its pool has another price than was decided, in micro-dollars an hour."""
+    prices = f"pool {pool} costs ${format_dollars(now)} an hour now, this attempt goes on at ${format_dollars(decided)}"
+    return replace(seen, message=f"{seen.message}; {prices}")
 
 
 def held_in_vain(seen: Observation, until: str) -> Observation:

@@ -1,0 +1,84 @@
+"""A namespace's monthly budget in virtual time: jobs that run go on, those that wait do not start, and deleting a job gains nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.simulation.api_server import Program
+from tests.simulation.virtual_time import run
+from tests.simulation.world import TEAM, Story, World
+
+KEY = "gpujob.dev/monthly-budget"
+
+
+def budget(world: World, dollars: str) -> None:
+    metadata = {"name": TEAM, "uid": "ns", "annotations": {KEY: dollars}}
+    world.server.put("namespaces", "MODIFIED", {"kind": "Namespace", "metadata": metadata})
+
+
+def spent(world: World) -> float:
+    data = world.server.objects["configmaps"]["gpujob-system", "gpujob-spending"]["data"]
+    return float(json.loads(data[TEAM])["spent"])
+
+
+class Budgeted(World):
+    """A world that notes what the status of job `k` said, and when."""
+
+    def __init__(self, story: Story) -> None:
+        super().__init__(story)
+        self.said: list[tuple[float, str, str]] = []
+        self.server.on_change.append(self._note)
+
+    def _note(self, plural: str, _: str, obj: Any) -> None:
+        if plural == "gpujobs" and obj["metadata"]["name"] == "k" and (status := obj.get("status")):
+            self.said.append((self.server.loop.time(), status["state"], status["display"]["reason"]))
+
+
+def play(*deeds: Any, until: float = 400.0) -> Budgeted:
+    async def main() -> Budgeted:
+        world = Budgeted(Story("budget", deeds, Program(runs_for=120.0), until=until))
+        await world.run()
+        return world
+
+    return run(main())  # type: ignore[no-any-return]
+
+
+def job(name: str) -> Any:
+    return lambda world: world.submit(name, gpusPerNode=8)
+
+
+def test_jobs_wait_once_the_budget_is_spent_and_start_when_it_is_raised() -> None:
+    # 8 H100 at $31.56 an hour: $1.05 in 120 seconds.
+    world = play(
+        (0.5, lambda world: budget(world, "1.00")), (1.0, job("j")), (140.0, job("k")), (300.0, lambda world: budget(world, "9"))
+    )  # fmt: skip
+    assert world.server.objects["gpujobs"][TEAM, "j"]["status"]["state"] == "Succeeded", "what runs goes on"
+    assert world.said[0][1:] == ("Queued", "NamespaceBudgetExceeded")
+    starts = [at for at, state, _ in world.said if state == "Placed"]
+    assert 300.0 <= starts[0] <= 332.0
+    assert spent(world) > 1.0
+
+
+def test_a_job_that_is_deleted_stays_counted_also_after_a_restart() -> None:
+    def restart(world: World) -> None:
+        world.processes[-1].kill()
+        world.start()
+
+    world = play(
+        (0.5, lambda world: budget(world, "0.90")), (1.0, job("j")), (115.0, lambda world: world.remove("j")),
+        (150.0, restart), (200.0, job("k")),
+    )  # fmt: skip
+    assert {said[1:] for said in world.said} == {("Queued", "NamespaceBudgetExceeded")}
+    assert 0.95 <= spent(world) <= 1.30
+
+
+def test_without_a_budget_nothing_is_metered_or_written() -> None:
+    world = play((1.0, job("j")), (2.0, job("k")))
+    assert "gpujob-system" not in {namespace for namespace, _ in world.server.objects["configmaps"]}
+    assert world.said[-1][1] == "Succeeded"
+
+
+def test_a_budget_that_is_none_lets_nothing_start() -> None:
+    world = play((0.5, lambda world: budget(world, "plenty")), (1.0, job("k")))
+    assert {said[1:] for said in world.said} == {("Queued", "NamespaceBudgetExceeded")}
