@@ -7,13 +7,14 @@ and keeps its pods, pods of a deleted Job end after their grace period. Times in
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
+
+import orjson
 
 from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, NotFound
 
@@ -40,6 +41,11 @@ class Program:
     """Why the registry does not give its image; empty where it does."""
     lacks_python: bool = False
     """Whether the preflight of the image cannot run."""
+
+
+def copied(value: Any) -> Any:
+    """A copy of JSON."""
+    return orjson.loads(orjson.dumps(value))
 
 
 class ApiServer:
@@ -78,12 +84,12 @@ class ApiServer:
         plural, key, _ = parts(path)
         if key not in self.objects[plural]:
             raise NotFound(404, "NotFound", f"{plural} {key} not found")
-        return copy.deepcopy(self.objects[plural][key])
+        return copied(self.objects[plural][key])
 
     def create(self, path: str, body: Object) -> Object:
         """Creates an object."""
         plural, (namespace, _), _ = parts(path + "/x")
-        obj = copy.deepcopy(body)
+        obj = copied(body)
         metadata = obj["metadata"]
         key = (namespace, metadata["name"])
         if key in self.objects[plural]:
@@ -97,7 +103,7 @@ class ApiServer:
         self.put(plural, "ADDED", obj)
         if plural == "jobs":
             self.loop.call_later(0.1, self._make_pods, obj["metadata"]["uid"])
-        return copy.deepcopy(obj)
+        return copied(obj)
 
     def patch(self, path: str, body: Object) -> Object:
         """A merge patch of a status or a whole object; an apply creates."""
@@ -111,13 +117,13 @@ class ApiServer:
         for field in ("uid", "resourceVersion"):
             if metadata.get(field) not in (None, held["metadata"][field]):
                 raise Conflict(409, "Conflict", "the object has been modified")
-        obj = copy.deepcopy(held)
+        obj = copied(held)
         if part == "status":
             obj["status"] = merged(obj.get("status") or {}, body.get("status") or {})
         else:
             obj |= {name: value for name, value in body.items() if name != "metadata"}
         self.put(plural, "MODIFIED", obj)
-        return copy.deepcopy(obj)
+        return copied(obj)
 
     def delete(self, path: str, uid: str, propagation: str = "Background") -> Object:
         """Deletes an object; one with a finalizer stays, and its pods with it unless they are to go first."""
@@ -130,15 +136,15 @@ class ApiServer:
         if propagation == "Foreground":
             self.loop.call_later(0.5, self._end_pods, uid)
         if held["metadata"].get("finalizers"):
-            obj = copy.deepcopy(held)
+            obj = copied(held)
             obj["metadata"].setdefault("deletionTimestamp", self.stamp())
             self.put(plural, "MODIFIED", obj)
-            return copy.deepcopy(obj)
+            return copied(obj)
         self.drop(plural, key)
         if plural == "jobs":
             self.loop.call_later(0.5, self._end_pods, uid)
         if plural == "gpujobs":
-            self.loop.call_later(0.5, self._collect, uid)
+            self.loop.call_later(0.5, self._orphan if propagation == "Orphan" else self._collect, uid)
         return {"kind": "Status"}
 
     # What happens by itself
@@ -152,7 +158,7 @@ class ApiServer:
 
     def drop(self, plural: str, key: tuple[str, str]) -> None:
         """Removes an object and tells of it."""
-        obj = copy.deepcopy(self.objects[plural].pop(key))
+        obj = copied(self.objects[plural].pop(key))
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
         self._tell(plural, "DELETED", obj)
@@ -160,7 +166,7 @@ class ApiServer:
     def change(self, plural: str, key: tuple[str, str], change: Callable[[Object], None]) -> None:
         """Changes an object that is there, as a controller does."""
         if key in self.objects[plural]:
-            obj = copy.deepcopy(self.objects[plural][key])
+            obj = copied(self.objects[plural][key])
             change(obj)
             self.put(plural, "MODIFIED", obj)
 
@@ -192,7 +198,7 @@ class ApiServer:
                     "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
                     "ownerReferences": [{"kind": "Job", "name": metadata["name"], "uid": uid, "controller": True}],
                 },
-                "spec": {**copy.deepcopy(template["spec"]), **({"nodeName": nodes[index]} if program.bound else {})},
+                "spec": {**copied(template["spec"]), **({"nodeName": nodes[index]} if program.bound else {})},
                 "status": {"phase": "Pending"},
             }  # fmt: skip
             self.put("pods", "ADDED", pod)
@@ -304,6 +310,13 @@ class ApiServer:
         for each in self.ran:
             if each[5] == key and each[4] is None:
                 each[4] = self.loop.time()
+
+    def _orphan(self, uid: str) -> None:
+        """What a GPUJob that is gone owned has no owner any more and stays."""
+        for plural in ("jobs", "services"):
+            for key, obj in list(self.objects[plural].items()):
+                if any(owner["uid"] == uid for owner in obj["metadata"].get("ownerReferences", [])):
+                    self.change(plural, key, lambda obj: obj["metadata"].pop("ownerReferences"))
 
     def _collect(self, uid: str) -> None:
         """What a GPUJob that is gone owned."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from datetime import timedelta
@@ -19,7 +18,7 @@ from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
-from tests.simulation.api_server import ApiServer, Object
+from tests.simulation.api_server import ApiServer, Object, copied
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
 LATENCY = 0.01
@@ -47,7 +46,7 @@ class OperatorProcess:
         self.clock = ServerClock(self.loop.time, lambda: server.time() + timedelta(seconds=self.skew))
         self.clock.note(server.date())
         for kind in self.mirror.kinds:
-            self.mirror.replace(kind, copy.deepcopy(list(server.objects[kind].values())), str(server.version))
+            self.mirror.replace(kind, copied(list(server.objects[kind].values())), str(server.version))
         server.on_change.append(self._changed)
         leader = lambda: self.leads  # noqa: E731
         writer = Writer(self, self.mirror, leader, "here", self.clock.now)  # type: ignore[arg-type]
@@ -59,6 +58,7 @@ class OperatorProcess:
         self._tasks = [
             self.loop.create_task(self.reconciler.run()),
             self.loop.create_task(self.reconciler.budgets.run(leader)),
+            self.loop.create_task(self.reconciler.orphans.run(leader)),
         ]
 
     def kill(self) -> None:
@@ -77,7 +77,7 @@ class OperatorProcess:
 
     def _changed(self, plural: str, event: str, obj: Object) -> None:
         if plural in self.mirror.kinds:
-            self._events.append((plural, event, copy.deepcopy(obj)))
+            self._events.append((plural, event, copied(obj)))
             self.loop.call_at(max(self.loop.time() + WATCH, self.frozen_until), self._deliver)
 
     def _deliver(self) -> None:
@@ -94,11 +94,15 @@ class OperatorProcess:
 
     async def list_paged(self, path: str, params: Any = None) -> AsyncGenerator[Object, None]:
         namespace = path.split("/")[-2]
-        wanted = params["labelSelector"].partition("=")[2]
         await asyncio.sleep(LATENCY)
         self._meet_trouble("list", path)
+        if "fieldSelector" in params:
+            named = self.server.objects["gpujobs"].get((namespace, params["fieldSelector"].partition("=")[2]))
+            yield {"items": [copied(named)] if named else []}
+            return
+        wanted = params["labelSelector"].partition("=")[2]
         found = [
-            copy.deepcopy(pod)
+            copied(pod)
             for (where, _), pod in self.server.objects["pods"].items()
             if where == namespace and pod["metadata"]["labels"].get("gpujob.dev/job-uid") == wanted
         ]

@@ -41,6 +41,16 @@ def stories(shift: float) -> list[Story]:
             path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
             world.server.delete(path, job["metadata"]["uid"])
 
+    def stop(world: World) -> None:
+        world.processes[-1].kill()
+
+    def begin(world: World) -> None:
+        world.start()
+
+    def pods_fail(world: World) -> None:
+        for key in list(world.server.objects["pods"]):
+            world.server.change("pods", key, lambda pod: pod["status"].update(phase="Failed", reason="NodeLost"))
+
     def free_the_names(world: World) -> None:
         world.server.finalizers = []
         for key, job in list(world.server.objects["jobs"].items()):
@@ -48,6 +58,7 @@ def stories(shift: float) -> list[Story]:
                 world.server.drop("jobs", key)
 
     submit = (1.0, lambda world: world.submit("j", gpusPerNode=8))
+    gang = (1.0, lambda world: world.submit("j", nodes=2, gpusPerNode=8))
     return [
         Story("one pod", (submit,)),
         Story("a gang", ((1.0, lambda world: world.submit("j", nodes=2, gpusPerNode=8)),)),
@@ -102,6 +113,27 @@ def stories(shift: float) -> list[Story]:
         Story("suspended and resumed at once", (submit, (3.0 + s, suspend), (3.5 + s, resume)), Program(grace=12.0)),
         Story("suspended twice", (submit, (1.0 + s, suspend), (9.0, resume), (12.0 + s, suspend), (40.0, resume))),
         Story("deleted", (submit, (2.0 + s, lambda world: world.remove("j")))),
+        Story("deleted in the foreground", (submit, (2.0 + s, lambda world: world.remove("j", "Foreground")))),
+        Story("deleted with orphans", (gang, (2.0 + s, lambda world: world.remove("j", "Orphan")))),
+        Story(
+            "deleted while the operator is off",
+            (submit, (8.0, stop), (9.0 + s, lambda world: world.remove("j")), (90.0, begin)),
+        ),
+        Story(
+            "deleted with orphans while the operator is off",
+            (gang, (8.0, stop), (9.0 + s, lambda world: world.remove("j", "Orphan")), (90.0, begin)),
+        ),
+        Story(
+            "created again under its name",
+            (
+                submit,
+                (20.0 + s, lambda world: world.remove("j")),
+                (20.2 + s, lambda world: world.submit("j", gpusPerNode=8)),
+            ),
+            Program(grace=12.0),
+        ),
+        Story("its child is collected after its end", (submit, (200.0 + s, child_deleted))),
+        Story("a pod changes after its end", (submit, (200.0 + s, pods_fail))),
         Story("pods are never bound", (submit,), Program(bound=False), nodes=1, timings=Timings(rest_factor=1000)),
         Story("no Python in the image", (submit,), Program(lacks_python=True)),
         Story(

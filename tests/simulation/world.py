@@ -75,10 +75,10 @@ class World:
 
         self.server.change("gpujobs", (TEAM, name), change)
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, propagation: str = "Background") -> None:
         held = self.server.objects["gpujobs"].get((TEAM, name))
         if held is not None:
-            self.server.delete(f"{PATH}/{name}", held["metadata"]["uid"])
+            self.server.delete(f"{PATH}/{name}", held["metadata"]["uid"], propagation)
 
     # What is left
 

@@ -64,6 +64,8 @@ class Timings:
     """Between two status writes of a job whose progress moves little."""
     progress_rate: float = 2.0
     """Status writes a second for progress and numbers of all jobs together."""
+    orphans: float = 10.0
+    """Between two looks at child Jobs without an owner; one that is seen twice is deleted."""
     budgets: float = 30.0
     """Between two counts of what namespaces with a monthly budget spend; a job that comes and goes in between is not counted."""
     prices: float = 60.0

@@ -111,6 +111,7 @@ class Operator:
                     tasks.create_task(self.scraper.run(), name="scraper")
                     tasks.create_task(self.reconciler.delivery.run(self.leadership.is_leader), name="runner")
                     tasks.create_task(self.reconciler.budgets.run(self.leadership.is_leader), name="budgets")
+                    tasks.create_task(self.reconciler.orphans.run(self.leadership.is_leader), name="orphans")
                     tasks.create_task(_as_long_as(leadership), name="watch leadership")
                     log.info("operator started", identity=settings.pod_name, kinds=len(self._kinds))
             finally:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from gpujob.cluster.controller.actions import JobActions
 from gpujob.cluster.controller.job_reconciler import JobReconciler
 from gpujob.cluster.controller.namespace_budgets import NamespaceBudgets
+from gpujob.cluster.controller.orphaned_children import OrphanedChildren
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.controller.scheduling import SchedulingRound
@@ -47,7 +48,8 @@ class Reconciler:
         learning = ProfileUpdates(self.work, writer)
         self._steps = JobActions(self.work, writer, self.delivery, learning)
         self.budgets = NamespaceBudgets(self.work, writer, home)
-        self._looking = JobReconciler(self.work, self._steps, self.budgets)
+        self.orphans = OrphanedChildren(self.work, writer)
+        self._looking = JobReconciler(self.work, self._steps, self.budgets.refusal)
         self._retelling = StatusRefresh(self.work, self._steps)
         self._deciding = SchedulingRound(self.work, self._steps, learning, self._retelling)
         self._slice = TimeSlice(clock, timings.loop_slice)

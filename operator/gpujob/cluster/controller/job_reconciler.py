@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from gpujob.cluster.controller.actions import JobActions
-from gpujob.cluster.controller.namespace_budgets import NamespaceBudgets
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.gpupools.selection import selects
 from gpujob.fleet.pools.arriving import Arriving
@@ -23,8 +23,13 @@ from gpujob.status.records.objects import ChildRecord, JobRecord
 class JobReconciler:
     """Starts at most one step of a job, or puts the job into the queue."""
 
-    def __init__(self, work: ControllerState, steps: JobActions, budgets: NamespaceBudgets) -> None:
-        self._work, self._steps, self._budgets = work, steps, budgets
+    def __init__(
+        self,
+        work: ControllerState,
+        steps: JobActions,
+        over_budget: Callable[[str], str | None] = lambda namespace: "",
+    ) -> None:
+        self._work, self._steps, self._over_budget = work, steps, over_budget
         self._prices: dict[str, int] = {}
         """Micro-dollars an hour of a device, by pool, and until when they are believed."""
         self._prices_until = -math.inf
@@ -73,7 +78,7 @@ class JobReconciler:
         if child and job.status.get("jobName") == child.name:
             memory.made = None
         if child is None:
-            over_budget = "" if is_final(job) else self._budgets.refusal(job.namespace)
+            over_budget = "" if is_final(job) else self._over_budget(job.namespace)
             ready, error = book.nodes_ready(pods), self._spec_error(job)
             return JobView(job, children, pods, ready, spec_error=error, over_budget=over_budget)
         return JobView(

@@ -190,6 +190,28 @@ class Writer:
         manager = {"fieldManager": FIELD_MANAGER, "force": "true"}
         await self._client.patch(CONFIG_MAPS.path(namespace, SPENDING), body, APPLY_PATCH, params=manager)
 
+    async def has_job(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether the API server itself has a GPUJob of this name and uid."""
+        self._check()
+        params = {"fieldSelector": f"metadata.name={name}"}
+        pages = self._client.list_paged(GPUJOBS.path(namespace), params)
+        async with contextlib.aclosing(pages):
+            found = [table(raw, "metadata").get("uid") async for page in pages for raw in tables(page, "items")]
+        return uid in found
+
+    async def delete_orphan(self, child: ChildRecord) -> None:
+        """Deletes a child Job without an owner, its pods and the Service of its name."""
+        self._check()
+        path = SERVICES.path(child.namespace, child.name)
+        with contextlib.suppress(NotFound):
+            service = await self._client.get(path)
+            metadata = table(service, "metadata")
+            if table(metadata, "labels").get(Label.JOB_UID) == child.orphan_of and not tables(
+                metadata, "ownerReferences"
+            ):
+                await self._client.delete(path, uid=str(metadata.get("uid")))
+        await self.delete_child(child)
+
     async def find_child(self, job: JobRecord, name: str) -> Any:
         """The child Job in the API server itself (not the cache); None if it is gone or another's."""
         try:

@@ -15,7 +15,7 @@ from gpujob.status.records.gpu_memory import RanOut, read_ran_out
 from gpujob.status.records.pods import TRAIN, controller, reporter_port
 from gpujob.status.records.preflight import Check, read_check
 from gpujob.status.records.rendezvous import Missed, read_missed
-from gpujob.values.names import attempt_in
+from gpujob.values.names import attempt_in, child_name
 from gpujob.values.untrusted import one_line, table, tables, whole_number
 from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label
 
@@ -82,6 +82,10 @@ class ChildRecord:
     """The ConfigMap that brings the runner into its pods; empty if they run without."""
     preflight: bool = False
     """Whether its pods begin with a preflight."""
+    job_name: str = ""
+    """The name of its GPUJob, as its annotation says."""
+    orphan_of: str = ""
+    """The uid of its GPUJob if it has no owner and its name is one that the operator makes from this uid; else empty."""
     paused: bool = False
     """Whether it was suspended, as admission of Jobs does: it gets no pods and keeps its GPUs."""
 
@@ -215,7 +219,18 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         runner=next(_runners(pod), ""),
         preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
         paused=spec.get("suspend") is True,
+        job_name=str(annotations.get(Annotation.JOB_NAME) or "")[:253],
+        orphan_of=_orphan_of(metadata),
     )
+
+
+def _orphan_of(metadata: Mapping[str, Any]) -> str:
+    """The uid of the GPUJob that a child without an owner was made for; empty for any other Job."""
+    labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
+    name, uid = str(metadata.get("name", "")), str(labels.get(Label.JOB_UID) or "")
+    attempt, job = attempt_in(name), annotations.get(Annotation.JOB_NAME)
+    made = attempt is not None and isinstance(job, str) and name == child_name(job, uid, attempt)
+    return uid if made and uid and not tables(metadata, "ownerReferences") else ""
 
 
 def _runners(pod: Mapping[str, Any]) -> Iterator[str]:
