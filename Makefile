@@ -59,6 +59,10 @@ test-fast: .venv/ready ## Runs the tests that need no cluster.
 search: .venv/ready ## Tries the properties on random examples for 60 s and prints the seed; SEED=7 tries those of seed 7, SECONDS=600 looks longer.
 	@$(RUN) -m tests.search --seconds $(SECONDS) $(if $(filter command environment,$(word 1,$(origin SEED))),--seed $(SEED))
 
+.PHONY: plans
+plans: .venv/ready ## Plays 2,400 fault plans of a seed in virtual time (each write lost, doubled, late, …) and prints a table; SEED=2 draws others.
+	@$(RUN) -m tests.simulation $(SEED)
+
 SEED ?= 1
 SAMPLES ?= 10
 MUTATED ?=

@@ -35,6 +35,8 @@ class Program:
     grace: float = 5.0
     """Seconds that it saves after SIGTERM."""
     bound: bool = True
+    unbound: int = 0
+    """Attempts from the first whose first pod the scheduler binds to no node."""
     evicted: int = 0
     """Attempts from the first whose last pod its node evicts, instead of their end."""
     image: str = ""
@@ -187,7 +189,9 @@ class ApiServer:
         affinity = template["spec"].get("affinity", {}).get("nodeAffinity", {})
         terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
         nodes = [value for term in terms for each in term.get("matchFields", []) for value in each["values"]]
+        attempt = int(metadata["labels"].get("gpujob.dev/attempt", 1))
         for index in range(job["spec"].get("completions", 1)):
+            bound = program.bound and not (index == 0 and attempt <= program.unbound)
             self._uids += 1
             name = f"{metadata['name']}-{index}-{self._uids}"
             pod = {
@@ -198,11 +202,11 @@ class ApiServer:
                     "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
                     "ownerReferences": [{"kind": "Job", "name": metadata["name"], "uid": uid, "controller": True}],
                 },
-                "spec": {**copied(template["spec"]), **({"nodeName": nodes[index]} if program.bound else {})},
+                "spec": {**copied(template["spec"]), **({"nodeName": nodes[index]} if bound else {})},
                 "status": {"phase": "Pending"},
             }  # fmt: skip
             self.put("pods", "ADDED", pod)
-            if program.bound:
+            if bound:
                 key = (metadata["namespace"], name)
                 self.loop.call_later(program.starts_after, self._start, key, program, owner, uid)
 

@@ -314,8 +314,9 @@ class _Step:
             return self._end(child, endings.nodes_did_not_come(job, child, timings.provision, now, awaited.bare))
         unbound = self._unbound(child)
         if unbound and unbound.seconds_left <= 0:
-            rest = timings.unbound * timings.rest_factor
-            return self._end(child, endings.not_bound(job, child, unbound.why, timings.unbound, rest, now))
+            seconds = self._unbound_seconds(child)
+            rest = seconds * timings.rest_factor
+            return self._end(child, endings.not_bound(job, child, unbound.why, seconds, rest, now))
         if not job.leaving and self._lost_service():
             return CreateService(child)
         return self._report_child(child, awaited.bare if awaited else None, unbound)
@@ -458,10 +459,15 @@ class _Step:
             return None
         if self.sightings.unbound[0] != child.uid:
             self._see(unbound=(child.uid, self._now.elapsed))
-        end = self._server_time(self.sightings.unbound[1]) + timedelta(seconds=self._timings.unbound)
+        end = self._server_time(self.sightings.unbound[1]) + timedelta(seconds=self._unbound_seconds(child))
         left = (end - self._now.server).total_seconds()
         self._requeue(left)
         return _Unbound(left, why, waits.write_time(end))
+
+    def _unbound_seconds(self, child: ChildRecord) -> float:
+        """How long pods hold the GPUs of nodes to which the scheduler does not bind all of them."""
+        timings = self._timings
+        return min(timings.unbound, timings.unbound_gang) if child.pods > 1 else timings.unbound
 
     def _lost_service(self) -> bool:
         """Whether a gang's Service has been missing for longer than two watches can differ."""

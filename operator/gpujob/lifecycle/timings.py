@@ -23,6 +23,8 @@ class Timings:
     """Pods may be missing or without a node this long before that is worth a status write: a busy cluster is slow."""
     unbound: float = 300.0
     """Pods hold the GPUs of nodes to which the scheduler does not bind them. An admin's setting."""
+    unbound_gang: float = 60.0
+    """The same for a gang, at most: what it holds on some nodes, other gangs wait for."""
     rest_factor: int = 3
     """A pool that accepted no pod is tried again after this many times `unbound`: devices are reserved in vain for a quarter of
     the time at most.

@@ -99,9 +99,9 @@ def test_the_attempt_is_given_up_and_the_pool_rests() -> None:
     gang.pods("n0", "")
     gang.look(0.0)
     gang.work.due.clear()
-    assert gang.look(299.0)["jobName"] == CHILD
-    assert gang.work.due["u"] == 300.0
-    status = gang.look(300.0)
+    assert gang.look(59.0)["jobName"] == CHILD
+    assert gang.work.due["u"] == 60.0
+    status = gang.look(60.0)
     assert (status["state"], "jobName" in status, "placement" in status, status["attempt"]) == (
         "Queued",
         False,
@@ -110,13 +110,13 @@ def test_the_attempt_is_given_up_and_the_pool_rests() -> None:
     )
     (rest,) = status["excludedPools"]
     assert rest.pop("message") in placed(status)["message"]
-    assert rest == {"name": "h100", "until": "2026-01-01T12:20:00Z", "reason": "Unschedulable"}
+    assert rest == {"name": "h100", "until": "2026-01-01T12:04:00Z", "reason": "Unschedulable"}
     assert (placed(status)["status"], placed(status)["reason"]) == ("False", "Unschedulable")
     assert placed(status)["message"] == (
-        f"after 300 seconds pod {CHILD}-1 is bound to no node: 0/3 nodes are available: pod has unbound immediate "
+        f"after 60 seconds pod {CHILD}-1 is bound to no node: 0/3 nodes are available: pod has unbound immediate "
         "PersistentVolumeClaims. not found (see `kubectl describe pvc`: a claim needs a StorageClass of `kubectl get "
         "storageclass`, or a PersistentVolume); the job gave the GPUs of pool h100 back, other pools are tried, this one at "
-        "2026-01-01T12:20:00Z"
+        "2026-01-01T12:04:00Z"
     )
 
 
@@ -131,14 +131,14 @@ def test_until_then_the_status_says_how_long_the_gpus_are_held() -> None:
         "Unschedulable",
         "Unschedulable",
     )
-    assert running["message"].endswith("; the job gives its GPUs back at 2026-01-01T12:05:00Z if that stays so")
+    assert running["message"].endswith("; the job gives its GPUs back at 2026-01-01T12:01:00Z if that stays so")
 
 
 def test_pods_that_are_not_made_hold_no_longer() -> None:
     gang = Gang()
     gang.pods("n0")
     gang.look(0.0)
-    assert "1 of 2 pods are there; if a quota or a policy refuses the others" in placed(gang.look(300.0))["message"]
+    assert "1 of 2 pods are there; if a quota or a policy refuses the others" in placed(gang.look(60.0))["message"]
 
 
 def test_a_child_that_somebody_suspends_while_it_runs_is_told_at_once_and_starts_anew_when_it_is_resumed() -> None:

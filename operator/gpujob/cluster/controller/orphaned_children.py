@@ -1,22 +1,37 @@
-"""Deletes child Jobs that `kubectl delete gpujob --cascade=orphan` left behind: without an owner nothing else ends their pods.
+"""Deletes child Jobs and Services that `kubectl delete gpujob --cascade=orphan` left behind: nothing else ends their pods.
 
-Their names are made from the GPUJob's uid, so a Job that only has its labels is never taken for one.
+Their names are made from the GPUJob's uid, so an object that only has its labels is never taken for one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import cast
 
 import structlog
 
+from gpujob.cluster.cache.watched_kinds import JOBS, SERVICES
 from gpujob.cluster.client.api_errors import ApiError
+from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import NotLeader, Writer
-from gpujob.status.records.objects import ChildRecord
+from gpujob.status.records.objects import ChildRecord, ServiceRecord
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A Job or Service without an owner, and the GPUJob that it was made for."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    job_name: str
+    job_uid: str
 
 
 class OrphanedChildren:
@@ -24,8 +39,8 @@ class OrphanedChildren:
 
     def __init__(self, work: ControllerState, writer: Writer) -> None:
         self._work, self._writer = work, writer
-        self._seen: set[str] = set()
-        """The uids of the last look: watches may be that far apart."""
+        self._seen: set[Orphan] = set()
+        """What the last look found: watches may be that far apart."""
 
     async def run(self, is_leader: Callable[[], bool]) -> None:
         """Looks for ever while this process leads."""
@@ -35,24 +50,27 @@ class OrphanedChildren:
                 await self.sweep()
 
     async def sweep(self) -> None:
-        """One look at all child Jobs."""
+        """One look at all children."""
         found = list(self._orphans())
-        for child in found:
-            if child.uid in self._seen:
-                await self._end(child)
-        self._seen = {child.uid for child in found}
+        for orphan in found:
+            if orphan in self._seen:
+                await self._end(orphan)
+        self._seen = set(found)
 
-    def _orphans(self) -> Iterator[ChildRecord]:
+    def _orphans(self) -> Iterator[Orphan]:
         jobs = self._work.book.jobs
-        held = cast("dict[tuple[str, str], ChildRecord]", self._work.book.mirror.objects("jobs"))
-        return (
-            child for child in held.values() if child.orphan_of and not child.leaving and child.orphan_of not in jobs
-        )
+        for resource in (SERVICES, JOBS):
+            held = self._work.book.mirror.objects(resource.plural)
+            for (namespace, name), child in cast("dict[tuple[str, str], ChildRecord | ServiceRecord]", held).items():
+                leaving = isinstance(child, ChildRecord) and child.leaving
+                if child.orphan_of and not leaving and child.orphan_of not in jobs:
+                    yield Orphan(resource, namespace, name, child.uid, child.job_name, child.orphan_of)
 
-    async def _end(self, child: ChildRecord) -> None:
+    async def _end(self, orphan: Orphan) -> None:
+        what = f"{orphan.resource.plural} {orphan.namespace}/{orphan.name}"
         try:
-            if not await self._writer.has_job(child.namespace, child.job_name, child.orphan_of):
-                await self._writer.delete_orphan(child)
-                log.info("orphaned child deleted", job=f"{child.namespace}/{child.job_name}", child=child.name)
-        except (ApiError, NotLeader, ValueError) as error:
-            log.warning("orphaned child not deleted", child=f"{child.namespace}/{child.name}", error=str(error))
+            if not await self._writer.has_job(orphan.namespace, orphan.job_name, orphan.job_uid):
+                await self._writer.delete_orphan(orphan.resource, orphan.namespace, orphan.name, orphan.uid)
+                log.info("orphaned child deleted", job=f"{orphan.namespace}/{orphan.job_name}", child=what)
+        except (ApiError, NotLeader) as error:
+            log.warning("orphaned child not deleted", child=what, error=str(error))

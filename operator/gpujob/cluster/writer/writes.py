@@ -199,18 +199,14 @@ class Writer:
             found = [table(raw, "metadata").get("uid") async for page in pages for raw in tables(page, "items")]
         return uid in found
 
-    async def delete_orphan(self, child: ChildRecord) -> None:
-        """Deletes a child Job without an owner, its pods and the Service of its name."""
+    async def delete_orphan(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+        """Deletes a child Job with its pods, or a Service, that has no owner; what is gone already is fine."""
         self._check()
-        path = SERVICES.path(child.namespace, child.name)
-        with contextlib.suppress(NotFound):
-            service = await self._client.get(path)
-            metadata = table(service, "metadata")
-            if table(metadata, "labels").get(Label.JOB_UID) == child.orphan_of and not tables(
-                metadata, "ownerReferences"
-            ):
-                await self._client.delete(path, uid=str(metadata.get("uid")))
-        await self.delete_child(child)
+        try:
+            answer = await self._client.delete(resource.path(namespace, name), uid=uid)
+        except (NotFound, Conflict):
+            answer = None
+        self._mirror.note_deleted(resource.plural, namespace, name, uid, answer)
 
     async def find_child(self, job: JobRecord, name: str) -> Any:
         """The child Job in the API server itself (not the cache); None if it is gone or another's."""

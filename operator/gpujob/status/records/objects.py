@@ -116,6 +116,10 @@ class ServiceRecord:
 
     owner_uid: str
     uid: str = ""
+    job_name: str = ""
+    """As of a child Job."""
+    orphan_of: str = ""
+    """As of a child Job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,17 +223,21 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         runner=next(_runners(pod), ""),
         preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
         paused=spec.get("suspend") is True,
-        job_name=str(annotations.get(Annotation.JOB_NAME) or "")[:253],
+        job_name=_job_name(metadata),
         orphan_of=_orphan_of(metadata),
     )
 
 
+def _job_name(metadata: Mapping[str, Any]) -> str:
+    """The name of the GPUJob that an object was made for, as its annotation says."""
+    return str(table(metadata, "annotations").get(Annotation.JOB_NAME) or "")[:253]
+
+
 def _orphan_of(metadata: Mapping[str, Any]) -> str:
-    """The uid of the GPUJob that a child without an owner was made for; empty for any other Job."""
-    labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
-    name, uid = str(metadata.get("name", "")), str(labels.get(Label.JOB_UID) or "")
-    attempt, job = attempt_in(name), annotations.get(Annotation.JOB_NAME)
-    made = attempt is not None and isinstance(job, str) and name == child_name(job, uid, attempt)
+    """The uid of the GPUJob that a Job or Service without an owner was made for; empty for any other one."""
+    name, uid = str(metadata.get("name", "")), str(table(metadata, "labels").get(Label.JOB_UID) or "")
+    attempt = attempt_in(name)
+    made = attempt is not None and name == child_name(_job_name(metadata), uid, attempt)
     return uid if made and uid and not tables(metadata, "ownerReferences") else ""
 
 
@@ -241,7 +249,7 @@ def _runners(pod: Mapping[str, Any]) -> Iterator[str]:
 def read_service(raw: Mapping[str, Any]) -> ServiceRecord:
     """The record of a gang's Service."""
     metadata = table(raw, "metadata")
-    return ServiceRecord(owner_uid(metadata), str(metadata.get("uid", "")))
+    return ServiceRecord(owner_uid(metadata), str(metadata.get("uid", "")), _job_name(metadata), _orphan_of(metadata))
 
 
 def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:
