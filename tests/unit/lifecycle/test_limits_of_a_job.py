@@ -140,7 +140,7 @@ def test_an_attempt_that_failed_while_the_operator_was_off_ran_until_it_failed()
     watch.look(3600.0, (failed,), (gone,))
     assert (watch.status["ranSeconds"], watch.status["cost"]["accrued"]) == (60, "0.60")
     assert watch.status["attempts"][0]["to"] == "2026-01-01T12:01:00Z"
-    assert watch.condition("Placed")[2].endswith("attempt 2 follows at 2026-01-01T13:00:00Z")
+    assert watch.condition("Placed")[2].endswith("attempt 2 follows at 2026-01-01T13:00:00Z, not on n0")
     assert watch.look(3600.0, (failed,), (gone,)).action == Schedule()
 
 

@@ -40,7 +40,7 @@ class PlacementStatus(Shape):
     """US dollars an hour for the whole job; absent when no price is known."""
     current_price_per_hour: Annotated[str, Field(max_length=24)] | None = None
     """US dollars an hour at the prices of now, where they changed while the attempt runs: it goes on at pricePerHour, the next attempt
-    is decided anew."""
+    is decided again."""
     price_source: Annotated[str, Field(max_length=256)] | None = None
     """The source of the price, with its date."""
     message: Annotated[str, Field(max_length=256)] | None = None

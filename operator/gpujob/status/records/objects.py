@@ -230,7 +230,8 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
 
 def _job_name(metadata: Mapping[str, Any]) -> str:
     """The name of the GPUJob that an object was made for, as its annotation says."""
-    return str(table(metadata, "annotations").get(Annotation.JOB_NAME) or "")[:253]
+    name = table(metadata, "annotations").get(Annotation.JOB_NAME)
+    return name[:253] if isinstance(name, str) else ""
 
 
 def _orphan_of(metadata: Mapping[str, Any]) -> str:
