@@ -204,7 +204,48 @@ def test_nodes_with_a_taint_that_prefers_others_come_last() -> None:
             [node("n", L4, 4), node("m", L4, 4, cordoned=True)],
             {"nodes": 2, "gpusPerNode": 4},
             [
-                "NotEnoughFree: needs 4 free GPUs on each of 2 nodes, 4 of 8 are free; 1 node has room",
+                "NotEnoughFree: needs 4 free GPUs on each of 2 nodes, 4 of 8 are free, 4 cannot be used (node m is cordoned); "
+                "1 node has room",
+                "Cordoned: node m is cordoned",
+            ],
+        ),
+        (
+            # Only what no pod holds counts.
+            [node("n", L4, 4), node("m", L4, 4, ready=False), pod("p", "m", {GPU: 3})],
+            {"nodes": 2, "gpusPerNode": 4},
+            [
+                "NotEnoughFree: needs 4 free GPUs on each of 2 nodes, 4 of 8 are free, 1 cannot be used "
+                "(node m is not Ready); 1 node has room",
+                "NotReady: node m is not Ready",
+            ],
+        ),
+        (
+            [node("n", L4, 4), *(node(name, L4, 4, cordoned=True) for name in "mopq")],
+            {"nodes": 2, "gpusPerNode": 4},
+            [
+                "NotEnoughFree: needs 4 free GPUs on each of 2 nodes, 4 of 20 are free, 16 cannot be used "
+                "(node m is cordoned, node o is cordoned and 2 more nodes); 1 node has room",
+                "Cordoned: node m is cordoned",
+            ],
+        ),
+        (
+            [node("n", L4, 4), node("m", L4, 4, cordoned=True), pod("p", "n", {GPU: 2}), pod("q", "m", {GPU: 4})],
+            {"gpusPerNode": 4},
+            [
+                "NotEnoughFree: needs 4 free GPUs on one node, 2 of 8 are free",
+                "Cordoned: node m is cordoned",
+            ],
+        ),
+        (
+            [
+                *(node(name, L4, 4) for name in "no"),
+                *(pod(f"p-{name}", name, {GPU: 2}) for name in "no"),
+                node("m", L4, 4, cordoned=True),
+            ],
+            {"gpusPerNode": 4},
+            [
+                "Fragmented: needs 4 free GPUs on one node: 4 are free over 2 nodes, at most 2 on one, 4 cannot be used "
+                "(node m is cordoned)",
                 "Cordoned: node m is cordoned",
             ],
         ),
@@ -221,7 +262,7 @@ def test_nodes_with_a_taint_that_prefers_others_come_last() -> None:
         (
             [node("n", L4, 4, allocatable={GPU: "3"})],
             {"gpusPerNode": 4},
-            ["NotEnoughFree: needs 4 free GPUs on one node, 3 of 4 are free"],
+            ["NotEnoughFree: needs 4 free GPUs on one node, 3 of 4 are free, 1 cannot be used (node n offers 3 of 4)"],
         ),
     ],
 )

@@ -18,6 +18,8 @@ from gpujob.values.vocabulary import Reason
 
 OF_CLASS: Final = {Reason.RUNTIME_HANDLER_MISSING, Reason.RUNTIME_CLASS_EXCLUDES}
 """Why the RuntimeClass of the pool's pods excludes a node."""
+_NAMED: Final = 2
+"""Of how many nodes out of use a sentence tells why."""
 
 
 def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
@@ -220,7 +222,8 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
     room = f"; {has} room" if demand.nodes > 1 else ""
     # Like the output of `pools`: nodes that can be added follow the existing ones.
     there = [node for node in ready if not node.coming]
-    free_there, grown = sum(max(node.free, 0) for node in there), _can_be_added(pool, able)
+    free_there = sum(max(node.free, 0) for node in there)
+    grown = _out_of_use(demand, pool, able) + _can_be_added(pool, able)
     if free >= gpus * demand.nodes and crowded is None:
         sentence = "needs {} {}: {} are free over {}, at most {} on one{}"
         over = counted(len(there), "node")
@@ -235,6 +238,25 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
         sentence = "needs {} {}, {} of {} are free{}"
         yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (needed, on, free_there, total, grown + room))
     yield from _first_of_each_reason(unready)
+
+
+def _out_of_use(demand: Demand, pool: Pool, able: Iterable[PoolNode]) -> str:
+    """The number of GPUs that no pod holds and none gets now, and why; empty if there is none."""
+    count, why = 0, list[str]()
+    for node in able:
+        unready, missing = _unready(demand, node), max((node.total or 0) - node.healthy, 0)
+        idle = missing + (max(node.free, 0) if unready else 0)
+        if idle and not node.coming:
+            count += idle
+            why.append(unready.message if unready else _not_offered(pool, node))
+    more = [counted(len(why) - _NAMED, "more node")] if len(why) > _NAMED else []
+    return f", {count} cannot be used ({listed([*why[:_NAMED], *more])})" if count else ""
+
+
+def _not_offered(pool: Pool, node: PoolNode) -> str:
+    """Why a node offers fewer devices than it has."""
+    told = (each.message for each in pool.doubts if each.reason is Reason.DEVICE_TAINTED and node.name in each.numbers)
+    return next(told, f"node {node.name} offers {node.healthy} of {node.total}")
 
 
 def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
