@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 from charts.values import Value
+from gpujob.catalog.files.load import SECTIONS
 
 _TYPES: Final = {bool: "boolean", int: "integer", str: "string", list: "array"}
 
@@ -13,6 +14,17 @@ TEXT: Final = ["string", "number", "boolean"]
 """Numbers and booleans pass here and are refused by templates/_checks.tpl, whose sentence says the remedy: --set-string."""
 
 _NAME: Final = {"type": TEXT, "maxLength": 63, "pattern": "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$"}
+
+_DOLLARS: Final = {
+    "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 6400000},
+        {"type": "string", "pattern": "^[0-9]{1,7}([.][0-9]+)?$"},
+    ]
+}
+
+_REGISTRY_AND_PATH: Final = (
+    "^(localhost|[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9-]+)+)(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$"
+)
 
 DEFINITIONS: Final[dict[str, Any]] = {
     "auto": {"enum": ["auto", True, False]},
@@ -56,6 +68,35 @@ DEFINITIONS: Final[dict[str, Any]] = {
             },
             "not": {"required": ["value", "valueFrom"]},
         },
+    },
+    "prices": {
+        "type": "object",
+        "propertyNames": {"minLength": 1, "maxLength": 100},
+        "additionalProperties": {
+            "anyOf": [
+                _DOLLARS,
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "minProperties": 1,
+                    "properties": dict.fromkeys(("OnDemand", "Reserved", "Spot"), _DOLLARS),
+                },
+            ]
+        },
+    },
+    "catalog": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            **{name: {"type": "array", "items": {"type": "object"}} for name in SECTIONS},
+            **{name: {"type": ["object", "array"]} for name in ("sources", "architectures")},
+        },
+    },
+    "mirror": {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["from", "to"],
+        "properties": {name: {"type": "string", "pattern": _REGISTRY_AND_PATH} for name in ("from", "to")},
     },
     "quantities": {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
     "resources": {

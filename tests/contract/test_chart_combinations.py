@@ -60,6 +60,8 @@ VARIABLE = st.one_of(
     st.fixed_dictionaries({"name": st.from_regex(r"X_[A-Z0-9_]{1,8}", fullmatch=True)}, optional={"value": TEXT}),
     st.just({"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}),
 )
+DOLLARS = st.sampled_from([1, 2.1, 98.32, 0.0001, "2.10", "40", 6400000])
+BY_CAPACITY = st.dictionaries(st.sampled_from(["OnDemand", "Reserved", "Spot"]), DOLLARS, min_size=1)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "global.imageRegistry": REGISTRY,
     "global.imagePullSecrets": PULLS,
@@ -81,6 +83,24 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "provisionSeconds": st.integers(10, 65535),
     "holdSeconds": st.integers(0, 65535),
     "unboundSeconds": st.integers(30, 65535),
+    "prices": st.dictionaries(
+        st.sampled_from(["H100-SXM", "MI300", "p5.48xlarge", "our-rack", "1e3", "null"]),
+        DOLLARS | BY_CAPACITY,
+        max_size=3,
+    ),
+    "catalog": st.sampled_from(
+        [
+            {},
+            {"instanceTypes": [{"cloud": "ours", "accelerator": "MI300X", "devices": {"1e3": 8}}]},
+            {"runtimes": [], "models": []},
+        ]
+    ),
+    "imageMirrors": st.lists(
+        st.fixed_dictionaries(
+            dict.fromkeys(("from", "to"), st.sampled_from(["docker.io", "ghcr.io/a-b/c.d", "localhost:5000/x"]))
+        ),
+        max_size=2,
+    ),
     "metrics.port": st.integers(1024, 65535),
     "health.port": st.integers(1024, 65535),
     "extraEnv": st.lists(VARIABLE, max_size=3, unique_by=lambda each: each["name"]),

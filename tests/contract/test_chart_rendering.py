@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 import gpujob
+from gpujob.catalog.files.site import CONFIG_MAP
 from gpujob.render.runner_files import load_runner
 from gpujob.values.vocabulary import SPENDING
 from tests.e2e.cluster.binaries import CLIENTS, CONTROL_PLANE, build, folder
@@ -44,6 +45,9 @@ EVERYTHING: dict[str, Any] = {
     "logFormat": "text",
     "global": {"imagePullSecrets": [{"name": "everywhere"}]},
     "commonLabels": {"example.com/cost-center": "42"},
+    "prices": {"H100-SXM": 2.1, "p5.48xlarge": {"OnDemand": "40", "Spot": 18.5}, "MI300X": 1.0},
+    "catalog": {"instanceTypes": [{"cloud": "ours", "accelerator": "MI300X", "devices": {"rack-8": 8}}]},
+    "imageMirrors": [{"from": "docker.io/rocm", "to": "registry.example:5000/rocm"}],
     "podLabels": {"sidecar.istio.io/inject": "false"},
     "metrics": {"port": 9000},
     "health": {"port": 9001},
@@ -384,8 +388,9 @@ def test_the_operators_pod_has_memory_for_temporary_files_and_a_read_only_root()
     spec = one(rendered(), "Deployment")["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    (mount,) = container["volumeMounts"]
-    (volume,) = spec["volumes"]
+    mount, site = container["volumeMounts"]
+    volume, _ = spec["volumes"]
+    assert site["readOnly"] is True
     assert (mount["mountPath"], mount["name"]) == ("/tmp", volume["name"])
     assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Mi"}
 
@@ -445,7 +450,7 @@ def role_named(objects: list[dict[str, Any]], name: str) -> dict[str, Any]:
 def test_the_operator_may_do_what_it_calls_and_nothing_else() -> None:
     objects = rendered()
     assert rights(role_named(objects, RELEASE)) == OPERATOR_MAY
-    lease = one(objects, "Role")
+    (lease,) = (each for each in of_kind(objects, "Role") if each["metadata"]["name"] == RELEASE)
     assert lease["metadata"]["namespace"] == NAMESPACE
     assert rights(lease) == {
         ("coordination.k8s.io", "leases"): {"create", "get", "patch"},
@@ -468,12 +473,14 @@ def test_the_operators_roles_are_bound_to_its_account_only() -> None:
 def test_no_role_has_a_wildcard_or_reads_what_is_secret() -> None:
     objects = rendered()
     roles = [*of_kind(objects, "ClusterRole"), *of_kind(objects, "Role")]
-    assert len(roles) == 7
+    assert len(roles) == 8
     for role in roles:
         for rule in role["rules"]:
             assert set(rule) - {"resourceNames"} == {"apiGroups", "resources", "verbs"}
-            # A ConfigMap is read and written under two names only: the runner's, and that of what namespaces have spent.
-            named = ["configmaps"] if rule.get("resourceNames") in ([load_runner().name], [SPENDING]) else []
+            # A ConfigMap is read and written under three names only: the runner's, that of what namespaces have spent, and that of the
+            # installation's prices.
+            names = [load_runner().name], [SPENDING], [CONFIG_MAP]
+            named = ["configmaps"] if rule.get("resourceNames") in names else []
             # Of namespaces the labels decide who may use a pool; nobody writes them.
             seen = ["namespaces"] if set(rule["verbs"]) == {"list", "watch"} else []
             words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]} - {*named, *seen}
@@ -510,7 +517,10 @@ def test_the_operators_pod_is_restricted(sample: str) -> None:
     pod = one(rendered(SAMPLES[sample]), "Deployment")["spec"]["template"]["spec"]
     assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "initContainers"}
-    assert pod["volumes"] == [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}]
+    assert pod["volumes"] == [
+        {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+        {"name": "site", "configMap": {"name": "gpujob-site"}},
+    ]
     (container,) = pod["containers"]
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
@@ -529,6 +539,7 @@ def test_the_operator_is_told_what_it_reads() -> None:
         "GPUJOB_POD_NAME": "metadata.name",
         "GPUJOB_METRICS_PORT": "9000",
         "GPUJOB_HEALTH_PORT": "9001",
+        "GPUJOB_SITE": "/etc/gpujob/site.yaml",
         "GPUJOB_LOG_LEVEL": "debug",
         "GPUJOB_LOG_FORMAT": "text",
         "GPUJOB_PROVISION_SECONDS": "900",

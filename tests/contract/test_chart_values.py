@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.files.site import CONFIG_MAP, FILE, with_site
+from gpujob.values.vocabulary import CapacityType
 from tests.contract.test_chart_rendering import (
     CHART,
     DIGEST,
@@ -221,3 +225,58 @@ def test_common_labels_are_on_every_object_and_on_the_pods(sample: str) -> None:
         assert labelled["metadata"]["labels"]["example.com/team"] == "gpu"
     # A selector can never be changed, so it has none of them.
     assert "example.com/team" not in one(objects, "Deployment")["spec"]["selector"]["matchLabels"]
+
+
+def site_of(values: dict[str, Any]) -> Catalog:
+    """The catalog of an operator of a chart with these values."""
+    (found,) = (
+        each for each in rendered(values) if each["kind"] == "ConfigMap" and each["metadata"]["name"] == CONFIG_MAP
+    )
+    return with_site(load_catalog(), found["data"][FILE])
+
+
+def test_prices_rows_and_mirrors_of_the_chart_are_those_of_the_operator() -> None:
+    made = site_of(SAMPLES["everything"])
+    assert made.refused == ()
+    assert {word: dict(price.amounts) for word, price in made.own_prices.items()} == {
+        "H100-SXM": dict.fromkeys(CapacityType, 2_100_000),
+        "MI300X": dict.fromkeys(CapacityType, 1_000_000),
+        "p5.48xlarge": {CapacityType.ON_DEMAND: 40_000_000, CapacityType.SPOT: 18_500_000},
+    }
+    assert made.machine("rack-8").devices == 8  # type: ignore[union-attr]
+    assert made.pulled_as("rocm/pytorch:7") == "registry.example:5000/rocm/pytorch:7"
+    default = site_of({})
+    assert (default.own_prices, default.mirrors, default.refused) == ({}, (), ())
+
+
+@pytest.mark.parametrize("price", [0.01, 1, 98.32, 6400000, 0.1 + 0.2, "2.10", "100000"])
+def test_a_price_means_the_same_however_helm_writes_the_number(price: float | str) -> None:
+    (own,) = site_of({"prices": {"our-rack": price}}).own_prices.values()
+    assert own.amounts[CapacityType.SPOT] == round(float(price) * 10**6)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"prices": {"H100": "two"}}, "/prices/H100"),
+        ({"prices": {"H100": 0}}, "/prices/H100"),
+        ({"prices": {"H100": {"Weekly": 1}}}, "/prices/H100"),
+        ({"catalog": {"gpus": []}}, "/catalog"),
+        ({"catalog": {"runtimes": ["x"]}}, "/catalog/runtimes/0"),
+        ({"imageMirrors": [{"from": "rocm", "to": "a.b"}]}, "/imageMirrors/0/from"),
+        ({"imageMirrors": [{"from": "a.b"}]}, "/imageMirrors/0"),
+        ({"imageMirrors": [{"from": "a.b", "to": "https://c.d"}]}, "/imageMirrors/0/to"),
+    ],
+)
+def test_what_is_no_price_row_or_mirror_is_refused_by_its_path(values: dict[str, Any], named: str) -> None:
+    assert f"at '{named}'" in refusal(values=values)
+
+
+def test_a_change_of_the_prices_replaces_the_operators_pods() -> None:
+    def digest(values: dict[str, Any]) -> str:
+        found: str = one(rendered(values), "Deployment")["spec"]["template"]["metadata"]["annotations"][
+            "gpujob.dev/site"
+        ]
+        return found
+
+    assert digest({}) == digest({"prices": {}}) != digest({"prices": {"H100": 2}})

@@ -146,6 +146,8 @@ reporter_failures_total
   value: {{ .Values.metrics.port | quote }}
 - name: GPUJOB_HEALTH_PORT
   value: {{ .Values.health.port | quote }}
+- name: GPUJOB_SITE
+  value: /etc/gpujob/site.yaml
 - name: GPUJOB_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: GPUJOB_LOG_FORMAT
@@ -156,4 +158,9 @@ reporter_failures_total
   value: {{ .Values.holdSeconds | quote }}
 - name: GPUJOB_UNBOUND_SECONDS
   value: {{ .Values.unboundSeconds | quote }}
+{{- end }}
+
+{{/* The text of the ConfigMap gpujob-site. */}}
+{{- define "gpujob-operator.site" -}}
+{{- dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors | toYaml -}}
 {{- end }}

@@ -12,8 +12,10 @@ from gpujob.catalog.devices import identity, pricelist
 from gpujob.catalog.devices.benchmark_run import Throughput
 from gpujob.catalog.devices.efficiency import Efficiency, Key
 from gpujob.catalog.devices.likeness import near_names
+from gpujob.catalog.devices.own_prices import OwnPrice
 from gpujob.catalog.devices.throughput import Speed, Speeds, Work
 from gpujob.catalog.entities import Accelerator, Architecture, Feature, InstanceType, Price
+from gpujob.catalog.images.mirrors import Mirror, mirrored
 from gpujob.catalog.images.runtime import Runtime, in_order
 from gpujob.catalog.images.stacks import Stack, stack_of
 from gpujob.catalog.models import naming
@@ -39,6 +41,10 @@ class Catalog:
     models: Mapping[str, ModelShape] = field(default_factory=dict)
     stacks: tuple[Stack, ...] = ()
     architectures: Mapping[str, Architecture] = field(default_factory=dict)
+    own_prices: Mapping[str, OwnPrice] = field(default_factory=dict)
+    """What admins pay, by accelerator and by instance type (in lower case)."""
+    mirrors: tuple[Mirror, ...] = ()
+    """Where images are pulled from in place of the registries that their names say."""
     refused: tuple[tuple[str, str], ...] = ()
     """Rows that contradict themselves: name and message."""
 
@@ -169,6 +175,14 @@ class Catalog:
     def indicative_price(self, accelerator_id: str, capacity_type: CapacityType) -> Price | None:
         """The median of the clouds' list prices of a model, for devices without a price of their own."""
         return self._price_list.median(accelerator_id, capacity_type)
+
+    def own_price(self, instance_type: str | None, accelerator_id: str | None) -> OwnPrice | None:
+        """What admins pay: by the instance type, else by the model."""
+        return self.own_prices.get((instance_type or "").lower()) or self.own_prices.get(accelerator_id or "")
+
+    def pulled_as(self, image: str) -> str:
+        """The reference that nodes pull for an image."""
+        return mirrored(image, self.mirrors)
 
     def speed(self, accelerator_id: str, work: Work) -> Speed | None:
         """The speed of a model on this work, relative to the catalog's reference; None if unknown."""

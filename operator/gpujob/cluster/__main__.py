@@ -35,13 +35,14 @@ def main(arguments: Sequence[str] = (), operator: Callable[[Settings, Connection
     try:
         settings = read_settings()
         connection = find_connection()
+        _log_as(settings)
+        made = operator(settings, connection)
     except (BadInput, UnusableConnection) as error:
         print(error, file=sys.stderr)
         return 2
-    _log_as(settings)
     short_pauses.prepare()
     try:
-        asyncio.run(kopf_shell.run(operator(settings, connection), connection))
+        asyncio.run(kopf_shell.run(made, connection))
     except KeyboardInterrupt:
         return 0
     except Exception:

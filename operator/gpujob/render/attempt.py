@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from gpujob.api.kinds.gpujob import GPUJob, GPUJobSpec, ShapeChoice
+from gpujob.catalog.images.mirrors import Mirror
 from gpujob.fleet.gpupools.fabric import Fabric
 from gpujob.fleet.kubernetes.host_ports import rendezvous_port
 from gpujob.fleet.pools.pool import Pool
@@ -97,6 +98,8 @@ class Attempt(Numbered):
     """The runner's files; None: the image cannot run them (no Python, no shell), and the pod is without."""
     save_seconds: int | None = None
     """Seconds that the slowest save of a checkpoint took in earlier attempts; None: unknown."""
+    mirrors: tuple[Mirror, ...] = ()
+    """Where the images of volumes are pulled from; the chosen image is named as it is pulled already."""
 
     @property
     def spec(self) -> GPUJobSpec:

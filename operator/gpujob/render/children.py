@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpujob.api.kinds.gpujob import GPUJob
+from gpujob.catalog.images.mirrors import Mirror
 from gpujob.placement.scoring.candidate import Choice
 from gpujob.render.attempt import Attempt
 from gpujob.render.devices.resource_claim import claim_template
@@ -44,14 +45,15 @@ def render(
     hint: Mapping[str, Any] | None = None,
     runner: Runner | None = None,
     save_seconds: int | None = None,
+    mirrors: tuple[Mirror, ...] = (),
 ) -> Children:
     """The children of attempt number `attempt` (from 1).
 
     `runtime_classes` are the names that exist in the cluster, `digest` is the decision's, `hint` the status.placement for the
     child's annotation (None: derived from the choice), `runner` the operator's files (None: none, for an image that cannot run
-    them), `save_seconds` how long the program takes to save a checkpoint (None: unknown). Without a namespace the children go to
-    `default`; a job outside an API server needs a stand-in for its uid.
+    them), `save_seconds` how long the program takes to save a checkpoint (None: unknown), `mirrors` where images of volumes are
+    pulled from. Without a namespace the children go to `default`; a job outside an API server needs a stand-in for its uid.
     """
-    one = Attempt(job, attempt, choice, digest, hint, runner, save_seconds)
+    one = Attempt(job, attempt, choice, digest, hint, runner, save_seconds, mirrors)
     mounted = one.runner.name if one.runner and one.reports else ""
     return Children(workload(one, runtime_classes), service(one), mounted, claim_template(one))

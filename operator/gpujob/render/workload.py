@@ -6,6 +6,7 @@ from collections.abc import Container
 from typing import Final
 
 from gpujob.api.kinds.pods import PodMetadata
+from gpujob.catalog.images.mirrors import mirrored
 from gpujob.fleet.pools.runtime_class import runtime_class_of
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices.resource_claim import pod_claims, told
@@ -120,6 +121,8 @@ def _pod(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
             *as_written(spec.volumes),
         ],
     }
+    for image in (volume["image"] for volume in pod["volumes"] if "image" in volume):
+        image["reference"] = mirrored(image["reference"], attempt.mirrors)
     return _without_blanks(pod)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,9 @@ class Server:
             return status, {"kind": "Status", "message": "no such luck"}
         if parsed.path == "/apis/resource.k8s.io":
             return 200, {"kind": "APIGroup", "versions": [{"version": "v1"}, {"version": "v1beta2"}]}
+        if parsed.path == "/api/v1/namespaces/gpujob-system/configmaps/gpujob-site":
+            found = [item for item in self.objects if item["kind"] == "ConfigMap"]
+            return (200, found[0]) if found else (404, {"kind": "Status", "reason": "NotFound"})
         kind = KINDS[parsed.path]
         start = int(query.get("continue", ["0"])[0])
         if start and self.expire_once:
@@ -236,3 +240,36 @@ def test_why_a_job_is_not_found(
     answer = live("train", "-n", "team", verb="explain")
     assert answer.code == 2
     assert answer.err.splitlines()[-1].startswith(sentence)
+
+
+SITE = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "gpujob-site", "namespace": "gpujob-system"},
+    "data": {"site.yaml": "prices: {H100: 0.11}\nimageMirrors: [{from: docker.io, to: registry.example}]\n"},
+}
+OF_SITE = "/api/v1/namespaces/gpujob-system/configmaps/gpujob-site"
+
+
+def test_a_live_plan_has_the_operator_s_prices_and_mirrors(live: Callable[..., Any], server: Server) -> None:
+    server.objects = [*server.objects, SITE]
+    chosen = json.loads(live("-o", "json", gpusPerNode=2).out)["chosen"]
+    assert (chosen["pricePerHour"], chosen["priceSource"]) == ("0.22", "prices.H100")
+    assert chosen["image"].startswith("registry.example/")
+    captured = live(verb="capture").out
+    assert "H100: 0.11" in captured.replace("'", "")
+    assert "registry.example" not in captured
+
+
+def test_who_may_not_read_the_operator_s_prices_is_told(live: Callable[..., Any], server: Server) -> None:
+    server.statuses = {OF_SITE: 403}
+    answer = live()
+    assert (answer.code, answer.err) == (
+        0,
+        "not read: this account may not get ConfigMap gpujob-system/gpujob-site (403), so the operator's own prices, "
+        "rows and mirrors are unknown\n",
+    )
+    server.statuses = {OF_SITE: 500}
+    answer = live()
+    assert answer.code == 2
+    assert "gpujob-site" in answer.err

@@ -11,6 +11,8 @@ from builders import H100, MI300X, Object, fleet, gpupool, node, pool_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.files.site import with_site
 from gpujob.fleet.gpupools.ownership_cost import HOURS_A_YEAR, Ownership
 from gpujob.fleet.pools.pool import Pool
 
@@ -197,3 +199,52 @@ def test_the_formula_is_exact_to_half_a_micro_dollar(owned: Ownership, gpus: int
 @given(owned=ownerships, gpus=st.integers(1, 72))
 def test_a_fuller_node_never_makes_a_gpu_dearer(owned: Ownership, gpus: int) -> None:
     assert owned.per_gpu_hour(gpus + 1) <= owned.per_gpu_hour(gpus)
+
+
+def of_the_site(prices: str, *objects: Object) -> tuple[int, str]:
+    """Price and source of the pool of node n where an installation has prices of its own."""
+    price = pool_of(fleet(*objects, catalog=with_site(load_catalog(), f"prices: {{{prices}}}")), "n").price
+    assert price is not None
+    return price.per_gpu_hour, price.source
+
+
+P5 = {"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.kubernetes.io/region": "us-east-1"}
+CPX = {"amd.com/gpu.compute-memory-partition": "cpx_nps4"}
+
+
+@pytest.mark.parametrize(
+    ("prices", "made", "price", "source"),
+    [
+        ("H100-SXM: 2.1", node("n", H100), 2_100_000, "prices.H100-SXM"),
+        ("H100: 2.1", node("n", H100, labels=P5), 2_100_000, "prices.H100"),
+        ("p5.48xlarge: 40, H100: 2.1", node("n", H100, labels=P5), 5_000_000, "prices.p5.48xlarge / 8 GPUs"),
+        ("P5.48XLARGE: 40", node("n", H100, 7, labels=P5), 5_000_000, "prices.P5.48XLARGE / 8 GPUs"),
+        ("our-rack: 10", node("n", H100, 4, labels={"node.kubernetes.io/instance-type": "our-rack"}),
+         2_500_000, "prices.our-rack / 4 GPUs"),
+        ("MI300X: 1.6", node("n", MI300X, labels=CPX, devices={"amd.com/gpu": "64"}), 200_000,
+         "prices.MI300X, 1/8 of a device"),
+        ("p5.48xlarge: {Spot: 8, OnDemand: 40}", node("n", H100, labels={**P5, "karpenter.sh/capacity-type": "spot"}),
+         1_000_000, "prices.p5.48xlarge / 8 GPUs"),
+        ("p5.48xlarge: {Spot: 8}", node("n", H100, labels=P5), 6_880_000,
+         "list price aws p5.48xlarge us-east-1, 2026-07-20"),
+        ("MI300X: 1", node("n", H100, labels=P5), 6_880_000, "list price aws p5.48xlarge us-east-1, 2026-07-20"),
+        ("H100: 2", node("n", H100, price="3"), 3_000_000, "node annotation gpujob.dev/price-per-gpu-hour"),
+    ],
+)  # fmt: skip
+def test_an_installation_s_price_is_before_the_list_and_after_the_node_s(
+    prices: str, made: Object, price: int, source: str
+) -> None:
+    assert of_the_site(prices, made) == (price, source)
+
+
+def test_an_admin_s_pool_is_before_an_installation_s_price_and_one_without_a_price_has_it() -> None:
+    own = node("n", MI300X, labels={"rack": "a"})
+    assert of_the_site("MI300X: 9", gpupool("shop", {"rack": "a"}, price={"perGPUHour": "2"}), own)[0] == 2_000_000
+    assert of_the_site("MI300X: 9", gpupool("shop", {"rack": "a"}), own)[0] == 9_000_000
+
+
+def test_nodes_to_be_added_have_an_installation_s_price() -> None:
+    catalog = with_site(load_catalog(), "prices: {MI300X: 9}")
+    (pool,) = fleet(gpupool("new", {"a": "b"}, accelerator="MI300X", provision=NEW), catalog=catalog).pools
+    assert pool.price is not None
+    assert pool.price.per_gpu_hour == 9_000_000

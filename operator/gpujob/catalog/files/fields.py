@@ -125,6 +125,13 @@ class Row:
         """A field that is itself a table, empty when it is absent."""
         return mapping(f"{self.label}: {name}", self._fields.get(name) or {})
 
+    def rows(self, name: str) -> list[Any]:
+        """A field that is a list of rows, empty when it is absent."""
+        value = self._fields.get(name)
+        if value is not None and not isinstance(value, list):
+            raise CatalogInvalid(f"{self.label}: {name} is a {_kind(value)}; a list of rows is wanted")
+        return value or []
+
     def _typed(self, name: str, read: Callable[[str], T], wanted: str) -> T | None:
         text = self.maybe(name)
         if text is None:

@@ -82,7 +82,22 @@ def read_catalog(text: str) -> Catalog:
     for document in documents:
         draft.take(_as_sections(document), runtime_rows.given)
     shipped = load_catalog()
-    found = replace(draft.catalog(shipped), data_sheets=shipped.accelerators)
+    return _measured(draft, draft.catalog(shipped), shipped)
+
+
+def extended(base: Catalog, sections: Mapping[str, Any]) -> Catalog:
+    """A catalog with more rows, read as by `read_documents`: each replaces the one of its name, the others stay.
+
+    Raises BadInput for a section that does not exist; rows that are wrong go to `Catalog.refused`.
+    """
+    draft = _Draft(base)
+    draft.take(sections, runtime_rows.given)
+    return _measured(draft, draft.catalog(base), base)
+
+
+def _measured(draft: _Draft, made: Catalog, shipped: Catalog) -> Catalog:
+    """The catalog of a draft with the efficiencies of its throughputs, where it has some."""
+    found = replace(made, data_sheets=(*shipped.data_sheets, *shipped.accelerators))
     if not draft.measures:
         return found
     known = tuple({row.id: row for row in (*shipped.accelerators, *found.accelerators) if has_roofline(row)}.values())
@@ -102,7 +117,9 @@ def read_catalog(text: str) -> Catalog:
 class _Draft:
     """A catalog under construction: the rows of each section that some file had, by their keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, extending: Catalog | None = None) -> None:
+        """`extending` is the catalog that the rows come on top of; without it they stand in the place of its sections."""
+        self._extending = extending
         self._sections: dict[str, dict[Any, Any]] = {}
         self._architectures: Mapping[str, Architecture] | None = None
         self._refused: list[tuple[str, str]] = []
@@ -137,25 +154,38 @@ class _Draft:
                 self._extend(section, document[section] or [], read)
 
     def catalog(self, base: Catalog) -> Catalog:
-        """The catalog: `base` for sections that no file replaced."""
-        found = {section: tuple(known.values()) for section, known in self._sections.items()}
-        return Catalog(
-            accelerators=found.get("accelerators", base.accelerators),
-            features=self._sections.get("features", base.features),
-            instance_types=self._sections.get("instanceTypes", base.instance_types),
-            prices=found.get("prices", base.prices),
-            runtimes=found.get("runtimes", base.runtimes),
-            models=self._sections.get("models", base.models),
-            throughputs=found.get("throughputs", base.throughputs),
-            efficiencies=base.efficiencies,
-            stacks=found.get("stacks", base.stacks),
+        """The catalog: `base` where no section replaced it."""
+        return replace(
+            base,
+            accelerators=self._rows("accelerators", base.accelerators),
+            features=self._table("features", base.features),
+            instance_types=self._table("instanceTypes", base.instance_types),
+            prices=self._rows("prices", base.prices),
+            runtimes=self._rows("runtimes", base.runtimes),
+            models=self._table("models", base.models),
+            throughputs=self._rows("throughputs", base.throughputs),
+            stacks=self._rows("stacks", base.stacks),
             architectures=base.architectures if self._architectures is None else self._architectures,
             refused=(*base.refused, *self._refused),
         )
 
+    def _rows(self, section: str, base: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A section's rows: those of the draft, on top of those of `base` where it is extended."""
+        own = self._sections.get(section)
+        if own is None:
+            return base
+        return tuple({**({_key(row): row for row in base} if self._extending else {}), **own}.values())
+
+    def _table(self, section: str, base: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same of a section that is kept by its rows' names."""
+        own = self._sections.get(section)
+        return base if own is None else {**(base if self._extending else {}), **own}
+
     def _machines(self) -> Mapping[str, InstanceType]:
         """The instance types that prices refer to."""
-        own = self._sections.get("instanceTypes")
+        own: Mapping[str, InstanceType] | None = self._sections.get("instanceTypes")
+        if self._extending:
+            return {**self._extending.instance_types, **(own or {})}
         return load_catalog().instance_types if own is None else own
 
     def _extend(self, section: str, raws: Any, read: Callable[[Any], Iterable[Any]]) -> None:

@@ -221,7 +221,7 @@ def list_prices(raw: Any, known: Mapping[str, InstanceType], sources: Sources) -
         machine = known.get(name)
         if machine is None or machine.devices < 1:
             raise CatalogInvalid(f"{row.label}: {name} is no known instance type; add it to instanceTypes")
-        amount = _dollars(row, name, text) // machine.devices
+        amount = _dollars(row, name, text) * machine.parts // machine.devices
         yield Price(cloud, name, machine.accelerator, region, capacity, amount, source, checked_on)
     for name, text in row.table("perGPUHour").items():
         yield Price(cloud, None, name, region, capacity, _dollars(row, name, text), source, checked_on)

@@ -82,6 +82,18 @@ class LiveCluster:
         ]
         return [*fleet, *ours, *self._extras(), *self._of_dra()]
 
+    def site(self, namespace: str) -> list[dict[str, Any]]:
+        """The ConfigMap with the prices and mirrors of the operator in this namespace; nothing where there is none."""
+        from gpujob.catalog.files.site import CONFIG_MAP
+
+        status, body = self.get(f"/api/v1/namespaces/{quote(namespace)}/configmaps/{CONFIG_MAP}")
+        if status == 403:
+            say(
+                f"not read: this account may not get ConfigMap {namespace}/{CONFIG_MAP} (403), so the operator's own "
+                "prices, rows and mirrors are unknown"
+            )
+        return [] if status in (403, 404) else [{"kind": "ConfigMap", **_page(CONFIG_MAP, status, body)}]
+
     def gpujob(self, name: str, namespace: str | None) -> dict[str, Any]:
         """One GPUJob with its status; without a namespace the one of the kubeconfig's context."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)

@@ -28,7 +28,7 @@ class Option:
     default: str | None = None
     required: bool = False
     repeated: bool = False
-    """Whether it is positional and repeatable."""
+    """Whether it can be said several times; its value is a list."""
 
     @property
     def name(self) -> str:
@@ -90,6 +90,8 @@ def values_of(verb: Verb, arguments: Sequence[str], program: str) -> dict[str, A
     values = vars(found)
     for option in verb.options:
         _check(option, values[option.name], f"see {program} --help")
+        if option.repeated:
+            values[option.name] = tuple(values[option.name] or ())
     return values
 
 
@@ -128,6 +130,7 @@ def parser_of(verb: Verb, program: str) -> argparse.ArgumentParser:
             parser.add_argument(
                 *option.flags,
                 dest=option.name,
+                action="append" if option.repeated else "store",
                 metavar=option.metavar or "{" + ",".join(option.choices) + "}",
                 default=option.default,
                 help=option.help + (f" Default: {option.default}." if option.default else ""),

@@ -27,6 +27,9 @@ class Request:
     html: str | None = None
     no_color: bool = False
     sections: tuple[str, ...] = ()
+    price: tuple[str, ...] = ()
+    image_mirror: tuple[str, ...] = ()
+    operator_namespace: str = ""
     every: str = ""
     once: bool = False
     follow: bool = False

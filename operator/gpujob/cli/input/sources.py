@@ -69,7 +69,8 @@ def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
     if request.cluster is None:
         from gpujob.cli.input.live import LiveCluster
 
-        return LiveCluster(request.kubeconfig, request.context).objects(whole=whole)
+        cluster = LiveCluster(request.kubeconfig, request.context)
+        return [*cluster.objects(whole=whole), *cluster.site(request.operator_namespace)]
     if request.kubeconfig or request.context:
         raise BadInput("--cluster reads a file, --kubeconfig and --context a live cluster; leave one out")
     told: list[str] = []

@@ -11,6 +11,7 @@ from gpujob.render.runner import FOLDER
 from gpujob.values.errors import BadInput
 
 if TYPE_CHECKING:
+    from gpujob.catalog.images.mirrors import Mirror
     from gpujob.cli.planning.planner import Plan
     from gpujob.render.children import Children
 
@@ -18,12 +19,14 @@ UID: Final = "00000000-0000-4000-8000-000000000000"
 FIRST_ATTEMPT: Final = 1
 
 
-def children_of(plans: Iterable[Plan], runtime_classes: Container[str]) -> list[Mapping[str, Any]]:
-    """The objects for jobs; a job without a placement has none, and its sentence goes to stderr.
+def children_of(
+    plans: Iterable[Plan], runtime_classes: Container[str], mirrors: tuple[Mirror, ...] = ()
+) -> list[Mapping[str, Any]]:
+    """The objects for jobs; of one that is not placed there are none, its sentence goes to stderr.
 
     The ConfigMap that the pods mount is named there too: it is the same for all, and longer than all of them.
     """
-    made = [children for plan in plans if (children := _children_of(plan, runtime_classes)) is not None]
+    made = [children for plan in plans if (children := _children_of(plan, runtime_classes, mirrors)) is not None]
     runners = {(str(each.job["metadata"]["namespace"]), each.runner) for each in made if each.runner}
     for namespace, runner in sorted(runners):
         say(
@@ -32,7 +35,7 @@ def children_of(plans: Iterable[Plan], runtime_classes: Container[str]) -> list[
     return [child for each in made for child in each.in_order]
 
 
-def _children_of(plan: Plan, runtime_classes: Container[str]) -> Children | None:
+def _children_of(plan: Plan, runtime_classes: Container[str], mirrors: tuple[Mirror, ...]) -> Children | None:
     from gpujob.render.children import render
     from gpujob.render.runner_files import load_runner
 
@@ -46,4 +49,5 @@ def _children_of(plan: Plan, runtime_classes: Container[str]) -> Children | None
     if metadata.uid is None:
         say(f"{plan.name}: uid {UID} stands for the one that the API server gives; the operator creates these, not you")
         job = job.model_copy(update={"metadata": metadata.model_copy(update={"uid": UID})})
-    return render(job, decision.choice, FIRST_ATTEMPT, runtime_classes, decision.digest, runner=load_runner())
+    runner = load_runner()
+    return render(job, decision.choice, FIRST_ATTEMPT, runtime_classes, decision.digest, runner=runner, mirrors=mirrors)

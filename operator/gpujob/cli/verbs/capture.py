@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from gpujob.catalog.files.load import read_documents
+from gpujob.catalog.files.site import CONFIG_MAP, FILE
 from gpujob.cli.cluster_file.jobs import child, live_job
 from gpujob.cli.cluster_file.projection import (
     REDACTED,
@@ -93,6 +95,17 @@ def write(documents: list[dict[str, Any]], path: str) -> None:
         raise BadInput(f"-o {path}: {why}; name a file that can be written") from error
     nodes, pods = (sum(document["kind"] == kind for document in documents) for kind in ("Node", "Pod"))
     say(f"wrote {path}: {nodes} nodes, {pods} pods and what GPUPools, GPURuntimes and RuntimeClasses there are")
+
+
+def _site(raw: Table, selected: set[str]) -> dict[str, Any] | None:
+    """The operator's own prices and rows; its mirrors name registries that are nobody's business, and change no plan."""
+    metadata, text = table(raw, "metadata"), table(raw, "data").get(FILE)
+    if metadata.get("name") != CONFIG_MAP or not isinstance(text, str):
+        return None
+    documents = read_documents(text)
+    said = documents[0] if documents and isinstance(documents[0], dict) else {}
+    kept = present(said, "prices", "catalog")
+    return an_object(raw, filled(namespace=metadata.get("namespace")), data={FILE: as_yaml(kept)}) if kept else None
 
 
 def _profile(raw: Table, selected: set[str]) -> dict[str, Any]:
@@ -250,6 +263,7 @@ def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
 
 
 _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] = {
+    "ConfigMap": _site,
     "RuntimeClass": _runtime_class,
     "GPURuntime": _gpuruntime,
     "PriorityClass": _priority_class,

@@ -10,6 +10,7 @@ from gpujob.cli.input.options import HELP, Option, Verb, overview, parser_of, va
 from gpujob.cli.input.request import TABLES, Request
 
 if TYPE_CHECKING:
+    from gpujob.catalog.images.mirrors import Mirror
     from gpujob.cli.planning.planner import Plan
     from gpujob.schedule.queue import Waiting
 
@@ -21,6 +22,24 @@ JOB_NAME: Final = Option(("name",), "A GPUJob of the cluster.", metavar="NAME")
 WHY_NOT: Final = Option(("--why-not",), "Explain this pool instead of the next best ones.", metavar="POOL")
 CLUSTER: Final = Option(("--cluster",), "Kubernetes objects instead of a live cluster; - reads stdin.", metavar="FILE")
 CATALOG: Final = Option(("--catalog",), "A catalog in place of the shipped one.", metavar="FILE")
+PRICE: Final = Option(
+    ("--price",),
+    "Dollars an hour of an accelerator's device, or of a node of an instance type, before list prices; can be repeated.",
+    metavar="NAME=DOLLARS",
+    repeated=True,
+)
+IMAGE_MIRROR: Final = Option(
+    ("--image-mirror",),
+    "Where images of a registry are pulled from; can be repeated.",
+    metavar="FROM=TO",
+    repeated=True,
+)
+OPERATOR_NAMESPACE: Final = Option(
+    ("--operator-namespace",),
+    "Where the operator is, with the prices of its chart.",
+    metavar="NAME",
+    default="gpujob-system",
+)
 KUBECONFIG: Final = Option(("--kubeconfig",), "The kubeconfig, without --cluster.", metavar="FILE")
 CONTEXT: Final = Option(("--context",), "The kubeconfig's context, without --cluster.", metavar="NAME")
 NAMESPACE: Final = Option(("--namespace", "-n"), "The namespace of jobs that name none.", metavar="NAME")
@@ -62,6 +81,12 @@ SECTIONS: Final = Option(
 REDACTED: Final = Option(("--cluster",), "Redact this description instead of a live cluster.", metavar="FILE")
 
 
+WORLD: Final = (CLUSTER, CATALOG, PRICE, IMAGE_MIRROR, OPERATOR_NAMESPACE)
+"""What a plan is made of besides the job."""
+ACCOUNT: Final = (KUBECONFIG, CONTEXT)
+"""Who asks a live cluster."""
+
+
 def run_verb(arguments: list[str], program: str) -> int:
     """Runs one command; returns its exit code. Raises BadInput for an invalid command line."""
     if not arguments or arguments[0] in HELP:
@@ -74,8 +99,6 @@ def run_verb(arguments: list[str], program: str) -> int:
         return 0
     values = values_of(verb, rest, name)
     said: dict[str, Any] = {option.name: values[option.name] for option in verb.options}
-    if "sections" in said:
-        said["sections"] = tuple(said["sections"])
     return verb.act(Request(**said))
 
 
@@ -84,7 +107,7 @@ def plan(request: Request) -> int:
 
     Exit code: 0 Placed, 3 Waiting, 4 Impossible, 5 Misconfigured, 2 bad input; of several jobs the worst.
     """
-    plans, _ = _plans(request)
+    plans, *_ = _plans(request)
     from gpujob.cli.planning import planner
 
     if request.html is not None:
@@ -108,8 +131,8 @@ def render(request: Request) -> int:
     from gpujob.cli.output.children import children_of
     from gpujob.cli.planning import planner
 
-    plans, runtime_classes = _plans(request)
-    objects = children_of(plans, runtime_classes)
+    plans, runtime_classes, mirrors = _plans(request)
+    objects = children_of(plans, runtime_classes, mirrors)
     if objects and request.output == "json":
         _print({"apiVersion": "v1", "kind": "List", "items": objects}, request)
     elif objects:
@@ -125,6 +148,7 @@ def explain(request: Request) -> int:
     The decision is made again with the cluster as it is now, without the job's own pods. Exit codes as for plan.
     """
     from gpujob.cli.input import sources
+    from gpujob.cli.input.site import catalog_for
     from gpujob.cli.planning import explainer, planner
     from gpujob.values.errors import BadInput
 
@@ -137,7 +161,7 @@ def explain(request: Request) -> int:
     else:
         jobs = [job.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 for job in sources.read_manifest(str(request.filename), request.namespace)]  # fmt: skip
-    objects, known = sources.objects_of(documents, request), sources.read_catalog(request.catalog)
+    objects, known = sources.objects_of(documents, request), catalog_for(request, documents)
     asked = [request.why_not] if request.why_not else []
     now = datetime.now(UTC)
     answers = [
@@ -156,10 +180,12 @@ def explain(request: Request) -> int:
 def pools(request: Request) -> int:
     """Show the GPU pools: what is free, what it costs, and what is wrong or doubtful."""
     from gpujob.cli.input import sources
+    from gpujob.cli.input.site import catalog_for
     from gpujob.fleet.sources.cluster_file import fleet_of
 
-    objects = sources.objects_of(sources.read_raw(request), request)
-    fleet, _ = fleet_of(objects, sources.read_catalog(request.catalog))
+    found = sources.read_raw(request)
+    objects = sources.objects_of(found, request)
+    fleet, _ = fleet_of(objects, catalog_for(request, found))
     if not fleet.pools:
         sources.tell([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
     if request.in_tables:
@@ -277,19 +303,16 @@ def cost(request: Request) -> int:
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "plan": Verb(plan, (MANIFEST, CLUSTER, CATALOG, SHOWN, ALL, PAGE, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR)),
-    "render": Verb(render, (MANIFEST, CLUSTER, CATALOG, OBJECTS, NAMESPACE, KUBECONFIG, CONTEXT)),
-    "explain": Verb(
-        explain,
-        (JOB_NAME, SOME_MANIFEST, WHY_NOT, CLUSTER, CATALOG, SHOWN, ALL, NAMESPACE, KUBECONFIG, CONTEXT, NO_COLOR),
-    ),
-    "pools": Verb(pools, (CLUSTER, CATALOG, SHOWN, KUBECONFIG, CONTEXT, NO_COLOR)),
-    "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, KUBECONFIG, CONTEXT)),
-    "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, KUBECONFIG, CONTEXT)),
-    "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, KUBECONFIG, CONTEXT, NO_COLOR)),
-    "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, KUBECONFIG, CONTEXT, NO_COLOR)),
+    "plan": Verb(plan, (MANIFEST, *WORLD, SHOWN, ALL, PAGE, NAMESPACE, *ACCOUNT, NO_COLOR)),
+    "render": Verb(render, (MANIFEST, *WORLD, OBJECTS, NAMESPACE, *ACCOUNT)),
+    "explain": Verb(explain, (JOB_NAME, SOME_MANIFEST, WHY_NOT, *WORLD, SHOWN, ALL, NAMESPACE, *ACCOUNT, NO_COLOR)),
+    "pools": Verb(pools, (*WORLD, SHOWN, *ACCOUNT, NO_COLOR)),
+    "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, *ACCOUNT)),
+    "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),
+    "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, *ACCOUNT, NO_COLOR)),
+    "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, *ACCOUNT, NO_COLOR)),
     "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
-    "capture": Verb(capture, (WRITTEN, REDACTED, KUBECONFIG, CONTEXT)),
+    "capture": Verb(capture, (WRITTEN, REDACTED, OPERATOR_NAMESPACE, *ACCOUNT)),
 }
 
 
@@ -301,9 +324,10 @@ def _named(request: Request, verb: str) -> str:
     return request.name
 
 
-def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
-    """The plans of a manifest's jobs, and the RuntimeClasses of the cluster."""
+def _plans(request: Request) -> tuple[list[Plan], Container[str], tuple[Mirror, ...]]:
+    """The plans of a manifest's jobs, the RuntimeClasses of the cluster, and where its images are pulled from."""
     from gpujob.cli.input import sources
+    from gpujob.cli.input.site import catalog_for
     from gpujob.cli.planning import planner
     from gpujob.cli.planning.competing_jobs import rivals_in
     from gpujob.cli.planning.holders import Holdings
@@ -315,7 +339,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
     jobs = sources.read_manifest(str(request.filename), request.namespace)
     documents, now = sources.read_raw(request), datetime.now(UTC)
     objects = sources.objects_of(documents, request)
-    fleet, known = fleet_of(objects, sources.read_catalog(request.catalog))
+    fleet, known = fleet_of(objects, catalog_for(request, documents))
     if request.cluster is None:
         sources.tell_of_namespaces(jobs, fleet.namespaces)
     profiles, arriving = (
@@ -327,7 +351,8 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str]]:
         return rivals_in(documents, asked, fleet, profiles, now)
 
     held = Holdings(objects, documents, now)
-    return planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals, held), fleet.runtime_classes
+    plans = planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals, held)
+    return plans, fleet.runtime_classes, known.mirrors
 
 
 def _one_reader_of_stdin(request: Request) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.files.site import with_site
 from gpujob.cluster.app.http_server import Endpoints
 from gpujob.cluster.app.metrics_snapshot import snapshot
 from gpujob.cluster.app.readiness import hindrances, unknowns
@@ -31,6 +33,7 @@ from gpujob.cluster.telemetry.scraper import Scraper
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings as JobTimings
 from gpujob.render.runner_files import load_runner
+from gpujob.values.errors import BadInput
 
 log = structlog.get_logger(__name__)
 
@@ -44,8 +47,23 @@ def find_connection() -> Connection:
     return connection_from_kubeconfig(Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser())
 
 
+def catalog_of(site: str) -> Catalog:
+    """The shipped catalog with what the file `site` adds; rows that are left out of it are logged. Raises BadInput."""
+    if not site:
+        return load_catalog()
+    try:
+        catalog = with_site(load_catalog(), Path(site).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"GPUJOB_SITE: {site} cannot be read: {error}") from error
+    except BadInput as error:
+        raise BadInput(f"GPUJOB_SITE: {error}") from error
+    for name, sentence in catalog.refused:
+        log.error("row of the installation left out", row=name, error=sentence)
+    return catalog
+
+
 class Operator:
-    """The tasks and stores of one process."""
+    """Everything that one process runs; BadInput for a file of the installation that cannot be read."""
 
     def __init__(
         self,
@@ -68,7 +86,7 @@ class Operator:
         self._client.may_write = self.leadership.is_leader
         clock = ServerClock()
         self._client.on_date = clock.note
-        book = ClusterIndex(self.mirror, load_catalog(), wall=clock.now)
+        book = ClusterIndex(self.mirror, catalog_of(settings.site), wall=clock.now)
         writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name, clock.now)
         self.reconciler = Reconciler(
             book,

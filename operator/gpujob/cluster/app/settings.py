@@ -28,7 +28,9 @@ class Settings:
     metrics_port: int = 9464
     health_port: int = 8080
     listen: str = ""
-    """The address for probes and metrics; empty: all, of IPv4 and IPv6."""
+    """The address at which probes and metrics are served; empty: all, of IPv4 and IPv6."""
+    site: str = ""
+    """The file of the installation's own prices, rows and mirrors; empty for none."""
     log_level: str = "INFO"
     log_format: str = "json"
     write_rate: float = 200.0
@@ -56,6 +58,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         metrics_port=_port(env, "GPUJOB_METRICS_PORT", 9464),
         health_port=_port(env, "GPUJOB_HEALTH_PORT", 8080),
         listen=_address(env, "GPUJOB_LISTEN"),
+        site=env.get("GPUJOB_SITE") or "",
         log_level=_one_of(env, "GPUJOB_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR")),
         log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
         write_rate=float(_whole(env, "GPUJOB_WRITE_RATE", 200, 65535)),

@@ -87,7 +87,10 @@ class JobActions:
             return
         hint, runner = job_status.hint(decision), None if job_status.runs_unchecked(job) else self._delivery.runner
         saves = whole_number(table(job.status, "checkpoint").get("saveSeconds"))
-        children = render(wish.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves)
+        mirrors = self._work.book.catalog.mirrors
+        children = render(
+            wish.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves, mirrors
+        )
         if children.runner:
             await self._delivery.ensure(job.namespace)
         if children.service is not None:

@@ -1,4 +1,4 @@
-"""The hourly price of a pool's devices, with the source: GPUPool, node annotation, catalog by instance type, by model.
+"""What a pool's devices cost an hour, with the source: GPUPool, node annotation, the installation's own prices, list prices.
 
 An unknown price is None, never 0.
 """
@@ -61,8 +61,35 @@ def of_nodes(
     if annotated is not None:
         return annotated, doubts
     origin = groups[0].origin if groups else coming.origin if coming else None
+    shared_by = min(filter(None, (*(group.total for group in groups), coming.gpus if coming else 0)), default=0)
+    if (own := _own(origin, accelerator, capacity, shared_by, share, catalog)) is not None:
+        return own, doubts
     listed, more = _listed(origin, accelerator, capacity, catalog) if share else (None, ())
     return (_part(listed, share) if listed and share else listed), doubts + more
+
+
+def _own(
+    origin: Origin | None,
+    accelerator: Accelerator | None,
+    capacity: CapacityType,
+    shared_by: int,
+    share: Share | None,
+    catalog: Catalog,
+) -> PoolPrice | None:
+    """The installation's own price: of the instance type, else of the model; None where it says none for this way of paying."""
+    word = origin.instance_type if origin else ""
+    own = catalog.own_price(word, accelerator.id if accelerator else None)
+    if own is None:
+        return None
+    source, machine = f"prices.{own.word}", catalog.machine(word) if word else None
+    if own.of_node and machine is None:
+        # Nobody knows how many whole devices such a node has: its price is shared by those that Kubernetes counts.
+        price = own.per_gpu_hour(capacity, shared_by) if shared_by else None
+        return None if price is None else PoolPrice(price, f"{source} / {shared_by} GPUs")
+    devices, parts = (machine.devices, machine.parts) if machine and own.of_node else (1, 1)
+    if share is None or devices < 1 or (price := own.per_gpu_hour(capacity, devices, parts)) is None:
+        return None
+    return _part(PoolPrice(price, f"{source} / {devices} GPUs" if own.of_node else source), share)
 
 
 def _part(price: PoolPrice, share: Share) -> PoolPrice:

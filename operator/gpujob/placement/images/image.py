@@ -43,7 +43,8 @@ def shipped_images(catalog: Catalog, vendor: Vendor) -> tuple[Image, ...]:
     backend = _backend(vendor)
     ordered = sorted((runtime for runtime in catalog.runtimes if runtime.backend is backend), key=_best_first)
     images = (
-        Image(ImageChoice(runtime.name, runtime.image, backend), runtime, rank) for rank, runtime in enumerate(ordered)
+        Image(ImageChoice(runtime.name, catalog.pulled_as(runtime.image), backend), runtime, rank)
+        for rank, runtime in enumerate(ordered)
     )
     return tuple(images) or (Image(ImageChoice(NO_IMAGE, "", backend), None),)
 
@@ -56,7 +57,7 @@ def _own_image(own: OwnRuntime, catalog: Catalog) -> Image:
     facts = (
         next((runtime for runtime in catalog.runtimes if runtime.name == own.runtime), None) if own.runtime else None
     )
-    return Image(ImageChoice("own", own.image, own.backend), facts)
+    return Image(ImageChoice("own", catalog.pulled_as(own.image), own.backend), facts)
 
 
 def _best_first(runtime: Runtime) -> tuple[object, ...]:

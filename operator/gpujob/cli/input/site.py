@@ -1,0 +1,71 @@
+"""The catalog of a plan: the shipped one or --catalog, with what the operator's ConfigMap and then the options add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from gpujob.cli.input.sources import read_catalog, tell
+from gpujob.values.errors import BadInput
+from gpujob.values.untrusted import table
+
+if TYPE_CHECKING:
+    from gpujob.catalog.catalog import Catalog
+    from gpujob.cli.input.request import Request
+
+NAMESPACE: Final = "gpujob-system"
+"""The operator's namespace unless --operator-namespace names another."""
+
+
+def catalog_for(request: Request, documents: Sequence[Any]) -> Catalog:
+    """The catalog that the operator of these objects plans with, and what --price and --image-mirror set instead.
+
+    What is wrong in the ConfigMap is told on stderr, as the operator logs it; a wrong option is BadInput.
+    """
+    catalog = read_catalog(request.catalog)
+    text = _site_in(documents, request.operator_namespace)
+    if not (text or request.price or request.image_mirror):
+        return catalog
+    from gpujob.catalog.files.site import CONFIG_MAP, with_mirrors, with_prices, with_site
+
+    if text:
+        before = len(catalog.refused)
+        try:
+            catalog = with_site(catalog, text)
+        except BadInput as error:
+            raise BadInput(f"ConfigMap {request.operator_namespace}/{CONFIG_MAP}: {error}") from error
+        tell([sentence for _, sentence in catalog.refused[before:]], f"row of {CONFIG_MAP} left out")
+    told = len(catalog.refused)
+    catalog = with_prices(catalog, _pairs("--price", "NAME=DOLLARS", request.price))
+    mirrors = [
+        {"from": source, "to": target} for source, target in _pairs("--image-mirror", "FROM=TO", request.image_mirror)
+    ]
+    catalog = with_mirrors(catalog, "--image-mirror", mirrors)
+    if len(catalog.refused) > told:
+        raise BadInput("\n".join(sentence for _, sentence in catalog.refused[told:]))
+    return catalog
+
+
+def _pairs(option: str, form: str, words: Iterable[str]) -> list[tuple[str, str]]:
+    found = [word.partition("=") for word in words]
+    wrong = next((name + middle for name, middle, value in found if not (name and value)), None)
+    if wrong is not None:
+        raise BadInput(f"{option}: {wrong!r} is not {form}")
+    return [(name, value) for name, _, value in found]
+
+
+def _site_in(documents: Sequence[Any], namespace: str) -> str:
+    """The text of the operator's ConfigMap among some objects; empty where it is not there. One in another namespace is anybody's."""
+    from gpujob.catalog.files.site import CONFIG_MAP, FILE
+    from gpujob.fleet.sources.cluster_file import objects_in
+
+    def is_it(item: Mapping[str, Any]) -> bool:
+        metadata = table(item, "metadata")
+        return item.get("kind") == "ConfigMap" and (metadata.get("namespace"), metadata.get("name")) == (
+            namespace,
+            CONFIG_MAP,
+        )
+
+    found = next(filter(is_it, objects_in(documents, [])), {})
+    text = table(found, "data").get(FILE)
+    return text if isinstance(text, str) else ""
