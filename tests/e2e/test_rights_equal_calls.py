@@ -52,8 +52,8 @@ def calls(audit: AuditLog) -> dict[Right, set[int]]:
     return found
 
 
-DISCOVERY = re.compile(r"/version|/api(/v1)?|/apis(/[^/]+(/[^/]+)?)?")
-"""Paths that tell which groups and kinds there are: everyone may read them, and kopf does at its start."""
+DISCOVERY = re.compile(r"/version|/api(/v1)?|/apis(/[^/]+(/[^/]+)?)?|/openapi/v3/apis/gpujob[.]dev/v1alpha1")
+"""Paths that tell which groups and kinds there are, and their schemas: everyone may read them, and kopf does at its start."""
 
 
 def test_what_the_chart_grants_is_what_the_operator_calls(

@@ -18,7 +18,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
+from gpujob.api.served import OPENAPI
 from gpujob.cluster.client.kubeconfig import Connection, UnusableConnection, tls_context
+from tests.unit.api.test_served_crds import document
 from tests.unit.cluster.as_installed import USER, command_line, missing
 
 SURROUNDINGS = """
@@ -64,6 +66,8 @@ async def _answer(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         body["metadata"] = {**body.get("metadata", {}), "resourceVersion": "2"}
         return web.json_response(body)
+    if request.path == OPENAPI:
+        return web.json_response(document())
     if request.path in ("/api", "/apis"):
         return web.json_response({"kind": "APIGroupList", "versions": ["v1"], "groups": []})
     return web.json_response({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": [], "resources": []})

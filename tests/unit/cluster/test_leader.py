@@ -138,13 +138,14 @@ class Part:
     """One process of the election, stepped by hand."""
 
     def __init__(self, api: Api, identity: str = "me") -> None:
-        self.api, self.lost, self.lost_at = api, 0, 0.0
+        self.api, self.lost, self.lost_at, self.may_lead = api, 0, 0.0, True
         self.it = Leadership(
             api,
             "ns",
             "gpujob-operator",
             identity,
             on_lost=self.on_lost,
+            may_lead=lambda: self.may_lead,
             clock=api.clock,
             wall=lambda: datetime.fromtimestamp(api.now, UTC),
             chance=lambda: 0.0,
@@ -178,6 +179,26 @@ async def test_the_first_process_makes_the_lease_and_renews_it_every_five_second
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("me", 15, 0)
     assert spec["acquireTime"] == "1970-01-01T00:16:40.000000Z"
     assert spec["renewTime"] == "1970-01-01T00:16:45.000000Z"
+
+
+async def test_who_may_not_lead_neither_takes_the_lease_nor_renews_it() -> None:
+    api = Api()
+    part, other = Part(api), Part(api, "other")
+    part.may_lead = False
+    await part.play(20)
+    assert (api.calls, part.it.is_leader()) == ([], False)
+    part.may_lead = True
+    await part.step()
+    assert part.it.is_leader()
+    part.may_lead = False
+    await part.step()
+    assert (part.it.is_leader(), part.lost) == (False, 1)
+    assert api.lease is not None
+    assert api.lease["spec"]["holderIdentity"] == "me", "it runs out: what this process has sent may still arrive"
+    await other.step()
+    assert not other.it.is_leader()
+    await other.play(16)
+    assert other.it.is_leader()
 
 
 async def test_the_fence_falls_by_our_own_clock_without_any_step() -> None:

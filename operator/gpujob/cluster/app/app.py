@@ -17,6 +17,7 @@ from gpujob.catalog.files.site import with_site
 from gpujob.cluster.app.http_server import Endpoints
 from gpujob.cluster.app.metrics_snapshot import snapshot
 from gpujob.cluster.app.readiness import hindrances, unknowns
+from gpujob.cluster.app.served_crds import ServedCrds
 from gpujob.cluster.app.settings import Settings
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.reflector import Timings, WatchHealth, mirror_all
@@ -82,7 +83,10 @@ class Operator:
         self.health = WatchHealth(kind.key for kind in kinds)
         # A name alone is not unique: a restarted container must not take its own stale Lease for a held one.
         identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
-        self.leadership = Leadership(self._client, settings.namespace, LEASE, identity, timings=lease)
+        self.crds = ServedCrds(self._client)
+        self.leadership = Leadership(
+            self._client, settings.namespace, LEASE, identity, may_lead=self.crds.may_lead, timings=lease
+        )
         self._client.may_write = self.leadership.is_leader
         clock = ServerClock()
         self._client.on_date = clock.note
@@ -109,8 +113,8 @@ class Operator:
         self._publisher = PoolPublisher(book, writer, self.leadership.is_leader, wall=clock.now)
         gate = self.reconciler.work.outage
         self._endpoints = Endpoints(
-            lambda: hindrances(self.mirror, self.health, gate),
-            lambda: unknowns(self.mirror),
+            lambda: [*self.crds.hindrances(), *hindrances(self.mirror, self.health, gate)],
+            lambda: [*self.crds.doubts(), *unknowns(self.mirror)],
             lambda: registry_of(snapshot(self, book, self._client)),
         )
 
@@ -124,6 +128,7 @@ class Operator:
                 async with asyncio.TaskGroup() as tasks:
                     mirroring = mirror_all(self._client, self._kinds, self.mirror, self.health, timings=self._watching)
                     tasks.create_task(mirroring, name="mirror")
+                    tasks.create_task(self.crds.run(), name="crds")
                     tasks.create_task(self.reconciler.run(), name="reconcile")
                     tasks.create_task(self._publisher.run(), name="pools")
                     tasks.create_task(self.scraper.run(), name="scraper")

@@ -27,6 +27,7 @@ from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, State
 
 if TYPE_CHECKING:
+    from gpujob.cluster.app.served_crds import ServedCrds
     from gpujob.cluster.cache.object_cache import ObjectCache
     from gpujob.cluster.cache.reflector import WatchHealth
     from gpujob.cluster.controller.controller import Reconciler
@@ -42,6 +43,7 @@ class Running(Protocol):
 
     reconciler: Reconciler
     leadership: Leadership
+    crds: ServedCrds
     mirror: ObjectCache
     health: WatchHealth
     scraper: Scraper
@@ -72,6 +74,7 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
         malformed=dict.fromkeys(operator.health.last_byte, 0)
         | dict(operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals + book.set_aside),
         unknown={kind: int(kind in operator.mirror.unread) for kind in operator.health.last_byte},
+        crd_fields_missing=operator.crds.counts(),
         unanswered=operator.reconciler.work.outage.seconds(),
         requests=dict(client.requests),
         decisions=dict(tally.decisions),

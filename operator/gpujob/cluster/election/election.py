@@ -140,6 +140,7 @@ class Leadership:
         identity: str,
         *,
         on_lost: Callable[[], None] = lambda: None,
+        may_lead: Callable[[], bool] = lambda: True,
         timings: LeaseTimings | None = None,
         clock: Clock = boot_clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -152,7 +153,7 @@ class Leadership:
         self.transitions = 0
         self._client, self._namespace, self._name, self._identity = client, namespace, name, identity
         self._path = LEASES.path(namespace, name)
-        self._on_lost, self._timings = on_lost, timings or LeaseTimings()
+        self._on_lost, self._may_lead, self._timings = on_lost, may_lead, timings or LeaseTimings()
         self._clock, self._sleep, self._wall, self._chance = clock, sleep, wall, chance
         self._seen: Sighting | None = None
         self._lease: JsonObject | None = None  # as last read or written; None: read before the next step
@@ -175,8 +176,12 @@ class Leadership:
             await self._release()
 
     async def _round(self) -> float:
-        """One step of the election; returns the seconds until the next."""
+        """One step of the election; gives the seconds until the next. Who may not lead lets the Lease run out."""
         self._notice_loss()
+        if not self._may_lead():
+            self._give_up("this process may not lead")
+            self._lease = None
+            return self._timings.retry_every / 2
         sent = self._clock()
         try:
             async with asyncio.timeout(self._time_for_a_try(sent)):

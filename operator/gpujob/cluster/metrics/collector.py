@@ -121,7 +121,9 @@ class Snapshot:
     relists: Mapping[str, int] = field(default_factory=dict)
     malformed: Mapping[str, int] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
-    """1 for each kind that cannot be read."""
+    """1 for each kind that may not be read."""
+    crd_fields_missing: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By kind and part (spec, status)."""
     unanswered: float = 0.0
     """Seconds since the API server's last good response; 0 while it responds."""
     requests: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
@@ -167,6 +169,10 @@ class FleetCollector(Collector):
         yield _counter("gpujob_watch_relists", "Lists after the first one.", ("kind",), _by_word(seen.relists))
         yield _counter("gpujob_objects_unread", "Objects and lines kept out.", ("kind",), _by_word(seen.malformed))
         yield _gauge("gpujob_kind_unknown", "1 if a kind may not be read.", ("kind",), _by_word(seen.unknown))
+        lacking = [(words, float(number)) for words, number in seen.crd_fields_missing.items()]
+        yield _gauge(
+            "gpujob_crd_fields_missing", "Fields of this version that a served CRD lacks.", ("kind", "part"), lacking
+        )
         yield _gauge(
             "gpujob_api_unanswered_seconds",
             "Seconds without a good answer of the API server.",
