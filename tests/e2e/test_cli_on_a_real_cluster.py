@@ -245,3 +245,37 @@ def test_a_job_of_the_cluster_is_explained_by_its_name(cluster: Cluster) -> None
     assert missing.stderr == (
         "error: there is no GPUJob nobody in namespace default; `kubectl get gpujobs -A` lists them all\n"
     )
+
+
+def findings(cluster: Cluster, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    done = gpujob(cluster, "doctor", "-o", "json", *arguments)
+    assert done.returncode in (0, 5), done.stderr
+    return done.returncode, json.loads(done.stdout)["findings"]
+
+
+def test_doctor_asks_a_real_api_server(cluster: Cluster) -> None:
+    code, found = findings(cluster)
+    told = {(each["check"], each["level"]): each["message"] for each in found}
+    assert code == 5
+    assert told["operator", "Error"] == "no operator is installed in namespace gpujob-system"
+    assert told["kubernetes", "OK"].startswith("Kubernetes v1.")
+    assert told["crds", "OK"].startswith("the CRDs have all fields of ")
+    assert told["rights", "OK"] == "you may submit, see and plan jobs in namespace default"
+    assert told["device-plugins", "OK"] == f"{sum(FLEET.values())} nodes offer GPUs to pods"
+    assert told["prometheus", "Unknown"].startswith("the cluster has no Prometheus object")
+    assert all(each["remedy"] for each in found if each["level"] != "OK")
+
+
+def test_doctor_tells_somebody_what_he_may_not_do(cluster: Cluster, somebody: Path) -> None:
+    code, found = findings(cluster, "--kubeconfig", str(somebody))
+    assert code == 5
+    refused = {each["message"].partition(" in ")[0].partition(":")[0] for each in found if each["check"] == "rights"}
+    assert refused == {
+        "you may not create gpujobs",
+        "you may not create pods",
+        "you may not get pods/log",
+        "you may not get pods/proxy",
+        "you may not list nodes",
+    }
+    (nodes,) = (each for each in found if each["check"] == "device-plugins")
+    assert (nodes["level"], nodes["message"]) == ("Unknown", "no node can be read")

@@ -86,12 +86,18 @@ def kubeconfig_of(address: str, **user: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def served(answer: Callable[[str, str], tuple[int, Any]], folder: Path) -> Iterator[Path]:
-    """A kubeconfig of a server whose answers (status, body as bytes or JSON) are made from the URL and the token."""
+def served(answer: Callable[..., tuple[int, Any]], folder: Path) -> Iterator[Path]:
+    """A kubeconfig of a server whose answers (status, body as bytes or JSON) are made from the URL, the token, and a POST's body."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, body = answer(self.path, self.headers.get("authorization", ""))
+            self.reply(*answer(self.path, self.headers.get("authorization", "")))
+
+        def do_POST(self) -> None:
+            sent = self.rfile.read(int(self.headers.get("content-length", "0")))
+            self.reply(*answer(self.path, self.headers.get("authorization", ""), sent))
+
+        def reply(self, status: int, body: Any) -> None:
             self.send_response(status)
             self.end_headers()
             self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())

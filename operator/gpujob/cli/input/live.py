@@ -130,10 +130,10 @@ class LiveCluster:
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
         return connection.get(path, most)
 
-    def stream(self, path: str) -> tuple[int, Iterator[bytes]]:
-        """Status and body of one GET request, the body as a stream: its reader waits as long as the server does."""
+    def post(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        """Status and body of the answer to a question that is put as an object, such as what this account may do."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
-        return connection.stream(path)
+        return connection.get(path, body=orjson.dumps(body))
 
     def listed(self, path: str, **selectors: str) -> dict[str, Any]:
         """A whole list, page by page; empty if the cluster does not have the kind."""
@@ -212,15 +212,16 @@ def _page(path: str, status: int, body: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Connection:
-    """Authenticated GET requests to one API server."""
+    """Authenticated requests to one API server."""
 
     configuration: Any
     pool: Any
 
-    def get(self, path: str, most: int | None = None) -> tuple[int, bytes]:
-        """Status and body of one response, of which at most this number of bytes is read; BadInput without a response.
+    def get(self, path: str, most: int | None = None, body: bytes | None = None) -> tuple[int, bytes]:
+        """Status and body of one answer, of which at most so many bytes are read; BadInput when there is none.
 
-        A pod serves the bounded bodies: these are not decompressed, because a few bytes could become many.
+        A bounded body is what a pod serves: it is taken as sent, since a few bytes could be unpacked to many. With a `body` of
+        JSON it is a POST.
         """
         from urllib3.exceptions import HTTPError
 
@@ -228,9 +229,10 @@ class Connection:
         headers = self._headers() if most is None else {**self._headers(), "accept-encoding": "identity"}
         try:
             answer = self.pool.request(
-                "GET",
+                "GET" if body is None else "POST",
                 url,
-                headers=headers,
+                body=body,
+                headers=headers if body is None else {**headers, "content-type": "application/json"},
                 timeout=SECONDS,
                 retries=False,
                 redirect=False,
@@ -238,9 +240,9 @@ class Connection:
                 decode_content=most is None,
             )
             if most is not None:
-                body = answer.read(most)
+                start = answer.read(most)
                 answer.close()
-                return answer.status, body
+                return answer.status, start
         except HTTPError as error:
             raise self._no_answer(error) from error
         return answer.status, answer.data

@@ -59,6 +59,9 @@ WRAPPED: Final = {
     "SOURCE": 28,
     "FEATURES": 24,
     "DESCRIPTION": 28,
+    "ABOUT": 16,
+    "FINDING": 40,
+    "REMEDY": 36,
 }
 """Columns that wrap on a terminal, and their least width; a narrower terminal wraps the lines."""
 

@@ -242,38 +242,24 @@ def top(request: Request) -> int:
     return 0
 
 
-def logs(request: Request) -> int:
-    """Show the output of a job's pods; of several pods each line with the pod's number (its node rank).
+def doctor(request: Request) -> int:
+    """Look for what keeps jobs from the GPUs of a cluster, or from being seen there; each finding with its remedy.
 
-    An attempt that failed keeps its pods, so that its output can be read too. kubectl gpujob explain NAME lists the attempts.
+    Exit code: 0 nothing is wrong, 5 something is, 2 bad input or no answer. Warnings change it not.
     """
-    from gpujob.cli.input.live import LiveCluster
-    from gpujob.cli.verbs.logs import logs_of
+    from gpujob.cli.doctor.checks import exit_code, findings
+    from gpujob.cli.doctor.gather import gather
 
-    cluster = LiveCluster(request.kubeconfig, request.context)
-    raw = cluster.gpujob(_named(request, "logs"), request.namespace)
-    found = logs_of(cluster, raw, request.attempt, request.rank)
-    if request.follow:
-        found.follow()
+    found = findings(gather(request))
+    if request.in_tables:
+        from gpujob.cli.output.findings import print_findings
+
+        print_findings(found, wide=request.wide, color=request.color)
     else:
-        found.show()
-    return 0
+        from gpujob.cli.output.findings import document
 
-
-def wait(request: Request) -> int:
-    """Wait until a job has ended; a job that failed, is impossible or must be fixed first ends the wait at once.
-
-    Exit code: 0 Succeeded (or Running, where that is waited for), 1 Failed, 3 the time is up, 4 Impossible, 5 Misconfigured.
-    """
-    from gpujob.cli.input.live import LiveCluster
-    from gpujob.cli.printing import plain
-    from gpujob.cli.verbs.wait import waiting_for
-
-    cluster = LiveCluster(request.kubeconfig, request.context)
-    name = _named(request, "wait")
-    code, sentence = waiting_for(cluster, name, request.namespace, request.for_, request.timeout).run()
-    print(plain(sentence))
-    return code
+        _print(document(found), request)
+    return exit_code(found)
 
 
 def cost(request: Request) -> int:
@@ -307,8 +293,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "render": Verb(render, (MANIFEST, *WORLD, OBJECTS, NAMESPACE, *ACCOUNT)),
     "explain": Verb(explain, (JOB_NAME, SOME_MANIFEST, WHY_NOT, *WORLD, SHOWN, ALL, NAMESPACE, *ACCOUNT, NO_COLOR)),
     "pools": Verb(pools, (*WORLD, SHOWN, *ACCOUNT, NO_COLOR)),
-    "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, *ACCOUNT)),
-    "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),
+    "doctor": Verb(doctor, (*WORLD, SHOWN, NAMESPACE, *ACCOUNT, NO_COLOR)),
     "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, *ACCOUNT, NO_COLOR)),
     "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, *ACCOUNT, NO_COLOR)),
     "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),

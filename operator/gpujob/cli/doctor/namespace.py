@@ -1,0 +1,96 @@
+"""Checks of the jobs' namespace: its Pod Security level, the pools that it may use, and the rights of who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gpujob.cli.doctor.facts import Facts, Right
+from gpujob.cli.doctor.finding import Found, error, fine, several, unknown, warning
+from gpujob.fleet.kubernetes.namespaces import BASELINE, ENFORCE, PRIVILEGED, RESTRICTED
+
+GROUP: Final = "gpujob.dev"
+
+NEEDED: Final[tuple[tuple[Right, str, str], ...]] = (
+    (("create", GROUP, "gpujobs", True), "submit GPUJobs", "bind ClusterRole gpujob-editor in the namespace"),
+    (
+        ("create", "", "pods", True),
+        "create pods, without which a GPUJob is refused",
+        "bind ClusterRole gpujob-editor in the namespace",
+    ),
+)
+"""What a user must be allowed: the right, what it is for, the remedy."""
+
+HELPFUL: Final[tuple[tuple[Right, str, str], ...]] = (
+    (("get", "", "pods/log", True), "read the output of jobs", "bind ClusterRole view in the namespace"),
+    (("list", GROUP, "gpupools", False), "see pools", "bind ClusterRole gpujob-pool-viewer in the cluster"),
+    (("list", "", "nodes", False), "plan on nodes", "without it plans use the published pools"),
+    (("get", "", "pods/proxy", True), "see live speeds in top", "without it top shows those of the status"),
+)
+"""What a user misses otherwise."""
+
+RIGHTS: Final = tuple(right for right, *_ in (*NEEDED, *HELPFUL))
+
+
+def pod_security(facts: Facts) -> Iterator[Found]:
+    """What pods of jobs in this namespace may not do, though some pools need it."""
+    check, where = "pod-security", facts.namespace
+    namespace = facts.fleet.namespaces.get(where)
+    if namespace is None:
+        if facts.fleet.namespaces:
+            yield error(
+                check, f"there is no namespace {where}", f"kubectl create namespace {where}, or name another with -n"
+            )
+        return
+    level = namespace.level
+    privileged = [
+        pool.name for pool in facts.fleet.pools if pool.host_devices or (pool.fabric and pool.fabric.host_network)
+    ]
+    locked = [pool.name for pool in facts.fleet.pools if pool.fabric and pool.fabric.lock_memory]
+    remedy = f"label the namespace {ENFORCE}={PRIVILEGED}, or use other pools there"
+    if level != PRIVILEGED and privileged:
+        said = f"namespace {where} enforces {level}, and {several(privileged)} need device files or the network of the host"
+        yield warning(check, said, remedy)
+    if level == RESTRICTED and locked:
+        said = f"namespace {where} enforces {level}, and gangs on {several(locked)} need the capability IPC_LOCK"
+        yield warning(check, said, remedy)
+    if level == RESTRICTED:
+        said = (
+            f"namespace {where} enforces {level}: jobs run as a user that is not root; one with runAsUser: 0 is refused"
+        )
+        yield fine(check, said)
+    elif level in (BASELINE, PRIVILEGED):
+        yield fine(check, f"namespace {where} enforces {level}")
+
+
+def pools_of_namespace(facts: Facts) -> Iterator[Found]:
+    """Whether any pool lets this namespace in."""
+    namespace = facts.fleet.namespaces.get(facts.namespace)
+    closed = [pool.name for pool in facts.fleet.pools if namespace and namespace.lacks(pool.namespaces)]
+    if closed and len(closed) == len(facts.fleet.pools):
+        said = f"no pool is open to namespace {facts.namespace}: {several(closed)} select others"
+        yield error("namespace", said, "label the namespace as spec.namespaceSelector of a GPUPool asks")
+    elif closed:
+        yield fine(
+            "namespace",
+            f"{len(facts.fleet.pools) - len(closed)} of {len(facts.fleet.pools)} pools are open to namespace {facts.namespace}",
+        )
+
+
+def rights(facts: Facts) -> Iterator[Found]:
+    """What the asking account may do in the namespace."""
+    check = "rights"
+    if facts.live is None:
+        return
+    if not facts.live.rights:
+        yield unknown(check, "the API server does not tell this account its rights", "kubectl auth can-i --list")
+        return
+    refused = 0
+    for make, wanted in ((error, NEEDED), (warning, HELPFUL)):
+        for right, purpose, remedy in wanted:
+            if facts.live.rights.get(right) is False:
+                refused += 1
+                where = f" in namespace {facts.namespace}" if right[3] else ""
+                yield make(check, f"you may not {right[0]} {right[2]}{where}: {purpose}", remedy)
+    if not refused:
+        yield fine(check, f"you may submit, see and plan jobs in namespace {facts.namespace}")

@@ -1,0 +1,190 @@
+"""Checks of pools: contradicting labels, drivers against images, groups of device files, health signals, prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Final
+
+from gpujob.catalog.images.versions import release
+from gpujob.cli.doctor.facts import Facts
+from gpujob.cli.doctor.finding import Found, error, fine, several, unknown, warning
+from gpujob.fleet.health.signals import SIGNALS, Signal, Where
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.images.drivers import driver_too_old
+from gpujob.placement.images.image import shipped_images
+from gpujob.values.untrusted import table, tables
+from gpujob.values.vocabulary import Reason, Vendor
+
+OLD_PRICES: Final = 180
+"""Days after which list prices are told to be old."""
+
+
+OF_NODES: Final = frozenset({"Kubernetes", "Autoscaler", "Karpenter", "Medik8s", "CNI and CSI agents", "NPD"})
+"""Sources of signals that look at nodes, not at GPUs."""
+
+
+def labels(facts: Facts) -> Iterator[Found]:
+    """Pools whose labels contradict each other, or tell no device that could be used."""
+    check, well = "labels", 0
+    for pool in facts.fleet.pools:
+        contradictions = [doubt for doubt in pool.doubts if doubt.reason is Reason.LABELS_CONTRADICT]
+        if pool.problem is not None:
+            remedy = "correct the labels of its nodes, or write a GPUPool for them"
+            yield error(check, pool.problem.message, remedy, pool.name)
+        for doubt in contradictions:
+            yield warning(
+                check, doubt.message, "correct the labels of its nodes, or write a GPUPool for them", pool.name
+            )
+        well += pool.problem is None and not contradictions
+    if well:
+        yield fine(check, f"the labels of {well} pools agree")
+
+
+def drivers(facts: Facts) -> Iterator[Found]:
+    """Drivers that are too old for images of the catalog, and those that nobody tells."""
+    check = "drivers"
+    for pool in facts.fleet.pools:
+        images = [image.facts for image in shipped_images(facts.catalog, pool.vendor) if image.facts is not None]
+        if pool.driver is None:
+            said = f"no label says the driver of {pool.vendor.value} devices"
+            remedy = "an in-tree amdgpu has no version: install amdgpu-dkms, or set a GPUPool's driver"
+            yield warning(
+                check, said, remedy if pool.vendor is Vendor.AMD else "install gpu-feature-discovery", pool.name
+            )
+            continue
+        found = [(image, driver_too_old(pool.equipment, image, None)) for image in images]
+        refused = [finding for _, finding in found if finding is not None]
+        if not refused:
+            yield fine(check, f"driver {pool.driver} of {pool.name} runs all {len(images)} images of the catalog")
+            continue
+        needed = max((str(finding.numbers[1]) for finding in refused), key=release)
+        said = f"driver {pool.driver} is too old for {len(refused)} of {len(images)} images of the catalog"
+        make = error if len(refused) == len(images) else warning
+        yield make(check, said, f"update the driver to {needed} or newer", pool.name)
+
+
+def groups(facts: Facts) -> Iterator[Found]:
+    """AMD pools of which nobody says which groups own /dev/kfd and /dev/dri/renderD*."""
+    check = "render-groups"
+    amd = [pool for pool in facts.fleet.pools if pool.vendor is Vendor.AMD]
+    silent = [pool.name for pool in amd if not pool.supplemental_groups and not pool.host_devices]
+    if silent:
+        yield warning(
+            check,
+            f"no GPUPool says which groups own /dev/kfd and /dev/dri/renderD* of {several(silent)}; jobs run as a user that is "
+            "not root, and open these files only where everybody may",
+            "run stat -c %g /dev/kfd /dev/dri/renderD* on a node, and set supplementalGroups in a GPUPool where they are not 0666",
+        )
+    elif amd:
+        yield fine(check, f"{len(amd)} AMD pools say their device groups")
+
+
+def health(facts: Facts) -> Iterator[Found]:
+    """Whether anybody would tell of a broken GPU, by vendor; and what is told now."""
+    check = "health-signals"
+    for vendor in Vendor:
+        pools = [pool for pool in facts.fleet.pools if pool.vendor is vendor]
+        names = {node.name for pool in pools for node in pool.nodes if node.name}
+        if not names:
+            continue
+        told = sorted(_sources(facts, names, vendor))
+        if told:
+            yield fine(check, f"the health of {vendor.value} nodes is told by {', '.join(told)}")
+        else:
+            agent = (
+                "NVSentinel or the cloud's agent"
+                if vendor is Vendor.NVIDIA
+                else "AMD's device-metrics-exporter with node-problem-detector"
+            )
+            yield warning(
+                check,
+                f"nobody tells of faults of {vendor.value} devices: no node has a condition or label of a health agent",
+                f"install {agent}; until then a broken device shows in jobs that fail",
+            )
+    for pool in facts.fleet.pools:
+        for node in (node for node in pool.nodes if node.suspected is not None):
+            yield warning(
+                check,
+                str(node.suspected and node.suspected.message),
+                "repair or drain the node",
+                f"{pool.name}/{node.name}",
+            )
+
+
+def _sources(facts: Facts, names: set[str], vendor: Vendor) -> set[str]:
+    """The agents of which any of these nodes has a sign, be it good or bad."""
+    rows, found = [row for row in SIGNALS if _tells_of_gpus(row, vendor)], set[str]()
+    for node in facts.nodes:
+        metadata = table(node, "metadata")
+        if metadata.get("name") in names:
+            signs = {
+                Where.CONDITION: {str(each.get("type")) for each in tables(table(node, "status"), "conditions")},
+                Where.LABEL: set(map(str, table(metadata, "labels"))),
+                Where.TAINT: {str(each.get("key")) for each in tables(table(node, "spec"), "taints")},
+            }
+            found |= {row.source for row in rows if _has(signs[row.where], row.key)}
+    return found
+
+
+def _tells_of_gpus(row: Signal, vendor: Vendor) -> bool:
+    """Whether an agent that writes this looks at GPUs: Kubernetes and autoscalers do not, and vendors' operators write labels of
+    upgrades and modes, which are no look at the device."""
+    if row.vendor not in (None, vendor) or row.source in OF_NODES:
+        return False
+    return row.where is not Where.LABEL or row.source not in (each.value for each in Vendor)
+
+
+def _has(signs: set[str], key: str) -> bool:
+    if "*" not in key:
+        return key in signs
+    return any(sign.startswith(key[:-1]) if key.endswith("*") else sign.endswith(key[1:]) for sign in signs)
+
+
+def prices(facts: Facts) -> Iterator[Found]:
+    """Pools without a price, or with a median of list prices; own prices that are of nothing here."""
+    check = "prices"
+    without = [pool for pool in facts.fleet.pools if pool.price is None]
+    for pool in without:
+        said = "no price is known, so jobs with a limit of price are refused there and Cost and Value come last"
+        yield warning(check, said, _price_of(pool), pool.name)
+    for pool in facts.fleet.pools:
+        if any(doubt.reason is Reason.PRICE_INDICATIVE for doubt in pool.doubts) and pool.price is not None:
+            yield warning(check, f"the price is no price of yours: {pool.price.source}", _price_of(pool), pool.name)
+    used = {pool.accelerator_id for pool in facts.fleet.pools} | {
+        pool.instance_type.lower() for pool in facts.fleet.pools
+    }
+    own = facts.catalog.own_prices
+    hit = {price.word for key, price in own.items() if key in used}
+    for word in sorted({price.word for price in own.values()} - hit):
+        yield warning(
+            check,
+            f"prices.{word} is of no pool: there is no such accelerator or instance type here",
+            "correct the name; kubectl gpujob pools -o wide shows those that are there",
+        )
+    if facts.fleet.pools and len(without) < len(facts.fleet.pools):
+        yield fine(check, f"{len(facts.fleet.pools) - len(without)} of {len(facts.fleet.pools)} pools have a price")
+
+
+def _price_of(pool: Pool) -> str:
+    word = pool.accelerator_id if pool.accelerator else pool.name
+    return f"set the chart's prices.{word}, or price in a GPUPool"
+
+
+def catalog_age(facts: Facts) -> Iterator[Found]:
+    """The newest list price, and whether it is old; rows that are left out."""
+    check = "catalog"
+    for name, sentence in facts.catalog.refused:
+        yield error(check, f"a row is left out: {sentence}", "correct the row", name)
+    days = [price.checked_on for price in facts.catalog.prices if price.checked_on]
+    try:
+        newest = max(days)
+        age = (date.fromisoformat(facts.now[:10]) - date.fromisoformat(newest)).days
+    except ValueError:
+        yield unknown(check, "no price of the catalog says its day", "set checkedOn in its rows")
+        return
+    if age > OLD_PRICES:
+        said = f"the newest list price is of {newest}, {age} days ago"
+        yield warning(check, said, "upgrade gpujob-operator, or set the chart's prices")
+    else:
+        yield fine(check, f"the newest list price is of {newest}")

@@ -1,0 +1,478 @@
+"""What `doctor` finds in nodes, pools and namespaces of a file, and in what only a live cluster tells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from builders import H100, MI300X, gpupool, node, runtime_class
+from cli_room import MIXED, Command, served
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpujob import __version__
+from gpujob.cli.doctor.monitoring import matches
+from gpujob.cli.doctor.namespace import RIGHTS
+from tests.unit.api.test_served_crds import document, without
+
+Object = dict[str, Any]
+Doctor = Callable[..., list[tuple[str, str, str | None, str, str | None]]]
+BARE = {"node.kubernetes.io/instance-type": "own"}
+
+
+@pytest.fixture
+def doctor(gpujob: Command, tmp_path: Path) -> Doctor:
+    """What doctor finds of some objects, but for what is in order: level, check, about, message, remedy."""
+
+    def look(*objects: Object, options: Sequence[str] = (), every: bool = False) -> list[tuple[Any, ...]]:
+        path = tmp_path / "cluster.yaml"
+        path.write_text(yaml.safe_dump_all(objects))
+        found = json.loads(gpujob("doctor", "--cluster", path, "-o", "json", *options).out)
+        keys = ("level", "check", "about", "message", "remedy")
+        return [tuple(each[key] for key in keys) for each in found["findings"] if every or each["level"] != "OK"]
+
+    return look
+
+
+def of_check(found: list[tuple[Any, ...]], check: str) -> list[tuple[Any, ...]]:
+    return [(level, message) for level, name, _, message, _ in found if name == check]
+
+
+def told(raw: Object, **status: Any) -> Object:
+    """A node with more in its status."""
+    return {**raw, "status": {**raw["status"], **status}}
+
+
+def without_devices(name: str, labels: dict[str, str]) -> Object:
+    return node(name, labels=labels)
+
+
+NFD = "feature.node.kubernetes.io"
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ([node("a", H100)], []),
+        ([without_devices("a", {f"{NFD}/pci-0302_10de.present": "true"}), node("b", MI300X)],
+         [("Error", "1 nodes have NVIDIA GPUs by their labels and offer none to pods (a)")]),
+        ([without_devices("a", {"nvidia.com/gpu.present": "true"})],
+         [("Error", "1 nodes have NVIDIA GPUs by their labels and offer none to pods (a)")]),
+        ([without_devices(name, {f"{NFD}/pci-1200_1002.present": "true"}) for name in "abcd"] + [node("z", H100)],
+         [("Error", "4 nodes have AMD GPUs by their labels and offer none to pods (a, b, c and 1 more)")]),
+        ([without_devices("a", {f"{NFD}/amd-gpu": "true"}), node("z", H100)],
+         [("Error", "1 nodes have AMD GPUs by their labels and offer none to pods (a)")]),
+        # A network card of the vendor is no GPU.
+        ([without_devices("a", {f"{NFD}/pci-0200_10de.present": "true"}), node("z", H100)], []),
+        ([node("a", MI300X, allocatable={"amd.com/gpu": "0"}), node("z", H100)],
+         [("Error", "1 nodes count AMD GPUs of which none is usable (a)")]),
+        ([node("cpu")], [("Error", "no node offers GPUs to pods")]),
+    ],
+)  # fmt: skip
+def test_device_plugins(doctor: Doctor, objects: list[Object], expected: list[tuple[str, str]]) -> None:
+    assert of_check(doctor(*objects), "device-plugins") == expected
+
+
+def test_a_node_without_labels_is_told_by_vendor(doctor: Doctor) -> None:
+    nodes = [
+        node("a", labels=BARE, devices={"nvidia.com/gpu": "8"}),
+        node("b", labels=BARE, devices={"amd.com/gpu": "8"}),
+    ]
+    assert [message.partition(" (")[0] for _, message in of_check(doctor(*nodes), "labellers")] == [
+        "1 nodes offer NVIDIA GPUs without the label nvidia.com/gpu.product",
+        "1 nodes offer AMD GPUs without the label amd.com/gpu.device-id",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ([node("a", H100)], []),
+        ([node("a", H100, handlers=["", "runc"]), runtime_class("nvidia", "nvidia")],
+         [("Error", "1 nodes lack the handler nvidia of RuntimeClass nvidia (a), and pods do not start there")]),
+        ([node("a", H100, handlers=["", "nvidia"]), runtime_class("nvidia", "nvidia")], []),
+        ([node("a", H100, handlers=["", "nvidia"])],
+         [("Warning", "1 nodes have the handler nvidia (a) and there is no RuntimeClass nvidia, so pods use it only where it "
+           "is the default runtime")]),
+        ([node("a", MI300X, handlers=["", "runc"]), runtime_class("nvidia", "nvidia")], []),
+    ],
+)  # fmt: skip
+def test_runtime_classes(doctor: Doctor, objects: list[Object], expected: list[tuple[str, str]]) -> None:
+    assert of_check(doctor(*objects), "runtime-class") == expected
+
+
+def pod_with(image: str, on: str = "a", **container: Any) -> Object:
+    spec = {"nodeName": on, "containers": [{"name": "c", "image": image, **container}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "gpu-operator"}, "spec": spec,
+            "status": {"phase": "Running"}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("image", "level"),
+    [
+        ("nvcr.io/nvidia/k8s/container-toolkit:v1.17.7-ubuntu20.04", "Error"),
+        ("nvcr.io/nvidia/k8s/container-toolkit:v1.9.0", "Error"),
+        ("nvcr.io/nvidia/k8s/container-toolkit:v1.17.8-ubuntu20.04", "OK"),
+        ("registry.example/mirror/container-toolkit:1.20.0@sha256:" + "0" * 64, "OK"),
+        ("nvcr.io/nvidia/k8s/container-toolkit:latest", "Unknown"),
+        ("nvcr.io/nvidia/k8s-device-plugin:v0.17.0", "Unknown"),
+    ],
+)
+def test_a_toolkit_with_a_known_hole_is_an_error(doctor: Doctor, image: str, level: str) -> None:
+    found = of_check(doctor(node("a", H100), pod_with(image), every=True), "container-toolkit")
+    assert [each for each, _ in found] == [level]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "level"),
+    [
+        ("6.8.0-45-generic", "OK"),
+        ("5.14.0-503.el9.x86_64", "OK"),
+        ("4.18.0-553.el8_10.x86_64", "OK"),
+        ("4.18.0-80.generic", "Warning"),
+        ("5.4.0-190-generic", "Warning"),
+        ("", "Unknown"),
+        ("linux", "Unknown"),
+    ],
+)
+def test_kernels_of_amd_nodes(doctor: Doctor, kernel: str, level: str) -> None:
+    raw = told(node("a", MI300X), nodeInfo={"kernelVersion": kernel})
+    assert [each for each, _ in of_check(doctor(raw, every=True), "amd-kernel")] == [level]
+    nvidia = told(node("a", H100), nodeInfo={"kernelVersion": kernel})
+    assert of_check(doctor(nvidia, every=True), "amd-kernel") == []
+
+
+def test_a_driver_is_held_against_the_images_of_the_catalog(doctor: Doctor) -> None:
+    old = {"nvidia.com/cuda.driver.major": "470", "nvidia.com/cuda.driver.minor": "57", "nvidia.com/cuda.driver.rev": "02",
+           "nvidia.com/cuda.driver-version.full": "470.57.02"}  # fmt: skip
+    ((level, check, about, message, remedy),) = (
+        each for each in doctor(node("a", H100, labels=old)) if each[1] == "drivers"
+    )
+    assert (level, check) == ("Error", "drivers")
+    assert about is not None
+    assert message.startswith("driver 470.57.02 is too old for ")
+    assert remedy is not None
+    assert remedy.startswith("update the driver to ")
+
+
+def test_groups_of_device_files_are_asked_for_on_amd(doctor: Doctor) -> None:
+    own = node("a", MI300X, labels={"rack": "a"})
+    assert len(of_check(doctor(own), "render-groups")) == 1
+    assert of_check(doctor(own, gpupool("p", {"rack": "a"}, supplementalGroups=[109])), "render-groups") == []
+    assert of_check(doctor(node("b", H100)), "render-groups") == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "sign", "told_by"),
+    [
+        (H100, {"conditions": [{"type": "AcceleratedHardwareReady", "status": "True"}]}, "EKS"),
+        (H100, {"conditions": [{"type": "KernelDeadlock", "status": "False"}]}, None),
+        (MI300X, {"conditions": [{"type": "AMDGPUXgmi", "status": "False"}]}, "AMD"),
+        (H100, {"conditions": [{"type": "AMDGPUXgmi", "status": "False"}]}, None),
+        (MI300X, {"conditions": [{"type": "Ready", "status": "True"}]}, None),
+    ],
+)
+def test_somebody_tells_of_faults_of_each_vendor(doctor: Doctor, gpu: Any, sign: Object, told_by: str | None) -> None:
+    (found,) = of_check(doctor(told(node("a", gpu), **sign), every=True), "health-signals")
+    if told_by:
+        assert found == ("OK", f"the health of {'AMD' if gpu is MI300X else 'NVIDIA'} nodes is told by {told_by}")
+    else:
+        assert found[0] == "Warning"
+
+
+def test_prices_that_are_missing_or_of_nothing_here(doctor: Doctor) -> None:
+    known = [node("a", H100)]
+    found = of_check(doctor(*known), "prices")
+    assert [(level, message.partition(": ")[0]) for level, message in found] == [
+        ("Warning", "the price is no price of yours")
+    ]
+    assert of_check(doctor(*known, options=["--price", "H100=2"]), "prices") == []
+    assert of_check(doctor(*known, options=["--price", "H100=2", "--price", "p5.49xlarge=2"]), "prices") == [
+        ("Warning", "prices.p5.49xlarge is of no pool: there is no such accelerator or instance type here")
+    ]
+
+
+def namespace(name: str, **labels: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+@pytest.mark.parametrize(
+    ("level", "pool", "warned"),
+    [
+        ("privileged", {"deviceMode": "HostDevices"}, False),
+        ("baseline", {"deviceMode": "HostDevices"}, True),
+        ("restricted", {"deviceMode": "HostDevices"}, True),
+        ("restricted", {}, False),
+    ],
+)
+def test_pod_security_against_what_pools_need(doctor: Doctor, level: str, pool: Object, warned: bool) -> None:
+    objects = [
+        node("a", MI300X, labels={"rack": "a"}),
+        gpupool("p", {"rack": "a"}, accelerator="MI300X", **pool),
+        namespace("team", **{"pod-security.kubernetes.io/enforce": level}),
+    ]
+    found = of_check(doctor(*objects, options=["-n", "team"]), "pod-security")
+    said = f"namespace team enforces {level}, and p need device files or the network of the host"
+    assert found == ([("Warning", said)] if warned else [])
+
+
+def test_a_namespace_that_no_pool_lets_in(doctor: Doctor) -> None:
+    pool = gpupool("p", {"rack": "a"}, namespaceSelector={"matchLabels": {"team": "x"}})
+    objects = [node("a", MI300X, labels={"rack": "a"}), pool, namespace("team")]
+    (found,) = of_check(doctor(*objects, options=["-n", "team"]), "namespace")
+    assert found == ("Error", "no pool is open to namespace team: p select others")
+    (found,) = of_check(doctor(*objects, options=["-n", "elsewhere"]), "pod-security")
+    assert found == ("Error", "there is no namespace elsewhere")
+
+
+def test_contradicting_labels_are_told(doctor: Doctor) -> None:
+    broken = node("a", H100, labels={"nvidia.com/gpu.memory": "1000"})
+    assert of_check(doctor(broken), "labels"), "a card of 80 GB whose label says 1 GB"
+
+
+def test_the_table_has_the_worst_first_and_counts_the_rest(gpujob: Command) -> None:
+    answer = gpujob("doctor", "--cluster", MIXED)
+    levels = [line.split()[0] for line in answer.out.splitlines()[1:-1]]
+    assert levels == sorted(levels, key=["Error", "Warning", "Unknown"].index)
+    assert answer.out.splitlines()[-1].startswith("0 errors, 3 warnings, 2 not looked at, ")
+    assert answer.code == 0
+    wide = gpujob("doctor", "--cluster", MIXED, "-o", "wide").out
+    assert "OK" in [line.split()[0] for line in wide.splitlines()]
+
+
+# --- A live cluster ---------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """An API server in order, with two vendors' nodes; tests change it."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Object]] = {
+            "/api/v1/nodes": [node("a", H100), node("b", MI300X)],
+            "/api/v1/namespaces": [namespace("team"), namespace("monitoring"), namespace("gpujob-system")],
+            "/apis/apps/v1/namespaces/gpujob-system/deployments": [deployment()],
+            "/apis/monitoring.coreos.com/v1/prometheuses": [prometheus()],
+            **{f"/apis/monitoring.coreos.com/v1/{kind.lower()}s": [monitor(kind)]
+               for kind in ("ServiceMonitor", "PodMonitor", "PrometheusRule")},
+        }  # fmt: skip
+        self.objects: dict[str, Object] = {
+            "/version": {"gitVersion": "v1.36.2"},
+            "/openapi/v3/apis/gpujob.dev/v1alpha1": document(),
+            "/apis/coordination.k8s.io/v1/namespaces/gpujob-system/leases/gpujob-operator": {
+                "spec": {"holderIdentity": "operator-0", "renewTime": "2999-01-01T00:00:00.000000Z"}
+            },
+        }
+        self.statuses: dict[str, int] = {}
+        self.denied: set[str] = set()
+
+    def answer(self, url: str, token: str, body: bytes = b"") -> tuple[int, Any]:
+        path = url.partition("?")[0]
+        if status := self.statuses.get(path):
+            return status, {"kind": "Status", "message": "no"}
+        if path.endswith("selfsubjectaccessreviews"):
+            asked = json.loads(body)["spec"]["resourceAttributes"]
+            word = "/".join(filter(None, (asked["resource"], asked["subresource"])))
+            return 201, {"status": {"allowed": f"{asked['verb']} {word}" not in self.denied}}
+        if path in self.objects:
+            return 200, self.objects[path]
+        kind = path.rpartition("/")[2]
+        kind = {"servicemonitors": "ServiceMonitor", "podmonitors": "PodMonitor", "prometheusrules": "PrometheusRule",
+                "nodes": "Node", "namespaces": "Namespace", "pods": "Pod"}.get(kind, kind)  # fmt: skip
+        return (200, {"kind": f"{kind}List", "items": self.lists[path]}) if path in self.lists else (404, {})
+
+
+def deployment(ready: int = 2, replicas: int = 2, version: str = __version__) -> Object:
+    metadata = {"name": "gpujob-operator", "labels": {"app.kubernetes.io/version": version}}
+    return {"metadata": metadata, "spec": {"replicas": replicas}, "status": {"readyReplicas": ready}}
+
+
+def prometheus(**spec: Any) -> Object:
+    labels = {"matchLabels": {"release": "stack"}}
+    fields = ("serviceMonitor", "podMonitor", "rule")
+    asked = {**{f"{each}Selector": labels for each in fields}, **{f"{each}NamespaceSelector": {} for each in fields}}
+    return {"metadata": {"name": "p", "namespace": "monitoring"}, "spec": {**asked, **spec}}
+
+
+def monitor(kind: str, **labels: str) -> Object:
+    metadata = {"name": "gpujob-operator", "namespace": "gpujob-system", "labels": labels or {"release": "stack"}}
+    return {"metadata": metadata, "spec": {}, "kind": kind}
+
+
+@pytest.fixture
+def live(gpujob: Command, tmp_path: Path) -> Callable[..., Any]:
+    def look(cluster: Cluster, *options: str) -> tuple[int, list[tuple[str, str, str, str]]]:
+        with served(cluster.answer, tmp_path) as kubeconfig:
+            answer = gpujob("doctor", "--kubeconfig", kubeconfig, "-n", "team", "-o", "json", *options)
+        found = json.loads(answer.out)["findings"]
+        return answer.code, [(each["level"], each["check"], each["message"], each["remedy"]) for each in found]
+
+    return look
+
+
+def bad(found: list[tuple[str, str, str, str]], *checks: str) -> list[tuple[str, str, str, str]]:
+    return [each for each in found if each[1] in checks and each[0] != "OK"]
+
+
+OF_LIVE = ("kubernetes", "crds", "operator", "rights", "prometheus", "grafana")
+
+
+def test_a_cluster_in_order(live: Callable[..., Any]) -> None:
+    code, found = live(Cluster())
+    assert code == 0
+    assert bad(found, *OF_LIVE) == []
+    assert [message for level, check, message, _ in found if check in ("kubernetes", "crds", "operator")] == [
+        "Kubernetes v1.36.2",
+        f"the CRDs have all fields of {__version__}",
+        "2 of 2 operator pods are ready",
+        "operator-0 leads",
+    ]
+
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpujob-system/leases/gpujob-operator"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/gpujob-system/deployments"
+SCHEMAS = "/openapi/v3/apis/gpujob.dev/v1alpha1"
+
+
+def changed(**what: Any) -> Cluster:
+    cluster = Cluster()
+    for path, value in what.pop("lists", {}).items():
+        cluster.lists[path] = value
+    for path, value in what.pop("objects", {}).items():
+        cluster.objects[path] = value
+    for name, value in what.items():
+        setattr(cluster, name, value)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("cluster", "code", "expected"),
+    [
+        (changed(objects={"/version": {"gitVersion": "v1.30.4"}}), 5,
+         [("Error", "kubernetes", "Kubernetes v1.30.4 is older than 1.31")]),
+        (changed(statuses={SCHEMAS: 404}), 5, [("Error", "crds", "the CRDs are not installed")]),
+        (changed(statuses={SCHEMAS: 403}), 0, [("Unknown", "crds", "the schemas of the CRDs may not be read")]),
+        (changed(objects={SCHEMAS: without("gpujobs", ("properties", "spec", "properties", "retries"))}), 0,
+         [("Warning", "crds", "the CRD gpujobs.gpujob.dev lacks spec.retries, so what people write there is lost")]),
+        (changed(objects={SCHEMAS: without("gpupools", ("properties", "status", "properties", "gpus"))}), 5,
+         [("Error", "crds", "the CRD gpupools.gpujob.dev lacks status.gpus, which this version writes, so it does not act")]),
+        (changed(lists={DEPLOYMENTS: []}), 5, [("Error", "operator", "no operator is installed in namespace gpujob-system")]),
+        (changed(lists={DEPLOYMENTS: [deployment(0)]}), 5, [("Error", "operator", "none of 2 operator pods is ready")]),
+        (changed(lists={DEPLOYMENTS: [deployment(0, 0)]}), 5,
+         [("Error", "operator", "replicaCount is 0, so no operator runs")]),
+        (changed(lists={DEPLOYMENTS: [deployment(version="9.9.9")]}), 0,
+         [("Warning", "operator", f"the operator is 9.9.9, this command line is {__version__}: they may decide differently")]),
+        (changed(statuses={DEPLOYMENTS: 403}), 0,
+         [("Unknown", "operator", "Deployments of namespace gpujob-system may not be read")]),
+        (changed(objects={LEASE: {"spec": {"holderIdentity": ""}}}), 5,
+         [("Error", "operator", "nobody leads: no operator holds the Lease gpujob-operator")]),
+        (changed(denied={"create gpujobs"}), 5,
+         [("Error", "rights", "you may not create gpujobs in namespace team: submit GPUJobs")]),
+        (changed(denied={"create pods", "get pods/proxy"}), 5,
+         [("Error", "rights", "you may not create pods in namespace team: create pods, without which a GPUJob is refused"),
+          ("Warning", "rights", "you may not get pods/proxy in namespace team: see live speeds in top")]),
+        (changed(lists={"/apis/monitoring.coreos.com/v1/prometheuses": []}), 0,
+         [("Unknown", "prometheus", "the cluster has no Prometheus object: what scrapes the operator cannot be seen")]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_of_an_installation(
+    live: Callable[..., Any], cluster: Cluster, code: int, expected: list[tuple[str, str, str]]
+) -> None:
+    exit_code, found = live(cluster)
+    assert [each[:3] for each in bad(found, *OF_LIVE)] == expected
+    assert all(each[3] for each in bad(found, *OF_LIVE)), "each has its remedy"
+    assert exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels", "selected"),
+    [
+        ({}, {"release": "stack"}, True),
+        ({}, {"release": "other"}, False),
+        ({"serviceMonitorSelector": {}}, {"a": "b"}, True),
+        ({"serviceMonitorSelector": None}, {"release": "stack"}, False),
+        ({"serviceMonitorNamespaceSelector": None}, {"release": "stack"}, False),
+        ({"serviceMonitorNamespaceSelector": {"matchLabels": {"team": "x"}}}, {"release": "stack"}, False),
+        ({"serviceMonitorSelector": {"matchExpressions": [{"key": "release", "operator": "In", "values": ["a", "b"]}]}},
+         {"release": "b"}, True),
+    ],
+)  # fmt: skip
+def test_a_prometheus_that_does_not_select_the_chart_s_monitor(
+    live: Callable[..., Any], spec: Object, labels: dict[str, str], selected: bool
+) -> None:
+    cluster = Cluster()
+    cluster.lists["/apis/monitoring.coreos.com/v1/prometheuses"] = [prometheus(**spec)]
+    cluster.lists["/apis/monitoring.coreos.com/v1/servicemonitors"] = [monitor("ServiceMonitor", **labels)]
+    _, found = live(cluster)
+    told = bad(found, "prometheus")
+    assert [each[2] for each in told] == (
+        [] if selected else ["no Prometheus selects ServiceMonitor gpujob-system/gpujob-operator"]
+    )
+    if spec == {} and not selected:
+        assert told[0][3] == "set monitoring.serviceMonitor.labels to {release: stack}"
+
+
+def test_grafana_s_sidecar_looks_for_another_label(live: Callable[..., Any]) -> None:
+    cluster = Cluster()
+    sidecar = pod_with(
+        "quay.io/kiwigrid/k8s-sidecar:1.30.0",
+        env=[{"name": "LABEL", "value": "dash"}, {"name": "LABEL_VALUE", "value": "yes"}],
+    )
+    cluster.lists["/api/v1/pods"] = [sidecar]
+    assert [each[2:] for each in bad(live(cluster)[1], "grafana")] == [
+        ("Grafana's sidecar is there and the chart's dashboards are not installed",
+         'set monitoring.dashboards.enabled=true and monitoring.dashboards.labels to {dash: "yes"}')
+    ]  # fmt: skip
+    made = {"metadata": {"name": "gpujob-fleet", "labels": {"grafana_dashboard": "1"}}, "data": {"fleet.json": "{}"}}
+    site = {"metadata": {"name": "gpujob-site"}, "data": {"site.yaml": ""}}
+    cluster.lists["/api/v1/configmaps"] = [made, site]
+    assert [each[2:] for each in bad(live(cluster)[1], "grafana")] == [
+        ("Grafana's sidecar looks for the label dash=yes, which gpujob-fleet lack",
+         'set monitoring.dashboards.labels to {dash: "yes"}')
+    ]  # fmt: skip
+    made["metadata"]["labels"] = {"dash": "yes"}  # type: ignore[index]
+    assert bad(live(cluster)[1], "grafana") == []
+
+
+def test_who_may_read_nothing_is_told_so(live: Callable[..., Any]) -> None:
+    code, found = live(changed(statuses={"/api/v1/nodes": 403, "/api/v1/namespaces": 403}))
+    assert bad(found, "device-plugins") == [
+        ("Unknown", "device-plugins", "no node can be read", "ask for the right to list nodes, or use --cluster FILE")
+    ]
+    assert code == 0
+
+
+def test_every_right_is_asked_for(live: Callable[..., Any]) -> None:
+    words = {f"{verb} {resource}" for verb, _, resource, _ in RIGHTS}
+    _, found = live(changed(denied=words))
+    assert len(bad(found, "rights")) == len(RIGHTS)
+
+
+VALUES = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))
+
+
+@given(VALUES, VALUES)
+def test_a_selector_of_labels_selects_what_has_them(wanted: dict[str, str], labels: dict[str, str]) -> None:
+    assert matches({"matchLabels": wanted}, labels) is (wanted.items() <= labels.items())
+    exact = [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items()]
+    assert matches({"matchExpressions": exact}, labels) is (wanted.items() <= labels.items())
+    none = [{"key": key, "operator": "DoesNotExist"} for key in wanted]
+    assert matches({"matchExpressions": none}, labels) is not bool(wanted.keys() & labels.keys())
+
+
+@given(st.recursive(st.none() | st.booleans() | st.text(max_size=4), lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
+    st.sampled_from(["metadata", "spec", "status", "labels", "containers", "capacity", "allocatable", "conditions", "name"]), inner,
+    max_size=3), max_leaves=12))  # fmt: skip
+def test_a_node_or_pod_of_any_form_ends_no_check(raw: Any) -> None:
+    from gpujob.catalog.files.load import load_catalog
+    from gpujob.cli.doctor.checks import findings
+    from gpujob.cli.doctor.facts import Facts, Live
+    from gpujob.fleet.pools.fleet import Fleet
+
+    one = raw if isinstance(raw, dict) else {"metadata": raw, "spec": raw, "status": raw}
+    live = Live(schemas=one, deployments=[one], lease=one, prometheuses=[one], monitors=[one], dashboards=[one])
+    kinds = {"Node": [one], "Pod": [one], "Namespace": [one]}
+    findings(Facts(kinds, Fleet(), load_catalog(), "team", "gpujob-system", "2026-11-29T00:00:00+00:00", live))
