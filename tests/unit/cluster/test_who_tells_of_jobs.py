@@ -44,6 +44,7 @@ def look(*jobs: Any, leader: bool = True, telemetry: Any = None, work: Any = Non
             last_byte={"pods": 1.0}, age=lambda *_: 2.0, relists=Counter(), malformed=Counter(nodes=3)
         ),
         scraper=SimpleNamespace(results=Counter()),
+        crds=SimpleNamespace(counts=dict),
     )
     book: Any = SimpleNamespace(jobs={job.uid: job for job in jobs}, set_aside=Counter())
     client: Any = SimpleNamespace(requests=Counter())
