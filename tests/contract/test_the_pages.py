@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
+from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.files.site import with_site
 from gpujob.values.vocabulary import API_VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -38,12 +40,15 @@ def manifest_of(block: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_is_accepted(block: dict[str, Any]) -> None:
+    if block.keys() <= {"prices", "catalog", "imageMirrors"}:  # Values of the chart.
+        assert with_site(load_catalog(), yaml.safe_dump(block)).refused == ()
+        return
     manifest = manifest_of(block)
     READERS[manifest["kind"]](manifest)
 
 
 def test_pages_show_every_kind_that_people_write() -> None:
-    shown = {manifest_of(block.values[0])["kind"] for block in BLOCKS}
+    shown = {manifest_of(block.values[0])["kind"] for block in BLOCKS if "prices" not in block.values[0]}
     assert shown >= READERS.keys()
 
 
