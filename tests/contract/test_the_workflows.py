@@ -1,0 +1,79 @@
+"""The workflows and project files that no test runs: what they promise of themselves holds."""
+
+import datetime
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.cluster.state import REPOSITORY
+
+WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v[0-9]+[.][0-9]+[.][0-9]+")
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_and_rights_are_few(path: Path) -> None:
+    used = [line.partition("uses:")[2].strip() for line in path.read_text().splitlines() if "uses:" in line]
+    assert used
+    assert [each for each in used if not PINNED.fullmatch(each)] == []
+    workflow = read(path)
+    assert workflow["permissions"] == {}
+    assert not {"pull_request_target", "workflow_run", "issue_comment"} & set(
+        workflow[True]
+    )  # YAML 1.1 reads `on` as true.
+    for job in workflow["jobs"].values():
+        assert job["permissions"]["contents"] == "read"
+        for step in job["steps"]:
+            if step.get("uses", "").startswith("actions/checkout"):
+                assert step["with"]["persist-credentials"] is False
+            # What comes from outside reaches a shell by its environment only.
+            assert "${{" not in step.get("run", "")
+
+
+def test_a_release_checks_its_version_in_three_files() -> None:
+    steps = read(REPOSITORY / ".github" / "workflows" / "release.yml")["jobs"]["image-and-chart"]["steps"]
+    (check,) = (step["run"] for step in steps if "The tag is the version" in step.get("name", ""))
+    version = re.search(r'__version__ = "(.*)"', (REPOSITORY / "operator/gpujob/__init__.py").read_text())
+    assert version is not None
+
+    def outcome(tag: str) -> int:
+        settings = {"GITHUB_REF_NAME": tag, "GITHUB_ENV": "/dev/null", "PATH": "/usr/bin:/bin"}
+        return subprocess.run(["bash", "-e", "-c", check], cwd=REPOSITORY, env=settings, check=False).returncode
+
+    assert outcome(f"v{version[1]}") == 0
+    assert outcome(f"v{version[1]}9") != 0
+
+
+def test_every_file_that_a_release_names_is_there() -> None:
+    text = (REPOSITORY / ".github" / "workflows" / "release.yml").read_text()
+    for path in ("images/operator/Dockerfile", "charts/gpujob-operator", "operator/gpujob/__init__.py"):
+        assert path in text
+        assert (REPOSITORY / path).exists()
+
+
+def test_security_insights_have_what_their_schema_asks_for() -> None:
+    found = read(REPOSITORY / "SECURITY-INSIGHTS.yml")
+    assert set(found) == {"header", "project", "repository"}
+    header, project, repository = found["header"], found["project"], found["repository"]
+    for day in ("last-updated", "last-reviewed"):
+        datetime.date.fromisoformat(header[day])
+    assert re.fullmatch(r"[1-9]+[.][0-9]+[.][0-9]+", header["schema-version"])
+    assert {"name", "administrators", "repositories", "vulnerability-reporting"} <= set(project)
+    assert {"reports-accepted", "bug-bounty-available"} <= set(project["vulnerability-reporting"])
+    assert {"url", "status", "accepts-change-request", "accepts-automated-change-request", "core-team", "license",
+            "security"} <= set(repository)  # fmt: skip
+    for people in (project["administrators"], repository["core-team"]):
+        assert sum(each["primary"] for each in people) == 1
+    for tool in repository["security"]["tools"]:
+        assert tool["type"] in {"fuzzing", "container", "secret", "SCA", "SAST", "other"}
+        assert set(tool["integration"]) == {"adhoc", "ci", "release"}
+    assert repository["security"]["assessments"]["self"]["comment"]
