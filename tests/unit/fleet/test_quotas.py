@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -220,3 +221,31 @@ def test_what_is_asked_is_never_shown_as_what_is_left(asked: int, hard: str, sho
     assert finding is not None
     assert never
     assert finding.message == f"ResourceQuota q: requests.memory needs {shown}"
+
+
+@pytest.mark.parametrize(
+    ("hard", "warned"),
+    [
+        ({"fast.storageclass.storage.k8s.io/requests.storage": "0"}, True),
+        ({"fast.storageclass.storage.k8s.io/requests.storage": "11Gi"}, True),
+        ({"fast.storageclass.storage.k8s.io/persistentvolumeclaims": "1"}, True),
+        ({"fast.storageclass.storage.k8s.io/requests.storage": "12Gi"}, False),
+        ({"requests.storage": "12Gi"}, False),
+    ],
+)
+def test_claims_that_name_no_class_may_be_of_the_default_one(hard: dict[str, str], warned: bool) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "6Gi"}}}
+    volumes = [{"name": "s", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]
+    of_team = {**quota(hard=hard), "apiVersion": "v1", "kind": "ResourceQuota"}
+    of_team["metadata"] = {"name": "q", "namespace": "default"}
+    here = fleet(node("a", H100), node("b", H100), of_team, catalog=ANY_IMAGES)
+    asked = replace(demand(nodes=2, volumes=volumes), namespace="default")
+    found = decide(asked, here, ANY_IMAGES)
+    assert found.verdict is Verdict.PLACED
+    doubts = [each for each in found.candidates[0].doubts if each.reason is Reason.QUOTA_UNCHECKED]
+    assert bool(doubts) is warned
+    if warned:
+        (name,) = hard
+        assert doubts[0].message == (
+            f"ResourceQuota q: {name} would refuse the volume claims if fast is the default StorageClass; name the class in them"
+        )

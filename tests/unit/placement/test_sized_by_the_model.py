@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, fleet, node
+from builders import A100_40, ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, fleet, node
 
 from gpujob.placement.report.decision_json import plan
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import nearest_fix
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
+from tests.e2e.cluster.nodes import Nvidia
 
 SEVENTY = {"name": "llama-3.3-70b", "method": "Inference", "inference": {"maxTokens": 4096, "concurrency": 8}}
 
@@ -158,3 +159,35 @@ def test_what_serves_whole_on_each_gpu_is_told_to_be_tensor_parallel() -> None:
     fix = nearest_fix(found, fleet(node("h", H100), catalog=ANY_IMAGES), ANY_IMAGES)
     assert fix is not None
     assert (fix.changes[0].field, fix.changes[0].after) == ("spec.model.sharding", "TensorParallel")
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "count", "shape"),
+    [
+        # 64 and 40 heads: two of the three GPUs of each node, rather than all of two nodes.
+        ("llama-3.1-70b", A100_40, 3, "2x2"),
+        ("qwen2.5-32b", L4, 3, "2x2"),
+        ("llama-3.1-70b", A100_40, 5, "1x4"),
+        ("llama-3.1-70b", H100, 7, "1x2"),
+    ],
+)
+def test_serving_takes_numbers_of_gpus_that_divide_the_heads(model: str, gpu: Nvidia, count: int, shape: str) -> None:
+    nodes = [node(f"n{number}", gpu, count) for number in range(4)]
+    found = decided(*nodes, model={"name": model, "method": "Inference"})
+    assert found.choice is not None
+    assert found.choice.candidate.gang.shape == shape
+    assert Reason.HEADS_NOT_DIVIDED not in {doubt.reason for doubt in found.choice.candidate.doubts}
+
+
+def test_a_number_that_divides_no_heads_is_a_warning() -> None:
+    model = {"name": "llama-3.1-70b", "method": "Inference", "sharding": "TensorParallel"}
+    found = decided(node("n", H200), gpusPerNode=6, model=model)
+    assert found.choice is not None
+    (doubt,) = (each for each in found.choice.candidate.doubts if each.reason is Reason.HEADS_NOT_DIVIDED)
+    assert doubt.message == (
+        "6 GPUs on a node do not divide the model's 64 attention heads (8 KV heads), and tensor parallel engines reject that; "
+        "gpusPerNode 4 does"
+    )
+    even = decided(node("n", H200), gpusPerNode=4, model=model)
+    assert even.choice is not None
+    assert not {doubt.reason for doubt in even.choice.candidate.doubts} & {Reason.HEADS_NOT_DIVIDED}

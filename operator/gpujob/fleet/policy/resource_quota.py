@@ -143,6 +143,24 @@ def without_config_map(quotas: Iterable[Quota]) -> Finding | None:
     return None
 
 
+def of_default_class(quotas: Iterable[Quota], claims: Claims, pods: int) -> Finding | None:
+    """The warning that a quota of one StorageClass would refuse claims that name none: the API server gives them the cluster's
+    default class, which is not read here.
+    """
+    sizes = [size for storage_class, size in claims if not storage_class]
+    needed = {"requests.storage": sum(sizes) * pods, "persistentvolumeclaims": len(sizes) * pods}
+    for quota in quotas if sizes else ():
+        for name in sorted(quota.left):
+            storage_class, of_class, what = name.partition(OF_STORAGE_CLASS)
+            if of_class and quota.left[name] < needed.get(what, 0):
+                sentence = (
+                    "ResourceQuota {}: {} would refuse the volume claims if {} is the default StorageClass; "
+                    "name the class in them"
+                )
+                return Finding(Reason.QUOTA_UNCHECKED, sentence, (quota.name, name, storage_class))
+    return None
+
+
 def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: PodTraits) -> Quotas:
     """The quotas after a reservation for a gang of such pods of this namespace."""
     if namespace not in quotas:

@@ -17,7 +17,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_fit import NodeFit, find_room, telling_size, untold_size
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import mending_could_help
-from gpujob.placement.filters.memory import memory_tight, sharding_assumed
+from gpujob.placement.filters.memory import heads_not_divided, memory_tight, sharding_assumed
 from gpujob.placement.filters.quota import Allowance
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images import filters
@@ -180,6 +180,7 @@ def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
     """Warnings that hold for all images, shown before the warnings about the image."""
     yield from memory_tight(demand, pool)
     yield from sharding_assumed(demand)
+    yield from heads_not_divided(demand)
     yield from _of_other_frameworks(demand)
     if not demand.own_command:
         yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import MOST_NODES, NodeSizes, Pool
+from gpujob.placement.filters.memory import divides
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand, estimates_of, workload_of
@@ -190,20 +191,25 @@ def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
 @lru_cache(maxsize=1024)
 def _ordered(nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int, int] | None) -> _Gangs:
     """The gangs that nodes form, in search order: the fewest GPUs first, then the fewest nodes. For tensor parallel models the
-    gangs on one node that divide the heads come first, because engines reject others unless layers are divided too.
+    gangs whose GPUs on a node divide the heads come first, because engines reject others unless layers are divided too.
     """
-    made = sorted(_made(nodes, sizes, whole), key=lambda gang: (gang.gpus, gang.nodes))
+    gangs = _made(nodes, sizes, whole)
+    if heads is not None and nodes is None and not whole:
+        gangs = (*gangs, *_parts(sizes, heads))
+    made = sorted(gangs, key=lambda gang: (gang.gpus, gang.nodes))
     if heads is None:
         return (made,)
     groups: dict[tuple[bool, bool], list[Gang]] = defaultdict(list)
     for gang in made:
-        groups[nodes is None and gang.nodes > 1, not _divides(gang.gpus_per_node, heads)].append(gang)
+        groups[not divides(gang.gpus_per_node, heads), nodes is None and gang.nodes > 1].append(gang)
     return [group for _, group in sorted(groups.items())]
 
 
-def _divides(gpus: int, heads: tuple[int, int]) -> bool:
-    every, of_cache = heads
-    return every % gpus == 0 and (of_cache % gpus == 0 or gpus % of_cache == 0)
+def _parts(sizes: NodeSizes, heads: tuple[int, int]) -> Iterator[Gang]:
+    """The gangs of several nodes that use a part of each, with a number of GPUs on a node that divides the heads."""
+    for size, count in sizes:
+        parts = [gpus for gpus in _counts(size) if gpus < size and divides(gpus, heads)]
+        yield from (Gang(nodes, gpus) for nodes in range(2, min(count, MOST_NODES) + 1) for gpus in parts)
 
 
 @lru_cache(maxsize=1024)

@@ -80,6 +80,27 @@ def sharding_assumed(demand: Demand) -> Iterator[Finding]:
         yield Finding(Reason.SHARDING_ASSUMED, sentence, (counted(demand.gang.gpus, "GPU"),))
 
 
+def heads_not_divided(demand: Demand) -> Iterator[Finding]:
+    """The warning that engines reject a number of GPUs on a node over which attention heads cannot be divided."""
+    need, gpus = demand.gang.memory, demand.gang.gpus_per_node
+    if need is None or gpus == 1 or not need.work.tensor_parallel:
+        return
+    heads = (need.work.shape.heads, need.work.shape.kv_heads)
+    if not divides(gpus, heads):
+        fewer = next(number for number in range(gpus - 1, 0, -1) if divides(number, heads))
+        sentence = (
+            "{} on a node do not divide the model's {} attention heads ({} KV heads), and tensor parallel engines reject that; "
+            "gpusPerNode {} does"
+        )
+        yield Finding(Reason.HEADS_NOT_DIVIDED, sentence, (counted(gpus, "GPU"), *heads, fewer))
+
+
+def divides(gpus: int, heads: tuple[int, int]) -> bool:
+    """Whether attention heads and KV heads can be divided over a number of GPUs; a KV head may be on several."""
+    every, of_cache = heads
+    return every % gpus == 0 and (of_cache % gpus == 0 or gpus % of_cache == 0)
+
+
 def _unit_hint(wanted: int, usable: int) -> str:
     return f"; {wanted // GI}G fits" if same_number_that_fits(wanted, usable) else ""
 

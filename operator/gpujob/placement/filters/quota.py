@@ -73,5 +73,9 @@ class Allowance:
                     "ResourceQuota {} has the scope {}, of which nothing is known here: what it leaves is unchecked"
                 )
                 return (Finding(Reason.QUOTA_UNCHECKED, sentence, (each.name, unknown)),)
-        without = resource_quota.without_config_map(self._fleet.quotas[self._demand.namespace])
-        return (without,) if without else ()
+        quotas, demand = self._fleet.quotas[self._demand.namespace], self._demand
+        found = (
+            resource_quota.without_config_map(quotas),
+            resource_quota.of_default_class(quotas, demand.new_claims, demand.nodes),
+        )
+        return tuple(filter(None, found))

@@ -10,7 +10,7 @@ from gpujob.catalog.devices.throughput import MILLION
 from gpujob.placement.filters.memory import lacking
 from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
 from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, without_speed, worth
-from gpujob.values.finding import Dollars, Finding, listed
+from gpujob.values.finding import Dollars, Finding, counted, listed
 from gpujob.values.quantity import format_bytes
 from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import Objective, Outcome, Reason, Verdict
@@ -80,16 +80,19 @@ def _placed(decision: Decision) -> str:
     if trying is not None and (chosen.pool.name, chosen.gang.shape) == (trying.pool, trying.shape):
         then = f"; {trying.then}" if trying.then else ""
         return _with_clauses(f"{chosen.pool.name} is {trying.why}{price}", then)
+    passed_over = _passed_over(decision, chosen)
     if len(fitting) == 1:
-        return _with_clauses(f"{chosen.pool.name} is the only pool with room{price}", added, unprobed)
+        only = "the only pool of healthy nodes with room" if passed_over else "the only pool with room"
+        return _with_clauses(f"{chosen.pool.name} is {only}{price}", passed_over, added, unprobed)
     rank, why = _rank(decision, chosen, fitting)
+    rank = rank.replace("pools with room", "pools of healthy nodes with room") if passed_over else rank
     price = "" if why == NONE_PRICED else price
     unpriced = sum(each.price_per_hour is None for each in fitting) if chosen.price_per_hour is not None else 0
     if chosen.speed is not None and chosen.speed.measured:
         why = f"{why}, {chosen.speed.measured}"
     of_no_price = f"; {unpriced} of them {'has' if unpriced == 1 else 'have'} no known price" if unpriced else ""
     said = f"{chosen.pool.name} is {rank.format(len(fitting))}{price}"
-    return _with_clauses(said, why, added, unprobed, of_no_price)
+    return _with_clauses(said, why, passed_over, added, unprobed, of_no_price)
 
 
 def _with_clauses(said: str, *clauses: str) -> str:
@@ -97,6 +100,22 @@ def _with_clauses(said: str, *clauses: str) -> str:
     for clause in clauses:
         said += clause if len(said) + len(clause) <= SENTENCE_LENGTH else ""
     return said
+
+
+def _passed_over(decision: Decision, chosen: Candidate) -> str:
+    """The clause about pools with room that rank last for the health of their nodes; empty if the chosen one is of them."""
+    if chosen.suspected:
+        return ""
+    found = [c for c in best_per_pool(decision) if c.outcome is Outcome.FITS and c.suspected]
+    if not found:
+        return ""
+    others = f" and {counted(len(found) - 1, 'more pool')} have" if len(found) > 1 else " has"
+    return f"; {found[0].pool.name}{others} room too, but {_doubted(found[0])}"
+
+
+def _doubted(candidate: Candidate) -> str:
+    """The sign of trouble on the nodes of a candidate."""
+    return next((doubt.message for doubt in candidate.doubts if doubt.reason is Reason.NODE_DOUBTED), "")
 
 
 def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:
@@ -183,6 +202,8 @@ def behind(candidate: Candidate, decision: Decision) -> str:
     if decision.choice is None or candidate.outcome is not Outcome.FITS:
         return ""
     chosen = decision.choice.candidate
+    if candidate.suspected and not chosen.suspected:
+        return _doubted(candidate)
     objective = objective_used(decision.demand.objective, [c for c in decision.candidates if _has_room_as(chosen, c)])
     if objective is Objective.SPEED:
         return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
