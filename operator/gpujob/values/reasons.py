@@ -192,8 +192,9 @@ class Reason(StrEnum):
         "a larger GPU, or gpuMemory if it is known")
     SHARDING_ASSUMED = ("ShardingAssumed", "the estimate takes the model as sharded over all GPUs of the job",
         "say in model.sharding how it is")
-    HEADS_NOT_DIVIDED = ("HeadsNotDivided", "the attention heads of the model cannot be divided over the GPUs of a node, as tensor "
-                         "parallel engines require", "a number of GPUs that divides them")
+    HEADS_NOT_DIVIDED = ("HeadsNotDivided",
+        "the attention heads of the model cannot be divided over the GPUs of a node, as tensor parallel engines require",
+        "a number of GPUs that divides them")
     FRAMEWORK_UNMEASURED = ("FrameworkUnmeasured",
         "memory estimate, progress and speed are known of PyTorch, and the job's framework is another one",
         "write gpuMemory; call gpujob_report.step() after each step")
