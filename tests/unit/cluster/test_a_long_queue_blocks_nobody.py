@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -198,3 +199,47 @@ async def test_a_job_whose_step_ends_during_a_round_is_looked_at_in_the_next() -
     assert looked == ["u000", "u001"]
     assert "u002" in controller.work.dirty
     await controller.reconciler._steps.end_tasks()
+
+
+async def test_what_is_left_to_be_told_is_told_without_another_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(30)
+    # Each explanation takes longer than the time that one round has for all of them.
+    controller.reconciler._deciding._timings = replace(controller.work.timings, explain_slice=0.2)
+    lengths = controller.decisions(monkeypatch)
+    rounds = 0
+    while not all(raw["status"] for raw in controller.raw.values()):
+        controller.clock.now += 100
+        controller.clock.step = 0.001
+        await controller.round()
+        rounds += 1
+        assert rounds < 100
+    assert rounds > 5
+    assert lengths == [30]
+
+
+async def test_the_own_write_of_an_explanation_is_no_reason_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(10)
+    await controller.settle()
+    lengths, told = controller.decisions(monkeypatch), []
+    real = controller.reconciler._deciding._say
+    monkeypatch.setattr(
+        controller.reconciler._deciding, "_say", lambda job, placing: (told.append(job.uid), real(job, placing))
+    )
+    for _ in range(5):
+        controller.clock.now += 1000
+        await controller.round()
+    assert (lengths, told) == ([], [])
+
+
+async def test_a_status_that_another_one_wrote_is_explained_anew() -> None:
+    controller = Controller(3)
+    await controller.settle()
+    raw = controller.raw["u001"]
+    before = raw["status"]
+    controller.version += 1
+    raw["status"] = before | {"state": "Running"}
+    raw["metadata"] = raw["metadata"] | {"resourceVersion": str(controller.version)}
+    controller.mirror.note_written("gpujobs", raw)
+    controller.put(pod("other", "gpu", cpu="1"))
+    await controller.settle()
+    assert controller.raw["u001"]["status"]["state"] == before["state"]

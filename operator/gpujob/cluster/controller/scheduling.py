@@ -7,8 +7,11 @@ and explanations each take at most a third of the time, and a decision waits onl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import hashlib
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from gpujob.cluster.controller.actions import JobActions
 from gpujob.cluster.controller.profiles import ProfileUpdates
@@ -48,6 +51,8 @@ class SchedulingRound:
         self._next_telling = 0.0
         self._untold = False
         """Whether some job still lacks the message of the last decision."""
+        self._without_place = list[tuple[JobRecord, Placing]]()
+        """The jobs without a place of the last decision, while one of them lacks its message."""
         self._slice = TimeSlice(work.clock, work.timings.loop_slice)
         self._decided_on: tuple[object, ...] = ()
         self._decided_with: tuple[object, ...] = ()
@@ -71,6 +76,11 @@ class SchedulingRound:
         """Decides for the whole queue; a step of its own renders, creates and reports each placed job."""
         began = self._work.clock()
         self._slice.begin()
+        if not self._stale():
+            # Only messages are missing: the last decision has them, and nothing that it depends on has changed.
+            await self._tell_rest(self._work.clock())
+            self._work.tally.decide_seconds += self._work.clock() - began
+            return
         before, self._work.decided_at = self._work.decided_at, self._inputs()
         fleet = self._work.book.fleet(p for promises in self._work.promised.values() for p in promises)
         behind = (self._work.decided_at[1:], self._work.book.other_versions(), fleet)
@@ -79,7 +89,7 @@ class SchedulingRound:
             return
         self._decided_on, self._decided_with = self._work.decided_at, behind
         self._learning.decides()
-        without_place = []
+        without_place = self._without_place = list[tuple[JobRecord, Placing]]()
         async for job, placing in self._decisions(fleet):
             if placing.choice is None or _is_plan(job):
                 without_place.append((job, placing))
@@ -93,13 +103,26 @@ class SchedulingRound:
             await self._slice.pause()
         decided = self._work.clock()
         if decided >= self._next_telling:
-            self._untold = await self._tell(without_place)
-            self._next_telling = self._work.clock() + 2 * (self._work.clock() - decided)
+            await self._tell_rest(decided)
         else:
             self._untold = bool(without_place)
         self._work.tally.decide_seconds += self._work.clock() - began
         # A long queue is decided less often, so that decisions take at most a third of the time.
         self._next_decision = decided + 2 * (decided - began)
+
+    async def _tell_rest(self, began: float) -> None:
+        """Writes messages of the last decision; jobs that have left the queue or have a write in flight get none from it."""
+        work, held = self._work, self._without_place
+        jobs = ((work.book.jobs.get(placing.job.uid), placing) for _, placing in held)
+        waiting = [(job, placing) for job, placing in jobs if job and job.uid in work.queue]
+        left = await self._tell((job, placing) for job, placing in waiting if job.uid not in work.tasks)
+        # A job has one step at a time; it gets its message when that has ended, unless that is its message.
+        self._untold = left or any(
+            not self._has_words(job, placing) for job, placing in waiting if job.uid in work.tasks
+        )
+        if not self._untold:
+            self._without_place = []
+        self._next_telling = work.clock() + 2 * (work.clock() - began)
 
     def _stale(self) -> bool:
         return self._work.decided_at != self._inputs()
@@ -173,9 +196,18 @@ class SchedulingRound:
             await self._slice.pause()
         return False
 
-    def _words_of(self, job: JobRecord, placing: Placing) -> object:
-        """The inputs of a job's explanation."""
-        return (self._decided_on, placing.job.demand, job.version)
+    def _has_words(self, job: JobRecord, placing: Placing) -> bool:
+        """Whether the job's last explanation was made from this decision."""
+        return self._work.remember(job.uid).told_of == (self._decided_on, placing.job.demand)
+
+    def _is_told(self, job: JobRecord, placing: Placing) -> bool:
+        """Whether the job's last explanation has the same inputs, and its status is still as it was then or as it was written then."""
+        memory = self._work.remember(job.uid)
+        if not self._has_words(job, placing):
+            return False
+        if memory.told_version != job.version and memory.told_status == digest_of(job.status):
+            memory.told_version = job.version
+        return memory.told_version == job.version
 
     def _may_wait(self, job: JobRecord, placing: Placing) -> bool:
         """Whether a job with the same outcome needs no explanation now: nothing changed, or it gets the changes later."""
@@ -185,7 +217,7 @@ class SchedulingRound:
             return self._is_unripe(job)
         if verdict is not Verdict.IMPOSSIBLE:
             memory.impossible_since = None
-        if memory.told_of == self._words_of(job, placing):
+        if self._is_told(job, placing):
             return True
         again = memory.told_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
         same = job.status.get("state") == state and job.status.get("observedGeneration") == job.generation
@@ -206,12 +238,13 @@ class SchedulingRound:
     def _say(self, job: JobRecord, placing: Placing) -> None:
         """Explains to one job, and records the inputs and the duration of its explanation."""
         memory, began = self._work.remember(job.uid), self._work.clock()
-        if _is_plan(job):
-            self._retelling.report(job, job_status.planned(job, placing.decision, self._work.now()))
-        else:
-            self._retelling.report(job, job_status.refused(job, placing.decision, self._work.now()))
+        tell = job_status.planned if _is_plan(job) else job_status.refused
+        status = tell(job, placing.decision, self._work.now())
+        self._retelling.report(job, status)
+        if not _is_plan(job):
             self._count(placing.decision)
-        memory.told_at, memory.told_of = self._work.clock(), self._words_of(job, placing)
+        memory.told_at, memory.told_of = self._work.clock(), (self._decided_on, placing.job.demand)
+        memory.told_version, memory.told_status = job.version, digest_of(status)
         memory.words_took = memory.told_at - began
         self._told_in[job.namespace] = memory.told_at
 
@@ -237,6 +270,11 @@ class SchedulingRound:
                 pool.fabric.resources if pool.fabric and len(choice.nodes) > 1 else (),
                 decision.demand.priority_class,
             )
+
+
+def digest_of(status: Mapping[str, Any]) -> bytes:
+    """A short form of a status, to recognise it when the watch shows it."""
+    return hashlib.blake2b(json.dumps(status, sort_keys=True, default=str).encode(), digest_size=16).digest()
 
 
 def _is_plan(job: JobRecord) -> bool:

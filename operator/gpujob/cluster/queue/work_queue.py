@@ -65,6 +65,10 @@ class JobState:
     """The time of its last explanation."""
     words_took: float = 0.0
     """Seconds that this explanation took."""
+    told_version: str = ""
+    """The job's resourceVersion then, or that of the write of this explanation."""
+    told_status: bytes = b""
+    """The digest of the status that this explanation makes."""
     told_of: object = None
     """The inputs of this explanation: while they are the same, so is the message."""
     retold_at: float = -math.inf
