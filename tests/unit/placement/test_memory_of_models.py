@@ -93,7 +93,7 @@ def test_an_unknown_model_has_its_nearest_and_is_misconfigured() -> None:
     [
         ({**LORA, "batchPerGPU": 8}, "spec.model.gradientCheckpointing", "Layers"),
         ({"parameters": "8B", "batchPerGPU": 64, "method": "Inference", "sequenceLength": 32768},
-         "spec.model.batchPerGPU", 33),
+         "spec.model.batchPerGPU", 27),
     ],
 )  # fmt: skip
 def test_the_fix_is_a_lighter_way_that_fits(model: dict[str, Any], field: str, after: object) -> None:

@@ -246,8 +246,9 @@ def test_where_only_nodes_are_missing_their_number_is_told() -> None:
     found = with_fix(decide(demand(model=model, placement={"vendors": ["AMD"]}), known, ANY_IMAGES), known, ANY_IMAGES)
     assert (found.fix, found.hopeless) == (
         None,
-        "no change of the job makes it fit on the nodes that are there; with spec.placement.vendors [AMD, NVIDIA] instead of "
-        "[AMD] pool l4-ondemand needs 5 more nodes (6 with 8 GPUs each, the pool has 1); Karpenter node pool l may grow: add a "
+        "no change of the job was found that makes it fit on the nodes that are there; with spec.placement.vendors "
+        "[AMD, NVIDIA] instead of [AMD] pool l4-ondemand needs 5 more nodes (6 with 8 GPUs each, the pool has 1); Karpenter "
+        "node pool l may grow: add a "
         "GPUPool with spec.provision",
     )
 

@@ -142,7 +142,7 @@ class ProvisionSpec(Shape):
     memory: Memory | None = None
     """Main memory of a new node, for example 1800Gi."""
     taints: Annotated[tuple[NewTaint, ...], a_list(items=16)] = ()
-    """Taints of new nodes."""
+    """Taints of new nodes; those of the nodes that are there when absent, none when empty."""
 
 
 class GPUPoolSpec(Shape):

@@ -35,7 +35,8 @@ class Provision:
     cpu_architecture: str | None = None
     millicores: int | None = None
     memory: int | None = None
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[Taint, ...] | None = None
+    """None: those of the nodes that are there; an empty list says that new nodes have none."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,9 @@ def _provision(spec: ProvisionSpec) -> Provision:
         cpu_architecture=spec.cpu_architecture,
         millicores=parse_millicores(spec.cpu) if spec.cpu is not None else None,
         memory=parse_bytes(spec.memory) if spec.memory is not None else None,
-        taints=tuple(Taint(each.key, each.value or "", each.effect) for each in spec.taints),
+        taints=tuple(Taint(each.key, each.value or "", each.effect) for each in spec.taints)
+        if "taints" in spec.model_fields_set
+        else None,
     )
 
 

@@ -79,7 +79,7 @@ def _template(provision: Provision, gpus: int, nodes: Sequence[PoolNode]) -> Poo
         like.allocatable.storage if like else None,
         like.allocatable.pods if like else 110,
     )
-    taints = provision.taints or (like.taints if like else ())
+    taints = provision.taints if provision.taints is not None else like.taints if like else ()
     if known.millicores and known.memory:
         return PoolNode("", gpus, gpus, gpus, known, known, known, taints, coming=True)
     share = Resources(

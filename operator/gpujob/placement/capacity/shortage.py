@@ -104,8 +104,16 @@ def _tainted(pool: Pool, nodes: tuple[PoolNode, ...]) -> Iterator[Finding]:
     refused = [(node, taint) for node in nodes if (taint := next(_not_tolerated(pool, node), None))]
     there = [(node, taint) for node, taint in refused if not node.coming]
     if there:
-        sentence = "{} taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
-        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (_have(len(there), len(pool.nodes)), there[0][1]))
+        taint = there[0][1]
+        # New nodes are taken to be like those that are there.
+        alike = any(node.coming and other == taint for node, other in refused)
+        rest = (
+            ", remove it, or set spec.provision.taints to those of nodes to be added ([] if none)"
+            if alike
+            else " or remove it"
+        )
+        sentence = "{} taint {}; tolerate it in a GPUPool (spec.tolerations)" + rest
+        yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (_have(len(there), len(pool.nodes)), taint))
     elif refused:
         sentence = "nodes to be added have taint {}; tolerate it in a GPUPool (spec.tolerations) or remove it"
         yield Finding(Reason.TAINT_NOT_TOLERATED, sentence, (refused[0][1],))

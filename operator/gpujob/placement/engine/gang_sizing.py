@@ -90,6 +90,28 @@ def fewer(demand: Demand, gang: Gang, pool: Pool, most: float = inf) -> Gang:
     return max(made, key=lambda each: (each.gpus, -each.nodes), default=Gang(nodes or 1, 1))
 
 
+def largest_gangs(demand: Demand, pool: Pool, catalog: Catalog) -> Sequence[Gang]:
+    """The largest gang of each group that a pool's usable nodes form for a model that says no number of GPUs: if one of them does
+    not hold the model, no other of its group does.
+    """
+    model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else None
+    needs = division(model, demand, SEVERAL, catalog) if model is not None else None
+    if model is None or needs is None or (model.sharding_said and model.sharding is Sharding.NONE):
+        return (Gang(nodes or 1, 1),)
+    _, sizes, whole, _ = pool.size
+    if nodes is not None and nodes > MOST_NODES:
+        sizes = pool.node_sizes(nodes)
+    return tuple(group[-1] for group in _ordered(nodes, sizes, whole, _heads(demand, needs)) if group)
+
+
+def is_open_ended(demand: Demand) -> bool:
+    """Whether neither GPUs nor nodes are said, so that gangs of up to MOST_NODES nodes are tried for a model."""
+    model = demand.model
+    if model is None or not demand.sized_by_model or demand.nodes_said:
+        return False
+    return not (model.sharding_said and model.sharding is Sharding.NONE)
+
+
 def _sized(demand: Demand, gang: Gang, catalog: Catalog) -> Gang:
     needs = division(demand.model, demand, gang, catalog) if demand.model is not None else None
     return gang if needs is None else gang.sized(needs.on(gang.gpus))

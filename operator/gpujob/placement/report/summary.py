@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpujob.catalog.devices.throughput import MILLION
+from gpujob.fleet.pools.pool import MOST_NODES
+from gpujob.placement.engine.gang_sizing import is_open_ended
 from gpujob.placement.filters.memory import lacking
 from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
 from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, without_speed, worth
@@ -48,9 +50,18 @@ def _not_placed(decision: Decision) -> str:
         return f"pool {nearest.pool.name} must be fixed first: {why}"
     pools = len({candidate.pool.name for candidate in decision.candidates})
     fix = f"; {decision.fix.message}" if decision.fix else decision.hopeless and f"; {decision.hopeless}"
+    few = f"run it on up to {MOST_NODES} nodes" if _has_untried_nodes(decision) else ""
     if pools == 1:
-        return f"the only pool, {nearest.pool.name}, can never run it: {why}{fix}"
-    return f"none of {pools} pools can ever run it; nearest is {nearest.pool.name}: {why}{fix}"
+        return f"the only pool, {nearest.pool.name}, can{'not ' + few if few else ' never run it'}: {why}{fix}"
+    return f"none of {pools} pools can {few or 'ever run it'}; nearest is {nearest.pool.name}: {why}{fix}"
+
+
+def _has_untried_nodes(decision: Decision) -> bool:
+    """Whether a pool without enough memory has more nodes than are tried for a model that says no number of GPUs."""
+    return is_open_ended(decision.demand) and any(
+        _only_lacks_memory(each) and sum(count for _, count in each.pool.node_sizes(MOST_NODES + 1)[-1:]) > MOST_NODES
+        for each in decision.candidates
+    )
 
 
 def _nearest(decision: Decision) -> Candidate:

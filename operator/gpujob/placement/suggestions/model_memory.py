@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.engine.gang_sizing import division, fewer
+from gpujob.fleet.pools.pool import MOST_NODES
+from gpujob.placement.engine.gang_sizing import SEVERAL, division, fewer, is_open_ended, largest_gangs
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import USUAL_PRECISION, ModelDemand
@@ -17,17 +20,29 @@ from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
+if TYPE_CHECKING:
+    from gpujob.memory.estimate import Estimates
+
+NODES_OF_A_JOB: Final = 1024
+"""The most nodes that the job's schema accepts."""
+
 SHORTEST: Final = 512
 """Tokens below which a sequence is not shortened."""
 
 
 def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Changes that keep the model and use less memory; the smaller the effect on the training, the nearer."""
+    gangs = largest_gangs(demand, candidate.pool, catalog) if demand.sized_by_model else (candidate.gang,)
+    yield from _lighter(demand, candidate, gangs, catalog)
+
+
+def _lighter(demand: Demand, candidate: Candidate, gangs: Sequence[Gang], catalog: Catalog) -> Iterator[Proposal]:
+    """The changes of `lighter_model` for one of these gangs."""
     model = demand.model
     if model is None:
         return
     yield from _spread_out(demand, model, candidate)
-    yield from _less_at_once(demand, model, candidate, catalog)
+    yield from _less_at_once(demand, model, candidate, gangs, catalog)
     if model.method is Method.INFERENCE:
         return
     if model.checkpointing is not Checkpointing.LAYERS:
@@ -59,7 +74,37 @@ def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog:
         return
     price = pool.price.per_gpu_hour if pool.price else 0
     most = demand.max_price // price if demand.max_price is not None and price else inf
-    yield from lighter_model(demand, candidate._replace(gang=fewer(demand, gang, pool, most)), fleet, catalog)
+    less = fewer(demand, gang, pool, most)
+    yield from _lighter(demand, candidate._replace(gang=less), (less,), catalog)
+
+
+def more_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """The fewest nodes that hold the model, if its number of GPUs follows from it and the pool has more nodes than are tried."""
+    model, pool = demand.model, candidate.pool
+    needs = division(model, demand, SEVERAL, catalog) if model is not None else None
+    if needs is None or pool.memory is None or not is_open_ended(demand):
+        return
+    for size, count in pool.node_sizes(NODES_OF_A_JOB):
+        nodes = _fewest_nodes(needs, pool.memory, size, count)
+        if nodes:
+            changed = demand.but(gangs=(Gang(nodes, 1),), nodes_said=True)
+            yield proposed(0.1 + nodes / NODES_OF_A_JOB, "spec.nodes", None, nodes, changed)
+
+
+def _fewest_nodes(needs: Estimates, memory: int, size: int, count: int) -> int:
+    """The fewest nodes of `count` with `size` GPUs each that hold a model, beyond those that are tried without being asked for: with
+    the allocator's reserve if possible; 0 if none do.
+    """
+    tried = range(MOST_NODES + 1, count + 1)
+
+    def hold(nodes: int, end: str) -> bool:
+        return bool(getattr(needs.on(nodes * size), end) <= memory)
+
+    for end in ("high", "expected"):
+        place = bisect_left(tried, True, key=partial(hold, end=end))
+        if place < len(tried):
+            return tried[place]
+    return 0
 
 
 def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Iterator[Proposal]:
@@ -84,23 +129,51 @@ def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Ite
             more *= 2
 
 
-def _less_at_once(demand: Demand, model: ModelDemand, candidate: Candidate, catalog: Catalog) -> Iterator[Proposal]:
-    """The largest micro-batch, the longest sequence, the most and longest requests that fit."""
-    for attribute, field, least, far in (
-        ("batch", "batchPerGPU", 1, 0.4),
-        ("sequence", "sequenceLength", SHORTEST, 0.65),
-        ("concurrency", "inference.concurrency", 1, 0.4),
-        ("max_tokens", "inference.maxTokens", SHORTEST, 0.6),
-    ):
-        now: int | None = getattr(model, attribute)
-        if not now or now <= least or (field.startswith("inference") and model.method is not Method.INFERENCE):
-            continue
-        most = _most_that_fits(demand, model, attribute, (least, now - 1), candidate, catalog)
+_SIZES: Final = (
+    ("batch", "batchPerGPU", 1, 0.4),
+    ("rank", "lora.rank", 1, 0.45),
+    ("sequence", "sequenceLength", SHORTEST, 0.65),
+    ("concurrency", "inference.concurrency", 1, 0.4),
+    ("max_tokens", "inference.maxTokens", SHORTEST, 0.6),
+)
+"""Sizes of a workload: the attribute, the field, the least value, and how far any smaller value is."""
+
+
+def _less_at_once(
+    demand: Demand, model: ModelDemand, candidate: Candidate, gangs: Sequence[Gang], catalog: Catalog
+) -> Iterator[Proposal]:
+    """The largest micro-batch, rank of adapters, longest sequence, most and longest requests that fit; the least value of each if
+    several of them must be smaller.
+    """
+    sizes = [size for size in _SIZES if _is_reducible(model, *size[:3])]
+
+    def fits(changed: ModelDemand, end: str) -> bool:
+        return _holds(changed, demand, gangs, candidate, catalog, end)
+
+    smallest = model
+    for attribute, _, least, _ in sizes:
+        smallest = _with(smallest, attribute, least)
+    several = len(sizes) > 1 and fits(smallest, "expected")
+    for attribute, field, least, far in sizes:
+        now = getattr(model, attribute)
+        most = _most_that_fits(model, attribute, (least, now - 1), fits)
         if attribute == "concurrency":
             most = _in_two_digits(most)
+        if not most and several:
+            most = least
         if most:
             changed = demand.with_model(_with(model, attribute, most))
             yield proposed(far - 0.3 * most / now, f"spec.model.{field}", now, most, changed)
+
+
+def _is_reducible(model: ModelDemand, attribute: str, field: str, least: int) -> bool:
+    """Whether the job's method has this size, and a smaller value is possible."""
+    now: int | None = getattr(model, attribute)
+    if not now or now <= least:
+        return False
+    if field.startswith("lora"):
+        return model.method in (Method.LORA, Method.QLORA)
+    return model.method is Method.INFERENCE or not field.startswith("inference")
 
 
 def _in_two_digits(amount: int) -> int:
@@ -109,28 +182,38 @@ def _in_two_digits(amount: int) -> int:
     return amount // step * step
 
 
-def _most_that_fits(
-    demand: Demand, model: ModelDemand, attribute: str, ends: tuple[int, int], candidate: Candidate, catalog: Catalog
-) -> int:  # fmt: skip
+_Fits = Callable[[ModelDemand, str], bool]
+"""Whether a device holds a model by one end of its estimate."""
+
+
+def _most_that_fits(model: ModelDemand, attribute: str, ends: tuple[int, int], fits: _Fits) -> int:
     """The largest value of one size of the workload that the device holds, with the allocator's reserve if possible; 0 if none
     does.
 
     The part of a device that a server leaves alone does not count: a server can be set to leave less.
     """
-    gang, usable = candidate.gang, candidate.pool.memory
-
-    def fits(amount: int, end: str) -> bool:
-        needs = division(_with(model, attribute, amount), demand, gang, catalog)
-        return needs is not None and usable is not None and getattr(needs.on(gang.gpus), end) <= usable
-
     for end in ("taken", "expected"):
         low, high = ends
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if fits(middle, end) else (low, middle - 1)
-        if low and fits(low, end):
+            low, high = (middle, high) if fits(_with(model, attribute, middle), end) else (low, middle - 1)
+        if low and fits(_with(model, attribute, low), end):
             return low
     return 0
+
+
+def _holds(
+    model: ModelDemand, demand: Demand, gangs: Sequence[Gang], candidate: Candidate, catalog: Catalog, end: str
+) -> bool:  # fmt: skip
+    """Whether the pool's device holds a model on one of the gangs."""
+    usable = candidate.pool.memory
+    if usable is None:
+        return False
+    for gang in gangs:
+        needs = division(model, demand, SEVERAL if demand.sized_by_model else gang, catalog)
+        if needs is not None and getattr(needs.on(gang.gpus), end) <= usable:
+            return True
+    return False
 
 
 def _with(model: ModelDemand, attribute: str, amount: int) -> ModelDemand:

@@ -18,6 +18,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
+from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix
 from gpujob.placement.scoring.score import lacks_nodes
@@ -36,7 +37,7 @@ from gpujob.placement.suggestions.constraints import (
     other_versions,
 )
 from gpujob.placement.suggestions.limit_range import within_limits
-from gpujob.placement.suggestions.model_memory import fewer_for_model, lighter_model
+from gpujob.placement.suggestions.model_memory import fewer_for_model, lighter_model, more_nodes
 from gpujob.placement.suggestions.proposal import Proposal, Repair
 from gpujob.placement.suggestions.quota import within_quota
 from gpujob.placement.suggestions.requests import (
@@ -53,8 +54,9 @@ from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 HOPELESS: Final = "no change of the job makes it fit"
+"""Used if the cluster keeps every job of the namespace off all pools."""
 NOT_FOUND: Final = "no change of the job was found that makes it fit"
-"""Used if there are more changes than are tried."""
+"""Used otherwise: the search does not know every change of every field."""
 
 MOST_CHANGES: Final = 4
 """The most changes that are shown together; with more it is hardly the same job."""
@@ -69,7 +71,7 @@ PURSUED: Final = 12
 """The nearest changes that do not help alone, to which a further change is added."""
 
 REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
-    Reason.MEM_TOO_SMALL: (less_memory, lighter_model),
+    Reason.MEM_TOO_SMALL: (less_memory, more_nodes, lighter_model),
     Reason.VENDOR_EXCLUDED: (more_vendors,),
     Reason.ACCELERATOR_EXCLUDED: (other_accelerators,),
     Reason.POOL_EXCLUDED: (other_pools,),
@@ -149,8 +151,9 @@ def _searched(
 ) -> _Step | str:
     """The first step that helps, by the number of changes, then by distance; else the sentence that none does."""
     start = _Step(0, (), decision.demand, only)
+    none = _none(decision.demand, [pool for pool in fleet.pools if only in ("", pool.name)], fleet)
     candidates = candidates if only else _one_of_each_kind(candidates)
-    proposed, whole = _bounded(_steps(start, candidates, decision.problems, fleet, catalog))
+    proposed = list(islice(_steps(start, candidates, decision.problems, fleet, catalog), PROPOSED))
     steps, seen, grown = _distinct(proposed, ()), set[object](), ""
     for _ in range(MOST_CHANGES):
         for step in steps[:TRIED]:
@@ -160,14 +163,16 @@ def _searched(
             grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
         seen.update(_key(step) for step in steps)
         tried = _pursued(steps)
-        whole = whole and len(tried) == len(steps)
-        proposed, all_of_them = _bounded(more for step in tried for more in _further(step, fleet, catalog))
-        steps, whole = _distinct(proposed, seen), whole and all_of_them
+        proposed = list(islice((more for step in tried for more in _further(step, fleet, catalog)), PROPOSED))
+        steps = _distinct(proposed, seen)
         if not steps and not grown:
-            return _hopeless(HOPELESS if whole else NOT_FOUND, candidates, tried, fleet, catalog)
-    if grown:
-        return f"{HOPELESS if whole else NOT_FOUND} on the nodes that are there; {grown}"
-    return f"more than {MOST_CHANGES} changes of the job would be needed" if whole else NOT_FOUND
+            return _hopeless(none, candidates, tried, fleet, catalog)
+    return f"{none} on the nodes that are there; {grown}" if grown else none
+
+
+def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
+    """The sentence that no change helps, if the cluster keeps every job off these pools; else that none was found."""
+    return HOPELESS if all(is_closed(demand, pool, fleet) for pool in pools) else NOT_FOUND
 
 
 def _one_of_each_kind(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -199,11 +204,6 @@ def _kind(candidates: Sequence[Candidate]) -> object:
 
 def _amounts(finding: Finding) -> tuple[object, ...]:
     return tuple(number for number in finding.numbers if not isinstance(number, str))
-
-
-def _bounded(steps: Iterator[_Step]) -> tuple[list[_Step], bool]:
-    """The first PROPOSED of them, and whether these are all."""
-    return list(islice(steps, PROPOSED)), next(steps, None) is None
 
 
 def _pursued(steps: Iterable[_Step]) -> list[_Step]:

@@ -1,0 +1,138 @@
+"""What is said of jobs that nothing helps is true: that no change helps only where the cluster keeps every job off its pools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, demand, fleet, gpupool, node
+
+from gpujob.placement.filters.closed_pools import is_closed
+from gpujob.placement.report.summary import summary
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import HOPELESS, NOT_FOUND
+from gpujob.schedule.queue import Waiting, place_all
+from gpujob.values.vocabulary import Verdict
+
+TAINT = "team=a:NoSchedule"
+
+
+def decided(*objects: Object, **spec: Any) -> Decision:
+    """The decision for a job in the namespace `default`, with its nearest fix."""
+    known = fleet(*objects, catalog=ANY_IMAGES)
+    return next(place_all([Waiting("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
+
+
+def of_namespace(kind: str, **spec: Any) -> Object:
+    """An object of the job's namespace."""
+    found = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "team", "namespace": "default"}, "spec": spec}
+    return found | ({"status": {"hard": spec["hard"], "used": {}}} if kind == "ResourceQuota" else {})
+
+
+def quota(**hard: str) -> Object:
+    """A ResourceQuota, of which nothing is used."""
+    return of_namespace("ResourceQuota", hard=hard)
+
+
+def limit(**most: str) -> Object:
+    """A LimitRange for containers."""
+    return of_namespace("LimitRange", limits=[{"type": "Container", "max": most}])
+
+
+@pytest.mark.parametrize("objects", [
+    [node("a", H100, taints=[TAINT])],
+    [node("a", H100, taints=[TAINT]), node("b", MI300X, taints=[TAINT])],
+    [node("a", H100), quota(**{"requests.nvidia.com/gpu": "0"})],
+    [node("a", H100), node("b", MI300X), quota(pods="0")],
+    [node("a", H100), quota(**{"count/jobs.batch": "0"})],
+    [node("a", H100), limit(**{"nvidia.com/gpu": "0"})],
+    [node("a", H100, taints=[TAINT]), node("b", MI300X), quota(**{"requests.amd.com/gpu": "0"})],
+])  # fmt: skip
+@pytest.mark.parametrize("spec", [{}, {"nodes": 2}, {"model": {"name": "llama-3.1-405b", "method": "Full"}}])
+def test_no_change_helps_where_the_cluster_keeps_every_job_off(objects: list[Object], spec: dict[str, Any]) -> None:
+    found = decided(*objects, **spec)
+    assert (found.verdict, found.fix) == (Verdict.IMPOSSIBLE, None)
+    assert found.hopeless.startswith(HOPELESS)
+
+
+@pytest.mark.parametrize(("objects", "spec"), [
+    # Dropping a volume would help, which is not looked at.
+    ([node("a", H100), quota(persistentvolumeclaims="0")], {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}}]}),
+    # So would another model.
+    ([node("a", L4, 1)], {"gpusPerNode": 1, "model": {"name": "llama-3.1-405b", "method": "QLoRA", "sequenceLength": 512,
+                                                      "batchPerGPU": 1, "gradientCheckpointing": "Layers"}}),
+    # A quota with a scope counts no pod of another priority.
+    ([node("a", H100), of_namespace("ResourceQuota", hard={"pods": "0"}, scopes=["NotTerminating"])], {}),
+])  # fmt: skip
+def test_where_not_everything_was_looked_at_none_was_found(objects: list[Object], spec: dict[str, Any]) -> None:
+    found = decided(*objects, **spec)
+    assert (found.verdict, found.fix) == (Verdict.IMPOSSIBLE, None)
+    assert found.hopeless.startswith(NOT_FOUND)
+
+
+def test_a_pool_is_open_if_one_node_takes_a_job() -> None:
+    nodes = node("a", H100, taints=[TAINT], labels={"team": "lab"}), node("b", H100, labels={"team": "lab"})
+    half = fleet(gpupool("lab", {"team": "lab"}), *nodes)
+    assert not is_closed(demand(nodes=2), half.pools[0], half)
+
+
+def nodes_of(count: int, kind: Any, gpus: int) -> list[Object]:
+    """Equal nodes."""
+    return [node(f"n{number:02}", kind, gpus, price="2") for number in range(count)]
+
+
+LARGE = {"name": "llama-3.1-405b", "method": "Full", "gradientCheckpointing": "Layers", "sharding": "FSDP"}
+
+
+def test_a_model_that_more_nodes_hold_than_are_tried_is_told_their_number() -> None:
+    found = decided(*nodes_of(40, A100, 8), model=LARGE)
+    assert found.fix is not None
+    (change,) = found.fix.changes
+    assert (change.field, change.before) == ("spec.nodes", None)
+    assert isinstance(change.after, int)
+    assert change.after > 8
+    assert summary(found).startswith(
+        "the only pool, a100-80gb-ondemand, cannot run it on up to 8 nodes: the model needs "
+    )
+    assert summary(found).endswith(f"; with spec.nodes {change.after} it would fit pool a100-80gb-ondemand")
+    assert decided(*nodes_of(40, A100, 8), model=LARGE, nodes=change.after).verdict is Verdict.PLACED
+    # One node fewer holds it not at all, or only with the warning MemTight.
+    fewer = decided(*nodes_of(40, A100, 8), model=LARGE, nodes=change.after - 1)
+    assert fewer.choice is None or "MemTight" in {doubt.reason for doubt in fewer.choice.candidate.doubts}
+
+
+def test_a_pool_of_few_nodes_can_never_run_a_model_that_is_too_large() -> None:
+    said = summary(decided(*nodes_of(2, A100, 8), model=LARGE))
+    assert said.startswith("the only pool, a100-80gb-ondemand, can never run it: ")
+    both = summary(decided(*nodes_of(2, A100, 8), node("h", H100, price="2"), model=LARGE))
+    assert both.startswith("none of 2 pools can ever run it; nearest is ")
+    many = summary(decided(*nodes_of(40, A100, 8), node("h", H100, price="2"), model=LARGE))
+    assert many.startswith("none of 2 pools can run it on up to 8 nodes; nearest is a100-80gb-ondemand: ")
+
+
+BURST = {"accelerator": "H100-SXM", "price": {"perGPUHour": "2"}}
+NEW = {"maxNodes": 2, "gpusPerNode": 8, "cpu": "96", "memory": "1000Gi", "driverVersion": "580.95.05"}
+
+
+@pytest.mark.parametrize(("said", "runs"), [
+    ({}, False), ({"taints": []}, True), ({"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]}, False),
+    ({"taints": [{"key": "team", "value": "a", "effect": "PreferNoSchedule"}]}, True),
+])  # fmt: skip
+def test_what_a_gpupool_says_of_taints_goes_before_those_of_its_nodes(said: dict[str, Any], runs: bool) -> None:
+    there = node("b0", H100, taints=[TAINT], labels={"pool": "burst"})
+    found = decided(gpupool("burst", {"pool": "burst"}, provision={**NEW, **said}, **BURST), there, gpusPerNode=8)
+    assert (found.verdict is Verdict.PLACED) is runs
+    if not runs:
+        assert found.candidates[0].reasons[0].message == (
+            "its node has taint team=a:NoSchedule; tolerate it in a GPUPool (spec.tolerations), remove it, or set "
+            "spec.provision.taints to those of nodes to be added ([] if none)"
+        )
+
+
+def test_where_no_node_can_be_added_only_the_taint_is_told() -> None:
+    found = decided(node("a", H100, taints=[TAINT]))
+    assert summary(found) == (
+        "the only pool, h100-sxm-ondemand, can never run it: its node has taint team=a:NoSchedule; tolerate it in a GPUPool "
+        "(spec.tolerations) or remove it; no change of the job makes it fit"
+    )
