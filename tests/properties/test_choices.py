@@ -18,13 +18,13 @@ from gpujob.fleet.policy.resource_quota import read_quota
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
-from gpujob.placement.capacity.node_fit import find_room, may_have_room, room_now, telling_size, untold_size
+from gpujob.placement.capacity.node_fit import find_room, may_have_room, relevant_size, room_now, uniform_size
 from gpujob.placement.capacity.pod_resources import node_needs
 from gpujob.placement.engine.choose import Pick, choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.engine.gang_sizing import estimated
 from gpujob.placement.filters.pool_filters import POOL_RULES
-from gpujob.placement.filters.selection import kin_of, rules_of
+from gpujob.placement.filters.selection import pool_class_of, rules_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.excluded_node import ExcludedNode
 from gpujob.placement.request.gang import Gang
@@ -198,7 +198,7 @@ def test_room_is_what_a_walk_over_all_nodes_finds(objects: list[Object], wish: D
             room = find_room(asked, pool, size)
             names = [each.name for each in room.nodes] if room.nodes else None
             assert names == plain_room(asked, pool, size)
-            assert find_room(asked, pool, telling_size(size, untold_size(asked, pool))) == room
+            assert find_room(asked, pool, relevant_size(size, uniform_size(asked, pool))) == room
             assert room_now(asked, pool, size) == (room if room.nodes else None)
             assert may_have_room(asked.gang, pool) or not room.nodes
 
@@ -253,7 +253,7 @@ def test_a_rule_that_is_not_asked_would_refuse_nothing(objects: list[Object], wi
     fleet, _ = fleet_of(read_cluster(objects), ANY_IMAGES)
     for pool in fleet.pools:
         for asked in map(wish.only, wish.gangs):
-            silent = set(POOL_RULES) - (set(rules_of(asked)) & kin_of(pool).rules)
+            silent = set(POOL_RULES) - (set(rules_of(asked)) & pool_class_of(pool).rules)
             assert not list(filter(None, (rule(asked, pool, fleet) for rule in silent)))
 
 

@@ -17,7 +17,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
-from gpujob.placement.capacity.node_filters import refusals
+from gpujob.placement.capacity.node_filters import rejections
 from gpujob.placement.capacity.pod_resources import node_needs
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
@@ -109,7 +109,7 @@ def _lacking(wish: Demand, pool: Pool) -> Iterable[int]:
     ready = [
         node
         for node in pool.nodes
-        if node.unready is None and not refusals(wish, pool, node, None) and _has_room_when_emptied(wish, node)
+        if node.unready is None and not rejections(wish, pool, node, None) and _has_room_when_emptied(wish, node)
     ]
     for nodes in combinations(ready, wish.nodes):
         yield sum(max(0, wish.gpus_per_node - max(0, node.free)) for node in nodes)

@@ -28,9 +28,16 @@ RETIRED = {
     "refusals": "selection",
     "tally": "counters",
     "somebody": "a job, a user or an admin",
+    "nobody": "none or unknown",
+    "kin": "pool_class",
+    "mend": "fix",
+    "tell": "report, explain or record",
+    "tells": "reports",
     "dearest": "most expensive",
 }
-"""A word that names of modules and classes had, and the standard one."""
+"""A word that names of modules, classes and functions had, and the standard one."""
+
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 RETIRED_IN_PROSE = {
     r"(no|some)body('s)?": "the user, the admin, another object, or unknown",
@@ -60,10 +67,10 @@ def words(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_modules_and_classes_have_standard_names(path: Path) -> None:
+def test_modules_classes_and_functions_have_standard_names(path: Path) -> None:
     named = [
         path.stem,
-        *(node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)),
+        *(node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, DEFINITIONS)),
     ]
     found = {f"{name}: write {RETIRED[word]} for {word}" for name in named for word in words(name) & RETIRED.keys()}
     assert not found

@@ -249,7 +249,7 @@ class _Step:
             return DeleteChild(child)
         if suspend:
             return self._end(child, endings.suspension(child))
-        if (made := self._untold(child)) and made.generation != job.generation:
+        if (made := self._unwritten(child)) and made.generation != job.generation:
             # Only a status that names the child forbids to change the spec.
             return DeleteChild(child)
         return self._starting_or_running(job, child)
@@ -498,17 +498,17 @@ class _Step:
 
     def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
         """The child with its original decision, if its annotations no longer contain it."""
-        made = self._untold(child) if child else None
+        made = self._unwritten(child) if child else None
         return replace(child, hint=made.hint) if child and made else child
 
-    def _untold(self, child: ChildRecord) -> Made | None:
+    def _unwritten(self, child: ChildRecord) -> Made | None:
         """What this process made the child of, while no status names it."""
         made = self._view.made
         return made if made and made.uid == child.uid and self._job.status.get("jobName") != child.name else None
 
-    def _is_told_later(self, child: ChildRecord, seen: Observation) -> bool:
+    def _is_reported_later(self, child: ChildRecord, seen: Observation) -> bool:
         """Whether a child was made just now and may soon run, so that Placed and Running are one write."""
-        made = self._untold(child)
+        made = self._unwritten(child)
         if made is None or not child.nodes or seen.state is not State.PLACED or seen.reason is not Reason.PLACED:
             return False
         left = made.since + self._timings.placed - self._now.elapsed
@@ -525,7 +525,7 @@ class _Step:
         if unbound and seen.stuck and seen.state is State.PLACED:
             seen = held_in_vain(seen, unbound.until)
         seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else self._patiently(seen)
-        if self._is_told_later(child, seen):
+        if self._is_reported_later(child, seen):
             return Nothing()
         view = self._view
         status = job_status.placed(job, child, seen, self._now.text, view.telemetry, view.price_now)

@@ -41,7 +41,7 @@ class Ran:
     ended: datetime
 
 
-def as_told(status: Mapping[str, Any]) -> tuple[dict[str, float], float]:
+def from_status(status: Mapping[str, Any]) -> tuple[dict[str, float], float]:
     """The rates in a status of its current attempt, and their seconds: for an operator that began to read too late to have its own."""
     begun, until = (read_time(text) for text in (status.get("startTime"), table(status, "progress").get("updated")))
     rates = {unit: _rate(table(status, "throughput").get(f"{unit}PerSecond")) for unit in UNITS}

@@ -119,7 +119,7 @@ def test_where_the_way_to_the_pod_is_blocked_the_trial_ends_soon_and_says_what_t
     assert trial.again == 1.0
     trial.seconds = 120.0
     assert trial.result() == f"the trial on pool mi300x was not read: {blocked.message}"
-    trial.telemetry = Telemetry(None, (telemetry.nobody_listens("j-1-0-x", 9466),))
+    trial.telemetry = Telemetry(None, (telemetry.port_refused("j-1-0-x", 9466),))
     assert trial.result() is None
 
 

@@ -53,13 +53,13 @@ class Queue:
         """A decision about all jobs, then the end of the round."""
         for job in list(self.work.book.jobs.values()):
             self.retelling.report(job, job_status.refused(job, found, NOW))
-        self.retelling.tell()
+        self.retelling.write_due()
 
     def until(self, end: float) -> None:
         """Rounds without a decision, as the loop makes them."""
         while (seconds := self.retelling.seconds_to_next()) is not None and self.now + seconds <= end:
             self.now += seconds
-            self.retelling.tell()
+            self.retelling.write_due()
         self.now = end
 
     @property

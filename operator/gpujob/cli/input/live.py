@@ -135,6 +135,11 @@ class LiveCluster:
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
         return connection.get(path, body=orjson.dumps(body))
 
+    def stream(self, path: str) -> tuple[int, Iterator[bytes]]:
+        """Status and body of one GET request, the body as a stream: its reader waits as long as the server does."""
+        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
+        return connection.stream(path)
+
     def listed(self, path: str, **selectors: str) -> dict[str, Any]:
         """A whole list, page by page; empty if the cluster does not have the kind."""
         connection = self._connection = self._connection or connect(self.kubeconfig, self.context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gpujob.cli.input.sources import read_catalog, tell
+from gpujob.cli.input.sources import print_notes, read_catalog
 from gpujob.values.errors import BadInput
 from gpujob.values.untrusted import table
 
@@ -34,7 +34,7 @@ def catalog_for(request: Request, documents: Sequence[Any]) -> Catalog:
             catalog = with_site(catalog, text)
         except BadInput as error:
             raise BadInput(f"ConfigMap {request.operator_namespace}/{CONFIG_MAP}: {error}") from error
-        tell([sentence for _, sentence in catalog.refused[before:]], f"row of {CONFIG_MAP} left out")
+        print_notes([sentence for _, sentence in catalog.refused[before:]], f"row of {CONFIG_MAP} left out")
     told = len(catalog.refused)
     catalog = with_prices(catalog, _pairs("--price", "NAME=DOLLARS", request.price))
     mirrors = [

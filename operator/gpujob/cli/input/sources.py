@@ -44,7 +44,7 @@ def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
         jobs = read_jobs(read_text(path, "-f"), namespace)
     except BadInput as error:
         raise type(error)(_at("-f", path, error)) from error
-    tell(given_twice(jobs), f"-f {path}")
+    print_notes(given_twice(jobs), f"-f {path}")
     return jobs
 
 
@@ -58,7 +58,7 @@ def read_catalog(path: str | None) -> Catalog:
         catalog = load.read_catalog(read_text(path, "--catalog"))
     except BadInput as error:
         raise type(error)(_at("--catalog", path, error)) from error
-    tell([f"{name}: {sentence}" for name, sentence in catalog.refused], "catalog row left out")
+    print_notes([f"{name}: {sentence}" for name, sentence in catalog.refused], "catalog row left out")
     return catalog
 
 
@@ -78,7 +78,7 @@ def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
         documents = read_documents(read_text(request.cluster, "--cluster"), told)
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", request.cluster, error)) from error
-    tell(told, "not read")
+    print_notes(told, "not read")
     return documents
 
 
@@ -92,7 +92,7 @@ def objects_of(documents: list[Any], request: Request) -> ClusterObjects:
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", request.cluster or "", error)) from error
     objects = replace(objects, nodes=tuple(_with_failures(objects.nodes, documents)))
-    tell(objects.unread, "not read")
+    print_notes(objects.unread, "not read")
     if objects.published_only:
         when = objects.published_at or "an unknown time"
         say(f"nodes cannot be read; published GPUPools are used: free as of {when}")
@@ -124,7 +124,7 @@ def read_live_job(name: str, documents: list[Any], request: Request) -> Mapping[
     return in_documents(documents, name, request.namespace)
 
 
-def tell_of_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> None:
+def note_missing_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> None:
     """Reports the jobs' namespaces that a live cluster lacks; nothing if none can be read."""
     wanted = dict.fromkeys(job.metadata.namespace or "default" for job in jobs)
     for name in wanted if known else ():
@@ -132,7 +132,7 @@ def tell_of_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> None:
             say(f"there is no namespace {name} yet: `kubectl create namespace {name}`, or name another with -n")
 
 
-def tell(sentences: tuple[str, ...] | list[str], what: str) -> None:
+def print_notes(sentences: tuple[str, ...] | list[str], what: str) -> None:
     """The first notes on stderr, and the number of the rest."""
     for sentence in sentences[:TOLD]:
         say(f"{what}: {sentence}")

@@ -187,7 +187,7 @@ def pools(request: Request) -> int:
     objects = sources.objects_of(found, request)
     fleet, _ = fleet_of(objects, catalog_for(request, found))
     if not fleet.pools:
-        sources.tell([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
+        sources.print_notes([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
     if request.in_tables:
         from gpujob.cli.output.tables import print_pools
 
@@ -326,7 +326,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], tuple[Mirror, 
     objects = sources.objects_of(documents, request)
     fleet, known = fleet_of(objects, catalog_for(request, documents))
     if request.cluster is None:
-        sources.tell_of_namespaces(jobs, fleet.namespaces)
+        sources.note_missing_namespaces(jobs, fleet.namespaces)
     profiles, arriving = (
         planner.profiles_of(objects),
         tuple(waits.arriving(objects.nodes, now, Timings().provision)),

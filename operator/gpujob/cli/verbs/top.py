@@ -89,7 +89,7 @@ class Top:
             if self._namespace:
                 self._cluster.require_namespace(self._namespace)
         if not jobs:
-            self.note = _nobody(len(found), self._namespace)
+            self.note = _none_shown(len(found), self._namespace)
         self._read(jobs, within)
         return [row(job, self._traces.get(_uid(job)), datetime.now(UTC)) for job in sorted(jobs, key=_where)]
 
@@ -141,7 +141,7 @@ class Top:
                 yield record.use.job_uid, record.use.namespace, pod
 
 
-def _nobody(found: int, namespace: str | None) -> str:
+def _none_shown(found: int, namespace: str | None) -> str:
     """The message if no job is shown."""
     where = f"namespace {namespace}" if namespace else "any namespace"
     others = f"; {found} wait or have ended: kubectl get gpujobs{f' -n {namespace}' if namespace else ' -A'}"

@@ -78,8 +78,8 @@ class JobActions:
 
     async def place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
         """Creates the children of a placed job: the objects that its pods need first, then the Job. Later rounds write its status."""
-        wish, choice = self._work.wish(job), decision.choice
-        if wish.job is None or choice is None:
+        parsed_spec, choice = self._work.parsed_spec(job), decision.choice
+        if parsed_spec.job is None or choice is None:
             return
         began, attempt = self._work.clock(), next_attempt(job)
         if attempt > 1 and (left := await self._earlier_pods(job)):
@@ -89,7 +89,7 @@ class JobActions:
         saves = whole_number(table(job.status, "checkpoint").get("saveSeconds"))
         mirrors = self._work.book.catalog.mirrors
         children = render(
-            wish.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves, mirrors
+            parsed_spec.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves, mirrors
         )
         if children.runner:
             await self._delivery.ensure(job.namespace)
@@ -119,11 +119,11 @@ class JobActions:
 
     async def serve(self, job: JobRecord, child: ChildRecord) -> None:
         """Creates a gang's Service again after its deletion; a running gang continues whatever the result."""
-        wish = self._work.wish(job)
-        if wish.job is None:
+        parsed_spec = self._work.parsed_spec(job)
+        if parsed_spec.job is None:
             return
         try:
-            await self._writer.ensure_child(SERVICES, rendezvous(Numbered(wish.job, child.attempt)), job)
+            await self._writer.ensure_child(SERVICES, rendezvous(Numbered(parsed_spec.job, child.attempt)), job)
         except ChildNotCreated as error:
             self._work.requeue_after_outage(job, error)
         except (NameConflict, ChildRefused) as error:
@@ -159,8 +159,8 @@ class JobActions:
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
         """Writes the result of a probe; its child, which the status then no longer names, is deleted at the next reconcile."""
-        wish, now = self._work.wish(job), self._work.wall()
-        precision = wish.demand.work.precision.value if wish.demand else ""
+        parsed_spec, now = self._work.parsed_spec(job), self._work.wall()
+        precision = parsed_spec.demand.work.precision.value if parsed_spec.demand else ""
         if not result.failed:
             await self._learning.remember(job, child)
         probes = probe_runs.with_result({"probes": probe_runs.kept(job)}, child, result, precision, now)

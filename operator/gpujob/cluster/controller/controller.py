@@ -94,7 +94,7 @@ class Reconciler:
         if self._deciding.must_decide():
             await self._deciding.decide()
         # 4. Waiting jobs get their new numbers, one at a time.
-        self._retelling.tell()
+        self._retelling.write_due()
 
     def _leads(self) -> bool:
         leads = self._is_leader()

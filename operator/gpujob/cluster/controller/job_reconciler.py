@@ -114,8 +114,8 @@ class JobReconciler:
         """Why the spec of a waiting job cannot be read; other jobs need no parsed spec."""
         if is_final(job) or job.leaving or job.status.get("jobName"):
             return ""
-        wish = self._work.wish(job)
-        return wish.problem if wish.demand is None else ""
+        parsed_spec = self._work.parsed_spec(job)
+        return parsed_spec.problem if parsed_spec.demand is None else ""
 
     def _newest_bare_node(self, child: ChildRecord) -> Arriving | None:
         """The newest node of an admin's pool without devices, if pods wait for nodes of that pool."""

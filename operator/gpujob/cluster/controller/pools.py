@@ -111,7 +111,7 @@ class PoolPublisher:
         changes = _differences(record.status, wanted)
         if changes:
             await self._writer.write_pool(record, changes)
-            await self._writer.tell_pool(pool, record.uid, record.status)
+            await self._writer.record_pool_event(pool, record.uid, record.status)
 
 
 def _differences(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

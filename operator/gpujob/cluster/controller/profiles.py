@@ -20,7 +20,7 @@ from gpujob.placement.request.profile_measurements import Profile, learned_of
 from gpujob.status.attempts import cost, probe_runs, waits
 from gpujob.status.job import job_status
 from gpujob.status.job.telemetry import SILENT
-from gpujob.status.profile import LEAST_SECONDS, Ran, after_run, as_told
+from gpujob.status.profile import LEAST_SECONDS, Ran, after_run, from_status
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.untrusted import table
 
@@ -80,12 +80,12 @@ class ProfileUpdates:
                 log.warning("profile not written", job=f"{job.namespace}/{job.name}", profile=profile, error=str(error))
 
     def _ran(self, job: JobRecord, child: ChildRecord) -> Ran | None:
-        measured, demand = self._work.telemetry.get(job.uid, SILENT).measured, self._work.wish(job).demand
+        measured, demand = self._work.telemetry.get(job.uid, SILENT).measured, self._work.parsed_spec(job).demand
         placement = child.hint.placement or job.status.get("placement") or {}
         rates, seconds = (measured.overall, measured.seconds) if measured else ({}, 0.0)
         if seconds < LEAST_SECONDS:
             # This process began to read a moment ago, or after the last reply: the status has it.
-            rates, seconds = as_told(job.status)
+            rates, seconds = from_status(job.status)
         if demand is None or not rates:
             return None
         ended = waits.read_time(child.ended_at) or self._work.wall()

@@ -78,7 +78,7 @@ class SchedulingRound:
         self._slice.begin()
         if not self._stale():
             # Only messages are missing: the last decision has them, and nothing that it depends on has changed.
-            await self._tell_rest(self._work.clock())
+            await self._explain_rest(self._work.clock())
             self._work.tally.decide_seconds += self._work.clock() - began
             return
         before, self._work.decided_at = self._work.decided_at, self._inputs()
@@ -103,19 +103,19 @@ class SchedulingRound:
             await self._slice.pause()
         decided = self._work.clock()
         if decided >= self._next_telling:
-            await self._tell_rest(decided)
+            await self._explain_rest(decided)
         else:
             self._untold = bool(without_place)
         self._work.tally.decide_seconds += self._work.clock() - began
         # A long queue is decided less often, so that decisions take at most a third of the time.
         self._next_decision = decided + 2 * (decided - began)
 
-    async def _tell_rest(self, began: float) -> None:
+    async def _explain_rest(self, began: float) -> None:
         """Writes messages of the last decision; jobs that have left the queue or have a write in flight get none from it."""
         work, held = self._work, self._without_place
         jobs = ((work.book.jobs.get(placing.job.uid), placing) for _, placing in held)
         waiting = [(job, placing) for job, placing in jobs if job and job.uid in work.queue]
-        left = await self._tell((job, placing) for job, placing in waiting if job.uid not in work.tasks)
+        left = await self._explain((job, placing) for job, placing in waiting if job.uid not in work.tasks)
         # A job has one step at a time; it gets its message when that has ended, unless that is its message.
         self._untold = left or any(
             not self._has_words(job, placing) for job, placing in waiting if job.uid in work.tasks
@@ -142,7 +142,7 @@ class SchedulingRound:
         jobs = [job for job in found if job is not None]
         waiting = list[Waiting]()
         for job in jobs:
-            if (demand := self._work.wish(job).demand) is not None:
+            if (demand := self._work.parsed_spec(job).demand) is not None:
                 waiting.append(self._waiting(job, demand))
             await self._slice.pause()
         # Jobs that join during this cycle are decided in the next one.
@@ -175,7 +175,7 @@ class SchedulingRound:
         self._work.queue.discard(job.uid)
         self._work.requeue_with_backoff(job, error, job.generation)
 
-    async def _tell(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> bool:
+    async def _explain(self, without_place: Iterable[tuple[JobRecord, Placing]]) -> bool:
         """Explains to jobs why they are not placed, or where a suspended one would go, namespaces in turn. Returns whether some
         are left.
         """

@@ -50,7 +50,7 @@ class StatusRefresh:
         else:
             self._drop(job.uid)
 
-    def tell(self) -> None:
+    def write_due(self) -> None:
         """Writes those that are due."""
         while (first := self._ripe.first()) is not None:
             ripe, uid = first

@@ -110,7 +110,7 @@ class ControllerState:
     ) -> None:
         self.book, self.clock, self.wall, self.timings = book, clock, wall, timings
         self.tally = ControllerCounters()
-        self.wishes: dict[str, ParsedSpec] = {}
+        self.parsed_specs: dict[str, ParsedSpec] = {}
         self.memory: dict[str, JobState] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.promised: dict[str, tuple[Promise, ...]] = {}
@@ -138,11 +138,11 @@ class ControllerState:
         self.decided_at: tuple[object, ...] = ()
         """The inputs of the last decision about the queue; empty: decide again."""
 
-    def wish(self, job: JobRecord) -> ParsedSpec:
+    def parsed_spec(self, job: JobRecord) -> ParsedSpec:
         """The parsed spec of a job, once for each of its generations."""
-        held = self.wishes.get(job.uid)
+        held = self.parsed_specs.get(job.uid)
         if held is None or held.generation != job.generation:
-            held = self.wishes[job.uid] = _read_wish(job)
+            held = self.parsed_specs[job.uid] = _read_spec(job)
         return held
 
     def remember(self, uid: str) -> JobState:
@@ -151,7 +151,7 @@ class ControllerState:
 
     def forget(self, uid: str) -> None:
         """Removes a deleted job."""
-        for store in (self.wishes, self.memory, self.due, self.telemetry):
+        for store in (self.parsed_specs, self.memory, self.due, self.telemetry):
             store.pop(uid, None)
         self.progress.forget(uid)
         self.queue.discard(uid)
@@ -219,7 +219,7 @@ class ControllerState:
         return Moment(self.clock(), self.wall())
 
 
-def _read_wish(job: JobRecord) -> ParsedSpec:
+def _read_spec(job: JobRecord) -> ParsedSpec:
     document = {"apiVersion": API_VERSION, "kind": "GPUJob", "metadata": dict(job.metadata), "spec": dict(job.spec)}
     try:
         parsed = read_gpujob(document)

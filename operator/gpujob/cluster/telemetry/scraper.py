@@ -152,7 +152,7 @@ class Scraper:
         try:
             return read_report(await fetch(session, pod_address(pod.address), port))
         except Refused:
-            return telemetry.nobody_listens(pod.name, port)
+            return telemetry.port_refused(pod.name, port)
         except Unreached as error:
             if pod.on_host_network:
                 return telemetry.blocked_on_its_node(pod.name, port, self._namespace, str(error))

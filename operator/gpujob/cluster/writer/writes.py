@@ -266,7 +266,7 @@ class Writer:
         self._mirror.note_written("gpujobs", written)
         if (line := transition(job.status, status)) is not None:
             log.info("status written", job=f"{job.namespace}/{job.name}", **line)
-        await self._tell(job, status)
+        await self._record_event(job, status)
         return True
 
     async def write_pool(self, record: PoolRecord, changes: Mapping[str, Any]) -> None:
@@ -276,7 +276,7 @@ class Writer:
         path = GPUPOOLS.path(None, record.name, "status")
         self._mirror.note_written("gpupools", await self._client.patch(path, body))
 
-    async def tell_pool(self, pool: Pool, uid: str, held: Mapping[str, Any]) -> None:
+    async def record_pool_event(self, pool: Pool, uid: str, held: Mapping[str, Any]) -> None:
         """Records the event that facts about a pool's nodes contradict each other, if its status did not say so yet."""
         now = self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         event = contradiction(pool, uid, held, self._instance, now)
@@ -302,7 +302,7 @@ class Writer:
             answer = None
         self._mirror.note_deleted("gpupools", None, name, uid, answer)
 
-    async def _tell(self, job: JobRecord, status: Mapping[str, Any]) -> None:
+    async def _record_event(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         """Records the event of a written status; a lost event is no error."""
         event = event_of(job, status, self._instance, self._wall().strftime("%Y-%m-%dT%H:%M:%SZ"))
         if event is not None:

@@ -35,23 +35,23 @@ class Promised:
         touched = set()
         for key in [key for key in {**before, **after} if before.get(key) != after.get(key)]:
             touched.add(key[2])
-            self._tell(key, source, after.get(key))
+            self._replace(key, source, after.get(key))
         return touched - {""}
 
-    def _tell(self, key: PromiseKey, source: Hashable, promise: Promise | None) -> None:
-        tellers = self._by[key]
+    def _replace(self, key: PromiseKey, source: Hashable, promise: Promise | None) -> None:
+        sources = self._by[key]
         if promise is None:
-            del tellers[source]
+            del sources[source]
         else:
-            tellers[source] = promise
+            sources[source] = promise
         job, _, node, _ = key
-        shelf, place = (self._on, node) if node else (self._anywhere, job)
-        if tellers:
-            shelf[place][key] = tellers[max(tellers)]  # type: ignore[type-var]
+        store, place = (self._on, node) if node else (self._anywhere, job)
+        if sources:
+            store[place][key] = sources[max(sources)]  # type: ignore[type-var]
         else:
-            del shelf[place][key], self._by[key]
-            if not shelf[place]:
-                del shelf[place]
+            del store[place][key], self._by[key]
+            if not store[place]:
+                del store[place]
         if not node:
             self.moved.add(job)
 
@@ -76,7 +76,7 @@ class Promised:
 
     def all(self) -> Iterator[Promise]:
         """Every reservation, each once."""
-        return (tellers[max(tellers)] for tellers in self._by.values())  # type: ignore[type-var]
+        return (sources[max(sources)] for sources in self._by.values())  # type: ignore[type-var]
 
     def on(self, node: str) -> Collection[Promise]:
         """The reservations on one node."""

@@ -12,7 +12,7 @@ from gpujob.fleet.devices.shared_cards import Silicon
 from gpujob.fleet.dra.claim_request import DeviceRequest
 from gpujob.fleet.kubernetes.objects import Node, vendor_of
 from gpujob.fleet.labels import maintenance
-from gpujob.fleet.labels.cloud import Origin, origin_of_labels, told_by_taints
+from gpujob.fleet.labels.cloud import Origin, from_taints, origin_of_labels
 from gpujob.fleet.labels.facts import DeviceFacts, devices_of_machine
 from gpujob.fleet.vendors import amd, nvidia
 from gpujob.fleet.vendors.invalid_labels import unreadable
@@ -93,7 +93,7 @@ def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
     told = _told(node)
     origin = _origin(told, node.provider)
     if node.taints:
-        origin = told_by_taints(origin, node)
+        origin = from_taints(origin, node)
     offered = sorted({**node.capacity, **node.devices})
     groups = [_group(node, told, origin, resource, catalog) for resource in offered if not _former(node, resource)]
     groups = [_with_silicon(group, groups, catalog) for group in groups]

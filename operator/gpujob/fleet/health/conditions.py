@@ -18,7 +18,7 @@ def read_conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
     for condition in tables(status, "conditions"):
         kind, state = condition.get("type"), str(condition.get("status"))
         signal = signal_of(Where.CONDITION, kind[:128]) if isinstance(kind, str) else None
-        if signal is not None and signal.tells(state):
+        if signal is not None and signal.reports_trouble(state):
             found.append(
                 Condition(
                     one_line(str(kind)[:128]), one_line(state[:16]), one_line(_text(condition)[:64]), _since(condition)

@@ -61,7 +61,7 @@ class Signal(NamedTuple):
     fault: bool = False
     """Whether it means that a device is broken: a job that runs there moves (see `labels.faults`)."""
 
-    def tells(self, value: str) -> bool:
+    def reports_trouble(self, value: str) -> bool:
         """Whether the value reports trouble; an absent or empty label or condition does not."""
         if self.where is Where.TAINT:
             return True

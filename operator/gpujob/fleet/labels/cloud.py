@@ -128,10 +128,10 @@ def machine_maker(labels: Labels) -> str:
 
 def origin_of(node: Node) -> Origin:
     """The origin of a node, from its labels, taints and provider id; on demand unless one of them says otherwise."""
-    return told_by_taints(origin_of_labels(node.labels, node.provider), node)
+    return from_taints(origin_of_labels(node.labels, node.provider), node)
 
 
-def told_by_taints(origin: Origin, node: Node) -> Origin:
+def from_taints(origin: Origin, node: Node) -> Origin:
     """The origin of a node with a Spot taint, whatever its labels say."""
     said = ((taint.key.lower(), taint.value.lower()) for taint in node.taints)
     spot = any(_MEANINGS.get(key, {}).get(value) is CapacityType.SPOT for key, value in said)

@@ -38,7 +38,7 @@ def _faults(node: Node) -> Iterator[Fault]:
             yield Fault(f"condition {condition.type} is {condition.status}{why}", condition.since, signal.vendor)
     for signal in _LABELS:
         value = node.labels.get(signal.key, "")
-        if value and signal.tells(value):
+        if value and signal.reports_trouble(value):
             yield Fault(f"{signal.key} is {one_line(value[:32])}", "", signal.vendor)
     for taint in node.taints:
         signal = signal_of(Where.TAINT, taint.key)

@@ -87,7 +87,7 @@ def _labelled(labels: Labels, vendor: Vendor) -> Iterator[tuple[Signal, str, str
         keys = _beginning(labels, signal.key[:-1]) if signal.key.endswith("*") else (signal.key,)
         for key in keys:
             value = labels.get(key, "")
-            if value and signal.tells(value):
+            if value and signal.reports_trouble(value):
                 yield signal, key, value
 
 

@@ -16,7 +16,7 @@ IMAGE_ROOM: Final = (5, 2)
 """Disk for an image, as a multiple of its size: the layers, the unpacked files and a margin (pull and unpack overlap)."""
 
 
-def refusals(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None) -> tuple[Reason, ...]:
+def rejections(demand: Demand, pool: Pool, node: PoolNode, image_size: int | None) -> tuple[Reason, ...]:
     """Why the node can never run a pod of this job, even when it is empty."""
     found = []
     if any(not pool.tolerates(taint) for taint in node.taints):

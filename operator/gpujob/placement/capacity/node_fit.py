@@ -13,7 +13,7 @@ from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import as_if_first
-from gpujob.placement.capacity.node_filters import asked_of, disk_needed, largest_image, refusals
+from gpujob.placement.capacity.node_filters import asked_of, disk_needed, largest_image, rejections
 from gpujob.placement.capacity.pod_resources import node_needs, smallest
 from gpujob.placement.capacity.queue_position import has_nothing_else, queued_behind
 from gpujob.placement.capacity.shortage import kept_out_by_class, why_busy, why_never
@@ -95,7 +95,7 @@ def _behind(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Find
 
 def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:
     """Nodes of the pool, including those that can be added, that can run a pod of this job when empty."""
-    return [node for node in with_coming(demand, pool) if not refusals(demand, pool, node, None)]
+    return [node for node in with_coming(demand, pool) if not rejections(demand, pool, node, None)]
 
 
 def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple[PoolNode, Resources]]:
@@ -112,7 +112,7 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
         needs = node_needs(demand, node)
         if not node.left.covers(needs) or not (linked or has_links(demand, node)):
             continue
-        if able or not refusals(demand, pool, node, image_size):
+        if able or not rejections(demand, pool, node, image_size):
             chosen = places[place_of(node) if together else ""]
             chosen.append((node, needs))
             if len(chosen) == wanted:
@@ -122,7 +122,7 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
         # The topology domain of a new node is unknown, so the gang uses new nodes only.
         chosen = [] if pool.growth else chosen
     coming = _coming(demand, pool)
-    if coming and not refusals(demand, pool, coming[0], image_size):
+    if coming and not rejections(demand, pool, coming[0], image_size):
         # New nodes are equal except for what the pods that wait for them leave.
         free = (node for node in sorted(coming, key=_fullest) if _has_room(demand, node))
         chosen += [(node, node_needs(demand, node)) for node in islice(free, wanted - len(chosen))]
@@ -133,10 +133,10 @@ def _able(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
     """The nodes that can run a pod of this job when empty."""
     nodes = with_coming(demand, pool)
     if in_one_place(demand, pool):
-        return largest_place(demand, pool, [node for node in nodes if not refusals(demand, pool, node, image_size)])
+        return largest_place(demand, pool, [node for node in nodes if not rejections(demand, pool, node, image_size)])
     if pool.growth is None and pool.stock.open == len(nodes) and all_able(demand, pool, image_size):
         return list(nodes)
-    return [node for node in nodes if not refusals(demand, pool, node, image_size)]
+    return [node for node in nodes if not rejections(demand, pool, node, image_size)]
 
 
 def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
@@ -153,7 +153,7 @@ def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     )
 
 
-def untold_size(demand: Demand, pool: Pool) -> int:
+def uniform_size(demand: Demand, pool: Pool) -> int:
     """The largest image size in bytes for which each node has disk; the room is equal for all images up to it."""
     least = pool.stock.least_disk_of_all
     if pool.growth is not None and pool.growth.template.allocatable.storage is not None:
@@ -161,9 +161,9 @@ def untold_size(demand: Demand, pool: Pool) -> int:
     return largest_image(demand, least)
 
 
-def telling_size(image_size: int | None, untold: int) -> int | None:
-    """The image's size if the room depends on it, else None; `untold` is the pool's `untold_size`."""
-    return None if image_size is None or image_size <= untold else image_size
+def relevant_size(image_size: int | None, uniform: int) -> int | None:
+    """The image's size if the room depends on it, else None; `uniform` is the pool's `uniform_size`."""
+    return None if image_size is None or image_size <= uniform else image_size
 
 
 def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:

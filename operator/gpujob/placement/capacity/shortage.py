@@ -9,7 +9,7 @@ from gpujob.fleet.kubernetes.objects import Resources, Taint
 from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.capacity.node_filters import asked_of, disk_needed, refusals
+from gpujob.placement.capacity.node_filters import asked_of, disk_needed, rejections
 from gpujob.placement.capacity.pod_resources import node_needs
 from gpujob.placement.capacity.topology import out_of_links, too_scattered
 from gpujob.placement.request.demand import Demand
@@ -24,7 +24,7 @@ _NAMED: Final = 2
 
 def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
     """Why these nodes, including those that can be added, can never run the whole gang."""
-    reasons = [refusals(demand, pool, node, image_size) for node in nodes]
+    reasons = [rejections(demand, pool, node, image_size) for node in nodes]
     kept_out = tuple(kept_out_by_class(pool, nodes))
     yield from kept_out
     mended = [node for node, r in zip(nodes, reasons, strict=True) if not set(r) - OF_CLASS]

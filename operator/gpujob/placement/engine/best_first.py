@@ -41,12 +41,12 @@ class Wanted:
         "demand",
         "fleet",
         "gang",
-        "refusals",
+        "rejections",
     )
 
     def __init__(self, asked: GangEvaluator, every: Sequence[Wanted], only: str | None = None) -> None:
         self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
-        self.catalog, self.refusals = asked.catalog, asked.refusals
+        self.catalog, self.rejections = asked.catalog, asked.rejections
         self._only, self._least = only, needed(self.demand) or 0
         self._every = every
         limit = self.demand.max_price
@@ -124,7 +124,7 @@ class Wanted:
         if kin in self._accepted:
             return None
         of_rules, shared = self.asked.asking.first_refusal(self.demand, pool, self.fleet)
-        found = of_rules or next(iter(self.refusals.of_device(pool)), None)
+        found = of_rules or next(iter(self.rejections.of_device(pool)), None)
         if shared and found is None:
             self._accepted.add(kin)
         elif shared and found is not None and found.reason not in FIXABLE_REASONS:
@@ -138,7 +138,7 @@ class Place:
     __slots__ = (
         "_by_size",
         "_fit",
-        "_mendable",
+        "_fixable",
         "_pool",
         "_refusal",
         "_standing",
@@ -152,7 +152,7 @@ class Place:
         self._wanted, self._pool, self._standing = wanted, pool, standing
         self._refusal = refusal
         self.is_tight = is_tight(wanted.gang, pool)
-        self.is_next, self._tried, self._mendable = True, False, False
+        self.is_next, self._tried, self._fixable = True, False, False
         self._fit: PoolResult | None = None
         self._by_size: Sequence[tuple[Image, NodeFit | None]] | None = None
 
@@ -173,7 +173,7 @@ class Place:
             False,
             False,
             other,
-            *self._standing.wish(gang.gpus, aim, scales=self._wanted.asked.scales),
+            *self._standing.objective_key(gang.gpus, aim, scales=self._wanted.asked.scales),
             False,
             *score.ties_of(self._pool, gang, doubts),
         )
@@ -242,15 +242,15 @@ class Place:
 
     def is_misconfigured(self) -> bool:
         """Whether it has a fixable candidate; evaluated after `is_busy`."""
-        if self._mendable:
+        if self._fixable:
             return True
         wanted, pool = self._wanted, self._pool
-        if self._refusal is None and not wanted.refusals.may_say(FIXABLE_REASONS, pool):
+        if self._refusal is None and not wanted.rejections.may_say(FIXABLE_REASONS, pool):
             return False
         images = [
             alike
-            for alike in wanted.refusals.alike(pool)
-            if alike.mendable and (alike.refusals[0] or self._refusal is not None)
+            for alike in wanted.rejections.alike(pool)
+            if alike.mendable and (alike.rejections[0] or self._refusal is not None)
         ]
         trials = wanted.asked.some(pool, images)
         return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
@@ -267,13 +267,13 @@ class Place:
                 yield image, None
             elif room is not None or not node_fit.is_too_small(demand, pool, image.size):
                 trial = self._try(image, room)
-                self._mendable |= trial.candidate.outcome is Outcome.MISCONFIGURED
+                self._fixable |= trial.candidate.outcome is Outcome.MISCONFIGURED
                 if trial.candidate.outcome is Outcome.BUSY:
                     yield image, trial
 
     def _try(self, image: Image, room: NodeFit | None) -> PoolResult:
-        alike = self._wanted.refusals.accepted(self._pool, image)
-        return next(self._wanted.asked.some(self._pool, (alike,), room, refusals=()))
+        alike = self._wanted.rejections.accepted(self._pool, image)
+        return next(self._wanted.asked.some(self._pool, (alike,), room, rejections=()))
 
     def _rooms(self) -> Sequence[tuple[Image, NodeFit | None]]:
         """`_by_room`, cached; None if the pool is rejected whatever the image."""
@@ -283,14 +283,14 @@ class Place:
 
     def _by_room(self) -> Iterator[tuple[Image, NodeFit | None]]:
         """The images that nothing rejects, best first, one for each equal room; and the room now."""
-        demand, pool, refusals = self._wanted.demand, self._pool, self._wanted.refusals
+        demand, pool, rejections = self._wanted.demand, self._pool, self._wanted.rejections
         seen, one_size = set(), False
-        untold: int | None = None
-        for image in refusals.acceptable(pool):
-            if untold is None:
-                untold = node_fit.untold_size(demand, pool)
-                one_size = refusals.suited(pool).largest <= untold
-            size = node_fit.telling_size(image.size, untold)
+        uniform: int | None = None
+        for image in rejections.acceptable(pool):
+            if uniform is None:
+                uniform = node_fit.uniform_size(demand, pool)
+                one_size = rejections.suited(pool).largest <= uniform
+            size = node_fit.relevant_size(image.size, uniform)
             if size not in seen:
                 seen.add(size)
                 yield image, node_fit.room_now(demand, pool, size)

@@ -84,8 +84,8 @@ def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Reservation
 
 
 def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[Wanted]:
-    asking, refusals = FilterSelection(demand), ImageSelector(demand, catalog)
-    asked = (GangEvaluator(demand.only(gang), fleet, catalog, asking, refusals) for gang in demand.gangs)
+    asking, rejections = FilterSelection(demand), ImageSelector(demand, catalog)
+    asked = (GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections) for gang in demand.gangs)
     every: list[Wanted] = []
     every += (Wanted(each, every, only) for each in asked)
     return every

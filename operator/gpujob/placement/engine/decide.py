@@ -41,7 +41,7 @@ def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
 
 
 def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -> Decision:
-    problems, asking, refusals = (
+    problems, asking, rejections = (
         job_problems(demand, fleet, catalog),
         FilterSelection(demand),
         ImageSelector(demand, catalog),
@@ -49,7 +49,7 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
     places: list[Sequence[PoolResult]] = []
     sized: dict[str, list[Sequence[PoolResult]]] = {}
     for asked in (
-        GangEvaluator(demand.only(gang), fleet, catalog, asking, refusals, problems) for gang in demand.gangs
+        GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections, problems) for gang in demand.gangs
     ):
         gang = asked.demand.gang
         for pool in fleet.pools:

@@ -14,9 +14,9 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.throughput import Speed
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.capacity.node_fit import NodeFit, find_room, telling_size, untold_size
+from gpujob.placement.capacity.node_fit import NodeFit, find_room, relevant_size, uniform_size
 from gpujob.placement.filters import pool_filters
-from gpujob.placement.filters.fixable import mending_could_help
+from gpujob.placement.filters.fixable import fix_could_help
 from gpujob.placement.filters.memory import heads_not_divided, memory_tight, sharding_assumed
 from gpujob.placement.filters.quota import Allowance
 from gpujob.placement.filters.selection import FilterSelection
@@ -35,7 +35,7 @@ from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason
 class GangEvaluator:
     """Evaluates a demand of one gang on one pool after the other."""
 
-    __slots__ = ("allowance", "asking", "catalog", "demand", "fleet", "problems", "refusals", "scales", "unknown")
+    __slots__ = ("allowance", "asking", "catalog", "demand", "fleet", "problems", "rejections", "scales", "unknown")
 
     def __init__(
         self,
@@ -43,48 +43,48 @@ class GangEvaluator:
         fleet: Fleet,
         catalog: Catalog,
         asking: FilterSelection,
-        refusals: ImageSelector,
+        rejections: ImageSelector,
         problems: Findings = (),
     ) -> None:
         self.demand, self.fleet, self.catalog = demand, fleet, catalog
-        self.asking, self.refusals, self.problems = asking, refusals, problems
+        self.asking, self.rejections, self.problems = asking, rejections, problems
         self.allowance = Allowance(demand, fleet)
         self.unknown = _unknown_to_the_fleet(demand, fleet)
         self.scales = demand.scales(demand.gang)
 
     def trials(self, pool: Pool) -> Sequence[PoolResult]:
         """Every image on one pool."""
-        return tuple(self.some(pool, self.refusals.alike(pool)))
+        return tuple(self.some(pool, self.rejections.alike(pool)))
 
     def some(
-        self, pool: Pool, images: Iterable[ImageGroup], room: NodeFit | None = None, refusals: Findings | None = None
+        self, pool: Pool, images: Iterable[ImageGroup], room: NodeFit | None = None, rejections: Findings | None = None
     ) -> Iterator[PoolResult]:
         """Some images on one pool. `room` and `refused` are the results of `find_room` and of the pool filters, if they are
         known.
         """
         demand = self.demand
-        of_pool = self._refusals(pool) if refusals is None else refusals
-        untold = untold_size(demand, pool)
-        one_size = self.refusals.suited(pool).largest <= untold
+        of_pool = self._rejections(pool) if rejections is None else rejections
+        uniform = uniform_size(demand, pool)
+        one_size = self.rejections.suited(pool).largest <= uniform
         speed, sizes = speed_of(demand, pool, self.catalog), dict[int | None, _PoolEvaluation]()
         for each in images:
-            for size, alike in ((None, each),) if one_size else _by_size(each, untold):
+            for size, alike in ((None, each),) if one_size else _by_size(each, uniform):
                 if size not in sizes:
                     found = find_room(demand, pool, size) if room is None else room
                     sizes[size] = _PoolEvaluation(self, pool, of_pool, speed, found)
                 yield sizes[size].trial(alike)
 
-    def _refusals(self, pool: Pool) -> Findings:
+    def _rejections(self, pool: Pool) -> Findings:
         """All findings that reject a pool whatever the image."""
-        of_rules = self.asking.refusals(self.demand, pool, self.fleet)
-        return (*self.problems, *of_rules, *self.refusals.of_device(pool))
+        of_rules = self.asking.rejections(self.demand, pool, self.fleet)
+        return (*self.problems, *of_rules, *self.rejections.of_device(pool))
 
 
-def _by_size(alike: ImageGroup, untold: int) -> Iterator[tuple[int | None, ImageGroup]]:
+def _by_size(alike: ImageGroup, uniform: int) -> Iterator[tuple[int | None, ImageGroup]]:
     """Images by their size, if the room depends on it."""
     indices: dict[int | None, list[int]] = defaultdict(list)
     for index, image in enumerate(alike.images):
-        indices[telling_size(image.size, untold)].append(index)
+        indices[relevant_size(image.size, uniform)].append(index)
     return ((size, alike.only(some)) for size, some in indices.items())
 
 
@@ -98,7 +98,7 @@ class _PoolEvaluation:
         "_beyond",
         "_busy",
         "_doubts",
-        "_mendable",
+        "_fixable",
         "_pool",
         "_price",
         "_room",
@@ -115,7 +115,7 @@ class _PoolEvaluation:
         if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in of_pool):
             # A host that is started for the job is paid whole; the pool filter checks only the price of the job's GPUs.
             self._beyond += tuple(filter(None, (pool_filters.over_cap(demand, self._price),)))
-        self._mendable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
+        self._fixable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
         self._doubts = tuple(_doubts_before(demand, pool))
         self._suspected = any(node.suspected is not None for node in room.nodes)
         self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
@@ -129,20 +129,20 @@ class _PoolEvaluation:
         speed, scales, suspected = self._speed, self._asked.scales, self._suspected
         candidates = [
             Candidate(
-                pool, image.choice, gang, outcome, self._before + refusals + self._beyond if refusals else unrefused,
+                pool, image.choice, gang, outcome, self._before + rejections + self._beyond if rejections else unrefused,
                 doubts, price, coming, speed, scales, suspected,
             )
-            for image, refusals in zip(alike.images, alike.refusals, strict=True)
+            for image, rejections in zip(alike.images, alike.rejections, strict=True)
         ]  # fmt: skip
         ranks = [image.rank for image in alike.images]
         return PoolResult(candidates, ranks, self._room, filters.count(doubts), alike.lacks)
 
     def _outcome(self, alike: ImageGroup) -> Outcome:
         """Infeasible outweighs fixable, and fixable outweighs unavailable."""
-        if not (alike.refusals[0] or self._before or self._beyond):
+        if not (alike.rejections[0] or self._before or self._beyond):
             return Outcome.BUSY if self._busy else Outcome.FITS
-        mendable = self._mendable and alike.mendable
-        helps = mendable and mending_could_help(self._asked.demand, self._pool, self._asked.catalog)
+        mendable = self._fixable and alike.mendable
+        helps = mendable and fix_could_help(self._asked.demand, self._pool, self._asked.catalog)
         return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
 
 
@@ -221,11 +221,11 @@ def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding
     yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
-    untold = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None
-    if untold is not None:
+    unknown = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None
+    if unknown is not None:
         sentence = "whether {} can mount an image as a volume is not known: {}"
-        name = f"node {untold.name}" if untold.name else "a node to be added"
-        yield Finding(Reason.IMAGE_VOLUME_UNCHECKED, sentence, (name, untold.image_mounts.told))
+        name = f"node {unknown.name}" if unknown.name else "a node to be added"
+        yield Finding(Reason.IMAGE_VOLUME_UNCHECKED, sentence, (name, unknown.image_mounts.told))
     yield from _beyond_ids(demand)
     if demand.as_root:
         yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')

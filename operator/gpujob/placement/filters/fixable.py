@@ -9,7 +9,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.values.vocabulary import DeviceKind, Reason
 
 
-def mending_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
+def fix_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
     """Whether a job can run on a pool once its problem is fixed. Only such jobs wait for the fix.
 
     A corrected selector adds no node that is not in another pool already, so a pool without nodes concerns only the jobs that

@@ -101,19 +101,19 @@ class PoolClass:
         self.rules = asked
 
 
-def kin_of(pool: Pool) -> PoolClass:
+def pool_class_of(pool: Pool) -> PoolClass:
     """The class of a pool; it follows from the pool's facts and is cached with them."""
-    kept = pool.answers.get(kin_of)
+    kept = pool.answers.get(pool_class_of)
     if kept is None:
         of_device = (pool.models, pool.portion, pool.capacity_type, pool.memory is None, pool.price is None)
         of_admin = (pool.namespaces, pool.host_devices, pool.fabric)
         asked = frozenset(rule for rule in pool_filters.POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
-        kept = pool.answers[kin_of] = (None, _kin((*pool.equipment, *of_device, *of_admin), asked))
+        kept = pool.answers[pool_class_of] = (None, _pool_class((*pool.equipment, *of_device, *of_admin), asked))
     return cast("PoolClass", kept[1])
 
 
 @lru_cache(maxsize=1024)
-def _kin(facts: tuple[object, ...], asked: frozenset[PoolRule]) -> PoolClass:
+def _pool_class(facts: tuple[object, ...], asked: frozenset[PoolRule]) -> PoolClass:
     return PoolClass(asked)
 
 
@@ -127,9 +127,9 @@ class FilterSelection:
         self._asked: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
         self._but_numbers: dict[frozenset[PoolRule], tuple[Sequence[PoolRule], bool]] = {}
 
-    def refusals(self, demand: Demand, pool: Pool, fleet: Fleet) -> Iterator[Finding]:
+    def rejections(self, demand: Demand, pool: Pool, fleet: Fleet) -> Iterator[Finding]:
         """All findings that reject a pool for a gang."""
-        about = kin_of(pool).rules
+        about = pool_class_of(pool).rules
         asked = self._asked.get(about)
         if asked is None:
             asked = self._asked[about] = [rule for rule in self._rules if rule in about]
@@ -139,7 +139,7 @@ class FilterSelection:
         """The first finding, numbers aside, that rejects a pool for a gang, and whether it rejects the whole class; later
         filters do not run.
         """
-        about = kin_of(pool).rules
+        about = pool_class_of(pool).rules
         if about not in self._but_numbers:
             asked = [rule for rule in self._rules if rule in about and rule not in _OF_NUMBERS]
             self._but_numbers[about] = (asked, _OF_KIN.issuperset(asked))

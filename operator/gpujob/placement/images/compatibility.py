@@ -27,7 +27,7 @@ class Suited(NamedTuple):
     """An image, and the findings for it on some equipment."""
 
     image: Image
-    refusals: Findings
+    rejections: Findings
     doubts: Findings
 
 
@@ -40,8 +40,8 @@ class Suitability:
         known: dict[Findings, Findings] = {}
         said = ((image, *_said(equipment, image, override)) for image in images)
         self.images = tuple(
-            Suited(image, known.setdefault(refusals, refusals), known.setdefault(doubts, doubts))
-            for image, refusals, doubts in said
+            Suited(image, known.setdefault(rejections, rejections), known.setdefault(doubts, doubts))
+            for image, rejections, doubts in said
         )
         self._missing: dict[str, Mapping[str, Finding]] = {}
         self._missing_on_device: dict[str, Finding | None] = {}
@@ -49,13 +49,13 @@ class Suitability:
     @derived
     def in_order(self) -> Sequence[Image]:
         """The images that nothing rejects here, best first: fewer warnings, then the rank."""
-        counted = [(filters.count(each.doubts), each.image.rank, each) for each in self.images if not each.refusals]
+        counted = [(filters.count(each.doubts), each.image.rank, each) for each in self.images if not each.rejections]
         return [each.image for _, _, each in sorted(counted, key=lambda found: found[:2])]
 
     @derived
     def reasons(self) -> frozenset[Reason]:
         """All reasons that reject an image here."""
-        return frozenset(refusal.reason for each in self.images for refusal in each.refusals)
+        return frozenset(refusal.reason for each in self.images for refusal in each.rejections)
 
     @derived
     def largest(self) -> int:

@@ -28,7 +28,7 @@ class ImageGroup(NamedTuple):
     """Images of a pool that differ only in rank, best first, with the reasons and warnings of each."""
 
     images: Sequence[Image]
-    refusals: Sequence[Findings]
+    rejections: Sequence[Findings]
     """The reasons of each image: equally many, and all images fixable or none."""
     doubts: Findings
     mendable: bool = True
@@ -39,7 +39,7 @@ class ImageGroup(NamedTuple):
     def only(self, indices: Sequence[int]) -> ImageGroup:
         """A subset of them."""
         return self._replace(
-            images=[self.images[index] for index in indices], refusals=[self.refusals[index] for index in indices]
+            images=[self.images[index] for index in indices], rejections=[self.rejections[index] for index in indices]
         )
 
 
@@ -131,11 +131,11 @@ class ImageSelector:
         found: dict[tuple[int, int, bool, Release], list[tuple[Image, Findings]]] = {}
         doubts: dict[int, Findings] = {}
         for each in self._of_framework(suited.images):
-            refusals = self._against(each, missing)
-            mendable = all(finding.reason in FIXABLE_REASONS for finding in refusals)
+            rejections = self._against(each, missing)
+            mendable = all(finding.reason in FIXABLE_REASONS for finding in rejections)
             doubts[id(each.doubts)] = each.doubts
-            kind = (len(refusals), id(each.doubts), mendable, least_need(refusals))
-            found.setdefault(kind, []).append((each.image, refusals))
+            kind = (len(rejections), id(each.doubts), mendable, least_need(rejections))
+            found.setdefault(kind, []).append((each.image, rejections))
         for (_, about, mendable, lacks), alike in found.items():
             images, reasons = [image for image, _ in alike], [against for _, against in alike]
             yield ImageGroup(images, reasons, doubts[about], mendable, lacks)
@@ -151,7 +151,7 @@ class ImageSelector:
 
     def _against(self, suited: Suited, missing: Sequence[Mapping[str, Finding]]) -> Findings:
         """All reasons that reject an image."""
-        facts, found = suited.image.facts, self._of_stack(suited.image) + suited.refusals
+        facts, found = suited.image.facts, self._of_stack(suited.image) + suited.rejections
         if facts is None or facts.unreadable:
             return found
         return found + self._asked(facts) + tuple(each[facts.name] for each in missing if facts.name in each)

@@ -93,7 +93,7 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
         if best.suspected and not asked.decision.candidates[0].suspected:
             warning = next(doubt.message for doubt in best.doubts if doubt.reason is Reason.NODE_DOUBTED)
             return f"it fits too, and comes after pools whose nodes are healthy: {warning}"
-        return f"it fits too, and {_winning_wish(asked, best) or _winning_price(asked, best)}"
+        return f"it fits too, and {_winning_wait(asked, best) or _winning_price(asked, best)}"
     if best.outcome is Outcome.BUSY:
         return _with_room(asked, best)
     if best.outcome is Outcome.MISCONFIGURED:
@@ -124,7 +124,7 @@ def _is_probed_later(decision: Decision, best: Candidate) -> bool:
     return trying is not None and trying.probe and is_to_be_probed(demand, best)
 
 
-def _winning_wish(asked: _Asked, best: Candidate) -> str:
+def _winning_wait(asked: _Asked, best: Candidate) -> str:
     """The wait for nodes that an autoscaler would add, if only that is missing; else empty."""
     demand = asked.decision.demand
     if not best.provision or demand.wait_seconds:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.filters.selection import PoolClass, kin_of
+from gpujob.placement.filters.selection import PoolClass, pool_class_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.score import Aim, Worth
@@ -49,10 +49,10 @@ class PoolScore(NamedTuple):
         """Whether its value is unknown although it has a price."""
         return self.price is not None and not self.speed
 
-    def wish(self, gpus: int, aim: Aim, *, scales: bool) -> tuple[int, ...]:
-        """The lower bound of `score.wish` for a number of its GPUs."""
+    def objective_key(self, gpus: int, aim: Aim, *, scales: bool) -> tuple[int, ...]:
+        """The lower bound of `score.objective_key` for a number of its GPUs."""
         if not (aim.at_worst and (scales or self.measured) and self.price is not None and self.speed):
-            return score.wish_of(self.worth(gpus, scales=scales), aim)
+            return score.objective_key_of(self.worth(gpus, scales=scales), aim)
         return (False, False, self.at_worst or 0, False, self.price * gpus, -self.speed * gpus)
 
     def is_beyond(self, gpus: int, aim: Aim, *, scales: bool) -> bool:
@@ -105,7 +105,7 @@ def _ordered(pools: Sequence[PoolScore], demand: Demand, aim: Aim, fleet: Fleet)
     found = sorted(
         pools,
         key=lambda each: (
-            each.wish(gang.gpus, aim, scales=scales),
+            each.objective_key(gang.gpus, aim, scales=scales),
             score.ties_of(fleet.pools[each.place], gang, each.doubts),
         ),
     )
@@ -128,7 +128,7 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]
                 *worth,
                 score.telling(pool.doubts),
                 pool.memory,
-                kin_of(pool),
+                pool_class_of(pool),
                 worth.at_worst,
                 worth.at_best,
                 bool(speed and speed.measured),

@@ -14,7 +14,7 @@ from typing import Final
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.capacity.node_filters import asked_of, refusals
+from gpujob.placement.capacity.node_filters import asked_of, rejections
 from gpujob.placement.capacity.node_fit import all_able
 from gpujob.placement.capacity.pod_resources import node_needs, smallest
 from gpujob.placement.capacity.topology import in_one_place, place_of
@@ -57,7 +57,7 @@ def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Reservation |
     for node in pool.stock.emptiest():
         if not node.name or demand.excludes(node.name) or not _has_room_without_gpu_pods(demand, asked, node):
             continue
-        if not able and refusals(demand, pool, node, image_size):
+        if not able and rejections(demand, pool, node, image_size):
             continue
         chosen = places["" if scattered else place_of(node)]
         if len(chosen) < demand.nodes:

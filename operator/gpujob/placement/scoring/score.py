@@ -178,7 +178,7 @@ def rank_of(candidate: Candidate, aim: Aim, demand: Demand) -> Rank:
     other = is_late(demand, candidate.pool, candidate.gang)
     # A node that may be faulty comes last, except in a probe of this very pool.
     suspected = candidate.suspected and (demand.trying is None or other)
-    return (suspected, late, other, *wish(candidate, aim), *ties(candidate))
+    return (suspected, late, other, *objective_key(candidate, aim), *ties(candidate))
 
 
 def is_late(demand: Demand, pool: Pool, gang: Gang) -> bool:
@@ -213,13 +213,13 @@ def worth(candidate: Candidate) -> Worth:
     return Worth(candidate.price_per_hour, candidate.speed_of_job, speed.error if speed else 0)
 
 
-def wish(candidate: Candidate, aim: Aim) -> tuple[int, ...]:
+def objective_key(candidate: Candidate, aim: Aim) -> tuple[int, ...]:
     """The sort key of a candidate for an objective, less is better; comparable within one aim."""
-    return wish_of(worth(candidate), aim)
+    return objective_key_of(worth(candidate), aim)
 
 
-def wish_of(worth: Worth, aim: Aim) -> tuple[int, ...]:
-    """`wish` of a price and a speed of the whole job; never more for a lower price.
+def objective_key_of(worth: Worth, aim: Aim) -> tuple[int, ...]:
+    """`objective_key` of a price and a speed of the whole job; never more for a lower price.
 
     Under Value the candidates that are equal within the error of their speeds come first, sorted by price an hour, then by speed;
     then the others by their value. Speed puts an unknown speed last, as Cost and Value do with an unknown price.
@@ -245,7 +245,7 @@ def prefers(one: Worth, other: Worth, objective: Objective) -> bool:
     """Whether an objective prefers one to the other if there are only these two."""
     known = [each for each in (one.at_worst, other.at_worst) if each is not None]
     aim = Aim(objective, min(known, default=None) if objective is Objective.VALUE else None)
-    return wish_of(one, aim) < wish_of(other, aim)
+    return objective_key_of(one, aim) < objective_key_of(other, aim)
 
 
 def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: Demand) -> Candidate | None:
@@ -261,7 +261,7 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
         objective = Objective.COST
     better = [each for each in busy if prefers(worth(each), worth(best), objective)]
     aim = aim_of(objective, better, demand)
-    return min(better, key=lambda each: (*wish(each, aim), *ties(each)), default=None)
+    return min(better, key=lambda each: (*objective_key(each, aim), *ties(each)), default=None)
 
 
 def in_vain(candidate: Candidate) -> bool:

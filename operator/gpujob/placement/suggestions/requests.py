@@ -88,7 +88,10 @@ def smaller_pods(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         fits = SIZES[attribute].most(asked, _at_most(demand.only(candidate.gang), candidate.pool, attribute))
         if 0 < fits < asked and not (attribute == "memory" and (demand.shared_memory or 0) > fits):
             yield smaller(demand, attribute, fits)
-        before, without = demand.as_written(attribute, _shown(attribute, asked)), asking(demand, **{attribute: None})
+        before, without = (
+            demand.as_written(attribute, _shown(attribute, asked)),
+            requesting(demand, **{attribute: None}),
+        )
         yield proposed(NO_AMOUNT, _field(attribute), before, None, without)
 
 
@@ -99,7 +102,7 @@ def smaller(demand: Demand, attribute: str, amount: int, distance: float | None 
     # Any reduced amount is nearer than none.
     far = distance if distance is not None or not asked else min(1 - amount / asked, NO_AMOUNT - 0.01)
     after = _shown(attribute, amount)
-    return proposed(far or 0.5, _field(attribute), before, after, asking(demand, **{attribute: amount}))
+    return proposed(far or 0.5, _field(attribute), before, after, requesting(demand, **{attribute: amount}))
 
 
 def smaller_disk(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -107,14 +110,14 @@ def smaller_disk(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     image = next((runtime for runtime in catalog.runtimes if runtime.name == candidate.runtime.name), None)
     if image is None or image.size_bytes is None:
         return
-    rest = asking(demand, storage=None).only(candidate.gang)
+    rest = requesting(demand, storage=None).only(candidate.gang)
     disk = _on_each(rest, candidate.pool, "storage") - image_room(image.size_bytes)
     fits = most_bytes(demand.storage or GI, disk)
     if 0 < fits < (demand.storage or fits + 1):
         yield smaller(demand, "storage", fits)
 
 
-def asking(demand: Demand, **amounts: int | None) -> Demand:
+def requesting(demand: Demand, **amounts: int | None) -> Demand:
     """The demand with other amounts of a pod's resources."""
     changes: dict[str, Any] = amounts
     return demand.but(**changes)
@@ -152,8 +155,8 @@ def _at_most(demand: Demand, pool: Pool, attribute: str) -> int:
     """What enough nodes with all else have of one resource; if none have all else, what enough nodes have."""
     # Shared memory counts as memory, so a shortage of memory is not found by the other resource alone.
     same = ("memory", "shared_memory") if attribute in ("memory", "shared_memory") else (attribute,)
-    rest = asking(demand, **dict.fromkeys(same))
-    return _on_each(rest, pool, attribute) or _on_each(asking(demand, **dict.fromkeys(SIZES)), pool, attribute)
+    rest = requesting(demand, **dict.fromkeys(same))
+    return _on_each(rest, pool, attribute) or _on_each(requesting(demand, **dict.fromkeys(SIZES)), pool, attribute)
 
 
 def _on_each(demand: Demand, pool: Pool, attribute: str) -> int:

@@ -49,7 +49,7 @@ def read(pod: str) -> Claim:
     return Claim(ConditionType.TELEMETRY_REACHABLE, True, Reason.REPORTER_READ, f"pod {pod} reports its progress")
 
 
-def nobody_listens(pod: str, port: int) -> Claim:
+def port_refused(pod: str, port: int) -> Claim:
     """The pod responds but no reporter does: most likely there is none."""
     message = (
         f"nothing listens on port {port} of pod {pod}: its program does not import torch, or is not there yet; "
