@@ -16,6 +16,8 @@ from aiohttp.test_utils import TestServer
 from gpujob.cluster.metrics.exposition import MOST_BYTES
 from gpujob.cluster.telemetry import scraper
 from gpujob.cluster.telemetry.scraper import Refused, Unreached, fetch, pod_address
+from gpujob_runner.report.server import metrics_server
+from tests.unit.cluster.test_it_starts_as_installed import needs_ipv6
 
 HERE = ipaddress.ip_address("127.0.0.1")
 
@@ -117,3 +119,18 @@ def test_an_address_that_no_pod_has_is_not_asked(address: str) -> None:
 @pytest.mark.parametrize("address", ["10.244.1.7", "192.168.0.9", "100.64.3.4", "34.5.6.7", "fd00::7", "2600:1f16::7"])
 def test_addresses_of_pods_are_asked(address: str) -> None:
     assert str(pod_address(address)) == address
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+async def test_a_reporter_at_its_pod_s_address_is_read_whatever_the_family(
+    session: aiohttp.ClientSession, address: str
+) -> None:
+    """A pod of a cluster with IPv6 alone has POD_IP fd00::7 and no other address."""
+    if address == "::1":
+        needs_ipv6()
+    server = metrics_server(address, 0, lambda: "gpujob_up 1\n")
+    server.start()
+    try:
+        assert await fetch(session, ipaddress.ip_address(address), server.port) == b"gpujob_up 1\n"
+    finally:
+        server.close()
