@@ -82,11 +82,16 @@ def _keeps_checkpoints(value: GPUJobSpec) -> bool:
     return any(source is not None and not source.read_only for source in sources)
 
 
+def _paths_differ(value: GPUJobSpec) -> bool:
+    paths = {mount.mount_path for mount in value.volume_mounts}
+    return not any(f"{path}/" in paths for path in paths)
+
+
 def _path_is_free(value: GPUJobSpec) -> bool:
     if value.checkpoint is None or value.checkpoint.volume is None:
         return True
-    path = value.checkpoint.path or CHECKPOINTS
-    there = (mount for mount in value.volume_mounts if mount.mount_path in (path, f"{path}/"))
+    path = (value.checkpoint.path or CHECKPOINTS).removesuffix("/")
+    there = (mount for mount in value.volume_mounts if mount.mount_path.removesuffix("/") == path)
     return all(mount.name == value.checkpoint.volume and not mount.read_only for mount in there)
 
 
@@ -134,6 +139,11 @@ _OWN: Final[tuple[Rule, ...]] = (
         "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))", _known_mounts,
     ),
     Rule(
+        GPUJobSpec, "volumeMounts", "two volumeMounts have one path, with and without / at its end; remove one of them",
+        "!has(self.volumeMounts) || "
+        "self.volumeMounts.all(m, !self.volumeMounts.exists(n, n.mountPath == m.mountPath + '/'))", _paths_differ,
+    ),
+    Rule(
         Checkpoint, "path", "checkpoint.path is a folder of checkpoint.volume; name the volume, or remove path",
         "!has(self.path) || has(self.volume)", lambda value: value.path is None or value.volume is not None,
     ),
@@ -154,8 +164,9 @@ _OWN: Final[tuple[Rule, ...]] = (
         GPUJobSpec, "checkpoint", "volumeMounts mounts another volume, or the volume readOnly, at checkpoint.path; "
         "change one of the two paths, or remove readOnly",
         "!has(self.checkpoint) || !has(self.checkpoint.volume) || !has(self.volumeMounts) || self.volumeMounts.all(m, "
-        "!(m.mountPath in (has(self.checkpoint.path) ? [self.checkpoint.path, self.checkpoint.path + '/'] : "
-        f"['{CHECKPOINTS}', '{CHECKPOINTS}/'])) || "
+        "!(m.mountPath in (has(self.checkpoint.path) ? (self.checkpoint.path.endsWith('/') ? "
+        "[self.checkpoint.path, self.checkpoint.path.substring(0, size(self.checkpoint.path) - 1)] : "
+        f"[self.checkpoint.path, self.checkpoint.path + '/']) : ['{CHECKPOINTS}', '{CHECKPOINTS}/'])) || "
         "(m.name == self.checkpoint.volume && (!has(m.readOnly) || !m.readOnly)))", _path_is_free,
     ),
     Rule(
