@@ -64,9 +64,7 @@ RANK: Final = Option(("--rank",), "The pod of this number alone, from 0; all whe
 ATTEMPT: Final = Option(("--attempt",), "The pods of this attempt, from 1; the newest when absent.", metavar="N")
 WANTED: Final = Option(("--for",), "What is waited for.", choices=("complete", "running"), default="complete")
 TIMEOUT: Final = Option(("--timeout",), "Seconds to wait at most; for ever when absent.", metavar="SECONDS")
-BY: Final = Option(
-    ("--by",), "What to tell apart: namespace, profile, pool, job.", metavar="WORDS", default="namespace"
-)
+BY: Final = Option(("--by",), "The groups: namespace, profile, pool, job.", metavar="WORDS", default="namespace")
 SINCE: Final = Option(("--since",), "How far to look back: 90m, 12h, 30d or 4w.", metavar="TIME", default="30d")
 SPENT_IN: Final = Option(("--namespace", "-n"), "The jobs of this namespace; of all when absent.", metavar="NAME")
 SUMS: Final = Option(

@@ -18,7 +18,7 @@ from gpujob.values.quantity import exact_dollars, format_dollars
 from gpujob.values.untrusted import table
 
 BY: Final = ("namespace", "profile", "pool", "job")
-"""What can be told apart."""
+"""Words that jobs can be grouped by."""
 
 UNITS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 LONGEST: Final = 3650 * 86400
