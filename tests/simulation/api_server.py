@@ -105,6 +105,10 @@ class ApiServer:
         self.put(plural, "ADDED", obj)
         if plural == "jobs":
             self.loop.call_later(0.1, self._make_pods, obj["metadata"]["uid"])
+        for owner in metadata.get("ownerReferences", []):
+            # Garbage collection: what comes after its owner has gone goes too.
+            if all(each["metadata"]["uid"] != owner["uid"] for each in self.objects["gpujobs"].values()):
+                self.loop.call_later(0.5, self._collect, owner["uid"])
         return copied(obj)
 
     def patch(self, path: str, body: Object) -> Object:
