@@ -11,12 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from enum import StrEnum, unique
 from typing import Final
 
 from gpujob.lifecycle.device_faults import DeviceFault
-from gpujob.status.attempts.waits import read_time
 from gpujob.status.observe.child import DISRUPTED, KILLED, Observation, without_cause
 from gpujob.status.observe.memory import OUT_OF_MEMORY
 from gpujob.status.records.objects import ChildRecord, PodState
@@ -81,9 +79,6 @@ OWN_LIMITS: Final = (
     "exceeds the total limit of containers",
 )
 """The message of an eviction that enforces a limit of the pod itself: it happens on any node."""
-
-LONGEST_GRACE: Final = 86400
-"""The longest grace of a pod in seconds that is believed."""
 
 PREFLIGHT: Final = frozenset({Reason.DEVICE_UNUSABLE, Reason.DEVICE_COUNT_MISMATCH})
 """Findings of the preflight about one node; the others are about the image or the job's spec."""
@@ -174,26 +169,10 @@ def _of_pod(reason: Reason, pod: PodState, word: str, message: str) -> Failure:
 
 
 def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
-    """Whether a pod is gone or was terminated from outside before any program failed by itself."""
-    if any(pod.reason == OUT_OF_MEMORY for pod in pods):
+    """Whether a pod is gone or was terminated from outside, and no program failed by itself."""
+    if any(pod.exit_code and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY) for pod in pods):
         return False
-    terminated = [time for pod in pods if (time := _terminated_at(pod)) is not None]
-    ends = [read_time(pod.finished) for pod in pods if _failed_by_itself(pod)]
-    if terminated:
-        return all(end is not None and end > min(terminated) for end in ends)
+    if any(pod.exit_code in KILLED and pod.leaving for pod in pods):
+        return True
     failed = any(pod.phase == "Failed" for pod in pods)
-    return not ends and not failed and len(pods) < child.pods and without_cause(child)
-
-
-def _terminated_at(pod: PodState) -> datetime | None:
-    """When the deletion of a pod was requested while its program ran; None if it was not."""
-    ends, finished = read_time(pod.deleted), read_time(pod.finished)
-    if ends is None:
-        return None
-    requested = ends - timedelta(seconds=min(max(pod.grace, 0), LONGEST_GRACE))
-    return requested if finished is None or finished >= requested or pod.exit_code in KILLED else None
-
-
-def _failed_by_itself(pod: PodState) -> bool:
-    """Whether a program failed without SIGTERM: torchrun exits with 1 on SIGTERM, so the exit code alone does not show it."""
-    return bool(pod.exit_code) and _terminated_at(pod) is None
+    return not failed and len(pods) < child.pods and without_cause(child)

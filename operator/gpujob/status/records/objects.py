@@ -133,12 +133,6 @@ class PodState:
     phase: str
     running: bool
     leaving: bool
-    deleted: str = ""
-    """Its deletionTimestamp (RFC 3339): when its grace ends; empty where its deletion was not asked for."""
-    grace: int = 0
-    """Seconds of that grace."""
-    finished: str = ""
-    """When its program ended (RFC 3339)."""
     child_name: str = ""
     """The name of the Job that controls the pod, which outlives the Job."""
     namespace: str = ""
@@ -287,9 +281,6 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         phase=str(status.get("phase", "")),
         running="running" in now and status.get("phase") == "Running",
         leaving="deletionTimestamp" in metadata,
-        deleted=str(metadata.get("deletionTimestamp") or "")[:32],
-        grace=whole_number(metadata.get("deletionGracePeriodSeconds")) or 0,
-        finished=str(ended.get("finishedAt") or "")[:32],
         child_name=str(controller(metadata).get("name", "")),
         namespace=use.namespace,
         started=str(running.get("startedAt") or ended.get("startedAt") or ""),
