@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum, unique
 from typing import Final
 
 from gpujob.lifecycle.device_faults import DeviceFault
+from gpujob.status.attempts.waits import read_time
 from gpujob.status.observe.child import DISRUPTED, KILLED, Observation, without_cause
 from gpujob.status.observe.memory import OUT_OF_MEMORY
 from gpujob.status.records.objects import ChildRecord, PodState
@@ -170,9 +172,24 @@ def _of_pod(reason: Reason, pod: PodState, word: str, message: str) -> Failure:
 
 def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
     """Whether a pod is gone or was terminated from outside, and no program failed by itself."""
-    if any(pod.exit_code and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY) for pod in pods):
-        return False
+    failed_first = [
+        pod for pod in pods if pod.exit_code and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY)
+    ]
+    if failed_first:
+        return _lost_a_peer(failed_first, pods)
     if any(pod.exit_code in KILLED and pod.leaving for pod in pods):
         return True
     failed = any(pod.phase == "Failed" for pod in pods)
     return not failed and len(pods) < child.pods and without_cause(child)
+
+
+def _lost_a_peer(failed: Sequence[PodState], pods: Sequence[PodState]) -> bool:
+    """Whether a pod was deleted before the first of these failed: a Job with a podFailurePolicy ends a gang only when a pod has
+    ended, so that the others fail first with errors of their own. The Job controller deletes the others after a failure."""
+    if any(pod.ran_out is not None or pod.reason == OUT_OF_MEMORY for pod in failed):
+        return False
+    ends = [read_time(pod.ended) for pod in failed]
+    deletions = [
+        time - timedelta(seconds=pod.grace) for pod in pods if pod not in failed and (time := read_time(pod.gone_at))
+    ]
+    return bool(deletions) and all(end is not None and min(deletions) < end for end in ends)

@@ -467,3 +467,33 @@ def test_a_beginning_that_is_no_time_is_set_anew(held: Any) -> None:
     watch.status["failingSince"] = held
     watch.look(50.0, (child(),), (EVICTED,))
     assert (watch.status["state"], watch.status["failingSince"]) == ("Restarting", "2026-01-01T12:00:50Z")
+
+
+def in_a_gang(
+    failed_at: str, deleted_at: str = "2026-01-01T12:00:00Z", grace: int = 30, **train: Any
+) -> list[PodState]:
+    """A pod that fails by itself, and one that is deleted: by a user before that, or by the Job controller after it."""
+    failed = pod(0, code=1, train={"finishedAt": failed_at, **train})
+    gone_at = (datetime.fromisoformat(deleted_at) + timedelta(seconds=grace)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return [failed, replace(pod(1, code=143, leaving=True), gone_at=gone_at, grace=grace)]
+
+
+@pytest.mark.parametrize(
+    ("pods", "blame"),
+    [
+        (in_a_gang("2026-01-01T12:00:02Z"), Blame.INFRASTRUCTURE),
+        (in_a_gang("2026-01-01T12:00:29Z"), Blame.INFRASTRUCTURE),
+        (in_a_gang("2026-01-01T11:59:59Z"), Blame.USER),
+        (in_a_gang("2026-01-01T12:00:00Z"), Blame.USER),
+        (in_a_gang("soon"), Blame.USER),
+        (in_a_gang(""), Blame.USER),
+        (in_a_gang("2026-01-01T12:00:02Z", reason="OOMKilled"), Blame.USER),
+    ],
+)
+def test_pods_that_fail_since_a_peer_was_deleted_are_not_to_blame(pods: list[PodState], blame: Blame) -> None:
+    assert blamed(pods)[:2] == (blame, Reason.POD_DELETED if blame is Blame.INFRASTRUCTURE else blamed(pods)[1])
+
+
+def test_the_deletion_of_a_pod_is_read_with_its_grace() -> None:
+    assert (pod(leaving=True).gone_at, pod(leaving=True).grace) == ("2026-01-01T12:00:00Z", 0)
+    assert (pod().gone_at, pod(train={"finishedAt": "x"}).ended) == ("", "x")

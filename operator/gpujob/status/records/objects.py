@@ -23,6 +23,9 @@ INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation with the pod's index in an Indexed Job."""
 
 NODE_NAME_FIELD: Final = "metadata.name"
+LONGEST_GRACE: Final = 86400
+"""Seconds of grace that are believed."""
+
 MOST_UNHEALTHY: Final = 8
 """Devices of a pod that are reported as Unhealthy."""
 
@@ -157,6 +160,12 @@ class PodState:
     """Whether it uses the host network, where another program may answer."""
     check: Check | None = None
     """The preflight's result; None before it began."""
+    gone_at: str = ""
+    """Its deletionTimestamp: the end of the grace that it gets; empty without a deletion."""
+    grace: int = 0
+    """Seconds of that grace."""
+    ended: str = ""
+    """When its container ended, by its node's clock (RFC 3339); empty before."""
     unhealthy: tuple[str, ...] = ()
     """Its devices that the kubelet reports as Unhealthy: resource and id."""
     ran_out: RanOut | None = None
@@ -298,6 +307,9 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         port=reporter_port(raw),
         on_host_network=table(raw, "spec").get("hostNetwork") is True,
         check=read_check(status),
+        gone_at=str(metadata.get("deletionTimestamp") or "")[:32],
+        grace=min(whole_number(metadata.get("deletionGracePeriodSeconds")) or 0, LONGEST_GRACE),
+        ended=str(ended.get("finishedAt") or "")[:32],
         unhealthy=tuple(_unhealthy(containers)),
         ran_out=read_ran_out(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
         missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
