@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum, unique
 from typing import Final
 
 from gpujob.lifecycle.device_faults import DeviceFault
 from gpujob.status.attempts.waits import read_time
-from gpujob.status.observe.child import DISRUPTED, KILLED, Observation, without_cause
+from gpujob.status.observe.child import DISRUPTED, EXITED, KILLED, Observation, without_cause
 from gpujob.status.observe.memory import OUT_OF_MEMORY
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import Reason
@@ -171,16 +171,32 @@ def _of_pod(reason: Reason, pod: PodState, word: str, message: str) -> Failure:
 
 
 def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
-    """Whether a pod is gone or was terminated from outside, and no program failed by itself."""
-    failed_first = [
-        pod for pod in pods if pod.exit_code and (pod.exit_code not in KILLED or pod.reason == OUT_OF_MEMORY)
-    ]
-    if failed_first:
-        return _lost_a_peer(failed_first, pods)
-    if any(pod.exit_code in KILLED and pod.leaving for pod in pods):
+    """Whether a pod is gone or was terminated from outside, and no program failed by itself before that."""
+    named = EXITED.match(child.message)
+    if named and named[2] not in {pod.name for pod in pods}:
+        # The Job controller keeps failed pods: a user deleted this one, and its program ended on SIGTERM in its own way.
+        return True
+    by_itself = [pod for pod in pods if _fails_by_itself(pod)]
+    if by_itself:
+        return _lost_a_peer(by_itself, pods)
+    if any(pod.exit_code and pod.leaving for pod in pods):
         return True
     failed = any(pod.phase == "Failed" for pod in pods)
     return not failed and len(pods) < child.pods and without_cause(child)
+
+
+def _fails_by_itself(pod: PodState) -> bool:
+    """Whether a program failed and was not told to end. Launchers end on SIGTERM with exit code 1 (torchrun)."""
+    if not pod.exit_code or pod.reason == OUT_OF_MEMORY or pod.ran_out is not None:
+        return bool(pod.exit_code)
+    deleted, ended = _deleted_at(pod), read_time(pod.ended)
+    return pod.exit_code not in KILLED and not (deleted and ended and deleted <= ended)
+
+
+def _deleted_at(pod: PodState) -> datetime | None:
+    """When the deletion of a pod was requested; None without one."""
+    end = read_time(pod.gone_at)
+    return end - timedelta(seconds=pod.grace) if end else None
 
 
 def _lost_a_peer(failed: Sequence[PodState], pods: Sequence[PodState]) -> bool:
@@ -189,7 +205,5 @@ def _lost_a_peer(failed: Sequence[PodState], pods: Sequence[PodState]) -> bool:
     if any(pod.ran_out is not None or pod.reason == OUT_OF_MEMORY for pod in failed):
         return False
     ends = [read_time(pod.ended) for pod in failed]
-    deletions = [
-        time - timedelta(seconds=pod.grace) for pod in pods if pod not in failed and (time := read_time(pod.gone_at))
-    ]
+    deletions = [time for pod in pods if pod not in failed and (time := _deleted_at(pod))]
     return bool(deletions) and all(end is not None and min(deletions) < end for end in ends)

@@ -361,10 +361,9 @@ EXIT = "Container train for pod team/j-1-1-abcde failed with exit code {} matchi
         (POD, Blame.INFRASTRUCTURE, Reason.POD_DELETED, "pod j-1-1-abcde was taken away (DisruptionTarget) and is gone"),
         (EXIT.format(143), Blame.INFRASTRUCTURE, Reason.POD_DELETED,
          "the pod on node n1 is gone: the node or the pod was deleted, which is no fault of the program"),
-        (EXIT.format(3), Blame.USER, Reason.POD_FAILED,
+        (EXIT.format(3), Blame.INFRASTRUCTURE, Reason.POD_DELETED,
          "container train of pod j-1-1-abcde failed with exit code 3, and the pod is gone"),
         (f"x {POD}", Blame.USER, Reason.POD_FAILED, None),
-        (EXIT.format("3" * 9) + "\n" + POD, Blame.USER, Reason.POD_FAILED, None),
     ],
 )  # fmt: skip
 def test_the_job_keeps_the_cause_of_a_pod_that_is_gone(
@@ -492,6 +491,18 @@ def in_a_gang(
 )
 def test_pods_that_fail_since_a_peer_was_deleted_are_not_to_blame(pods: list[PodState], blame: Blame) -> None:
     assert blamed(pods)[:2] == (blame, Reason.POD_DELETED if blame is Blame.INFRASTRUCTURE else blamed(pods)[1])
+
+
+@pytest.mark.parametrize(
+    ("ended", "code", "blame"),
+    [("2026-01-01T12:00:01Z", 1, Blame.INFRASTRUCTURE), ("2026-01-01T12:00:00Z", 1, Blame.INFRASTRUCTURE),
+     ("2026-01-01T11:59:59Z", 1, Blame.USER), ("", 1, Blame.USER), ("2026-01-01T12:00:01Z", 143, Blame.INFRASTRUCTURE)],
+)  # fmt: skip
+def test_a_program_that_ends_on_sigterm_in_its_own_way_is_not_to_blame(ended: str, code: int, blame: Blame) -> None:
+    deleted = replace(
+        pod(code=code, leaving=True, train={"finishedAt": ended}), gone_at="2026-01-01T12:00:30Z", grace=30
+    )
+    assert blamed([deleted])[0] is blame
 
 
 def test_the_deletion_of_a_pod_is_read_with_its_grace() -> None:
