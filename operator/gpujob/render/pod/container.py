@@ -1,4 +1,4 @@
-"""The common part of the training container and the preflight, so that both see exactly the same."""
+"""The common part of the training container and the preflight, so that both see the same devices and folders."""
 
 from __future__ import annotations
 
