@@ -20,8 +20,11 @@ from tests.e2e.team import Team, pinned_nodes
 
 pytestmark = pytest.mark.e2e
 
-WRITES = ["services", "jobs", "status", "events", "status", "status", "events"]
-"""A gang's writes in their order: Service, Job, Placed and its event, Running, Succeeded and its event."""
+WRITES = ["services", "jobs", "status", "events", "status", "events"]
+"""A gang's writes in their order: Service, Job, Running (with Placed) and its event, Succeeded and its event."""
+
+SLOWLY = ["services", "jobs", "status", "events", "status", "status", "events"]
+"""The same where the pods do not run within two seconds: Placed is a write of its own."""
 
 
 @pytest.fixture
@@ -46,10 +49,11 @@ def test_a_kill_at_any_write_of_a_gang_changes_nothing_in_the_end(
     run(team, audit, "first")
     proxy.arm(None)
     undisturbed = run(team, audit, "undisturbed")
-    assert [each.rpartition("/")[2].split("?")[0] for each in proxy.writes] == WRITES
+    writes = [each.rpartition("/")[2].split("?")[0] for each in proxy.writes]
+    assert writes in (WRITES, SLOWLY)
     assert undisturbed["created"] == {"services": 1, "jobs": 1, "events": 2, "pods": 2}
 
-    for number in range(1, len(WRITES) + 1):
+    for number in range(1, len(writes) + 1):
         for plan in (Plan(number, before=True), Plan(number, before=False)):
             proxy.arm(plan)
             found = run(team, audit, f"w{number}-{'before' if plan.before else 'after'}", (proxy, operator))

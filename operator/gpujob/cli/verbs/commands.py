@@ -260,6 +260,40 @@ def doctor(request: Request) -> int:
     return exit_code(found)
 
 
+def logs(request: Request) -> int:
+    """Show the output of a job's pods; of several pods each line with the pod's number (its node rank).
+
+    An attempt that failed keeps its pods, so that its output can be read too. kubectl gpujob explain NAME lists the attempts.
+    """
+    from gpujob.cli.input.live import LiveCluster
+    from gpujob.cli.verbs.logs import logs_of
+
+    cluster = LiveCluster(request.kubeconfig, request.context)
+    raw = cluster.gpujob(_named(request, "logs"), request.namespace)
+    found = logs_of(cluster, raw, request.attempt, request.rank)
+    if request.follow:
+        found.follow()
+    else:
+        found.show()
+    return 0
+
+
+def wait(request: Request) -> int:
+    """Wait until a job has ended; a job that failed, is impossible or must be fixed first ends the wait at once.
+
+    Exit code: 0 Succeeded (or Running, where that is waited for), 1 Failed, 3 the time is up, 4 Impossible, 5 Misconfigured.
+    """
+    from gpujob.cli.input.live import LiveCluster
+    from gpujob.cli.printing import plain
+    from gpujob.cli.verbs.wait import waiting_for
+
+    cluster = LiveCluster(request.kubeconfig, request.context)
+    name = _named(request, "wait")
+    code, sentence = waiting_for(cluster, name, request.namespace, request.for_, request.timeout).run()
+    print(plain(sentence))
+    return code
+
+
 def cost(request: Request) -> int:
     """Show what jobs have cost: dollars and GPU-hours by namespace, profile, pool or job.
 
@@ -293,6 +327,8 @@ VERBS: Final[Mapping[str, Verb]] = {
     "pools": Verb(pools, (*WORLD, SHOWN, *ACCOUNT, NO_COLOR)),
     "doctor": Verb(doctor, (*WORLD, SHOWN, NAMESPACE, *ACCOUNT, NO_COLOR)),
     "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, *ACCOUNT, NO_COLOR)),
+    "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, *ACCOUNT)),
+    "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),
     "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, *ACCOUNT, NO_COLOR)),
     "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
     "capture": Verb(capture, (WRITTEN, REDACTED, OPERATOR_NAMESPACE, *ACCOUNT)),
