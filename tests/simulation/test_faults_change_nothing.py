@@ -98,6 +98,15 @@ def test_a_job_that_runs_through_leaves_no_trace_in_the_operator() -> None:
     world = run(play(Story("many", deeds + ends, Program(runs_for=10.0), until=1000.0)))
     work = world.processes[0].reconciler.work
     assert world.server.objects["gpujobs"] == {}
-    stores = (work.wishes, work.memory, work.tasks, work.promised, work.due, work.queue, work.awaiting, work.telemetry)
+    stores = (
+        work.parsed_specs,
+        work.memory,
+        work.tasks,
+        work.promised,
+        work.due,
+        work.queue,
+        work.awaiting,
+        work.telemetry,
+    )
     assert [len(store) for store in stores] == [0] * len(stores)
     assert not any(key[0] == TEAM for key in world.processes[0].mirror.objects("pods"))

@@ -121,10 +121,6 @@ class Catalog:
         found = self.by_product(word) or self.by_cloud_name(word) or self.by_device_id(word)
         return self.named(word) or ((found.id,) if found else near_names(word, self._identities))
 
-    def nearest_feature(self, word: str) -> str | None:
-        """The feature that a mistyped word most likely means."""
-        return next(iter(self.nearest_features(word)), None)
-
     def nearest_features(self, word: str) -> tuple[str, ...]:
         """The features that a mistyped name most likely means: all that begin with it (FP8 is two), else the closest one."""
         begun = identity.begun(word, self.features)

@@ -182,11 +182,6 @@ class State(StrEnum):
     MISCONFIGURED = "Misconfigured"
     IMPOSSIBLE = "Impossible"
 
-    @property
-    def final(self) -> bool:
-        """Whether the phase is final."""
-        return self in (State.SUCCEEDED, State.FAILED)
-
 
 @unique
 class ConditionType(StrEnum):

@@ -12,7 +12,8 @@ import pytest
 from bench.speeds.left_out import leaning, misses, spread, typical
 from gpujob.catalog.devices.efficiency import Key, bridge, efficiencies
 from gpujob.catalog.devices.roofline import COMPUTE_SHARE, REFERENCE, is_narrow, peak, roofline
-from gpujob.catalog.devices.throughput import MILLION, Speed, Work, work_of
+from gpujob.catalog.devices.throughput import KINDS as KIND_OF_METHOD
+from gpujob.catalog.devices.throughput import MILLION, Speed, Work
 from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.files.load import load_catalog, read_catalog
 from gpujob.values.vocabulary import Method, Precision, RunFormat, WorkKind
@@ -196,7 +197,7 @@ def test_32_bits_without_tf32_are_slow() -> None:
 
 
 def test_a_method_is_a_kind_of_work() -> None:
-    found = {method: work_of(method, Precision.BF16) for method in Method}
+    found = {method: Work(KIND_OF_METHOD[method], Precision.BF16) for method in Method}
     assert [work.kind for work in found.values()] == [
         WorkKind.TRAINING, WorkKind.FINE_TUNING, WorkKind.FINE_TUNING, WorkKind.INFERENCE
     ]  # fmt: skip

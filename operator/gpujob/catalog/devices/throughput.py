@@ -50,11 +50,6 @@ KINDS: Final[Mapping[Method, WorkKind]] = {
 }
 
 
-def work_of(method: Method, precision: Precision) -> Work:
-    """The work of a job that names a method and a number format for its model."""
-    return Work(KINDS[method], precision)
-
-
 @dataclass(frozen=True, slots=True)
 class Speed:
     """A relative speed: millionths of the reference's on the same work, for one device, and its source."""

@@ -19,7 +19,6 @@ from gpujob.cluster.client.rate_limit import ORDINARY, Patience
 from gpujob.cluster.client.transport import Call, Transport, Trim, untouched
 
 MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 SILENT_AFTER = 65.0
 

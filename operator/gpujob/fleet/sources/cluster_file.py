@@ -241,9 +241,9 @@ class _Reading:
         return ClusterObjects(
             nodes=nodes,
             pods=pods,
-            admin_pools=tuple(pool for pool in pools if not _is_discovered(pool)),
+            admin_pools=tuple(pool for pool in pools if not published_pools.is_discovered(pool)),
             held_pools=tuple(self._held),
-            discovered_pools=tuple(pool for pool in pools if _is_discovered(pool)),
+            discovered_pools=tuple(pool for pool in pools if published_pools.is_discovered(pool)),
             runtimes=(*self._read("GPURuntime", _runtime), *self._held_runtimes),
             runtime_classes={name: read_runtime_class(item) for (_, name), item in self._found["RuntimeClass"].items()},
             namespaces={name: read_namespace(item) for (_, name), item in self._found["Namespace"].items()},
@@ -296,10 +296,6 @@ def _group(item: Mapping[str, Any]) -> str | None:
 
 def _is_published(item: Mapping[str, Any]) -> bool:
     return table(table(item, "metadata"), "labels").get(Label.DISCOVERED) == "true"
-
-
-def _is_discovered(pool: GPUPool) -> bool:
-    return pool.metadata.labels.get(Label.DISCOVERED) == "true"
 
 
 def _gpupool(raw: Mapping[str, Any]) -> GPUPool:

@@ -33,14 +33,15 @@ if TYPE_CHECKING:
 def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Classes) -> Fleet:
     """The fleet as the operator published it; pools without a status are left out."""
     pools = tuple(pools)
-    taken = {pool.metadata.name for pool in pools if not _is_discovered(pool)}
+    taken = {pool.metadata.name for pool in pools if not is_discovered(pool)}
     read = [_pool(pool, pool.status, catalog, taken) for pool in pools if pool.status and pool.status.gpus]
     # Users who cannot read nodes cannot read RuntimeClasses either; the operator checked those that GPUPools name.
     named = {pool.runtime_class: RuntimeClass() for pool in read if pool.runtime_class}
     return Fleet(tuple(sorted(read, key=lambda pool: pool.name)), {**named, **runtime_classes})
 
 
-def _is_discovered(pool: GPUPool) -> bool:
+def is_discovered(pool: GPUPool) -> bool:
+    """Whether the operator wrote the GPUPool."""
     return pool.metadata.labels.get(Label.DISCOVERED) == "true"
 
 
@@ -82,7 +83,7 @@ def _pool(pool: GPUPool, status: GPUPoolStatus, catalog: Catalog, taken: set[str
 
 def _other_names(pool: GPUPool, status: GPUPoolStatus, portion: str, taken: set[str]) -> tuple[str, ...]:
     """The aliases of a discovered pool, as in `naming`: the prefixes of its name that no admin's pool has."""
-    if not _is_discovered(pool):
+    if not is_discovered(pool):
         return ()
     name = pool.metadata.name
     begun = stems(status.accelerator or f"unknown-{status.vendor}", portion, status.instance_type or "")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from gpujob.catalog.devices.architecture import OVERRIDE
-from gpujob.catalog.devices.throughput import TRAINING, Work
+from gpujob.catalog.devices.throughput import KINDS, TRAINING, Work
 from gpujob.fleet.kubernetes.namespaces import IdRanges
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
@@ -25,7 +25,6 @@ from gpujob.values.vocabulary import (
     Objective,
     Precision,
     Vendor,
-    WorkKind,
 )
 
 if TYPE_CHECKING:  # late import: the models would be half of the start time of commands that read no job
@@ -190,10 +189,6 @@ class Demand:
         """Whether a gang's accelerator, if it names one, is among these ids."""
         return gang.accelerator is None or not self.ids_of((gang.accelerator,)).isdisjoint(accelerators)
 
-    def gangs_for(self, pool: str) -> Iterator[Gang]:
-        """The gangs that are tried on a pool."""
-        return filter(lambda gang: gang.is_for(pool), self.gangs)
-
     def arrives(self, node: str) -> Arriving | None:
         """The time until which a node's devices are pending; None if they are not."""
         return next((each for each in self.arriving if each.node == node), None)
@@ -241,7 +236,7 @@ class Demand:
 
     def with_model(self, model: ModelDemand) -> Demand:
         """The same demand with another model, and the work that follows from it."""
-        return self.but(model=model, work=Work(_WORK[model.method], model.precision))
+        return self.but(model=model, work=Work(KINDS[model.method], model.precision))
 
     def changed(self, before: Gang, after: Gang) -> Demand:
         """The same demand with one of its gangs changed."""
@@ -326,14 +321,6 @@ def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:
     return tuple(Gang(each.nodes or 1, each.gpus_per_node or 1, each.accelerator, index) for index, each in shapes)
 
 
-_WORK: Final = {
-    Method.FULL: WorkKind.TRAINING,
-    Method.LORA: WorkKind.FINE_TUNING,
-    Method.QLORA: WorkKind.FINE_TUNING,
-    Method.INFERENCE: WorkKind.INFERENCE,
-}
-
-
 def _objective(spec: GPUJobSpec) -> Objective:
     """The job's objective. Without one: Value if the speed of its work is known (a model, earlier runs of its profile, its own
     probes), else Cost.
@@ -347,7 +334,7 @@ def _objective(spec: GPUJobSpec) -> Objective:
 
 def _work(model: Model) -> Work:
     """What the job does with its GPUs, for the lookup of its speed."""
-    return Work(_WORK[Method(model.method or Method.FULL)], precision_of(model))
+    return Work(KINDS[Method(model.method or Method.FULL)], precision_of(model))
 
 
 def _devices(spec: GPUJobSpec) -> tuple[DeviceKind, ...]:

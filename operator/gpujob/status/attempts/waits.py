@@ -124,10 +124,6 @@ def still_arriving(newcomers: Iterable[Arriving], now: datetime) -> Iterator[Arr
     return (each for each in newcomers if (until := read_time(each.until)) is not None and now < until)
 
 
-_WHY: Final = (Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE)
-"""Why a pool is excluded for a while; entries without a reason are of the first kind."""
-
-
 def pools_away(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
     """The pools whose nodes did not come, with the time until which they are not waited for."""
     return ((name, until) for name, until, why, _ in _left_out(status, now) if why is Reason.NODES_DID_NOT_COME)
