@@ -145,7 +145,7 @@ def test_another_node_takes_no_place_away(objects: list[Object], spec: Object, m
             assert (score.worth(after.candidates[0]).at_best or 0) <= now
         elif wish.objective is not Objective.VALUE:
             aim = score.Aim(wish.objective)
-            assert score.wish(after.candidates[0], aim) <= score.wish(before.candidates[0], aim)
+            assert score.objective_key(after.candidates[0], aim) <= score.objective_key(before.candidates[0], aim)
     if before.verdict is Verdict.WAITING:
         assert after.verdict in FITTING
 

@@ -84,7 +84,7 @@ async def final(server: Server, ending: str) -> dict[str, Any]:
         mirror.replace(kind, objects, "5")
     work.book.take(mirror.take_changes())
     job = work.book.jobs["u"]
-    wish, there = work.wish(job).demand, fleet(node("a", H100, price="2.10"))
+    wish, there = work.parsed_spec(job).demand, fleet(node("a", H100, price="2.10"))
     assert wish is not None
     steps._delivery._held = lambda namespace: None  # type: ignore[method-assign, assignment]
     work.remember("u")
