@@ -178,6 +178,6 @@ def test_a_claim_that_is_never_bound_is_told_before_any_gpu_is_held(
     told = team.condition("reader", "Placed")
     assert (told["reason"], team.pods(uid)) == ("VolumeMissing", [])
     assert told["message"] == (
-        "PersistentVolumeClaim data is not bound and names no StorageClass (`kubectl get storageclass` lists them), so that "
+        "PersistentVolumeClaim data is not bound and names no StorageClass (`kubectl get storageclass` lists them), so "
         "no pod with it starts; create it again or remove it from the job"
     )

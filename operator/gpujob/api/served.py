@@ -22,7 +22,7 @@ from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import GROUP, VERSION
 
 OPENAPI: Final = f"/openapi/v3/apis/{GROUP}/{VERSION}"
-"""Where the API server tells the schemas that it serves; every account may read it by the role system:discovery."""
+"""Where the API server publishes the schemas that it serves; every account may read it by the role system:discovery."""
 
 MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "gpujobprofiles": GPUJobProfile,

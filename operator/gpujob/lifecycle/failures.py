@@ -186,7 +186,7 @@ def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
 
 
 def _fails_by_itself(pod: PodState) -> bool:
-    """Whether a program failed and was not told to end. Launchers end on SIGTERM with exit code 1 (torchrun)."""
+    """Whether a program failed without a request to end. Launchers end on SIGTERM with exit code 1 (torchrun)."""
     if not pod.exit_code or pod.reason == OUT_OF_MEMORY or pod.ran_out is not None:
         return bool(pod.exit_code)
     deleted, ended = _deleted_at(pod), read_time(pod.ended)

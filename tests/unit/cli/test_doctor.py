@@ -179,7 +179,7 @@ def test_groups_of_device_files_are_asked_for_on_amd(doctor: Doctor) -> None:
 def test_somebody_tells_of_faults_of_each_vendor(doctor: Doctor, gpu: Any, sign: Object, told_by: str | None) -> None:
     (found,) = of_check(doctor(told(node("a", gpu), **sign), every=True), "health-signals")
     if told_by:
-        assert found == ("OK", f"the health of {'AMD' if gpu is MI300X else 'NVIDIA'} nodes is told by {told_by}")
+        assert found == ("OK", f"the health of {'AMD' if gpu is MI300X else 'NVIDIA'} nodes is reported by {told_by}")
     else:
         assert found[0] == "Warning"
 
@@ -368,7 +368,7 @@ def changed(**what: Any) -> Cluster:
         (changed(statuses={DEPLOYMENTS: 403}), 0,
          [("Unknown", "operator", "Deployments of namespace gpujob-system may not be read")]),
         (changed(objects={LEASE: {"spec": {"holderIdentity": ""}}}), 5,
-         [("Error", "operator", "nobody leads: no operator holds the Lease gpujob-operator")]),
+         [("Error", "operator", "no operator leads: none holds the Lease gpujob-operator")]),
         (changed(denied={"create gpujobs"}), 5,
          [("Error", "rights", "you may not create gpujobs in namespace team: submit GPUJobs")]),
         (changed(denied={"create pods", "get pods/proxy"}), 5,

@@ -1,4 +1,4 @@
-"""What the checks look at: a cluster's objects by kind, its fleet, and what only a live cluster tells."""
+"""What the checks look at: a cluster's objects by kind, its fleet, and what only a live cluster knows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Right = tuple[str, str, str, bool]
 
 @dataclass(frozen=True)
 class Live:
-    """What a live cluster tells besides its objects; None or an entry that is missing: it may not be asked."""
+    """What a live cluster reports besides its objects; None or a missing entry: this account may not read it."""
 
     version: str = ""
     """The API server's gitVersion."""

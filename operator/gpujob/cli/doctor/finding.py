@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How much a finding matters: Error keeps jobs from running or from being told of, Unknown could not be looked at."""
+    """How much a finding matters: Error keeps jobs from running or from being reported, Unknown could not be checked."""
 
     ERROR = "Error"
     WARNING = "Warning"

@@ -1,4 +1,4 @@
-"""Gathers what the checks read: objects from a file or a live cluster, and what only a live one tells."""
+"""Gathers what the checks read: objects from a file or a live cluster, and what only a live one knows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def gather(request: Request) -> Facts:
 
 
 def _documents(request: Request) -> list[Any]:
-    """The cluster's objects; an empty list where the asking account may read none, which the checks tell."""
+    """The cluster's objects; an empty list where the asking account may read none, which the checks report."""
     try:
         return sources.read_raw(request)
     except Refused:
@@ -56,7 +56,7 @@ def _documents(request: Request) -> list[Any]:
 
 
 def ask(cluster: LiveCluster, namespace: str, operator_namespace: str) -> Live:
-    """What a live cluster tells besides its objects."""
+    """What a live cluster reports besides its objects."""
     apps, leases = (
         f"/apis/apps/v1/namespaces/{operator_namespace}/deployments",
         "/apis/coordination.k8s.io/v1/namespaces",

@@ -16,7 +16,7 @@ from gpujob.values.untrusted import one_line, table
 
 OLDEST_KUBERNETES: Final = "1.31"
 STALE: Final = 60.0
-"""Seconds after which a Lease that nobody renewed is told; the leader renews it every 5."""
+"""Seconds without a renewal after which a Lease is reported; the leader renews it every 5."""
 
 
 def kubernetes(facts: Facts) -> Iterator[Found]:
@@ -94,8 +94,8 @@ def _leader(facts: Facts, check: str) -> Iterator[Found]:
     logs = f"kubectl logs --namespace {facts.operator_namespace} -l app.kubernetes.io/part-of=gpujob"
     remedy = f"look at the operator's log: {logs}"
     if not holder:
-        yield error(check, "nobody leads: no operator holds the Lease gpujob-operator", remedy)
+        yield error(check, "no operator leads: none holds the Lease gpujob-operator", remedy)
     elif age > STALE:
-        yield error(check, f"nobody leads: {holder} renewed the Lease {age:.0f} s ago", remedy)
+        yield error(check, f"no operator leads: {holder} renewed the Lease {age:.0f} s ago", remedy)
     else:
         yield fine(check, f"{holder} leads")

@@ -83,7 +83,7 @@ def rights(facts: Facts) -> Iterator[Found]:
     if facts.live is None:
         return
     if not facts.live.rights:
-        yield unknown(check, "the API server does not tell this account its rights", "kubectl auth can-i --list")
+        yield unknown(check, "the API server does not list this account's rights", "kubectl auth can-i --list")
         return
     refused = 0
     for make, wanted in ((error, NEEDED), (warning, HELPFUL)):

@@ -72,7 +72,7 @@ def device_plugins(facts: Facts) -> Iterator[Found]:
 
 
 def labellers(facts: Facts) -> Iterator[Found]:
-    """Nodes whose devices nobody describes."""
+    """Nodes whose devices no label describes."""
     check, labelled = "labellers", 0
     for vendor, (label, remedy) in LABELLERS.items():
         nodes = [node for node in facts.nodes if _devices(node, PLUGINS[vendor][0])]
@@ -154,7 +154,7 @@ def kernels(facts: Facts) -> Iterator[Found]:
     for version, nodes in sorted(versions.items()):
         release = re.match(r"[0-9]+[.][0-9]+", version)
         if release is None:
-            yield unknown(check, f"{several(nodes)} do not tell their kernel", "run uname -r there")
+            yield unknown(check, f"{several(nodes)} do not report their kernel", "run uname -r there")
         elif at_least(release[0], OLDEST_KERNEL) is False and not (release[0] == "4.18" and ".el8" in version):
             said = f"kernel {version} of {several(nodes)} is older than any that AMD lists for ROCm 7 ({OLDEST_KERNEL}; 4.18 on RHEL 8)"
             yield warning(check, said, "update the nodes to a system of ROCm's system requirements")

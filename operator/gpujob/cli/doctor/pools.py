@@ -17,7 +17,7 @@ from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import Reason, Vendor
 
 OLD_PRICES: Final = 180
-"""Days after which list prices are told to be old."""
+"""Days after which list prices are reported as old."""
 
 
 OF_NODES: Final = frozenset({"Kubernetes", "Autoscaler", "Karpenter", "Medik8s", "CNI and CSI agents", "NPD"})
@@ -25,7 +25,7 @@ OF_NODES: Final = frozenset({"Kubernetes", "Autoscaler", "Karpenter", "Medik8s",
 
 
 def labels(facts: Facts) -> Iterator[Found]:
-    """Pools whose labels contradict each other, or tell no device that could be used."""
+    """Pools whose labels contradict each other, or name no device that could be used."""
     check, well = "labels", 0
     for pool in facts.fleet.pools:
         contradictions = [doubt for doubt in pool.doubts if doubt.reason is Reason.LABELS_CONTRADICT]
@@ -42,7 +42,7 @@ def labels(facts: Facts) -> Iterator[Found]:
 
 
 def drivers(facts: Facts) -> Iterator[Found]:
-    """Drivers that are too old for images of the catalog, and those that nobody tells."""
+    """Drivers that are too old for images of the catalog, and those that are unknown."""
     check = "drivers"
     for pool in facts.fleet.pools:
         images = [image.facts for image in shipped_images(facts.catalog, pool.vendor) if image.facts is not None]
@@ -65,7 +65,7 @@ def drivers(facts: Facts) -> Iterator[Found]:
 
 
 def groups(facts: Facts) -> Iterator[Found]:
-    """AMD pools of which nobody says which groups own /dev/kfd and /dev/dri/renderD*."""
+    """AMD pools without the groups that own /dev/kfd and /dev/dri/renderD*."""
     check = "render-groups"
     amd = [pool for pool in facts.fleet.pools if pool.vendor is Vendor.AMD]
     silent = [pool.name for pool in amd if not pool.supplemental_groups and not pool.host_devices]
@@ -81,16 +81,16 @@ def groups(facts: Facts) -> Iterator[Found]:
 
 
 def health(facts: Facts) -> Iterator[Found]:
-    """Whether anybody would tell of a broken GPU, by vendor; and what is told now."""
+    """Whether an agent would report a broken GPU, by vendor; and what is reported now."""
     check = "health-signals"
     for vendor in Vendor:
         pools = [pool for pool in facts.fleet.pools if pool.vendor is vendor]
         names = {node.name for pool in pools for node in pool.nodes if node.name}
         if not names:
             continue
-        told = sorted(_sources(facts, names, vendor))
-        if told:
-            yield fine(check, f"the health of {vendor.value} nodes is told by {', '.join(told)}")
+        agents = sorted(_sources(facts, names, vendor))
+        if agents:
+            yield fine(check, f"the health of {vendor.value} nodes is reported by {', '.join(agents)}")
         else:
             agent = (
                 "NVSentinel or the cloud's agent"
@@ -99,7 +99,7 @@ def health(facts: Facts) -> Iterator[Found]:
             )
             yield warning(
                 check,
-                f"nobody tells of faults of {vendor.value} devices: no node has a condition or label of a health agent",
+                f"no agent reports faults of {vendor.value} devices: no node has a condition or label of a health agent",
                 f"install {agent}; until then a broken device shows in jobs that fail",
             )
     for pool in facts.fleet.pools:
@@ -113,8 +113,8 @@ def health(facts: Facts) -> Iterator[Found]:
 
 
 def _sources(facts: Facts, names: set[str], vendor: Vendor) -> set[str]:
-    """The agents of which any of these nodes has a sign, be it good or bad."""
-    rows, found = [row for row in SIGNALS if _tells_of_gpus(row, vendor)], set[str]()
+    """The agents of which any of these nodes has a sign, good or bad."""
+    rows, found = [row for row in SIGNALS if _reports_gpus(row, vendor)], set[str]()
     for node in facts.nodes:
         metadata = table(node, "metadata")
         if metadata.get("name") in names:
@@ -127,7 +127,7 @@ def _sources(facts: Facts, names: set[str], vendor: Vendor) -> set[str]:
     return found
 
 
-def _tells_of_gpus(row: Signal, vendor: Vendor) -> bool:
+def _reports_gpus(row: Signal, vendor: Vendor) -> bool:
     """Whether an agent that writes this looks at GPUs: Kubernetes and autoscalers do not, and vendors' operators write labels of
     upgrades and modes, which are no look at the device."""
     if row.vendor not in (None, vendor) or row.source in OF_NODES:

@@ -20,7 +20,7 @@ NAMESPACE: Final = "gpujob-system"
 def catalog_for(request: Request, documents: Sequence[Any]) -> Catalog:
     """The catalog that the operator of these objects plans with, and what --price and --image-mirror set instead.
 
-    What is wrong in the ConfigMap is told on stderr, as the operator logs it; a wrong option is BadInput.
+    What is wrong in the ConfigMap is reported on stderr, as the operator logs it; a wrong option is BadInput.
     """
     catalog = read_catalog(request.catalog)
     text = _site_in(documents, request.operator_namespace)

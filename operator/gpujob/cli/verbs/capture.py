@@ -98,7 +98,7 @@ def write(documents: list[dict[str, Any]], path: str) -> None:
 
 
 def _site(raw: Table, selected: set[str]) -> dict[str, Any] | None:
-    """The operator's own prices and rows; its mirrors name registries that are nobody's business, and change no plan."""
+    """The operator's own prices and rows; its mirrors name private registries and change no plan."""
     metadata, text = table(raw, "metadata"), table(raw, "data").get(FILE)
     if metadata.get("name") != CONFIG_MAP or not isinstance(text, str):
         return None

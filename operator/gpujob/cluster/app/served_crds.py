@@ -30,7 +30,7 @@ class ServedCrds:
         self._client, self._sleep = client, sleep
 
     def may_lead(self) -> bool:
-        """Whether what this process writes stays; also where the schemas cannot be read, which the log tells."""
+        """Whether what this process writes stays; also where the schemas cannot be read, which the log reports."""
         return bool(self.unread) if self.missing is None else not any(each.forbids for each in self.missing)
 
     def hindrances(self) -> list[str]:

@@ -83,7 +83,7 @@ def _own(
         return None
     source, machine = f"prices.{own.word}", catalog.machine(word) if word else None
     if own.of_node and machine is None:
-        # Nobody knows how many whole devices such a node has: its price is shared by those that Kubernetes counts.
+        # The number of whole devices of such a node is unknown: its price is shared by those that Kubernetes counts.
         price = own.per_gpu_hour(capacity, shared_by) if shared_by else None
         return None if price is None else PoolPrice(price, f"{source} / {shared_by} GPUs")
     devices, parts = (machine.devices, machine.parts) if machine and own.of_node else (1, 1)

@@ -19,7 +19,7 @@ from gpujob.values.vocabulary import Reason
 OF_CLASS: Final = {Reason.RUNTIME_HANDLER_MISSING, Reason.RUNTIME_CLASS_EXCLUDES}
 """Why the RuntimeClass of the pool's pods excludes a node."""
 _NAMED: Final = 2
-"""Of how many nodes out of use a sentence tells why."""
+"""The most unusable nodes that a sentence names with a reason."""
 
 
 def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
