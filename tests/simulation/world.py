@@ -29,7 +29,7 @@ class Story:
     nodes: int = 2
     finalizers: tuple[str, ...] = ()
     timings: Timings = field(default_factory=Timings)
-    until: float = 700.0
+    until: float = 1500.0
 
 
 class World:

@@ -66,6 +66,15 @@ class DeleteChild:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Write that an attempt gives its GPUs back because its pods are not bound, unless the API server shows them bound: a watch
+    that is silent must not end a running gang."""
+
+    child: ChildRecord
+    status: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class CreateService:
     """Create the Service of a gang again."""
 
@@ -82,7 +91,18 @@ class ConfirmLoss:
     """Check with the API server whether the recorded child is gone, and end the job if it is."""
 
 
-Action = Nothing | Schedule | WriteStatus | Finish | EndProbe | DeleteChild | CreateService | DeleteJob | ConfirmLoss
+Action = (
+    Nothing
+    | Schedule
+    | WriteStatus
+    | Finish
+    | GiveBack
+    | EndProbe
+    | DeleteChild
+    | CreateService
+    | DeleteJob
+    | ConfirmLoss
+)
 
 
 @dataclass(frozen=True, slots=True)

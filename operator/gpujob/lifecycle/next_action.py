@@ -18,6 +18,7 @@ from gpujob.lifecycle.actions import (
     DeleteJob,
     EndProbe,
     Finish,
+    GiveBack,
     Next,
     Nothing,
     Numbers,
@@ -316,7 +317,8 @@ class _Step:
         if unbound and unbound.seconds_left <= 0:
             seconds = self._unbound_seconds(child)
             rest = seconds * timings.rest_factor
-            return self._end(child, endings.not_bound(job, child, unbound.why, seconds, rest, now))
+            ending = endings.not_bound(job, child, unbound.why, seconds, rest, now)
+            return GiveBack(child, self._end(child, ending).status)
         if not job.leaving and self._lost_service():
             return CreateService(child)
         return self._report_child(child, awaited.bare if awaited else None, unbound)

@@ -22,7 +22,7 @@ from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
 from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle import endings
-from gpujob.lifecycle.actions import Finish, WriteStatus
+from gpujob.lifecycle.actions import Action, Finish, GiveBack, WriteStatus
 from gpujob.lifecycle.attempts import end_attempt, gone, newly_failed, next_attempt
 from gpujob.lifecycle.children import live_pods, said_of
 from gpujob.lifecycle.next_action import next_action
@@ -147,15 +147,28 @@ class JobActions:
         await self._learning.remember(job, child)
         await self.write(job, status)
 
+    async def give_back(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
+        """Ends an attempt whose pods are not bound, if the API server shows it too."""
+        held = await self._writer.find_child(job, child.name)
+        pods = tuple(await self._writer.find_pods(job))
+        if held is not None and isinstance(self._action_by(job, read_child(held), pods), GiveBack):
+            await self.write(job, status)
+        else:
+            self._work.requeue_with_backoff(job, "the watch does not show what became of its pods", job.version)
+
     async def _by_the_api_server(self, job: JobRecord, child: ChildRecord) -> Mapping[str, Any] | None:
         """The final status by the pods that the API server has: the watch may not have shown yet that they ran."""
         pods = tuple(await self._writer.find_pods(job))
         if not any(pod.started for pod in pods):
             return None
-        memory, told = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
-        view = JobView(job, (child,), pods, made=memory.made, telemetry=told)
-        action = next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
+        action = self._action_by(job, child, pods)
         return action.status if isinstance(action, Finish | WriteStatus) else None
+
+    def _action_by(self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...]) -> Action:
+        """The next action by pods that the API server has, whatever the watch shows."""
+        memory, read = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
+        view = JobView(job, (child,), pods, made=memory.made, telemetry=read)
+        return next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
         """Writes the result of a probe; its child, which the status then no longer names, is deleted at the next reconcile."""

@@ -138,6 +138,8 @@ class JobReconciler:
                 steps.report(job, status, moved=numbers is not Numbers.SAME and self._has_turn(job, numbers))
             case actions.Finish(child, status):
                 steps.start(job, steps.finish(job, child, status))
+            case actions.GiveBack(child, status):
+                steps.start(job, steps.give_back(job, child, status))
             case actions.EndProbe(child, result):
                 steps.start(job, steps.end_trial(job, child, result))
             case actions.DeleteChild(child, pods_first):
