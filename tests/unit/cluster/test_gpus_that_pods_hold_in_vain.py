@@ -14,7 +14,7 @@ from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.controller.job_reconciler import JobReconciler
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.status.records.objects import JobRecord, read_job
+from gpujob.status.records.objects import ChildRecord, JobRecord, read_job
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Annotation, Label
 
@@ -80,6 +80,13 @@ class Gang:
 
     def report(self, job: JobRecord, status: Any, *, moved: bool = False) -> None:
         self.written.append(status)
+
+    def give_back(self, job: JobRecord, child: ChildRecord, status: Any) -> Any:
+        """The status that is written if the API server shows the pods unbound too."""
+        return status
+
+    def start(self, job: JobRecord, step: Any) -> None:
+        self.written.append(step)
 
     def look(self, seconds: float, **status: Any) -> Any:
         """What is written after a look; None where nothing is."""
