@@ -80,6 +80,8 @@ def test_a_child_that_somebody_suspends_keeps_its_devices_and_the_status_says_so
     fleet(l4=1)
     uid = team.submit("job", gpusPerNode=4)
     name = team.until("job", "Running")["jobName"]
+    # The event of its placement follows the status.
+    eventually(lambda: team.told("job"), what="the event of its placement")
     mark = audit.now()
     team.api.patch(JOBS.format(team.namespace), name, {"spec": {"suspend": True}})
     status = team.until("job", "Placed")
