@@ -22,7 +22,7 @@ from typing import Final
 import orjson
 
 from bench.placement import world
-from gpujob.cluster.__main__ import GARBAGE
+from gpujob.cluster.app.short_pauses import THRESHOLDS
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
@@ -144,7 +144,7 @@ def told(name: str, seconds: Sequence[float], loop: float) -> None:
 
 def main(decisions: int) -> None:
     """Prints the table."""
-    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
+    gc.set_threshold(*THRESHOLDS)
     loop, of_nodes, cluster = plain_loop(), Cluster().list_all(("nodes",)), Cluster()
     cold = cluster.list_all()
     fleet: Fleet = cluster.book.fleet()

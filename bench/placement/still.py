@@ -19,7 +19,7 @@ from typing import Final
 
 from bench.placement import world
 from bench.placement.__main__ import Cluster, events
-from gpujob.cluster.__main__ import GARBAGE
+from gpujob.cluster.app.short_pauses import THRESHOLDS
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.request import model_requirements
@@ -51,7 +51,7 @@ def kind(demand: Demand) -> str:
 
 def main(decisions: int) -> None:
     """Prints a line for each kind of job: how many, and the median, 99th percentile and worst in milliseconds."""
-    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
+    gc.set_threshold(*THRESHOLDS)
     cluster = Cluster()
     cluster.list_all()
     for event, pod in islice(events(), PODS):

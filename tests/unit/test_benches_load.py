@@ -1,0 +1,25 @@
+"""Every bench imports: one that is run once a month must not find its names gone."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OF_IMAGES = {"torch", "transformers"}
+"""Packages that only the images of jobs have."""
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "bench").rglob("*.py")
+    if path.name != "__init__.py"
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_bench_imports(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        assert missing.name in OF_IMAGES
