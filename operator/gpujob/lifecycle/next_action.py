@@ -114,8 +114,6 @@ class _Step:
             return DeleteChild(extra)
         if (lingering := self._lingering()) is not None:
             return DeleteChild(lingering, pods_first=True)
-        if is_final(job) and child is not None and self._has_to_go(child):
-            return DeleteChild(child)
         if is_final(job):
             return self._after_the_end(child)
         if child is not None:
@@ -123,8 +121,8 @@ class _Step:
         return self._leaving_without_child() if job.leaving else self._without_child()
 
     def _after_the_end(self, child: ChildRecord | None) -> Action:
-        """What ended stays ended; a child that a limit ended has to go, and later the job where it is to live only so long."""
-        if child is not None and self._is_to_go(child):
+        """What ended stays ended; a child that outlives its job's end is deleted, and later the job, if it has a time to live."""
+        if child is not None and self._has_to_go(child):
             return DeleteChild(child)
         if child is not None and self._is_forged_end(child):
             return self._report_child(child)
@@ -133,11 +131,6 @@ class _Step:
             return DeleteJob()
         self._requeue(left or 0.0)
         return Nothing()
-
-    def _is_to_go(self, child: ChildRecord) -> bool:
-        """Whether a job reached its limit while this child ran."""
-        limited = self._job.spec.get("activeDeadlineSeconds") is not None and _failed_by_deadline(self._job)
-        return limited and not child.ended and not child.leaving
 
     # Without a child
 
@@ -299,11 +292,7 @@ class _Step:
         """Whether the watch of Jobs is ahead of that of pods: only its pods show why a Job failed."""
         if len(self._pods) < child.pods or any(pod.phase == "Failed" or pod.leaving for pod in self._pods):
             return False
-        if self.sightings.failed[0] != child.uid:
-            self._see(failed=(child.uid, self._now.elapsed))
-        left = self.sightings.failed[1] + self._timings.failed_pods - self._now.elapsed
-        self._requeue(left)
-        return left > 0
+        return self._left("failed", child, self._timings.failed_pods) > 0
 
     def _starting_or_running(self, job: JobRecord, child: ChildRecord) -> Action:
         timings, now = self._timings, self._now.server
@@ -335,11 +324,7 @@ class _Step:
             return None
         if not may_retry(self._job, Blame.INFRASTRUCTURE, self._now.server):
             return None
-        if self.sightings.faulty[0] != child.uid:
-            self._see(faulty=(child.uid, self._now.elapsed))
-        left = self.sightings.faulty[1] + self._timings.device_fault - self._now.elapsed
-        self._requeue(left)
-        if left > 0:
+        if self._left("faulty", child, self._timings.device_fault) > 0:
             return None
         nodes = tuple(sorted({fault.node for fault in faults}))
         failure = Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, faults[0].message, faults[0].node, nodes=nodes)
@@ -359,11 +344,7 @@ class _Step:
         if failure is None or self._job.leaving or probe_runs.steps_of(child) is not None:
             self._see(stuck=("", 0.0))
             return None
-        if self.sightings.stuck[0] != child.uid:
-            self._see(stuck=(child.uid, self._now.elapsed))
-        left = self.sightings.stuck[1] + seconds - self._now.elapsed
-        self._requeue(left)
-        return self._failed(child, failure) if left <= 0 else None
+        return self._failed(child, failure) if self._left("stuck", child, seconds) <= 0 else None
 
     def _failed(self, child: ChildRecord, failure: Failure) -> Action:
         """The end of an attempt whose child Job has not ended, and of the job where none is left."""
@@ -378,8 +359,13 @@ class _Step:
         return endings.seen_at_last(seen, failure, retried, too_late=is_too_late(self._job, self._now.server))
 
     def _has_to_go(self, child: ChildRecord) -> bool:
-        """Whether a job failed with an attempt that cannot end by itself, and it is still there."""
-        if child.ended or child.leaving or not has_failed(self._job, child.attempt):
+        """Whether a job has ended while this child runs: at its deadline, or with an attempt that cannot end by itself."""
+        job = self._job
+        if child.ended or child.leaving:
+            return False
+        if job.spec.get("activeDeadlineSeconds") is not None and _failed_by_deadline(job):
+            return True
+        if not has_failed(job, child.attempt):
             return False
         stuck = start_failure(self._pods, 0.0) is not None and not any(pod.started for pod in self._pods)
         return stuck or bool(lost_with_node(self._pods, self._view.nodes_ready))
@@ -584,6 +570,14 @@ class _Step:
     def _server_time(self, elapsed: float) -> datetime:
         """The server's time of an observation by the monotonic clock; no jump of the server's clock makes a wait shorter."""
         return self._now.server - timedelta(seconds=self._now.elapsed - elapsed)
+
+    def _left(self, name: str, child: ChildRecord, seconds: float) -> float:
+        """Seconds left of a wait that began when the sighting `name` was first made of this child; requeues the job for its end."""
+        if getattr(self.sightings, name)[0] != child.uid:
+            self._see(**{name: (child.uid, self._now.elapsed)})
+        left: float = getattr(self.sightings, name)[1] + seconds - self._now.elapsed
+        self._requeue(left)
+        return left
 
     def _see(self, **changes: Any) -> Sightings:
         self.sightings = replace(self.sightings, **changes)
