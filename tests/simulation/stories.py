@@ -93,11 +93,6 @@ def stories(shift: float) -> list[Story]:
             Program(image="i/o timeout"),
         ),
         Story(
-            "its deadline in the second attempt",
-            ((1.0, lambda world: world.submit("j", gpusPerNode=8, activeDeadlineSeconds=150)),),
-            Program(evicted=1, runs_for=240.0),
-        ),
-        Story(
             "its budget is spent and raised",
             (
                 (1.0, lambda world: world.submit("j", gpusPerNode=8, placement={"budget": "0.20"})),
