@@ -1,0 +1,149 @@
+"""Jobs, and their child Jobs, pods and Services by owner; objects that cannot be indexed are set aside."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import cast
+
+import structlog
+
+from gpujob.cluster.cache.object_cache import ObjectCache
+from gpujob.cluster.cache.object_key import Key
+from gpujob.cluster.index.owner_index import Filing
+from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.labels.faults import Fault, faults_of
+from gpujob.lifecycle.children import current_child
+from gpujob.status.attempts.ownership import is_child
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
+
+log = structlog.get_logger(__name__)
+
+
+class OwnedObjects:
+    """The half of the index that answers questions about one job; `take` brings it up to date."""
+
+    def __init__(self, mirror: ObjectCache) -> None:
+        self.mirror = mirror
+        self.jobs: dict[str, JobRecord] = {}
+        self.set_aside: Counter[str] = Counter()
+        """Objects on which a function of this index failed, by kind; the others are indexed without them."""
+        self._uids: dict[Key, str] = {}
+        self._children, self._pods, self._services = Filing[ChildRecord](), Filing[PodState](), Filing[ServiceRecord]()
+        self._unpromised: set[Key] = set()
+        """Child Jobs whose reservations must be put into the fleet again."""
+
+    def take(self, changes: Mapping[str, Iterable[Key]]) -> set[str]:
+        """Brings the index up to date; returns the uids of the affected jobs."""
+        touched: set[str] = set()
+        self._each("nodes", changes, lambda key, node: self._take_node(cast("Node | None", node), touched))
+        self._each("gpujobs", changes, lambda key, job: self._take_job(key, cast("JobRecord | None", job), touched))
+        self._each(
+            "jobs", changes, lambda key, child: self._take_child(key, cast("ChildRecord | None", child), touched)
+        )
+        self._each("pods", changes, lambda key, pod: self._take_pod(key, cast("PodRecord | None", pod), touched))
+        self._each(
+            "services", changes, lambda key, held: self._take_service(key, cast("ServiceRecord | None", held), touched)
+        )
+        return touched
+
+    def _take_job(self, key: Key, job: JobRecord | None, touched: set[str]) -> None:
+        before = self._uids.pop(key, "")
+        if before and (job is None or job.uid != before):
+            self.jobs.pop(before, None)
+            touched.add(before)
+            self._unpromised |= self._children.of(before).keys()
+        if job is not None:
+            self._unpromised |= self._children.of(job.uid).keys()
+            self.jobs[job.uid] = job
+            self._uids[key] = job.uid
+            touched.add(job.uid)
+
+    def _take_node(self, node: Node | None, touched: set[str]) -> None:
+        """Marks the jobs whose pods are on a node that reports a device fault."""
+        if node is not None and faults_of(node):
+            touched |= self._pods.owners(lambda pod: pod.node == node.name)
+
+    def _take_child(self, key: Key, child: ChildRecord | None, touched: set[str]) -> None:
+        self._children.put(key, child.owner_uid if child else "", child, touched)
+        self._unpromised.add(key)
+
+    def _take_pod(self, key: Key, pod: PodRecord | None, touched: set[str]) -> None:
+        state = pod.state if pod else None
+        self._pods.put(key, pod.use.job_uid if pod and state else "", state, touched)
+
+    def _take_service(self, key: Key, service: ServiceRecord | None, touched: set[str]) -> None:
+        self._services.put(key, service.owner_uid if service else "", service, touched)
+
+    def _each(
+        self, kind: str, changes: Mapping[str, Iterable[Key]], take: Callable[[Key, object | None], object]
+    ) -> None:
+        """Applies each changed object of a kind; one that fails is set aside, as if it were gone."""
+        held = self.mirror.objects(kind)
+        for key in changes.get(kind, ()):
+            with self._alone(kind, key) as went_well:
+                take(key, held.get(key))
+            if not went_well:
+                with contextlib.suppress(Exception):
+                    take(key, None)
+
+    @contextmanager
+    def _alone(self, kind: str, key: Key) -> Iterator[list[bool]]:
+        """Runs a function for one object, so that its error does not stop the others. The list is empty afterwards if it failed."""
+        went_well = [True]
+        try:
+            yield went_well
+        except Exception as error:
+            went_well.clear()
+            self.set_aside[kind] += 1
+            log.exception("object is set aside", kind=kind, namespace=key[0], name=key[1], error=repr(error))
+
+    def child(self, uid: str) -> ChildRecord | None:
+        """The child Job of a GPUJob: the recorded one, else that of its newest attempt."""
+        job = self.jobs.get(uid)
+        return current_child(job, self.children_of(uid)) if job is not None else None
+
+    def children_of(self, uid: str) -> list[ChildRecord]:
+        """The existing Jobs of all attempts of a GPUJob."""
+        return [child for child in self._children.of(uid).values() if self._is_ours(child)]
+
+    def pods_of(self, job: JobRecord) -> list[PodState]:
+        """The pods of all attempts of a GPUJob in its namespace, sorted by name."""
+        pods = self._pods.of(job.uid)
+        return [pods[key] for key in sorted(pods) if key[0] == job.namespace]
+
+    def nodes_ready(self, pods: Iterable[PodState]) -> dict[str, bool]:
+        """Whether the nodes of pods are ready, by name; a deleted node is left out."""
+        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        found = ((pod.node, nodes.get(("", pod.node))) for pod in pods if pod.node)
+        return {name: node.ready for name, node in found if node is not None}
+
+    def node_faults(self, pods: Iterable[PodState]) -> dict[str, tuple[Fault, ...]]:
+        """The device faults that the nodes of pods report, by name; nodes without any are left out."""
+        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        found = {pod.node: nodes.get(("", pod.node)) for pod in pods if pod.node}
+        return {name: faults for name, node in found.items() if node is not None and (faults := faults_of(node))}
+
+    def children(self) -> Iterator[ChildRecord]:
+        """The child Jobs that have not ended."""
+        return (child for child in self._children.all() if not child.ended and self._is_ours(child))
+
+    def _is_ours(self, child: ChildRecord) -> bool:
+        """Whether a Job is the child of an existing GPUJob."""
+        job = self.jobs.get(child.owner_uid)
+        return job is not None and is_child(child, job)
+
+    def lacks_service(self, child: ChildRecord) -> bool:
+        """Whether a gang's pods lack the Service with their names."""
+        return child.pods > 1 and self.service(child) is None
+
+    def service(self, child: ChildRecord) -> ServiceRecord | None:
+        """The Service of a child Job's pods."""
+        return self._services.of(child.owner_uid).get((child.namespace, child.name))
+
+    def pods(self, child: ChildRecord) -> list[PodState]:
+        """The pods of a child Job, sorted by name, without those of an attempt that is being deleted."""
+        pods = self._pods.of(child.owner_uid)
+        return [pods[key] for key in sorted(pods) if key[0] == child.namespace and pods[key].child_uid == child.uid]
