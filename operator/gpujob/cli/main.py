@@ -41,7 +41,7 @@ def main(arguments: list[str], program: str = "gpujob") -> int:
     from gpujob.values.errors import BadInput
 
     try:
-        from gpujob.cli.verbs.commands import run_verb
+        from gpujob.cli.verbs.verbs import run_verb
 
         code = run_verb(arguments, program)
         sys.stdout.flush()

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import urllib3
 
-from gpujob.cli.input.live import Connection
+from gpujob.cli.input.connection import Connection
 
 
 @pytest.fixture(params=["endless", "packed"])

@@ -13,7 +13,8 @@ from gpujob.api.served import OPENAPI
 from gpujob.cli.doctor.facts import Facts, Live, Raw, Right
 from gpujob.cli.doctor.namespace import RIGHTS
 from gpujob.cli.input import sources
-from gpujob.cli.input.live import LiveCluster, Refused, namespace_of
+from gpujob.cli.input.connection import namespace_of
+from gpujob.cli.input.live import LiveCluster, Refused
 from gpujob.cli.input.site import catalog_for
 from gpujob.fleet.sources.cluster_file import fleet_of, objects_in
 from gpujob.values.untrusted import table

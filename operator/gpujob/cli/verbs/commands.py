@@ -1,103 +1,17 @@
-"""The verbs and their options. Each gathers its inputs, calls the planner, and prints; it decides nothing."""
+"""What each verb does: it gathers its inputs, calls the planner, and prints; it decides nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from gpujob.cli.input.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
-from gpujob.cli.input.request import TABLES, Request
+from gpujob.cli.input.request import Request
 
 if TYPE_CHECKING:
     from gpujob.catalog.images.mirrors import Mirror
     from gpujob.cli.planning.planner import Plan
     from gpujob.schedule.queue import Waiting
-
-ABOUT: Final = "Where would this GPU job run, why there, and for how much? Decides as the operator does."
-
-MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs; - reads stdin.", metavar="JOB", required=True)
-SOME_MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs instead of NAME.", metavar="JOB")
-JOB_NAME: Final = Option(("name",), "A GPUJob of the cluster.", metavar="NAME")
-WHY_NOT: Final = Option(("--why-not",), "Explain this pool instead of the next best ones.", metavar="POOL")
-CLUSTER: Final = Option(("--cluster",), "Kubernetes objects instead of a live cluster; - reads stdin.", metavar="FILE")
-CATALOG: Final = Option(("--catalog",), "A catalog in place of the shipped one.", metavar="FILE")
-PRICE: Final = Option(
-    ("--price",),
-    "Dollars an hour of an accelerator's device, or of a node of an instance type, before list prices; can be repeated.",
-    metavar="NAME=DOLLARS",
-    repeated=True,
-)
-IMAGE_MIRROR: Final = Option(
-    ("--image-mirror",),
-    "Where images of a registry are pulled from; can be repeated.",
-    metavar="FROM=TO",
-    repeated=True,
-)
-OPERATOR_NAMESPACE: Final = Option(
-    ("--operator-namespace",),
-    "Where the operator is, with the prices of its chart.",
-    metavar="NAME",
-    default="gpujob-system",
-)
-KUBECONFIG: Final = Option(("--kubeconfig",), "The kubeconfig, without --cluster.", metavar="FILE")
-CONTEXT: Final = Option(("--context",), "The kubeconfig's context, without --cluster.", metavar="NAME")
-NAMESPACE: Final = Option(("--namespace", "-n"), "The namespace of jobs that name none.", metavar="NAME")
-SHOWN: Final = Option(
-    ("--output", "-o"), "How the answer is shown.", choices=(*TABLES, "json", "yaml"), default=TABLES[0]
-)
-OBJECTS: Final = Option(("--output", "-o"), "How objects are shown.", choices=("yaml", "json"), default="yaml")
-ALL: Final = Option(("--all",), "With -o json or yaml: all candidates, not the best of each pool alone.")
-PAGE: Final = Option(("--html",), "Write the plan as a page with a picture of prices and speeds, too.", metavar="FILE")
-NO_COLOR: Final = Option(("--no-color",), "No colours; the variable NO_COLOR does the same.")
-WRITTEN: Final = Option(
-    ("--output", "-o"), "Where to write; .json writes JSON, - is stdout.", metavar="FILE", default="-"
-)
-JOBS_OF: Final = Option(
-    ("--namespace", "-n"), "The jobs of this namespace; the context's own when absent.", metavar="NAME"
-)
-EVERYWHERE: Final = Option(("--all-namespaces", "-A"), "The jobs of all namespaces.")
-EVERY: Final = Option(("--every",), "Seconds between two refreshes.", metavar="SECONDS", default="2")
-ONCE: Final = Option(("--once",), "Look once.")
-FOLLOW: Final = Option(("--follow", "-f"), "Go on until the pods have ended.")
-RANK: Final = Option(("--rank",), "The pod of this number alone, from 0; all when absent.", metavar="N")
-ATTEMPT: Final = Option(("--attempt",), "The pods of this attempt, from 1; the newest when absent.", metavar="N")
-WANTED: Final = Option(("--for",), "What is waited for.", choices=("complete", "running"), default="complete")
-TIMEOUT: Final = Option(("--timeout",), "Seconds to wait at most; for ever when absent.", metavar="SECONDS")
-BY: Final = Option(("--by",), "The groups: namespace, profile, pool, job.", metavar="WORDS", default="namespace")
-SINCE: Final = Option(("--since",), "How far to look back: 90m, 12h, 30d or 4w.", metavar="TIME", default="30d")
-SPENT_IN: Final = Option(("--namespace", "-n"), "The jobs of this namespace; of all when absent.", metavar="NAME")
-SUMS: Final = Option(
-    ("--output", "-o"), "How the answer is shown.", choices=("table", "csv", "json", "yaml"), default="table"
-)
-SECTIONS: Final = Option(
-    ("sections",),
-    "accelerators, runtimes, stacks, prices, features, throughputs, models or speeds; all when absent.",
-    metavar="SECTION",
-    repeated=True,
-)
-REDACTED: Final = Option(("--cluster",), "Redact this description instead of a live cluster.", metavar="FILE")
-
-
-WORLD: Final = (CLUSTER, CATALOG, PRICE, IMAGE_MIRROR, OPERATOR_NAMESPACE)
-"""What a plan is made of besides the job."""
-ACCOUNT: Final = (KUBECONFIG, CONTEXT)
-"""Who asks a live cluster."""
-
-
-def run_verb(arguments: list[str], program: str) -> int:
-    """Runs one command; returns its exit code. Raises BadInput for an invalid command line."""
-    if not arguments or arguments[0] in HELP:
-        print(overview(VERBS, program, ABOUT))
-        return 0
-    word, *rest = arguments
-    verb, name = verb_of(VERBS, word, program), f"{program} {word}"
-    if HELP.intersection(rest):
-        print(parser_of(verb, name).format_help(), end="")
-        return 0
-    values = values_of(verb, rest, name)
-    said: dict[str, Any] = {option.name: values[option.name] for option in verb.options}
-    return verb.act(Request(**said))
 
 
 def plan(request: Request) -> int:
@@ -113,7 +27,7 @@ def plan(request: Request) -> int:
 
         page.write(plans, request.html)
     if request.in_tables:
-        from gpujob.cli.output.tables import print_plans
+        from gpujob.cli.output.plan_tables import print_plans
 
         print_plans(plans, wide=request.wide, color=request.color)
     else:
@@ -167,7 +81,7 @@ def explain(request: Request) -> int:
         for job in jobs
     ]
     if request.in_tables:
-        from gpujob.cli.output.tables import print_explanations
+        from gpujob.cli.output.plan_tables import print_explanations
 
         print_explanations(answers, wide=request.wide, color=request.color)
     else:
@@ -187,7 +101,7 @@ def pools(request: Request) -> int:
     if not fleet.pools:
         sources.print_notes([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
     if request.in_tables:
-        from gpujob.cli.output.tables import print_pools
+        from gpujob.cli.output.pool_tables import print_pools
 
         print_pools(fleet, wide=request.wide, color=request.color)
     else:
@@ -207,7 +121,7 @@ def catalog(request: Request) -> int:
 
     rows = sources.read_catalog(request.catalog)
     if request.in_tables:
-        from gpujob.cli.output.tables import print_sections
+        from gpujob.cli.output.pool_tables import print_sections
 
         found = known.sections(list(request.sections))
         print_sections({name: each.table(rows, wide=request.wide) for name, each in found.items()}, color=request.color)
@@ -230,7 +144,8 @@ def top(request: Request) -> int:
 
     On a terminal until Ctrl-C, else once. Live speeds need the right to get pods/proxy; else the statuses' are shown.
     """
-    from gpujob.cli.input.live import LiveCluster, namespace_of
+    from gpujob.cli.input.connection import namespace_of
+    from gpujob.cli.input.live import LiveCluster
     from gpujob.cli.verbs import top as running
 
     cluster = LiveCluster(request.kubeconfig, request.context)
@@ -318,21 +233,6 @@ def cost(request: Request) -> int:
     for note in filter(None, (spent.unpriced(found), spent.NOTE)):
         say(note)
     return 0
-
-
-VERBS: Final[Mapping[str, Verb]] = {
-    "plan": Verb(plan, (MANIFEST, *WORLD, SHOWN, ALL, PAGE, NAMESPACE, *ACCOUNT, NO_COLOR)),
-    "render": Verb(render, (MANIFEST, *WORLD, OBJECTS, NAMESPACE, *ACCOUNT)),
-    "explain": Verb(explain, (JOB_NAME, SOME_MANIFEST, WHY_NOT, *WORLD, SHOWN, ALL, NAMESPACE, *ACCOUNT, NO_COLOR)),
-    "pools": Verb(pools, (*WORLD, SHOWN, *ACCOUNT, NO_COLOR)),
-    "doctor": Verb(doctor, (*WORLD, SHOWN, NAMESPACE, *ACCOUNT, NO_COLOR)),
-    "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, *ACCOUNT, NO_COLOR)),
-    "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, *ACCOUNT)),
-    "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),
-    "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, *ACCOUNT, NO_COLOR)),
-    "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
-    "capture": Verb(capture, (WRITTEN, REDACTED, OPERATOR_NAMESPACE, *ACCOUNT)),
-}
 
 
 def _named(request: Request, verb: str) -> str:

@@ -1,0 +1,152 @@
+"""Authenticated HTTP requests to the API server that the kubeconfig names, or to the one that this process runs in."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpujob.values.errors import BadInput
+
+SECONDS: Final = 30
+OFFLINE: Final = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Authenticated requests to one API server."""
+
+    configuration: Any
+    pool: Any
+
+    def get(self, path: str, most: int | None = None, body: bytes | None = None) -> tuple[int, bytes]:
+        """Status and body of one answer, of which at most so many bytes are read; BadInput when there is none.
+
+        A bounded body is what a pod serves: it is taken as sent, since a few bytes could be unpacked to many. With a `body` of
+        JSON it is a POST.
+        """
+        from urllib3.exceptions import HTTPError
+
+        url = self.configuration.host.rstrip("/") + path
+        headers = self._headers() if most is None else {**self._headers(), "accept-encoding": "identity"}
+        try:
+            answer = self.pool.request(
+                "GET" if body is None else "POST",
+                url,
+                body=body,
+                headers=headers if body is None else {**headers, "content-type": "application/json"},
+                timeout=SECONDS,
+                retries=False,
+                redirect=False,
+                preload_content=most is None,
+                decode_content=most is None,
+            )
+            if most is not None:
+                start = answer.read(most)
+                answer.close()
+                return answer.status, start
+        except HTTPError as error:
+            raise self._no_answer(error) from error
+        return answer.status, answer.data
+
+    def stream(self, path: str) -> tuple[int, Iterator[bytes]]:
+        """Status and body of one answer, whose parts are given as they come; BadInput when there is none."""
+        from urllib3 import Timeout
+        from urllib3.exceptions import HTTPError
+
+        url = self.configuration.host.rstrip("/") + path
+        headers = {**self._headers(), "accept": "*/*", "accept-encoding": "identity"}
+        try:
+            answer = self.pool.request(
+                "GET", url, headers=headers, timeout=Timeout(connect=SECONDS, read=None), retries=False, redirect=False,
+                preload_content=False, decode_content=False,
+            )  # fmt: skip
+        except HTTPError as error:
+            raise self._no_answer(error) from error
+        return answer.status, self._parts(answer)
+
+    def _parts(self, answer: Any) -> Iterator[bytes]:
+        from urllib3.exceptions import HTTPError
+
+        try:
+            yield from answer.stream(1 << 16)
+        except HTTPError as error:
+            raise self._no_answer(error) from error
+        finally:
+            answer.close()
+
+    def _no_answer(self, error: Exception) -> BadInput:
+        why = str(getattr(error, "reason", None) or error).rpartition(": ")[2]
+        return BadInput(
+            f"no answer from {self.configuration.host} ({why}); check --context and --kubeconfig, {OFFLINE}"
+        )
+
+    def _headers(self) -> dict[str, str]:
+        # Requested each time: here the client renews an expired token.
+        settings = self.configuration.auth_settings().values()
+        tokens = {setting["key"]: setting["value"] for setting in settings if setting.get("value")}
+        return {"accept": "application/json", "accept-encoding": "gzip", "user-agent": "kubectl-gpujob", **tokens}
+
+
+def connect(kubeconfig: str | None, context: str | None) -> Connection:
+    """A connection to the cluster that the kubeconfig names, or to the one that this process runs in."""
+    try:
+        from kubernetes import client, config
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"reading a cluster needs {error.name}: pip install 'gpujob-operator[cli]', {OFFLINE}"
+        ) from error
+    location = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+    configuration, inside = client.Configuration(), False
+    if not (kubeconfig or context or _exists(location)):
+        if not os.environ.get("KUBERNETES_SERVICE_HOST"):
+            raise BadInput(f"there is no kubeconfig at {location}; name one with --kubeconfig, {OFFLINE}")
+        inside = True
+    complaints = _Complaints()
+    logging.getLogger().addHandler(complaints)
+    try:
+        if inside:
+            config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        else:
+            config.load_kube_config(location, context, configuration, False)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        # Whatever a broken kubeconfig raises; the client documents no common class.
+        complaints.said.append(str(error).strip() or type(error).__name__)
+    finally:
+        logging.getLogger().removeHandler(complaints)
+    if complaints.said:
+        where = "account of this pod" if inside else f"kubeconfig {location}"
+        raise BadInput(f"the {where} cannot be used ({complaints.said[0].splitlines()[0]}); fix it, {OFFLINE}")
+    return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager)
+
+
+def namespace_of(kubeconfig: str | None, context: str | None) -> str:
+    """The namespace of the kubeconfig's context; `default` if it names none."""
+    from kubernetes import config
+
+    location = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+    try:
+        contexts, active = config.list_kube_config_contexts(location)  # type: ignore[no-untyped-call]
+    except config.ConfigException:
+        return "default"  # In a cluster there is no kubeconfig.
+    named = next((each for each in contexts if each["name"] == context), active)
+    return str(named.get("context", {}).get("namespace") or "default")
+
+
+class _Complaints(logging.Handler):
+    """Errors that the client logs instead of raising them: a failed credential plugin."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps the message."""
+        self.said.append(record.getMessage())
+
+
+def _exists(location: str) -> bool:
+    """Whether one of the files exists; KUBECONFIG may list several."""
+    return any(os.path.exists(os.path.expanduser(path)) for path in location.split(os.pathsep) if path)

@@ -1,0 +1,180 @@
+"""The plan of a job as tables that are readable without colours and without a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from gpujob.cli.output import cells
+from gpujob.cli.output.attempts import print_attempts
+from gpujob.cli.output.drawing import PLAN_WIDTH, console_of, print_table, print_text
+from gpujob.cli.output.offers import OUTCOME_STYLES, print_memory, print_offers
+from gpujob.cli.planning import holders
+from gpujob.cli.planning.planner import why_not_sentences
+from gpujob.cli.printing import plain
+from gpujob.fleet.pools.naming import short_names
+from gpujob.placement.report import decision_json, summary
+from gpujob.placement.report.notes import notes
+from gpujob.values.finding import Dollars, Finding, listed
+from gpujob.values.vocabulary import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from gpujob.cli.planning.explainer import Explanation
+    from gpujob.cli.planning.planner import Plan
+    from gpujob.placement.scoring.candidate import Candidate, Decision
+
+UNSEEN: Final = "the operator has not reconciled it; is it running? `kubectl get deployments -A | grep gpujob-operator`"
+
+WITH_ROOM: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY)
+"""Outcomes of candidates with a usable image."""
+
+VERDICT_STYLES: Final = {
+    Verdict.PLACED: "bold green",
+    Verdict.WAITING: "bold yellow",
+    Verdict.MISCONFIGURED: "bold red",
+    Verdict.IMPOSSIBLE: "bold red",
+}
+
+
+def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
+    """The plans, one after the other."""
+    console = console_of(color)
+    with console.capture() as shown:
+        for number, plan in enumerate(plans):
+            if number:
+                console.print()
+            _print_plan(console, plan, wide=wide)
+    print(shown.get(), end="")
+
+
+def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color: bool) -> None:
+    """The status of each job, and its plan now."""
+    console = console_of(color)
+    with console.capture() as shown:
+        for number, each in enumerate(explanations):
+            if number:
+                console.print()
+            same = _print_status(console, each)
+            _print_plan(console, each.plan, wide=wide, again=same, asked=each.asked)
+    print(shown.get(), end="")
+
+
+def _print_status(console: Console, each: Explanation) -> bool:
+    """The message of the status, for a job of a cluster; whether the decision now is the same."""
+    if each.unseen:
+        print_text(console, Text.assemble(("No status", "bold"), f"  {plain(each.plan.name)}: {UNSEEN}"))
+    elif each.state:
+        said = ": ".join(map(plain, filter(None, (each.plan.name, each.since or each.said))))
+        print_text(console, Text.assemble((each.state, "bold"), f"  {said}"))
+        if each.since:
+            print_text(console, Text.assemble(("Placed before", "bold"), f"  {plain(each.said)}"))
+    else:
+        return False
+    print_attempts(console, each.attempts, each.at)
+    decision = each.plan.decision
+    same = each.said == summary.summary(decision)
+    print_text(console, Text(f"Decided again, without its own pods{', with the same answer' if same else ':'}"))
+    return same
+
+
+def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False, asked: bool = False) -> None:
+    """A plan; `again`: its sentence is above already. Pools that are `asked` about get all their reasons."""
+    decision = plan.decision
+    sentence = summary.summary(decision)
+    if decision.fix:  # It has its own line below.
+        sentence = sentence.removesuffix(f"; {decision.fix.message}")
+    verdict = (decision.verdict.value, VERDICT_STYLES[decision.verdict])
+    if not again:
+        print_text(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence)}"))
+    general, names = summary.of_the_job(decision), short_names(plan.pools)
+    if wide:
+        print_offers(console, decision, general)
+    elif decision.candidates:
+        console.print()
+        _print_candidates(console, decision, general, names)
+    if wide and any(gang.memory for gang in decision.demand.gangs):
+        console.print()
+        print_text(console, Text.assemble(("Recipe: ", "bold"), decision_json.recipe(decision)))
+        print_memory(console, decision.demand.gangs)
+    endings = [*_ways_out(plan, names, wide=wide), *_endings(decision, general, names, wide=wide)]
+    if endings:
+        console.print()
+    for label, sentence in endings:
+        print_text(console, Text.assemble((f"{label} ", "bold"), plain(sentence)))
+    if plan.others:
+        console.print()
+    for name, sentence in why_not_sentences(plan, whole=asked):
+        label = f"Why not {plain(name if wide else names[name])}: "
+        print_text(console, Text.assemble((label, "bold"), plain(sentence)))
+
+
+def _ways_out(plan: Plan, names: Mapping[str, str], *, wide: bool) -> Iterator[tuple[str, str]]:
+    """Who holds what a Waiting job waits for, and the gangs with which it would start now."""
+    if plan.now is not None:
+        for sentence in holders.told(plan.holders, plan.now):
+            yield "Held by:", sentence
+    for start in plan.starts_now:
+        price = f" at {Dollars(start.price_per_hour)} an hour" if start.price_per_hour is not None else ""
+        yield "now:", start.told(start.pool if wide else names[start.pool]) + price
+
+
+def _endings(
+    decision: Decision, general: frozenset[Finding], names: Mapping[str, str], *, wide: bool
+) -> Iterator[tuple[str, str]]:
+    """The lines below the table: the nearest fix; the chosen nodes, the images, and the warnings about the choice."""
+    if decision.fix:
+        yield "Nearest fix:", decision.fix.message
+    if decision.choice:
+        candidate, nodes = decision.choice.candidate, list(filter(None, decision.choice.nodes))
+        if nodes:
+            yield "Nodes:", listed(nodes)
+        if cards := cells.cards(candidate.pool):
+            yield "Cards:", f"pool {candidate.pool.name} has {cards}"
+        if started := cells.started(candidate):
+            yield "Price:", started
+    if not wide:
+        best = summary.best_per_pool(decision)
+        yield from _images(best, names)
+        if memory := cells.memory_line([candidate.gang for candidate in best]):
+            yield "Recipe:", decision_json.recipe(decision)
+            yield "Memory:", memory
+    doubts = decision.choice.candidate.doubts if decision.choice else ()
+    everywhere = () if decision.choice else (doubt for doubt in _first_doubts(decision) if doubt in general)
+    for doubt in (*doubts, *everywhere):
+        yield "Warning:", f"{doubt.message} ({doubt.reason})"
+    for note in notes(decision):
+        yield "Note:", note
+
+
+def _first_doubts(decision: Decision) -> tuple[Finding, ...]:
+    return decision.candidates[0].doubts if decision.candidates else ()
+
+
+def _images(candidates: Iterable[Candidate], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The images that pools with room or work for the job would run, one line each."""
+    pools: dict[str, list[str]] = {}
+    for candidate in candidates:
+        if candidate.outcome in WITH_ROOM:
+            pools.setdefault(cells.short(candidate.runtime.image), []).append(names[candidate.pool.name])
+    for image, where in pools.items():
+        yield "Image:", image if len(pools) == 1 else f"{image} on {listed(where)}"
+
+
+def _print_candidates(
+    console: Console, decision: Decision, general: frozenset[Finding], names: Mapping[str, str]
+) -> None:
+    """The best candidate of each pool in 120 columns."""
+    best = summary.best_per_pool(decision)
+    rows = [
+        [
+            names[candidate.pool.name],
+            *cells.main(candidate),
+            cells.why(candidate, general) or summary.behind(candidate, decision),
+        ]
+        for candidate in best
+    ]
+    headers = ["POOL", cells.GANG, "$/H", "OUTCOME", "WHY"]
+    print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in best], PLAN_WIDTH)

@@ -1,0 +1,79 @@
+"""The pools, and sections of the catalog, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from gpujob.cli.output import cells
+from gpujob.cli.output.drawing import console_of, print_table, print_text
+from gpujob.placement.capacity.shortage import barred
+
+if TYPE_CHECKING:
+    from gpujob.fleet.pools.fleet import Fleet
+    from gpujob.fleet.pools.pool import Pool
+
+
+def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
+    """The pools with their free GPUs, prices, problems and warnings."""
+    headers = ["POOL", "VENDOR", "ACCELERATOR", "NODES", "FREE/TOTAL", "MEMORY", "DRIVER", "$/GPU-H", "PRICE FROM"]
+    rows = [_pool_row(pool, fleet, wide=wide) for pool in fleet.pools]
+    if wide:
+        headers += ["INSTANCE TYPE", "REGION", "CAPACITY", "CPU"]
+    console = console_of(color)
+    with console.capture() as shown:
+        print_table(console, [*headers, "NOTE"], rows, [""] * len(rows))
+    print(shown.get(), end="")
+
+
+def print_sections(tables: Mapping[str, tuple[list[str], list[list[str]]]], *, color: bool) -> None:
+    """Tables one after the other, each under its name where there are several."""
+    console = console_of(color)
+    with console.capture() as shown:
+        for number, (name, (headers, rows)) in enumerate(tables.items()):
+            if number:
+                console.print()
+            if len(tables) > 1:
+                print_text(console, Text(name, style="bold"))
+            print_table(console, headers, rows, [""] * len(rows))
+    print(shown.get(), end="")
+
+
+def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
+    row = [
+        pool.name,
+        pool.vendor.value,
+        pool.device,
+        str(len(pool.nodes)),
+        f"{pool.free}/{pool.total}",
+        cells.size(pool.memory),
+        pool.driver or cells.UNKNOWN,
+        cells.money(pool.price.per_gpu_hour if pool.price else None),
+        pool.price.source if pool.price else cells.UNKNOWN,
+    ]
+    if wide:
+        row += [
+            pool.instance_type or cells.UNKNOWN,
+            pool.region or cells.UNKNOWN,
+            pool.capacity_type.value,
+            pool.cpu_architecture,
+        ]
+    notes = _notes(pool, fleet)
+    return [*row, "; ".join(notes if wide else notes[:1])]
+
+
+def _notes(pool: Pool, fleet: Fleet) -> list[str]:
+    """The problem of a pool, then its warnings, then nodes that accept no jobs now, then its number of cards."""
+    findings = [
+        *filter(None, [pool.problem, barred(pool)]),
+        *pool.doubts,
+        *(node.unready for node in pool.nodes if node.unready),
+        *(node.suspected for node in pool.nodes if node.suspected and not node.unready),
+    ]
+    notes = [finding.message for finding in findings]
+    if pool.name in fleet.overlaps:
+        older, node = fleet.overlaps[pool.name]
+        notes.insert(0, f"node {node} belongs to the older GPUPool {older}; narrow spec.nodeSelector of one of them")
+    return notes + list(filter(None, [cells.cards(pool)]))

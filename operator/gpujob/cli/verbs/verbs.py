@@ -1,0 +1,106 @@
+"""The verbs with their options; each verb is a function of `commands`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpujob.cli.input.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
+from gpujob.cli.input.request import TABLES, Request
+from gpujob.cli.verbs.commands import capture, catalog, cost, doctor, explain, logs, plan, pools, render, top, wait
+
+ABOUT: Final = "Where would this GPU job run, why there, and for how much? Decides as the operator does."
+MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs; - reads stdin.", metavar="JOB", required=True)
+SOME_MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs instead of NAME.", metavar="JOB")
+JOB_NAME: Final = Option(("name",), "A GPUJob of the cluster.", metavar="NAME")
+WHY_NOT: Final = Option(("--why-not",), "Explain this pool instead of the next best ones.", metavar="POOL")
+CLUSTER: Final = Option(("--cluster",), "Kubernetes objects instead of a live cluster; - reads stdin.", metavar="FILE")
+CATALOG: Final = Option(("--catalog",), "A catalog in place of the shipped one.", metavar="FILE")
+PRICE: Final = Option(
+    ("--price",),
+    "Dollars an hour of an accelerator's device, or of a node of an instance type, before list prices; can be repeated.",
+    metavar="NAME=DOLLARS",
+    repeated=True,
+)
+IMAGE_MIRROR: Final = Option(
+    ("--image-mirror",),
+    "Where images of a registry are pulled from; can be repeated.",
+    metavar="FROM=TO",
+    repeated=True,
+)
+OPERATOR_NAMESPACE: Final = Option(
+    ("--operator-namespace",),
+    "Where the operator is, with the prices of its chart.",
+    metavar="NAME",
+    default="gpujob-system",
+)
+KUBECONFIG: Final = Option(("--kubeconfig",), "The kubeconfig, without --cluster.", metavar="FILE")
+CONTEXT: Final = Option(("--context",), "The kubeconfig's context, without --cluster.", metavar="NAME")
+NAMESPACE: Final = Option(("--namespace", "-n"), "The namespace of jobs that name none.", metavar="NAME")
+SHOWN: Final = Option(
+    ("--output", "-o"), "How the answer is shown.", choices=(*TABLES, "json", "yaml"), default=TABLES[0]
+)
+OBJECTS: Final = Option(("--output", "-o"), "How objects are shown.", choices=("yaml", "json"), default="yaml")
+ALL: Final = Option(("--all",), "With -o json or yaml: all candidates, not the best of each pool alone.")
+PAGE: Final = Option(("--html",), "Write the plan as a page with a picture of prices and speeds, too.", metavar="FILE")
+NO_COLOR: Final = Option(("--no-color",), "No colours; the variable NO_COLOR does the same.")
+WRITTEN: Final = Option(
+    ("--output", "-o"), "Where to write; .json writes JSON, - is stdout.", metavar="FILE", default="-"
+)
+JOBS_OF: Final = Option(
+    ("--namespace", "-n"), "The jobs of this namespace; the context's own when absent.", metavar="NAME"
+)
+EVERYWHERE: Final = Option(("--all-namespaces", "-A"), "The jobs of all namespaces.")
+EVERY: Final = Option(("--every",), "Seconds between two refreshes.", metavar="SECONDS", default="2")
+ONCE: Final = Option(("--once",), "Look once.")
+FOLLOW: Final = Option(("--follow", "-f"), "Go on until the pods have ended.")
+RANK: Final = Option(("--rank",), "The pod of this number alone, from 0; all when absent.", metavar="N")
+ATTEMPT: Final = Option(("--attempt",), "The pods of this attempt, from 1; the newest when absent.", metavar="N")
+WANTED: Final = Option(("--for",), "What is waited for.", choices=("complete", "running"), default="complete")
+TIMEOUT: Final = Option(("--timeout",), "Seconds to wait at most; for ever when absent.", metavar="SECONDS")
+BY: Final = Option(("--by",), "The groups: namespace, profile, pool, job.", metavar="WORDS", default="namespace")
+SINCE: Final = Option(("--since",), "How far to look back: 90m, 12h, 30d or 4w.", metavar="TIME", default="30d")
+SPENT_IN: Final = Option(("--namespace", "-n"), "The jobs of this namespace; of all when absent.", metavar="NAME")
+SUMS: Final = Option(
+    ("--output", "-o"), "How the answer is shown.", choices=("table", "csv", "json", "yaml"), default="table"
+)
+SECTIONS: Final = Option(
+    ("sections",),
+    "accelerators, runtimes, stacks, prices, features, throughputs, models or speeds; all when absent.",
+    metavar="SECTION",
+    repeated=True,
+)
+REDACTED: Final = Option(("--cluster",), "Redact this description instead of a live cluster.", metavar="FILE")
+WORLD: Final = (CLUSTER, CATALOG, PRICE, IMAGE_MIRROR, OPERATOR_NAMESPACE)
+"""What a plan is made of besides the job."""
+ACCOUNT: Final = (KUBECONFIG, CONTEXT)
+"""Who asks a live cluster."""
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "plan": Verb(plan, (MANIFEST, *WORLD, SHOWN, ALL, PAGE, NAMESPACE, *ACCOUNT, NO_COLOR)),
+    "render": Verb(render, (MANIFEST, *WORLD, OBJECTS, NAMESPACE, *ACCOUNT)),
+    "explain": Verb(explain, (JOB_NAME, SOME_MANIFEST, WHY_NOT, *WORLD, SHOWN, ALL, NAMESPACE, *ACCOUNT, NO_COLOR)),
+    "pools": Verb(pools, (*WORLD, SHOWN, *ACCOUNT, NO_COLOR)),
+    "doctor": Verb(doctor, (*WORLD, SHOWN, NAMESPACE, *ACCOUNT, NO_COLOR)),
+    "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, *ACCOUNT, NO_COLOR)),
+    "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, *ACCOUNT)),
+    "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),
+    "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, *ACCOUNT, NO_COLOR)),
+    "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
+    "capture": Verb(capture, (WRITTEN, REDACTED, OPERATOR_NAMESPACE, *ACCOUNT)),
+}
+
+
+def run_verb(arguments: list[str], program: str) -> int:
+    """Runs one command; returns its exit code. Raises BadInput for an invalid command line."""
+    if not arguments or arguments[0] in HELP:
+        print(overview(VERBS, program, ABOUT))
+        return 0
+    word, *rest = arguments
+    verb, name = verb_of(VERBS, word, program), f"{program} {word}"
+    if HELP.intersection(rest):
+        print(parser_of(verb, name).format_help(), end="")
+        return 0
+    values = values_of(verb, rest, name)
+    said: dict[str, Any] = {option.name: values[option.name] for option in verb.options}
+    return verb.act(Request(**said))
