@@ -16,7 +16,8 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.placement.engine.decide import decide
-from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.queue import Placing, Waiting, place_all
 from tests.e2e.cluster.nodes import Amd, Nvidia

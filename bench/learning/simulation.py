@@ -20,7 +20,8 @@ from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
-from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.request.profile_measurements import learned_of, profile_of, read_profile
 from gpujob.schedule.queue import Answer
 from gpujob.status.profile import Ran, after_run

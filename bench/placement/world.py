@@ -14,7 +14,8 @@ from typing import Any, Final
 from gpujob.api.manifest import read_gpujob
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
-from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.from_manifest import demand_of
 from gpujob.values.quantity import GI
 
 Object = dict[str, Any]

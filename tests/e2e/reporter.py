@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from gpujob.status.records.objects import INDEX
+from gpujob.status.records.read_objects import INDEX
 from tests.e2e.api_server import PODS
 from tests.e2e.cluster import eventually
 from tests.e2e.team import Team

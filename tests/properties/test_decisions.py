@@ -20,7 +20,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import decision_json
-from gpujob.placement.request.demand import demand_of
+from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate, Decision
 from gpujob.placement.scoring.score import objective_used

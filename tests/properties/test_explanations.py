@@ -16,7 +16,8 @@ from gpujob.api.manifest import read_gpujob
 from gpujob.fleet.pools.pricing import PoolPrice
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.why_not import why_not
-from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.from_manifest import demand_of
 from gpujob.render.children import render
 from gpujob.values.quantity import parse_dollars
 from gpujob.values.vocabulary import Outcome, Verdict

@@ -16,7 +16,7 @@ from gpujob.api.manifest import read_gpujob
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.report import decision_json
 from gpujob.placement.report.why_not import why_not
-from gpujob.placement.request.demand import demand_of
+from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import NOT_FOUND
 from gpujob.schedule.queue import Waiting, place_all

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.status.records.objects import read_child
+from gpujob.status.records.read_objects import read_child
 from gpujob.values.names import child_name
 
 

@@ -14,7 +14,8 @@ from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.controller.job_reconciler import JobReconciler
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.status.records.objects import ChildRecord, JobRecord, read_job
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.status.records.read_objects import read_job
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Annotation, Label
 

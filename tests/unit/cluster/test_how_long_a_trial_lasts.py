@@ -23,7 +23,8 @@ from gpujob.lifecycle.view import JobView, Moment
 from gpujob.placement.request.demand import Demand
 from gpujob.status.job import telemetry
 from gpujob.status.job.telemetry import SILENT, Telemetry
-from gpujob.status.records.objects import JobRecord, PodState, read_child, read_job, read_pod_record
+from gpujob.status.records.objects import JobRecord, PodState
+from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
 from gpujob.values.vocabulary import Annotation, Label
 
 MADE = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -11,7 +11,8 @@ from gpujob.cluster.app.job_conditions import awaited_steps, failed_jobs, waitin
 from gpujob.cluster.metrics.collector import AwaitedStep, FailedJob, WaitingJob
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.job.telemetry import SILENT, Telemetry
-from gpujob.status.records.objects import JobRecord, read_job
+from gpujob.status.records.objects import JobRecord
+from gpujob.status.records.read_objects import read_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

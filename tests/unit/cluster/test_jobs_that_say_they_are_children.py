@@ -15,7 +15,7 @@ from gpujob.fleet.assembly.usage import Promise
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.policy.resource_quota import quotas_of, read_quota
 from gpujob.status.attempts.ownership import is_child
-from gpujob.status.records.objects import read_child, read_job, read_pod_record
+from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Label
 

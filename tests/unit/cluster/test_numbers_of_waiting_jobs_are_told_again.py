@@ -17,7 +17,8 @@ from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.status.job import job_status
-from gpujob.status.records.objects import JobRecord, read_job
+from gpujob.status.records.objects import JobRecord
+from gpujob.status.records.read_objects import read_job
 
 NOW = "2026-01-01T00:00:00Z"
 EVERY, SETTLED_AFTER = Timings().numbers, Timings().numbers_settled

@@ -19,7 +19,8 @@ from gpujob.cluster.telemetry.scraper import Scraper, Unreached
 from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.render.attempt import Numbered
 from gpujob.status.attempts.progress import Measured
-from gpujob.status.records.objects import JobRecord, read_job
+from gpujob.status.records.objects import JobRecord
+from gpujob.status.records.read_objects import read_job
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Label, Reason
 

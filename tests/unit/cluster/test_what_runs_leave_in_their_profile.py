@@ -18,7 +18,8 @@ from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.job.telemetry import Telemetry
-from gpujob.status.records.objects import ChildRecord, JobRecord, read_child, read_job
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.status.records.read_objects import read_child, read_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PLACED = {"pool": "p", "accelerator": "MI300X", "nodes": 1, "gpusPerNode": 8, "pricePerHour": "36.00"}

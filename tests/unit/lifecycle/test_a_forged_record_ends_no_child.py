@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gpujob.lifecycle.children import current_child, superfluous
-from gpujob.status.records.objects import ChildRecord, JobRecord, read_child, read_job
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.names import child_name
 
 

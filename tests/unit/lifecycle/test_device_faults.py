@@ -20,7 +20,8 @@ from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status.observe.child import observe
-from gpujob.status.records.objects import ChildRecord, Hint, PodState, read_job, read_pod_record
+from gpujob.status.records.objects import ChildRecord, Hint, PodState
+from gpujob.status.records.read_objects import read_job, read_pod_record
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Reason, State, Vendor
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.lifecycle.attempts import gone, with_entry
-from gpujob.status.records.objects import read_child, read_job
+from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.names import child_name
 
 CHILD = child_name("j", "u", 1)

@@ -20,7 +20,8 @@ from gpujob.status.attempts.progress import Measured
 from gpujob.status.attempts.waits import timely
 from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import observe
-from gpujob.status.records.objects import ChildRecord, PodState, read_child, read_job, read_pod_record
+from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Reason
 

@@ -15,7 +15,8 @@ from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status.job import status_patch
 from gpujob.status.job.events import event_of
-from gpujob.status.records.objects import ChildRecord, PodState, read_child, read_job, read_pod_record
+from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
 from gpujob.values.names import child_name
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -17,7 +17,8 @@ from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
 from gpujob.status.job import job_status
 from gpujob.status.job.events import event_of
-from gpujob.status.records.objects import Hint, JobRecord, PodState, read_child, read_job
+from gpujob.status.records.objects import Hint, JobRecord, PodState
+from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Annotation
 

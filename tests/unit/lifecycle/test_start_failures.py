@@ -17,7 +17,8 @@ from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.start_failures import start_failure
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
-from gpujob.status.records.objects import PodState, read_job
+from gpujob.status.records.objects import PodState
+from gpujob.status.records.read_objects import read_job
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Reason
 

@@ -10,7 +10,7 @@ from pod_security import violations
 from samples import H100, MI300X, SAMPLES, Sample, choice_of, job_of
 
 from gpujob.fleet.kubernetes.host_ports import RENDEZVOUS, REPORTS
-from gpujob.status.records.objects import read_pod_record
+from gpujob.status.records.read_objects import read_pod_record
 from gpujob.values.vocabulary import Label
 
 PRIVILEGED = {"host-devices-amd", "host-devices-nvidia-gang", "fabric-gang"}

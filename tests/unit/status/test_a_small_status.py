@@ -13,7 +13,8 @@ from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.status.job import job_status
 from gpujob.status.observe.child import Observation
-from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, read_child, read_job
+from gpujob.status.records.objects import ChildRecord, Hint, JobRecord
+from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.vocabulary import PREFLIGHT, Annotation, Label, Reason, State
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.status.observe.child import observe
-from gpujob.status.records.objects import read_child, read_job, read_pod_record
+from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
 from gpujob.values.vocabulary import Label
 
 junk = st.recursive(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gpujob.status.attempts.monthly_budget import Ledger, metered, read_ledger, refusal
-from gpujob.status.records.objects import JobRecord, read_job
+from gpujob.status.records.objects import JobRecord
+from gpujob.status.records.read_objects import read_job
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 MICRO = 10**6

@@ -9,7 +9,8 @@ import pytest
 from gpujob.fleet.assembly.usage import Promise
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.status.observe.child import Observation, observe
-from gpujob.status.records.objects import ChildRecord, PodState, read_child, read_pod_record
+from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.status.records.read_objects import read_child, read_pod_record
 from gpujob.values.vocabulary import Annotation, Label, Reason, State
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.status.observe.child import observe
-from gpujob.status.records.objects import PodState, read_child, read_pod_record
+from gpujob.status.records.objects import PodState
+from gpujob.status.records.read_objects import read_child, read_pod_record
 from gpujob.status.records.rendezvous import Missed, read_missed
 from gpujob.values.vocabulary import Label, Reason
 

@@ -21,7 +21,8 @@ from gpujob.status.attempts.waits import write_time
 from gpujob.status.job import job_status
 from gpujob.status.observe.child import observe
 from gpujob.status.profile import KEPT, MEASUREMENTS, Ran, after_run
-from gpujob.status.records.objects import ChildRecord, JobRecord, PodState, read_child, read_job
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
+from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.vocabulary import Annotation, Label, Reason, State
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

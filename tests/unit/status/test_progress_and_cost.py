@@ -20,7 +20,7 @@ from gpujob.status.attempts.progress import Measured
 from gpujob.status.job import job_status, status_patch, telemetry
 from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.observe.child import Observation
-from gpujob.status.records.objects import read_child, read_job
+from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.vocabulary import Label, Reason, State
 
 STARTED, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z"

@@ -22,8 +22,9 @@ from gpujob.status.job import events, job_status, status_patch
 from gpujob.status.job.conditions import Claim, merged
 from gpujob.status.job.log_line import transition
 from gpujob.status.observe.child import Observation
-from gpujob.status.records.objects import ChildRecord, JobRecord, read_child, read_job
+from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.status.records.preflight import Check
+from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.errors import BadManifest
 from gpujob.values.vocabulary import Annotation, ConditionType, Label, Reason, State
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from gpujob.status.job import conditions, job_status
 from gpujob.status.observe.child import Observation, observe
-from gpujob.status.records.objects import JobRecord, read_child, read_pod_record
+from gpujob.status.records.objects import JobRecord
 from gpujob.status.records.preflight import Check, read_check, verdict_of
 from gpujob.status.records.preflight_messages import SENTENCES, all_well
+from gpujob.status.records.read_objects import read_child, read_pod_record
 from gpujob.values.vocabulary import Label, Reason, State
 
 GI = 1 << 30

@@ -31,7 +31,7 @@ HOLDING: Final = (State.PLACED, State.STARTING, State.RUNNING)
 
 def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     """A child Job as the reservation of its pods; None for Jobs of others and for ended ones."""
-    from gpujob.status.records.objects import read_child
+    from gpujob.status.records.read_objects import read_child
 
     record = read_child(raw)
     if not is_child(raw) or not record.promises():

@@ -26,7 +26,7 @@ def promises_in(documents: Iterable[Any]) -> tuple[Promise, ...]:
         return ()
     # late import: records of jobs take longer to import than everything else that `pools` needs
     from gpujob.status.attempts import ownership
-    from gpujob.status.records.objects import read_child
+    from gpujob.status.records.read_objects import read_child
 
     jobs = _jobs(known)
     told: list[Promise] = []
@@ -47,7 +47,7 @@ def children_in(objects: Iterable[Any]) -> list[Any]:
     if not jobs:
         return found
     from gpujob.status.attempts import ownership
-    from gpujob.status.records.objects import read_child
+    from gpujob.status.records.read_objects import read_child
 
     records = ((each, read_child(each)) for each in found)
     return [each for each, child in records if (job := jobs.get(child.owner_uid)) and ownership.is_child(child, job)]
@@ -55,7 +55,7 @@ def children_in(objects: Iterable[Any]) -> list[Any]:
 
 def _jobs(known: Iterable[Any]) -> dict[str, JobRecord]:
     """The GPUJobs that are described with their uids, by these."""
-    from gpujob.status.records.objects import read_job
+    from gpujob.status.records.read_objects import read_job
 
     records = [read_job(each) for each in known if each.get("kind") == "GPUJob"]
     return {record.uid: record for record in records if record.uid}

@@ -10,7 +10,8 @@ from gpujob.cli.planning import holders
 from gpujob.placement.report import decision_json
 from gpujob.placement.report.summary import best_per_pool
 from gpujob.placement.report.why_not import best_losers
-from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.request.profile_measurements import Profile, learned_of, profile_of
 from gpujob.placement.suggestions.smaller_gang import starts_now
 from gpujob.schedule.queue import Waiting, place_all

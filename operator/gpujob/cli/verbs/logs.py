@@ -22,8 +22,9 @@ import orjson
 from gpujob.cli.input.live import LiveCluster
 from gpujob.cli.printing import say
 from gpujob.lifecycle.attempts import is_final
-from gpujob.status.records.objects import JobRecord, PodState, read_job, read_pod_record
+from gpujob.status.records.objects import JobRecord, PodState
 from gpujob.status.records.pods import TRAIN
+from gpujob.status.records.read_objects import read_job, read_pod_record
 from gpujob.values.errors import BadInput
 from gpujob.values.names import child_name
 from gpujob.values.untrusted import one_line, tables, whole_number

@@ -20,7 +20,8 @@ from gpujob.cluster.metrics.exposition import MOST_BYTES, Report, UnreadableRepo
 from gpujob.cluster.metrics.window import SHORTEST, Window
 from gpujob.status.attempts import cost
 from gpujob.status.attempts.waits import read_time
-from gpujob.status.records.objects import PodRecord, PodState, read_pod_record
+from gpujob.status.records.objects import PodRecord, PodState
+from gpujob.status.records.read_objects import read_pod_record
 from gpujob.values.finding import Dollars
 from gpujob.values.untrusted import one_line, table, whole_number
 from gpujob.values.vocabulary import GROUP, VERSION, Label, State

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpujob.api.manifest import read_gpujob
-from gpujob.placement.request.demand import demand_of
+from gpujob.placement.request.from_manifest import demand_of
 from gpujob.values.vocabulary import API_VERSION
 
 THRESHOLDS: Final = (5_000, 3, 2)

@@ -25,7 +25,7 @@ from gpujob.fleet.policy.limit_range import read_limit_range
 from gpujob.fleet.policy.resource_quota import read_quota
 from gpujob.placement.request.profile_measurements import profile_of
 from gpujob.render.runner import digest_of
-from gpujob.status.records.objects import read_child, read_job, read_pod_record, read_service
+from gpujob.status.records.read_objects import read_child, read_job, read_pod_record, read_service
 from gpujob.values.errors import BadInput
 from gpujob.values.vocabulary import GROUP, VERSION, Label
 

@@ -36,7 +36,8 @@ from gpujob.status.attempts import probe_runs, waits
 from gpujob.status.attempts.probe_runs import Result
 from gpujob.status.job import job_status, status_patch
 from gpujob.status.job.telemetry import SILENT
-from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState, read_child
+from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState
+from gpujob.status.records.read_objects import read_child
 from gpujob.values.untrusted import table, whole_number
 from gpujob.values.vocabulary import Reason
 

@@ -30,7 +30,8 @@ from gpujob.fleet.assembly.usage import Promise
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import Made, Moment
-from gpujob.placement.request.demand import Demand, demand_of
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.from_manifest import demand_of
 from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.errors import BadInput

@@ -41,7 +41,8 @@ from gpujob.status.attempts.ownership import is_child
 from gpujob.status.job.events import event_of
 from gpujob.status.job.log_line import transition
 from gpujob.status.pools import EVENT_NAMESPACE, contradiction
-from gpujob.status.records.objects import ChildRecord, JobRecord, PodState, owner_uid, read_child, read_pod_record
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
+from gpujob.status.records.read_objects import owner_uid, read_child, read_pod_record
 from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import FIELD_MANAGER, SPENDING, Label
 

@@ -1,0 +1,230 @@
+"""Reads GPUJobs, child Jobs, Services and pods, once each, from what the API server sent; every member is untrusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from gpujob.api.kinds.gpujob_status import GPUJobStatus
+from gpujob.fleet.kubernetes.objects import MOST_DEVICES, Pod
+from gpujob.fleet.kubernetes.parse import read_pod
+from gpujob.status.records.gpu_memory import read_ran_out
+from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodRecord, PodState, ServiceRecord
+from gpujob.status.records.pods import TRAIN, controller, reporter_port
+from gpujob.status.records.preflight import read_check
+from gpujob.status.records.rendezvous import read_missed
+from gpujob.values.names import attempt_in, child_name
+from gpujob.values.untrusted import one_line, table, tables, whole_number
+from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label
+
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
+"""The annotation with the pod's index in an Indexed Job."""
+
+
+NODE_NAME_FIELD: Final = "metadata.name"
+
+
+LONGEST_GRACE: Final = 86400
+"""Seconds of grace that are believed."""
+
+
+MOST_UNHEALTHY: Final = 8
+"""Devices of a pod that are reported as Unhealthy."""
+
+
+def read_job(raw: Mapping[str, Any]) -> JobRecord:
+    """The record of a GPUJob object."""
+    metadata = table(raw, "metadata")
+    return JobRecord(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        generation=whole_number(metadata.get("generation")) or 1,
+        created=str(metadata.get("creationTimestamp", "")),
+        version=str(metadata.get("resourceVersion", "")),
+        leaving="deletionTimestamp" in metadata,
+        spec=table(raw, "spec"),
+        status=table(raw, "status"),
+        metadata={"name": metadata.get("name"), "namespace": metadata.get("namespace"), "uid": metadata.get("uid")},
+    )
+
+
+def read_child(raw: Mapping[str, Any]) -> ChildRecord:
+    """The record of a child Job object."""
+    metadata, spec = table(raw, "metadata"), table(raw, "spec")
+    labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
+    pod = table(table(spec, "template"), "spec")
+    use = read_pod({"spec": pod})
+    by_name = next(((resource, count) for resource, count in use.devices.items() if count), None)
+    device = by_name or _claimed(annotations.get(Annotation.CLAIMS)) if tables(pod, "resourceClaims") else by_name
+    device = device or ("", 0)
+    end = next((c for c in tables(table(raw, "status"), "conditions") if _is_end(c)), {})
+    return ChildRecord(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        owner_uid=owner_uid(metadata),
+        attempt=attempt_in(str(metadata.get("name", ""))) or whole_number(labels.get(Label.ATTEMPT)) or 1,
+        leaving="deletionTimestamp" in metadata,
+        pods=whole_number(spec.get("completions")) or 1,
+        nodes=_pinned_nodes(pod),
+        resource=device[0],
+        gpus=device[1],
+        needs=use.needs,
+        others=tuple(sorted(use.others.items())),
+        priority_class=str(pod["priorityClassName"])[:253] if pod.get("priorityClassName") else None,
+        hint=_hint(annotations.get(Annotation.PLACEMENT)),
+        created=str(metadata.get("creationTimestamp", "")),
+        ended=str(end.get("type", "")),
+        ended_at=str(end.get("lastTransitionTime", "")),
+        reason=str(end.get("reason", "")),
+        message=str(end.get("message", ""))[:1024],
+        runner=next(_runners(pod), ""),
+        preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
+        paused=spec.get("suspend") is True,
+        job_name=_job_name(metadata),
+        orphan_of=_orphan_of(metadata),
+    )
+
+
+def _job_name(metadata: Mapping[str, Any]) -> str:
+    """The name of the GPUJob that an object was made for, as its annotation says."""
+    name = table(metadata, "annotations").get(Annotation.JOB_NAME)
+    return name[:253] if isinstance(name, str) else ""
+
+
+def _orphan_of(metadata: Mapping[str, Any]) -> str:
+    """The uid of the GPUJob that a Job or Service without an owner was made for; empty for any other one."""
+    name, uid = str(metadata.get("name", "")), str(table(metadata, "labels").get(Label.JOB_UID) or "")
+    attempt = attempt_in(name)
+    made = attempt is not None and name == child_name(_job_name(metadata), uid, attempt)
+    return uid if made and uid and not tables(metadata, "ownerReferences") else ""
+
+
+def _runners(pod: Mapping[str, Any]) -> Iterator[str]:
+    names = (table(volume, "configMap").get("name") for volume in tables(pod, "volumes"))
+    return (name for name in names if isinstance(name, str) and name.startswith(RUNNER_PREFIX))
+
+
+def read_service(raw: Mapping[str, Any]) -> ServiceRecord:
+    """The record of a gang's Service."""
+    metadata = table(raw, "metadata")
+    return ServiceRecord(owner_uid(metadata), str(metadata.get("uid", "")), _job_name(metadata), _orphan_of(metadata))
+
+
+def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:
+    """The record of a Pod object."""
+    use = read_pod(raw)
+    return PodRecord(use, _pod_state(raw, use) if use.job_uid else None)
+
+
+def owner_uid(metadata: Mapping[str, Any]) -> str:
+    """The uid of the controlling owner, empty when there is none."""
+    return str(controller(metadata).get("uid", ""))
+
+
+def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
+    metadata, status = table(raw, "metadata"), table(raw, "status")
+    containers = tables(status, "containerStatuses")
+    train = next((c for c in containers if c.get("name") == TRAIN), containers[0] if containers else {})
+    now = table(train, "state")
+    running, ended = table(now, "running"), table(now, "terminated")
+    waiting = next((w for w in (table(table(c, "state"), "waiting") for c in _all_containers(status)) if w), {})
+    disruption = next((c for c in tables(status, "conditions") if _is_disruption(c)), {})
+    if not use.node:
+        waiting = next((c for c in tables(status, "conditions") if _is_unbound(c)), {})
+    return PodState(
+        name=use.name,
+        child_uid=owner_uid(metadata),
+        node=use.node,
+        phase=str(status.get("phase", "")),
+        running="running" in now and status.get("phase") == "Running",
+        leaving="deletionTimestamp" in metadata,
+        child_name=str(controller(metadata).get("name", "")),
+        namespace=use.namespace,
+        started=str(running.get("startedAt") or ended.get("startedAt") or ""),
+        waiting_reason=str(waiting.get("reason", ""))[:64],
+        waiting_message=str(waiting.get("message", ""))[:512],
+        exit_code=whole_number(ended.get("exitCode")),
+        reason=str(ended.get("reason") or status.get("reason") or "")[:64],
+        message=_last_words(str(ended.get("message") or status.get("message") or "")),
+        pod_reason=str(status.get("reason") or "")[:64],
+        pod_message=one_line(str(status.get("message") or "")[:256]),
+        disruption=str(disruption.get("reason") or "DisruptionTarget")[:64] if disruption else "",
+        disruption_message=one_line(str(disruption.get("message") or "")[:256]),
+        index=whole_number(table(metadata, "annotations").get(INDEX)),
+        address=str(status.get("podIP") or "")[:64],
+        port=reporter_port(raw),
+        on_host_network=table(raw, "spec").get("hostNetwork") is True,
+        check=read_check(status),
+        gone_at=str(metadata.get("deletionTimestamp") or "")[:32],
+        grace=min(whole_number(metadata.get("deletionGracePeriodSeconds")) or 0, LONGEST_GRACE),
+        ended=str(ended.get("finishedAt") or "")[:32],
+        unhealthy=tuple(_unhealthy(containers)),
+        ran_out=read_ran_out(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
+        missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
+    )
+
+
+def _unhealthy(containers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The devices that a kubelet reports as Unhealthy (KEP-4680, allocatedResourcesStatus): resource and id."""
+    found = (
+        one_line(f"{str(resource.get('name'))[:128]} {str(device.get('resourceID'))[:64]}")
+        for container in containers
+        for resource in tables(container, "allocatedResourcesStatus")
+        for device in tables(resource, "resources")
+        if device.get("health") == "Unhealthy"
+    )
+    return sorted(set(found))[:MOST_UNHEALTHY]
+
+
+def _last_words(text: str) -> str:
+    """The end of a message, on one line: the last lines of a log contain the error."""
+    lines = (line.strip() for line in text[-4096:].splitlines())
+    return one_line(" | ".join(line for line in lines if line)[-512:])
+
+
+def _all_containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*tables(status, "initContainerStatuses"), *tables(status, "containerStatuses")]
+
+
+def _is_end(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
+
+
+def _is_unbound(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+
+
+def _is_disruption(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
+
+
+def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nodes that the pod's required affinity names, one for each term."""
+    required = table(table(table(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
+    fields = (f for term in tables(required, "nodeSelectorTerms") for f in tables(term, "matchFields"))
+    named = (f.get("values") for f in fields if f.get("key") == NODE_NAME_FIELD)
+    return tuple(str(value) for values in named if isinstance(values, list) for value in values if value)
+
+
+def _claimed(text: Any) -> tuple[str, int] | None:
+    """The ResourceClaims of its pods in a child's annotation: the pool's devices and their number for each pod."""
+    resource, equals, count = str(text)[:320].rpartition("=")
+    number = whole_number(count)
+    return (resource, number) if equals and number and number <= MOST_DEVICES else None
+
+
+def _hint(text: Any) -> Hint:
+    """The decision in a child's annotation; it is untrusted, so only members that a status can have are read."""
+    try:
+        value = json.loads(text) if isinstance(text, str) and len(text) <= 65536 else {}
+        if not isinstance(value, dict):
+            return Hint()
+        # Earlier versions wrote the results of other pools too.
+        value.pop("candidates", None)
+        GPUJobStatus.model_validate({"placement": value})
+    except (ValueError, RecursionError):
+        return Hint()
+    return Hint(value)
