@@ -96,6 +96,24 @@ def test_a_folder_has_at_most_a_dozen_entries_and_says_what_it_holds(folder: Pat
     assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
 
 
+MODULES_WITH_AN_ORDER = 4
+"""The number of modules from which a folder says in which order to read them."""
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_folder_of_several_modules_says_in_which_order_to_read_all_of_them(folder: Path) -> None:
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
+    if len(names) < MODULES_WITH_AN_ORDER:
+        return
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    _, found, order = text.partition("Reading order: ")
+    assert found, f"write a paragraph `Reading order:` in {folder.name}/__init__.py"
+    said = set(re.findall(r"`(\w+)`", order.split("\n\n")[0]))
+    there = {path.parent.name if path.stem == "__init__" else path.stem for path in folder.rglob("*.py")}
+    assert names - said == set(), "these modules are missing"
+    assert said - there == set(), "these are not there"
+
+
 REPOSITORY = ROOT.parents[1]
 PAGES = [
     path

@@ -6,7 +6,7 @@ largest is the expected peak. No figure belongs to a model: every constant is a 
 defined, and compared with measurements by `python -m bench.memory`.
 
 Reading order: `workload` (the request), `model_states` (weights, gradients, optimizer, adapters), `activations` (what a layer
-keeps for its backward pass), `deepspeed` (its buffers), `training` and `serving` (the phases), `allocator` (what the device must
-have beyond the peak), `estimate` (all together), `model_shape` (from a name or a size to a model's dimensions), `recipe` (bytes a
-parameter in words).
+keeps for its backward pass), `deepspeed` (its buffers), `segment_padding` (what tensors take beyond their size), `phases`,
+`training` and `serving` (the phases of a step), `allocator` (what the device must have beyond the peak), `estimate` (all
+together), `model_shape` (from a name or a size to a model's dimensions), `recipe` (bytes a parameter in words).
 """

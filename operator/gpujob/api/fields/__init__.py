@@ -1,1 +1,5 @@
-"""Types that fields share: amounts, patterns, version ranges and the base model."""
+"""Types that fields share: amounts, patterns, version ranges and the base model.
+
+Reading order: `base` (the base model and common types), `patterns` (forms of texts), `amounts` (memory, CPU, money),
+`version_ranges`.
+"""

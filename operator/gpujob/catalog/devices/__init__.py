@@ -1,1 +1,5 @@
-"""Accelerators: identity by name or id, architecture, price, roofline and measured throughput."""
+"""Accelerators: identity by name or id, architecture, price, roofline and measured throughput.
+
+Reading order: `identity` (from a label to a row) with `likeness` (unknown names), `architecture` (which code runs there);
+`own_prices` and `pricelist` (what it costs); `benchmark_run`, `roofline`, `efficiency`, `throughput` (how fast it is).
+"""

@@ -1,1 +1,5 @@
-"""The work queue with its backoff, per-job state, and the throttle of progress writes."""
+"""The work queue with its backoff, per-job state, and the throttle of progress writes.
+
+Reading order: `work_queue` (what is due, backoff, state of each job) with `due_times`, `pending_jobs` and `step_slots`;
+`progress_throttle`, `time_slice`.
+"""

@@ -1,1 +1,4 @@
-"""The decision as text and JSON, and why a pool was not chosen."""
+"""The decision as text and JSON, and why a pool was not chosen.
+
+Reading order: `summary` (the sentences), `decision_json`, `notes`, `why_not` (one pool against the chosen one).
+"""
