@@ -139,7 +139,7 @@ cluster-down: .venv/ready ## Ends that control plane and leaves nothing.
 	@$(CLUSTER) down
 
 .PHONY: lock
-lock: .venv/ready ## Locks the dependencies anew, with hashes, into requirements/.
+lock: .venv/ready ## Locks the dependencies with hashes, into requirements/.
 	$(UV) lock --quiet
 	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --no-dev -o requirements/operator.txt >/dev/null
 	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --no-dev --extra cli -o requirements/cli.txt >/dev/null

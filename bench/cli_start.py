@@ -2,7 +2,7 @@
 
     python bench/cli_start.py [RUNS]
 
-Runs of all commands alternate, so that a busy machine slows all alike; the median of the ratios is told. Compile the
+Runs of all commands alternate, so that a busy machine slows all alike; the median of the ratios is printed. Compile the
 byte code first (`python -m compileall`), and run without PYTHONDONTWRITEBYTECODE: that is how an installed program runs.
 """
 

@@ -33,7 +33,7 @@ INSTALL: Final = (
     "from tests.e2e.chart import install_chart; from tests.e2e.cluster.state import require; install_chart(require())"
 )
 SETTLED: Final = 3.0
-"""Seconds after the last pod is bound: what is told of pods that run by now belongs to the jobs too."""
+"""Seconds after the last pod is bound: status writes about pods that run by now count too."""
 
 
 @dataclass(frozen=True)

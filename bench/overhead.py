@@ -4,7 +4,7 @@
 
 One process, one model, SECONDS (60) for each row. Single steps with the reporter (the hook, and the look at each batch) and without it
 take turns, with, without, without, with and the other way round, so that clocks, heat and neighbours change both alike; a row is of
-these fours. The thread works at its own pace meanwhile, and so does a scrape every 15 s: what they take is told by itself, since
+these fours. The thread works at its own pace meanwhile, and so does a scrape every 15 s: what they take is printed separately, since
 it falls on both alike. Each step reads its loss, so that the host's time is never hidden behind the device's. Needs torch
 and a GPU, nothing else.
 """

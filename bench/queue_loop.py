@@ -55,7 +55,7 @@ def node(number: int) -> Object:
 
 
 def pod(name: str, on: str, version: int, gpus: int = 0) -> Object:
-    """A running pod of somebody else."""
+    """A running pod that is not of a GPUJob."""
     asks = {"cpu": "1"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
     return {
         "metadata": {"name": name, "namespace": "other", "uid": name, "resourceVersion": str(version)},
@@ -113,7 +113,7 @@ class Loop:
         return True
 
     async def until_rest(self) -> None:
-        """Runs until every job is told and no write is under way."""
+        """Runs until every job has its status and no write is under way."""
         running = asyncio.create_task(self.reconciler.run())
         while True:
             await asyncio.sleep(0.5)

@@ -1,7 +1,7 @@
 """What one write of a job's status costs the API server: `python -m bench.status_writes NAME=CRD.yaml,STATUS.json …`.
 
 Each NAME is a state of the project: its CRD of GPUJobs and the status that it writes for a placed job. One API server of its
-own; the states take turns, so that a busy machine slows all of them. A job is placed, then told ROUNDS times another
+own; the states take turns, so that a busy machine slows all of them. A job is placed, then gets ROUNDS times another
 message: the patch carries the whole status, as large as the state makes it. Prints a table for bench/RESULTS.md.
 """
 
@@ -57,7 +57,7 @@ def install(api: ApiServer, path: Path) -> None:
     assert done.returncode == 0, done.stderr
     name = yaml.safe_load(path.read_text())["metadata"]["name"]
     eventually(lambda: "Established" in str(api.get(CRDS, name).get("status")), 30, what="the CRD")
-    # The handler of the changed kind is made anew with the first requests.
+    # The handler of the changed kind is made again with the first requests.
     time.sleep(3)
 
 

@@ -158,7 +158,7 @@ def look_further(cluster: Cluster) -> None:
     print('  export PATH="$PWD/.venv/bin:$PATH"           # kubectl finds its plugin kubectl-gpujob there')
     print("  kubectl describe gpujob two-nodes            # conditions, events")
     print("  kubectl get gpujobs -w                       # must-wait starts when two-nodes ends")
-    print("  kubectl gpujob pools                         # the fleet with prices and doubts")
+    print("  kubectl gpujob pools                         # the fleet with prices and warnings")
     print("  kubectl gpujob plan -f demo/jobs/3-fp8.yaml -o wide")
     print("  kubectl gpujob explain must-wait             # nodes are pretended: there are no logs to read")
     print("  make demo-down                               # ends everything, leaves nothing")

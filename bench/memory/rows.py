@@ -57,7 +57,7 @@ class Measured:
     metric: Metric
     """What `peak` is."""
     device: int
-    """What the driver showed as used; the peak where nobody read it; what the device has where it ran out."""
+    """What the driver showed as used; the peak where the driver was not read; the size of the device where it ran out."""
     source: str
 
 

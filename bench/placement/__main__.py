@@ -32,7 +32,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 
 FIRST = 100
-"""Decisions after the start, told by themselves: they work out what is kept of the facts of pools and images."""
+"""Decisions after the start, shown separately: they fill the caches of facts about pools and images."""
 
 EXPLAINED = 10
 """Of so many decisions one is explained in full, and compared with the choice."""

@@ -2,8 +2,8 @@
 
     python -m bench.placement.still [DECISIONS]
 
-On a machine that others use, one run of a decision tells as much of their programs as of it. No answer is kept from one
-decision to the next, estimates of models neither. Of five decisions one is explained in full.
+On a shared machine, one run of a decision measures other programs too. No result is kept from one decision to the next, nor are
+estimates of models. Of five decisions one is explained in full.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ NAMESPACES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One model as its labeller tells it: `memory` is MiB for NVIDIA, GiB for AMD."""
+    """One model in the terms of its labeller: `memory` is MiB for NVIDIA, GiB for AMD."""
 
     vendor: str
     product: str

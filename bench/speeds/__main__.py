@@ -17,7 +17,7 @@ def main() -> None:
     for each in sorted(found, key=lambda miss: (miss.run.key.kind, miss.run.key.narrow, -abs(miss.off))):
         key = each.run.key
         formats = "below 16 bits" if key.narrow else "16 bits"
-        print(f"{key.kind:<11} {formats:<14} {key.accelerator:<13} off {each.off:+6.0%}  told ±{each.told:4.0%}")
+        print(f"{key.kind:<11} {formats:<14} {key.accelerator:<13} off {each.off:+6.0%}  stated ±{each.told:4.0%}")
     for name, some in [
         *((f"{kind}", [each for each in found if each.run.key.kind is kind]) for kind in WorkKind),
         ("old parts", [each for each in found if each.is_old]),
@@ -26,7 +26,7 @@ def main() -> None:
         worst = max(some, key=lambda miss: abs(miss.off))
         print(
             f"{name}: {len(some)} left out, median {typical(some):.1%}, "
-            f"worst {abs(worst.off):.0%} ({worst.run.key.accelerator}), {spread(some):.2f} of the errors told"
+            f"worst {abs(worst.off):.0%} ({worst.run.key.accelerator}), {spread(some):.2f} of the stated errors"
         )
     mean, error = leaning(catalog)
     print(f"AMD's rows beside NVIDIA's in the same benchmark: {mean:+.1%} ± {error:.1%}")

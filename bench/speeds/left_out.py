@@ -20,7 +20,7 @@ OLD: Final = frozenset({"7.0", "7.5", "8.0", "8.6", "gfx908", "gfx90a"})
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """One efficiency: its logarithm from all rows less that from the other accelerators' rows, and the error that was told."""
+    """One efficiency: its logarithm from all rows less that from the other accelerators' rows, and the stated error."""
 
     run: Run
     off: float
@@ -50,7 +50,7 @@ def typical(found: Sequence[Miss]) -> float:
 
 
 def spread(found: Sequence[Miss]) -> float:
-    """The root mean square of the misses in units of the errors that were told; 1 where these are right."""
+    """The root mean square of the misses in units of the stated errors; 1 if these are right."""
     return math.sqrt(sum((each.off / each.told) ** 2 for each in found) / len(found))
 
 

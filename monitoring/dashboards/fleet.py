@@ -71,7 +71,7 @@ POOLS_ROW: Final = Row(
         ),
         graph(
             "GPUs held by pool",
-            "Devices that pods hold, whoever made the pods.",
+            "Devices that pods hold, of GPUJobs and others.",
             [Query(f"sum by (pool) (gpujob_pool_gpus_held{{{POOLS}}})", "{{pool}}")],
             "short",
             width=12,

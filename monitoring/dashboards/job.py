@@ -150,7 +150,7 @@ DEVICES: Final = Row(
         graph("Power", "Of whole devices.", [Query(f"gpujob:device_power:watts{{{THIS}}}", BY_DEVICE)], "watt"),
         graph(
             "Temperature",
-            "Of the hottest point that the device tells.",
+            "Of the hottest point that the device reports.",
             [Query(f"gpujob:device_temperature:celsius{{{THIS}}}", BY_DEVICE)],
             "celsius",
         ),

@@ -9,7 +9,7 @@ What differs between the two, and is made equal here:
 - AMD's names may carry a prefix (MetricsFieldPrefix of its configuration), `amd_` by its own documentation.
 
 What only a whole device knows is absent for its parts: power and energy of a MIG slice are those of its whole GPU, and an
-AMD partition's activity, power and energy are told by partition 0 for all; a GPU that several pods share (time-slicing, MPS)
+AMD partition's activity, power and energy are reported by partition 0 for all; a GPU that several pods share (time-slicing, MPS)
 has one power and energy for all of them. Absent is better than counted seven times.
 
 Sources: NVIDIA/dcgm-exporter etc/default-counters.csv and deployment/values.yaml; ROCm/device-metrics-exporter
@@ -98,7 +98,7 @@ XIDS_OF_PROGRAMS: Final = (13, 31, 43, 45)
 """XID errors that a program brings on itself, by NVIDIA's catalogue of XID errors: the device is well."""
 
 _NO_FAULT: Final = " + ".join(f"(DCGM_FI_DEV_XID_ERRORS == bool {xid})" for xid in (0, *XIDS_OF_PROGRAMS))
-"""The last XID error, which stays until the exporter starts anew, is none or a program's own."""
+"""The last XID error, which stays until the exporter restarts, is none or a program's own."""
 
 DEVICES: Final = Group(
     "gpujob-devices",
@@ -126,7 +126,7 @@ DEVICES: Final = Group(
         Record("gpujob:device_power:watts", _of_jobs(f"{_unshared('DCGM_FI_DEV_POWER_USAGE')} < 1e5", _POWER)),
         Record(
             "gpujob:device_temperature:celsius",
-            # DCGM writes numbers near 2^63 for what a device cannot tell.
+            # DCGM writes numbers near 2^63 for what a device does not report.
             _of_jobs(
                 "DCGM_FI_DEV_GPU_TEMP < 1000",
                 f"{_amd('gpu_junction_temperature')} > 0 or {_amd('gpu_edge_temperature')} > 0",

@@ -101,7 +101,7 @@ def assert_plan(plan: Plan, wanted: dict[str, Any], fleet: Fleet) -> None:
         assert not services or not list(differences(wanted_service, services[0]["spec"]))
     if rest:
         assert_pod(pod_of(plan, fleet), rest)
-    assert not rest, f"expect.yaml says what nobody checks: {sorted(rest)}"
+    assert not rest, f"expect.yaml has unknown members: {sorted(rest)}"
 
 
 def pod_of(plan: Plan, fleet: Fleet) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def assert_pod(pod: dict[str, Any], rest: dict[str, Any]) -> None:
 
 
 def differences(wanted: Any, found: Any, path: str = "") -> Iterator[str]:
-    """Where a manifest is not as wanted; members that nobody names are free, `absent` ones must not be there."""
+    """Where a manifest is not as wanted; members that are not named are free, `absent` ones must not be there."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         for member, value in wanted.items():
             if value == ABSENT:

@@ -481,7 +481,7 @@ def test_no_role_has_a_wildcard_or_reads_what_is_secret() -> None:
             # installation's prices.
             names = [load_runner().name], [SPENDING], [CONFIG_MAP]
             named = ["configmaps"] if rule.get("resourceNames") in names else []
-            # Of namespaces the labels decide who may use a pool; nobody writes them.
+            # Labels of namespaces decide which may use a pool; the operator never writes them.
             seen = ["namespaces"] if set(rule["verbs"]) == {"list", "watch"} else []
             words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]} - {*named, *seen}
             assert not words & {

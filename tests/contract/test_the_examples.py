@@ -1,4 +1,4 @@
-"""The examples as a person starts from them: planned on both vendors, free of vendors' words, and told of in the README."""
+"""The examples as a person starts from them: planned on both vendors, free of vendors' terms, and listed in the README."""
 
 from __future__ import annotations
 

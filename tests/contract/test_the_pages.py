@@ -30,7 +30,7 @@ BLOCKS = [
 
 
 def manifest_of(block: dict[str, Any]) -> dict[str, Any]:
-    """The block as a whole manifest: the kind is told by what only a GPUPool has."""
+    """The block as a whole manifest: the kind follows from the members that only a GPUPool has."""
     if "kind" in block:
         return block
     spec = block.get("spec", block)

@@ -121,7 +121,7 @@ class ApiServer:
                 content = answer.read()
                 break
             except (http.client.HTTPException, OSError):
-                # An idle connection was closed meanwhile; a request that reached nobody is repeated once.
+                # An idle connection was closed meanwhile; a request that did not arrive is repeated once.
                 self._connection.close()
                 if last:
                     raise

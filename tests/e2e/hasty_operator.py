@@ -1,4 +1,4 @@
-"""`python -m tests.e2e.hasty_operator`: the operator with shorter times, which tells what jobs it sees.
+"""`python -m tests.e2e.hasty_operator`: the operator with shorter times, which prints the jobs that it sees.
 
 All that it does is what `python -m gpujob.cluster` does, so that a test of what it does after a minute takes seconds.
 """

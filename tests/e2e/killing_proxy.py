@@ -115,7 +115,7 @@ class KillingProxy:
         self.killed.set()
         if request.transport is not None:
             request.transport.abort()
-        return web.Response(status=500, text="nobody reads this")
+        return web.Response(status=500, text="not read")
 
 
 async def _relayed(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
@@ -125,7 +125,7 @@ async def _relayed(request: web.Request, answer: aiohttp.ClientResponse) -> web.
         status=answer.status, headers={key: answer.headers[key] for key in kept if key in answer.headers}
     )
     await response.prepare(request)
-    with suppress(ConnectionResetError):  # the operator is dead or has left: nothing to tell anyone
+    with suppress(ConnectionResetError):  # the operator is dead or has left: no one reads the reply
         async for chunk in answer.content.iter_any():
             await response.write(chunk)
         await response.write_eof()

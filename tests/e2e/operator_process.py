@@ -40,7 +40,7 @@ class OperatorProcess:
         self.name = name
         self._cluster, self._api, self._kubeconfig = cluster, api, kubeconfig
         self._process: Process | None = None
-        # Nobody answers at the addresses of pretended pods; to say so would be a write about each of 300 jobs.
+        # Nothing answers at the addresses of pretended pods; to report that would be a write for each of 300 jobs.
         self.settings = {"GPUJOB_SCRAPE_SECONDS": "60"}
         """Further variables of its environment."""
         self.module = "gpujob.cluster"
@@ -134,7 +134,7 @@ class OperatorProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def seen(self) -> list[str]:
-        """The jobs of its mirror as namespace/name; only a hasty operator tells."""
+        """The jobs of its mirror as namespace/name; only a hasty operator prints them."""
         lines = [line for line in self.log.read_text().splitlines() if '"event": "jobs seen"' in line]
         jobs: list[str] = json.loads(lines[-1])["jobs"] if lines else []
         return jobs

@@ -1,4 +1,4 @@
-"""A program that trains, as its port tells it, for pretended pods: they have addresses where nothing is."""
+"""The port of a program that trains, for pretended pods: they have addresses where nothing is."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class _Pair:
         self.upstream.abort()
 
     def _upstream_ended(self) -> None:
-        # Behind a dead network nobody hears that the other side is gone: that is the point of freezing.
+        # Over a dead network neither side learns that the other is gone: freezing shows that.
         if not self._frozen:
             self.client.close()
 

@@ -31,9 +31,9 @@ class Team:
         found: tuple[int, str] = (0, ""),
         **spec: Any,
     ) -> str:
-        """Creates a GPUJob whose pods live as told (for ever, unless `runs_for`); gives its uid.
+        """Creates a GPUJob whose pods run as given (for ever, without `runs_for`); returns its uid.
 
-        `found`: the exit code and the message of its preflight, which finds nothing wrong unless told.
+        `found`: the exit code and the message of its preflight, without it, it finds nothing wrong.
         """
         told = {"runs-for": runs_for, "starts-after": starts_after, "exit-code": str(exit_code or "")}
         told |= {"preflight-exit-code": str(found[0] or ""), "preflight": found[1]}
@@ -121,7 +121,7 @@ class Team:
         eventually(lambda: not missing(), timeout, what=f"{len(wanted)} jobs {' or '.join(states)}", every=0.2)
 
     def clear(self, timeout: float = 90) -> None:
-        """Deletes every job and waits until no pod is left; unless told not to wait, for then its namespace takes all along."""
+        """Deletes every job and waits until no pod is left, unless its namespace is deleted next."""
         if self.waits_for_the_end:
             self.api.delete(self.path)
             empty = "an empty namespace"

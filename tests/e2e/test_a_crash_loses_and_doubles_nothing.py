@@ -57,7 +57,7 @@ def test_a_kill_at_any_write_of_a_gang_changes_nothing_in_the_end(
         for plan in (Plan(number, before=True), Plan(number, before=False)):
             proxy.arm(plan)
             found = run(team, audit, f"w{number}-{'before' if plan.before else 'after'}", (proxy, operator))
-            # What the dead never told is not told: an event is for who watches, the status is the record.
+            # What the dead operator did not report stays unreported: an event is for watchers, the status is the record.
             told = found["created"].pop("events", 0)
             assert told <= 2, plan
             wanted = {**undisturbed, "created": {"services": 1, "jobs": 1, "pods": 2}}

@@ -130,7 +130,7 @@ def test_the_runner_goes_when_no_child_needs_it(
     held = api.get(path, name)
     assert held["immutable"] is True
     assert {key for key in held["data"] if not key.endswith((".py", ".sh"))} == set()
-    # Somebody deletes it under a job that runs: its pods may start again on another node, so it is made again.
+    # A user deletes it under a job that runs: its pods may start again on another node, so it is made again.
     api.delete(path, name)
     eventually(lambda: api.find(path, name), 20, what="the runner again")
     team.change("short", suspend=True)

@@ -72,7 +72,7 @@ def test_a_failure_of_the_infrastructure_is_tried_again_on_another_node(
     labels = {job["metadata"]["name"]: job["metadata"]["labels"]["gpujob.dev/attempt"] for job in team.jobs(uid)}
     assert labels == {first["jobName"]: "1", second["jobName"]: "2"}
 
-    # Somebody deletes the second one: the job ends, and both attempts say why.
+    # A user deletes the second one: the job ends, and both attempts say why.
     team.api.delete(JOBS.format(team.namespace), second["jobName"])
     final = team.until("moves", "Failed")
     assert [(each["attempt"], each["reason"]) for each in final["attempts"]] == [(1, "NodeLost"), (2, "ChildLost")]

@@ -1,4 +1,4 @@
-"""Children end with their job and are made once; a restart, and what somebody else deletes, changes no other."""
+"""Children end with their job and are made once; a restart, and what others delete, changes no other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_restart_changes_nothing_whatever_state_jobs_are_in(
     operator.restart_after_kill()
     operator.stop()
     operator.start().until_leading()
-    # It acts again, so it has looked at all of them. Of what the one that waits is told to wait for, this takes nothing.
+    # It acts again, so it has looked at all of them. This takes nothing of what the waiting one waits for.
     team.submit("after", runs_for="0s", placement={"accelerators": {"allow": ["L4"]}})
     team.until("after", "Succeeded")
     after = everything(team)

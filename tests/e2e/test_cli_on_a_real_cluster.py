@@ -1,4 +1,4 @@
-"""The command line against a real API server: live, from a capture, and for somebody who may not read nodes."""
+"""The command line against a real API server: live, from a capture, and for a user who may not read nodes."""
 
 from __future__ import annotations
 

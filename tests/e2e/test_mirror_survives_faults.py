@@ -191,7 +191,7 @@ async def test_the_mirror_equals_a_fresh_list_after_a_dead_network_and_a_restart
 
         await until(lambda: world.health.silences.total() + world.health.failures.total() > 2 * len(KINDS))
         ghosts = {name for _, name in world.mirror.objects("pods")} & doomed
-        assert ghosts == doomed, "a dead network tells nothing, so the fault was really there"
+        assert ghosts == doomed, "a dead network reports nothing, so the fault was really there"
         assert world.health.silent_for(time.monotonic()) > QUICK.silence
 
         world.proxy.heal()

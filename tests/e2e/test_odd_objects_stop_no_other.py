@@ -61,7 +61,7 @@ def test_one_object_that_nobody_can_read_stops_no_other(operator: OperatorProces
         uid = team.submit("good", runs_for="0s", placement=allow)
         team.until("good", "Succeeded")
         assert pinned_nodes(team.jobs(uid)[0]["spec"]["template"]["spec"]) == good
-        # What an admin's unreadable pool might be, nobody knows; but no device has that much memory.
+        # What an admin's unreadable pool might be is unknown; but no device has that much memory.
         team.until("asks-too-much", "Impossible")
         team.until("odd-name" + ".x" * 60, "Misconfigured")
         team.until("odd-pool", "Misconfigured")

@@ -61,7 +61,7 @@ def test_a_dead_leader_is_followed_within_half_a_minute(pair: Pair, fleet: Fleet
     team.until_all(jobs, "Succeeded")
     assert writers(audit, mark) == {first.credential}
 
-    # In the midst of work: some are placed, some wait, some were just told.
+    # In the midst of work: some are placed, some wait, some just got their status.
     jobs |= start(team, "during")
     eventually(lambda: len(team.jobs()) > 9, what="some of the jobs placed", every=0.01)
     first.kill()
@@ -157,7 +157,7 @@ def _until_the_second_must_lead(
     proxy.freeze()
     proxy.heal()
     first.signal(signal.SIGCONT)
-    # On a slow machine the pause may have cost the first its Lease; then the second leads blind until it looks anew.
+    # On a slow machine the pause may have cost the first its Lease; then the second leads blind until it looks again.
     team.until_all(uids, "Running", timeout=150)
     first.kill()
     second.until_leading(timeout=60)

@@ -39,7 +39,7 @@ def test_an_admins_pool_claims_nodes_and_discovered_pools_come_and_go(
     try:
         groups = {"price": {"perGPUHour": "1.25"}, "supplementalGroups": [44, 109], "resourceName": "amd.com/gpu"}
         first = api.create(GPUPOOLS, pool(admins[0], nodeSelector=mine, **groups))
-        # Which is older is told by the second in which it was created.
+        # The second of its creation says which is older.
         eventually(lambda: later(api, first), 5, what="a later second")
         api.create(GPUPOOLS, pool(admins[1], nodeSelector=both, price={"perNodeHour": "400"}))
 

@@ -53,7 +53,7 @@ def calls(audit: AuditLog) -> dict[Right, set[int]]:
 
 
 DISCOVERY = re.compile(r"/version|/api(/v1)?|/apis(/[^/]+(/[^/]+)?)?|/openapi/v3/apis/gpujob[.]dev/v1alpha1")
-"""Paths that tell which groups and kinds there are, and their schemas: everyone may read them, and kopf does at its start."""
+"""Paths that say which groups and kinds there are, and their schemas: everyone may read them, and kopf does at its start."""
 
 
 def test_what_the_chart_grants_is_what_the_operator_calls(

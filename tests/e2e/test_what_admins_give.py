@@ -79,7 +79,7 @@ def test_host_devices_need_the_namespace_s_level_and_a_whole_node(
 def test_two_pods_with_host_devices_never_share_a_node(
     operator: OperatorProcess, api: ApiServer, bare: Drivers, team: Team, give: Give
 ) -> None:
-    """Even where somebody copies such a pod: the scheduler keeps them apart."""
+    """Even where a user copies such a pod: the scheduler keeps them apart."""
     bare.node("a")
     give("given", deviceMode="HostDevices", gpusPerNode=8)
     uid = team.submit("first", gpusPerNode=8, placement={"pools": {"allow": ["given"]}})

@@ -24,7 +24,7 @@ def test_an_object_that_has_the_childs_name_is_left_alone_and_said(
     operator: OperatorProcess, fleet: Fleet, team: Team
 ) -> None:
     (node,) = fleet(l4=1)
-    # Nobody can know a uid beforehand; a job that waits gives the time to take its child's name.
+    # A uid cannot be known beforehand; a job that waits gives the time to take its child's name.
     team.submit("blocks", gpusPerNode=4)
     team.until("blocks", "Running")
     uid = team.submit("job", gpusPerNode=4, runs_for="0s")

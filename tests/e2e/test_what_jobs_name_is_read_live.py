@@ -131,7 +131,7 @@ def test_a_lower_job_leaves_alone_what_a_higher_one_waits_for(
 
 @pytest.fixture
 def idle_class(api: ApiServer, team: Team) -> Iterator[str]:
-    """The name of a StorageClass whose volumes nobody makes."""
+    """The name of a StorageClass whose volumes are never made."""
     name = f"{team.namespace}-idle"
     body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
     api.create(STORAGE_CLASSES, body | {"provisioner": "nobody.example", "volumeBindingMode": "Immediate"})

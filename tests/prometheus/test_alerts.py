@@ -25,7 +25,7 @@ def of(metric: str, values: str, **labels: str) -> Series:
 
 
 POD = of("up", "1x120", namespace="team-a", pod="llama-0", job="gpujob-pods", gpujob="llama", gpujob_attempt="1")
-"""The target that tells whose the pod is."""
+"""The target whose labels say whose the pod is."""
 HELD = {"namespace": "team-a", "pod": "llama-0"}
 
 
@@ -274,7 +274,7 @@ SILENT: list[tuple[str, str, Series, int]] = [
      of(SINCE, "0x300 18000x100", **JOB, pool="h100", state="Queued", reason="Fragmented"), 390),
     ("GPUJobQueueStuck", "jobs are placed", QUEUED | FREE | of("gpujob_queue_wait_seconds_count", "0+1x120"), 60),
     ("GPUJobQueueStuck", "every device is taken", QUEUED | of("gpujob_pool_gpus_free", "0x120", pool="h100"), 60),
-    ("GPUJobQueueStuck", "nobody is queued", of("gpujob_jobs", "3x120", state="Running") | FREE, 60),
+    ("GPUJobQueueStuck", "no job is queued", of("gpujob_jobs", "3x120", state="Running") | FREE, 60),
     ("GPUJobPoolWithoutPrice", "it has one", DEVICES | PRICE, 90),
     ("GPUJobPoolWithoutPrice", "it has no device", of("gpujob_pool_gpus", "0x120", pool="h100"), 90),
     ("GPUJobOperatorNotLeading", "one of two leads",

@@ -22,8 +22,8 @@ from tests.prometheus.promtool import FILES, ROOT, RULES
 
 Json = dict[str, Any]
 
-OF_JOBS = "its series are of GPUJobs and pools, whoever tells of them; `job` is the name of a GPUJob here"
-ONE_TELLS = "the operator that acts tells of all jobs, so an instance is nothing to choose by"
+OF_JOBS = "its series are of GPUJobs and pools, of any operator; `job` is the name of a GPUJob here"
+ONE_TELLS = "the active operator exports all jobs, so no panel chooses by instance"
 EXCLUDED: dict[tuple[str, str], str] = {
     ("template-job-rule", "gpujob-fleet"): OF_JOBS,
     ("template-job-rule", "gpujob-vendors"): OF_JOBS,

@@ -104,7 +104,7 @@ def growing_pools(draw: st.DrawFn) -> Object:
 
 
 NEW_CARD: Final = Nvidia("NVIDIA-X9", 40960, "newer", (9, 0), mig=False)
-"""A model that no catalog row knows: it may have a price, and nobody knows its speed."""
+"""A model that no catalog row knows: it may have a price, and its speed is unknown."""
 
 
 @st.composite

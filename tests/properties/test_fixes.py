@@ -1,4 +1,4 @@
-"""A job that no pool can run is told what would help, and that helps: tried on small fleets of odd kinds."""
+"""A job that no pool can run gets a fix, and the fix helps: tried on small fleets of odd kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpujob.schedule.queue import Waiting, place_all
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 IN_THE_CLUSTER = frozenset({Reason.TAINT_NOT_TOLERATED, Reason.ARCH_UNSUPPORTED})
-"""What only an admin can mend."""
+"""What only an admin can fix."""
 
 
 @st.composite
@@ -207,7 +207,7 @@ def decided(document: Object, objects: list[Object], catalog: Any) -> Decision:
 
 
 def runs(decision: Decision) -> bool:
-    """Whether the job is placed, or waits for what becomes free: not for nodes that nobody promised."""
+    """Whether the job is placed, or waits for what becomes free: not for nodes that may not come."""
     if decision.verdict is not Verdict.WAITING:
         return decision.verdict is Verdict.PLACED
     busy = (candidate for candidate in decision.candidates if candidate.outcome is Outcome.BUSY)
@@ -251,7 +251,7 @@ def test_only_what_lies_in_the_cluster_is_hopeless(objects: list[Object], spec: 
         assert candidate.outcome in (Outcome.REJECTED, Outcome.MISCONFIGURED)
         if NOT_FOUND in decision.hopeless:
             continue
-        # A quota is told of the shape that the pool's nodes can hold; of another shape of the pool it would be said twice.
+        # A quota is reported for the shape that the pool's nodes can hold; for another shape of the pool it would be said twice.
         reasons = reasons_of(candidate.pool.name, decision)
         no_gpus_allowed = not reasons.isdisjoint({Reason.QUOTA_EXCEEDED, Reason.LIMIT_RANGE})
         assert reasons & IN_THE_CLUSTER or no_gpus_allowed, (

@@ -143,7 +143,7 @@ class Fleets(RuleBasedStateMachine):
 
     @rule(found=of_dra(), gone=st.booleans())
     def publish(self, found: Object, gone: bool) -> None:
-        """What a driver or the scheduler writes: told to the index as the operator's book tells it."""
+        """What a driver or the scheduler writes, put into the index as the operator's cluster index does."""
         kind, key = found["kind"], (found["kind"], found["metadata"]["name"])
         put, read = {
             "ResourceSlice": (self.inventory.put_slice, read_slice),

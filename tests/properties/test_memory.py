@@ -247,7 +247,7 @@ def test_estimates_on_one_number_of_gpus_after_the_other_are_those_made_anew(wor
 
 @given(workloads(odd=True))
 def test_on_one_gpu_a_model_that_is_spread_takes_what_it_takes_as_a_whole(work: Workload) -> None:
-    """So that one workload tells of all gangs of a job that names no number of GPUs."""
+    """So that one workload serves all gangs of a job that names no number of GPUs."""
     whole = replace(work, gpus=1, sharding=Sharding.NONE, tensor_parallel=False)
     spread = replace(whole, sharding=Sharding.FSDP)
     assert estimate(spread) == estimate(replace(whole, tensor_parallel=True)) == estimate(whole)

@@ -1,4 +1,4 @@
-"""Jobs of several priorities on one snapshot: what lower ones can never do to higher ones, and what all are told."""
+"""Jobs of several priorities on one snapshot: what lower ones can never do to higher ones, and what their statuses say."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def cut_nodes(draw: st.DrawFn, name: str) -> Object:
 
 @st.composite
 def odd_nodes(draw: st.DrawFn, name: str) -> Object:
-    """A node whose labels and figures somebody made up."""
+    """A node with invented labels and figures."""
     gpu = draw(st.sampled_from([None, *DEVICES]))
     devices = draw(st.dictionaries(st.sampled_from(RESOURCES), odd_values | st.integers(-1, 100), max_size=3))
     found = node(
@@ -224,7 +224,7 @@ def manifests(spec: Object) -> Object:
 
 
 def mended(document: Object, fix: Fix) -> Object:
-    """The manifest with all changes of a fix, as JSON tells them."""
+    """The manifest with all changes of a fix, as JSON has them."""
     changed = copy.deepcopy(document)
     for each in fix.changes:
         change = json.loads(orjson.dumps(decision_json.change_document(each)))

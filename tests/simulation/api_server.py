@@ -51,7 +51,7 @@ def copied(value: Any) -> Any:
 
 
 class ApiServer:
-    """Objects by kind and key; `on_change` is told each event."""
+    """Objects by kind and key; `on_change` gets each event."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop, self.version = loop, 100
@@ -62,7 +62,7 @@ class ApiServer:
         self.ran: list[list[Any]] = []
         """[uid of the GPUJob, name of the child, uid of the child, from, until] of each pod that ran."""
         self.finalizers: list[str] = []
-        """What somebody puts on each new Job."""
+        """What admission puts on each new Job."""
         self._uids = 0
 
     # Time
@@ -156,14 +156,14 @@ class ApiServer:
     # What happens by itself
 
     def put(self, plural: str, event: str, obj: Object) -> None:
-        """Stores an object and tells of it."""
+        """Stores an object and reports the event."""
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
         self.objects[plural][obj["metadata"].get("namespace", ""), obj["metadata"]["name"]] = obj
         self._tell(plural, event, obj)
 
     def drop(self, plural: str, key: tuple[str, str]) -> None:
-        """Removes an object and tells of it."""
+        """Removes an object and reports the event."""
         obj = copied(self.objects[plural].pop(key))
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)

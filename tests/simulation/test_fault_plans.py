@@ -1,4 +1,4 @@
-"""The plans of a seed, their table, and that a fault which changes something is told."""
+"""The plans of a seed, their table, and that a fault which changes something is reported."""
 
 from __future__ import annotations
 

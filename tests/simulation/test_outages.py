@@ -158,7 +158,7 @@ def test_a_refusal_that_passes_is_never_misconfigured(name: str, plural: str) ->
 
 @pytest.mark.parametrize("name", PASSING)
 def test_nothing_is_said_of_a_refusal_that_passes_at_once(name: str) -> None:
-    """A restarted API server, for a gang: what it answers for a second is nobody's business."""
+    """A restarted API server, for a gang: its answers within a second do not matter."""
     world = play(1, always(PASSING[name]), 1.0, nodes=2)
     assert {state for _, state, *_ in world.said} <= {"Placed", "Running", "Starting"}
 

@@ -79,7 +79,7 @@ def in_use(folder: Path) -> None:
 
 
 def remove_unused(kind: str) -> None:
-    """Removes what nobody wanted for two weeks; each of these folders takes gigabytes."""
+    """Removes what was unused for two weeks; each of these folders takes gigabytes."""
     for folder in cache().glob(f"{kind}-*"):
         if time.time() - folder.stat().st_mtime > _KEPT_SECONDS:
             shutil.rmtree(folder, ignore_errors=True)
@@ -127,5 +127,5 @@ def _slim(tree: Path) -> None:
     for stripped in _STRIPPED:
         subprocess.run(["strip", "--strip-unneeded", libraries / stripped], check=True)
     stand_ins.make(libraries, real=tree / "nvidia")
-    # Images have a root file system that cannot be written; without bytecode each start would compile everything anew.
+    # Images have a root file system that cannot be written; without bytecode each start would compile everything again.
     compileall.compile_dir(tree, quiet=2, workers=0, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)

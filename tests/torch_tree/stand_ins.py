@@ -1,4 +1,4 @@
-"""Stand-ins for CUDA's libraries: the loader is content with them, and nobody calls them where there is no GPU.
+"""Stand-ins for CUDA's libraries: the loader is content with them, and no program calls them without a GPU.
 
 PyTorch's libraries name the ones they need, the functions that they take from them and those functions' versions. A
 stand-in has just these names; without the versions the loader ends with an assertion. Each function returns 1, which

@@ -1,4 +1,4 @@
-"""What is worked out on use, and once."""
+"""What is computed on use, and once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of fields tells each one, and tells it in words that people write."""
+"""The page of fields has each one, in the form that people write."""
 
 from __future__ import annotations
 

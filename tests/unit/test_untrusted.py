@@ -1,4 +1,4 @@
-"""Members of JSON that somebody else wrote: what is not of the wanted type reads as absent."""
+"""Members of JSON from outside: what is not of the wanted type reads as absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in the code are the field's words: retired ones stay away, folders stay small and each says what it holds."""
+"""Names and prose use the standard words of the field; folders stay small, and each says what it holds and how to read it."""
 
 from __future__ import annotations
 
@@ -115,29 +115,58 @@ def test_a_folder_of_several_modules_says_in_which_order_to_read_all_of_them(fol
 
 
 REPOSITORY = ROOT.parents[1]
-PAGES = [
-    path
-    for folder in (
-        "docs/*.md",
-        "docs/guides/*.md",
-        "docs/runbooks/*.md",
-        "charts/*/values.yaml",
-        "charts/*/*.md",
-        "crds/*.yaml",
-    )
-    for path in sorted(REPOSITORY.glob(folder))
-]
+
+
+def _files(*patterns: str) -> list[Path]:
+    return sorted({path for pattern in patterns for path in REPOSITORY.glob(pattern) if path.is_file()})
+
+
+PAGES = _files(
+    "*.md",
+    "docs/*.md",
+    "docs/decisions/*.md",
+    "docs/guides/*.md",
+    "docs/runbooks/*.md",
+    "bench/*.md",
+    "charts/*/values.yaml",
+    "charts/*/*.md",
+    "charts/*/templates/*",
+    "crds/*.yaml",
+    "examples/*.yaml",
+    "Makefile",
+)
+"""Files of which each line is read."""
+
+PROGRAMS = _files("bench/**/*.py", "charts/*.py", "demo/**/*.py", "monitoring/**/*.py")
+"""Modules outside operator/ of which docstrings, messages and comments are read."""
+
+WITH_FOREIGN_TEXT = _files("tests/**/*.py", "tests/cases/*/*.yaml", "operator/gpujob/catalog/data/*.yaml")
+"""Files whose strings and values are input or quotations: docstrings and comments alone are read."""
+
+
+def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Texts that stand alone as a statement."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value
+
+
+def strings(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Texts of more than one word."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of each docstring, message and comment of a module, or of each line of another file."""
-    source = path.read_text()
+    source, quotes = path.read_text(), path in WITH_FOREIGN_TEXT
     if path.suffix != ".py":
-        yield from enumerate(source.splitlines(), 1)
+        for line, text in enumerate(source.splitlines(), 1):
+            yield line, text.partition("#")[2] if quotes else text
         return
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield node.lineno, node.value
+    for node in (docstrings if quotes else strings)(ast.parse(source)):
+        yield node.lineno, str(node.value)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
@@ -154,7 +183,9 @@ def retired(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "path", [*modules(), *PAGES, REPOSITORY / "README.md"], ids=lambda path: path.relative_to(REPOSITORY).as_posix()
+    "path",
+    [*modules(), *PAGES, *PROGRAMS, *WITH_FOREIGN_TEXT],
+    ids=lambda path: path.relative_to(REPOSITORY).as_posix(),
 )
 def test_prose_has_standard_words(path: Path) -> None:
     found = [f"{line}: {word!r}" for line, text in texts(path) for word in retired(text)]

@@ -160,7 +160,7 @@ def up(cluster_dir: Path, address: str = "127.0.0.1") -> Cluster:
 
 
 def start_missing(cluster: Cluster) -> Cluster:
-    """Starts every component that does not run, on the ports and the data it had: a new cluster, or one to mend."""
+    """Starts every component that does not run, on the ports and the data it had: a new cluster, or one to repair."""
     credentials.make_secrets(_pki(cluster))
     policy = cluster.dir / "audit-policy.yaml"
     if not policy.exists():

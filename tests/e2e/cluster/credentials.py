@@ -1,4 +1,4 @@
-"""Secrets of one control plane, made anew for each: tokens, the key of service accounts, kubeconfigs.
+"""Secrets of one control plane, new for each: tokens, the key of service accounts, kubeconfigs.
 
 Used by control_plane. The API server makes its own serving certificate; every kubeconfig carries it, so that clients
 check whom they talk to.

@@ -15,7 +15,7 @@ from .state import Cluster, ClusterError
 
 
 def look_for_kinds(cluster: Cluster) -> None:
-    """Makes it know the kinds of now, where its program is ours to start anew; elsewhere it takes its time."""
+    """Makes it know the kinds of now, where the tests may restart its program; elsewhere it takes its time."""
     if cluster.kind == "binaries":
         restart_component(cluster.dir, "kube-controller-manager")
 

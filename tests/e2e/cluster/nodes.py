@@ -89,7 +89,7 @@ class Nvidia:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Nodes of one kind. `instance` is empty on premises, where nobody writes an instance type or a region."""
+    """Nodes of one kind. `instance` is empty on premises, which have no instance type and no region."""
 
     gpu: Amd | Nvidia
     gpus: int

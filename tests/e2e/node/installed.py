@@ -65,7 +65,7 @@ class Installed:
         return str(self._api.get(PODS.format(NAMESPACE), pod)["spec"]["nodeName"])
 
     def holder(self) -> str:
-        """Who holds the Lease, as <pod>_<start>; empty where nobody does."""
+        """Who holds the Lease, as <pod>_<start>; empty if it is free."""
         lease = self._api.find(*LEASE.rsplit("/", 1))
         return str((lease or {}).get("spec", {}).get("holderIdentity") or "")
 

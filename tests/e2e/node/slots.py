@@ -54,7 +54,7 @@ class Slot:
 
 @contextmanager
 def free_slot() -> Iterator[Slot]:
-    """The first slot that nobody holds, held until the block or this process ends."""
+    """The first free slot, held until the block or this process ends."""
     folder = cache() / "nodes"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for number in range(_SLOTS):

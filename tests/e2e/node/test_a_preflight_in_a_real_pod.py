@@ -1,4 +1,4 @@
-"""The preflight in pods that really run, as uid 1000 in a restricted namespace: what it finds, and how soon it is told."""
+"""The preflight in pods that really run, as uid 1000 in a restricted namespace: what it finds, and how soon it is reported."""
 
 from __future__ import annotations
 

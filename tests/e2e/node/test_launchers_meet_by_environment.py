@@ -60,7 +60,7 @@ def test_accelerate_launch_finds_its_peers_in_the_variables_of_torchrun(
     operator: OperatorProcess, team: Trainers
 ) -> None:
     team.give_code("code", train=ACCELERATE)
-    # Without a GPU it must be told what it else counts; a job with GPUs runs `accelerate launch train.py`.
+    # Without a GPU it needs the number that it else counts; a job with GPUs runs `accelerate launch train.py`.
     command = ("accelerate", "launch", "--multi_gpu", "--num_processes=2", "train.py")
     uid = team.run(
         "gang",

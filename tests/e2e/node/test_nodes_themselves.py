@@ -69,7 +69,7 @@ def test_a_second_cluster_has_a_place_of_its_own_and_leaves_nothing_even_after_a
     assert folder != cluster.dir
     killed.kill()
     killed.wait()
-    # The kernel ends the nodes with the process that held them; the control plane stays until somebody cleans up.
+    # The kernel ends the nodes with the process that held them; the control plane stays until it is cleaned up.
     eventually(lambda: not any("kubelet.json" in line for line in processes_of(folder)), 10, what="an end of the nodes")
 
     second = another()

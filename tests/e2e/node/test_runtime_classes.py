@@ -1,4 +1,4 @@
-"""The RuntimeClass `nvidia` is used where the cluster has it, and nobody needs it."""
+"""The RuntimeClass `nvidia` is used where the cluster has it, and no job needs it."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_nvidia_devices_open_for_everybody_and_are_only_those_asked_for(
 
 
 def look(namespace: str, name: str, node: str, **parts: Any) -> dict[str, Any]:
-    """A pod of nobody's that looks at devices on a node, with the device's group but none asked for."""
+    """A pod outside any job that looks at devices on a node, with the device's group but without requests."""
     container = {
         "name": "train",
         "image": store.PYTHON,

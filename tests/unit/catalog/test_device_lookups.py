@@ -252,7 +252,7 @@ def test_nearest_feature(word: str, expected: str | None) -> None:
         ("NVIDIA-Tesla-T4", 15.0, "T4"),
         ("NVIDIA-A100-SXM-64GB", 64.0, None),
         ("NVIDIA-A100-SXM", None, None),
-        ("NVIDIA-H100-SXM5-80GB", 79.6, None),  # SXM, PCIe: which of the two nobody knows.
+        ("NVIDIA-H100-SXM5-80GB", 79.6, None),  # SXM or PCIe: unknown which of the two.
         ("NVIDIA-H100-96GB-HBM3", 95.6, None),
         ("AMD_Instinct_MI325", None, "MI325X"),
         ("AMD_Instinct_MI355_VF", None, "MI355X"),

@@ -86,7 +86,7 @@ ORDER = [
 @KINDS
 @pytest.mark.parametrize(("faster", "slower", "least", "most"), ORDER)
 def test_the_order_that_must_hold(faster: str, slower: str, least: float, most: float, kind: WorkKind) -> None:
-    # A V100 has no BF16: nobody who may choose computes in it there.
+    # A V100 has no BF16: a job that may choose does not compute in it there.
     precision = Precision.MIXED if "V100" in slower else Precision.BF16
     assert least <= ratio(faster, slower, kind, precision) <= most
 
@@ -166,7 +166,7 @@ def test_a_speed_is_explained_by_roofline_and_efficiency() -> None:
     assert found.source.startswith(
         "efficiency 1.3 of its, ± 10 %, from 2 runs (GPT-J offline, v4.1; Llama3.1-8B offline, v5.1: "
     )
-    # In 16 bits nobody measured it.
+    # It was not measured in 16 bits.
     assert found.estimate
     assert not speed("L40S", Work(WorkKind.INFERENCE, Precision.FP8)).estimate
     assert speed("MI100").source.endswith("from no run of MI100, the prior")

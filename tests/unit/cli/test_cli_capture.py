@@ -21,7 +21,7 @@ SECRET = "hunter2"
 
 
 def raw_cluster() -> list[dict[str, Any]]:
-    """The mixed cluster as an API server sends it, with much that is nobody's business."""
+    """The mixed cluster as an API server sends it, with much that the planner does not need."""
     objects = list(yaml.safe_load_all(MIXED.read_text()))
     noise = {"managedFields": [{"manager": SECRET}], "annotations": {"team.example/contact": SECRET}, "uid": SECRET}
     for item in objects:

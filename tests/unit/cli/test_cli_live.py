@@ -1,4 +1,4 @@
-"""A live cluster over real HTTP: paged lists, refusals and broken answers, each told in one sentence."""
+"""A live cluster over real HTTP: paged lists, refusals and broken answers, one sentence for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pools` shows what is free and what it costs, and says what is wrong with a pool and how to mend it."""
+"""`pools` shows what is free and what it costs, and says what is wrong with a pool and how to fix it."""
 
 from __future__ import annotations
 

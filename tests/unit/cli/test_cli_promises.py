@@ -115,7 +115,7 @@ def test_a_pod_that_came_is_counted_once(gpujob: Command, tmp_path: Path) -> Non
     "job",
     [
         pytest.param(child(status={"conditions": [{"type": "Complete", "status": "True"}]}), id="it has ended"),
-        pytest.param(child(metadata={"name": "big-1", "namespace": "team"}), id="it is somebody else's Job"),
+        pytest.param(child(metadata={"name": "big-1", "namespace": "team"}), id="it is a Job of another owner"),
         pytest.param(child(spec=["broken"]), id="it cannot be read"),
         pytest.param(child(apiVersion="other.example/v1"), id="it is no Job of Kubernetes"),
     ],
@@ -167,7 +167,7 @@ def test_a_capture_carries_what_is_promised_and_who_waits(gpujob: Command, tmp_p
     kinds = [(item["kind"], item["metadata"]["name"]) for item in json.loads(text)["items"]]
     assert {("Job", child_name("big", UID, 1)), ("GPUJob", "next"), ("Pod", "p")} <= set(kinds)
     assert ("Job", child_name("big", UID, 2)) not in kinds
-    assert ("GPUJob", "big") in kinds, "who holds what is told of a capture too"
+    assert ("GPUJob", "big") in kinds, "a capture says too what each job holds"
     before, after = (
         gpujob("plan", "-f", "-", "--cluster", file, "--catalog", CATALOG, "-o", "json", stdin=manifest(**TWO_NODES))
         for file in (held, tmp_path / "captured.json")

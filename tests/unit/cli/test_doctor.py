@@ -1,4 +1,4 @@
-"""What `doctor` finds in nodes, pools and namespaces of a file, and in what only a live cluster tells."""
+"""What `doctor` finds in nodes, pools and namespaces of a file, and in what only a live cluster has."""
 
 from __future__ import annotations
 

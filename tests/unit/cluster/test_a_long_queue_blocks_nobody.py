@@ -82,7 +82,7 @@ class Controller:
             await asyncio.sleep(0)
 
     async def settle(self) -> None:
-        """Rounds until everybody is told."""
+        """Rounds until every job has its status."""
         for _ in range(50):
             self.clock.now += 100
             await self.round()

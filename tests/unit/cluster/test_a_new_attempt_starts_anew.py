@@ -1,4 +1,4 @@
-"""What one attempt reported is not told of the next one."""
+"""What one attempt reported does not count for the next one."""
 
 from __future__ import annotations
 

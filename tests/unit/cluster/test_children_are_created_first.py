@@ -1,4 +1,4 @@
-"""Where more steps want to write than may at once, those that create children go before those that tell of jobs."""
+"""Where more steps want to write than may at once, those that create children go before those that write statuses."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SPEC = ("properties", "spec", "properties", "retries")
 
 
 class Api:
-    """Answers with what it is told, or raises it."""
+    """Answers with what it is given, or raises it."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers, self.paths = list(answers), []

@@ -33,7 +33,7 @@ def held(**changes: Any) -> dict[str, Any]:
 
 
 class Server:
-    """Answers a client's calls as told, and counts them."""
+    """Answers a client's calls as given, and counts them."""
 
     def __init__(self, answer: Any) -> None:
         self.answer, self.calls = answer, list[str]()

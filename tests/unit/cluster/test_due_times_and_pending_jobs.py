@@ -1,4 +1,4 @@
-"""The earliest of many times is known without a look at all of them, and a queue tells that it changed by a number."""
+"""The earliest of many times is known without a look at all of them, and a queue's version number shows a change."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_a_child_that_is_created_suspended_is_told_once_it_has_lasted_and_stays_
         ({}, ("n0", ""), {"startTime": "2026-01-01T12:01:00Z"}),
         # Nodes to be added have a wait of their own.
         ({"nodes": ()}, ("", ""), {}),
-        # Whoever admits Jobs suspended it: theirs to resume.
+        # Admission suspended it, and admission resumes it.
         ({"suspend": True}, (), {}),
     ],
 )

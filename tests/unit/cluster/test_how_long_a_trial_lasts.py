@@ -1,4 +1,4 @@
-"""A trial's time is told by the operator's clock and the API server's, and a trial that nothing can measure is none."""
+"""A probe's time is read from the operator's clock and the API server's, and a probe that nothing can measure does not count."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Trial:
         }  # fmt: skip
 
     def pod(self, **status: Any) -> None:
-        """Its pod, as the kubelet tells of it."""
+        """Its pod, as the kubelet reports it."""
         owner = {"kind": "Job", "name": "j-1", "uid": "c", "controller": True}
         labels = {Label.JOB_UID: "u", Label.ATTEMPT: "1"}
         metadata = {"name": "j-1-0-x", "namespace": "team", "uid": "p", "labels": labels, "ownerReferences": [owner]}

@@ -173,7 +173,7 @@ async def is_ready(session: aiohttp.ClientSession, host: str, port: int) -> bool
 
 @pytest.fixture
 def nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for a temporary file or folder fails."""
+    """Each request for a temporary file or folder fails."""
 
     def refuse(*_: object, **__: object) -> None:
         raise FileNotFoundError("no usable temporary directory")

@@ -66,7 +66,7 @@ STRANGERS = [
 OURS = [
     pytest.param(child(), {}, id="made before the status could say so"),
     pytest.param(child(), RECORDED, id="recorded"),
-    pytest.param(child(labels={}), RECORDED, id="recorded, and somebody took its labels off"),
+    pytest.param(child(labels={}), RECORDED, id="recorded, and a user removed its labels"),
     pytest.param(child(2, uid="d"), RECORDED | {"jobName": None, "jobUID": None}, id="the next attempt"),
     pytest.param(child(), {"attempt": 1, "jobName": child_name("j", "u", 1)}, id="recorded before uids were"),
     pytest.param(child(), {"attempt": 3}, id="an earlier attempt, which is to be deleted"),

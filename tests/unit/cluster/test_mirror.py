@@ -1,4 +1,4 @@
-"""The mirror: a list replaces, old news changes nothing, our own writes count at once, one odd object stops nobody."""
+"""The mirror: a list replaces, old news changes nothing, our own writes count at once, one odd object stops no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate for infrastructure errors, which answers shut it, and that the client tells it each answer."""
+"""The gate for infrastructure errors, which answers shut it, and that the client passes it each answer."""
 
 from __future__ import annotations
 

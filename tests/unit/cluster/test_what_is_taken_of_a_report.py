@@ -29,7 +29,7 @@ LONG = ".".join(["long" * 15] * 4)
 
 
 class Reading:
-    """An operator that reads the pod of one job; what the pod answers is told to it."""
+    """An operator that reads the pod of one job; it gets what the pod answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str = "j") -> None:
         self.seconds, self.answer, self.on_host_network = 0.0, b"", False

@@ -1,4 +1,4 @@
-"""What /metrics is made of: only the operator that acts tells of jobs, and only what was read lately is told as what is."""
+"""What /metrics is made of: only the active operator exports jobs, and only recent readings count as current."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_was_not_read_lately_is_not_told_as_what_is(age: int, told: bool) -
 
 
 def test_the_dollars_of_a_job_never_become_fewer() -> None:
-    """The end of a job lies before the looks at which it still ran, and is told by another clock."""
+    """The end of a job lies before the looks at which it still ran, and comes from another clock."""
     work, placement = a_desk(), {"pool": "p", "vendor": "AMD", "pricePerHour": "36.00"}
     began = (datetime.now(UTC) - timedelta(seconds=100)).strftime("%Y-%m-%dT%H:%M:%SZ")
     running = record("a", startTime=began, placement=placement)
@@ -103,7 +103,7 @@ def test_the_dollars_of_a_job_never_become_fewer() -> None:
     assert after.dollars == before.dollars
     assert look(work=work).ran == []
     (another,) = look(ended, work=work).ran
-    assert another.dollars == 970_000, "what was told of a job that is gone is forgotten"
+    assert another.dollars == 970_000, "the record of a job that is gone is dropped"
 
 
 def test_a_job_whose_child_somebody_suspended_costs_what_its_devices_cost() -> None:

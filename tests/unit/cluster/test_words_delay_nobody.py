@@ -1,4 +1,4 @@
-"""Jobs whose words cost much are told them a few in each round, after the others have started; nothing else waits for them."""
+"""Jobs whose explanation costs much get it a few in each round, after the others have started; nothing else waits for them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Round:
         self.versions[job.uid] += 1
 
     async def until_rest(self) -> int:
-        """Decides as often as the loop would until nobody is left to be looked at; how often."""
+        """Decides as often as the loop would until no job is left to look at; how often."""
         for rounds in range(1000):
             waits = [at - self.now for at in self.work.due.values()]
             waits += [wait for wait in [self.deciding.seconds_to_next()] if wait is not None]
@@ -164,7 +164,7 @@ async def test_who_comes_while_words_are_looked_for_waits_for_those_alone(monkey
     assert queue.deciding.must_decide()
     await queue.deciding.decide()
     assert (queue.started, queue.worded) == (["u999", "u998"], 1)
-    # What was promised to it is decided on too. The others are told after twice the time that the words took.
+    # What was promised to it is decided on too. The others get theirs after twice the time that the explanation took.
     await queue.deciding.decide()
     assert queue.worded == 1
     assert queue.deciding.seconds_to_next() == pytest.approx(2 * WORDS_TAKE)

@@ -1,4 +1,4 @@
-"""`python -m gpujob.cluster` takes no arguments: whoever asks for help, or misspells, starts no operator."""
+"""`python -m gpujob.cluster` takes no arguments: a request for help, or a misspelling, starts no operator."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def child(uid: str = "uid-1") -> dict[str, Any]:
 
 
 class Answers:
-    """A client that answers as told: for each verb an object or an error."""
+    """A client that answers as given: for each verb an object or an error."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers, self.calls = answers, list[str]()

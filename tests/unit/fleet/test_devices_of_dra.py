@@ -249,7 +249,7 @@ def test_tainted_devices_and_incomplete_pools_are_not_healthy() -> None:
         (taint_rule("r") | {"spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}, 2),
         (taint_rule("r") | {"spec": []}, 2),
         (taint_rule("r", device=7), 0),  # type: ignore[arg-type]
-        # Which of the devices an expression means, nobody here can say: none of them is taken for free.
+        # Which of the devices an expression means is unknown here: none of them counts as free.
         (taint_rule("r", selectors=[{"cel": {"expression": "x"}}]), 0),  # type: ignore[arg-type]
     ],
 )

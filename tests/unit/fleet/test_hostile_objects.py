@@ -1,4 +1,4 @@
-"""Nodes and pods as somebody might write them: nothing raises, what cannot be read is left out and said."""
+"""Nodes and pods as any user might write them: nothing raises, what cannot be read is left out and said."""
 
 from __future__ import annotations
 

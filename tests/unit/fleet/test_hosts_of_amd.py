@@ -44,7 +44,7 @@ def doubts(*nodes: Object) -> dict[str, str]:
         ("5.15.0-300.163.18.el9uek.x86_64", "Oracle Linux Server 9.5"),
         ("5.14.21-150400.24.81-default", "SUSE Linux Enterprise Server 15 SP4"),
         ("6.4.0-150600.23.7-default", "SUSE Linux Enterprise Server 15 SP6"),
-        # What nobody reports is not doubted, nor what is no text.
+        # What is not reported gets no warning, nor what is no text.
         ("", ""), (None, None), (5.4, ["Debian"]), ("unknown", UBUNTU),
     ],
 )  # fmt: skip

@@ -48,7 +48,7 @@ TYPE = "node.kubernetes.io/instance-type"
         ({"feature.node.kubernetes.io/amd-gpu-mi355x": "true"}, AMD, "MI355X"),
         ({"karpenter.azure.com/sku-gpu-name": "A100"}, NVIDIA, "A100-40GB"),
         ({TYPE: "Standard_NV6ads_A10_v5"}, NVIDIA, "A10"),
-        # Not a word of these: a100 of two sizes in a name, a name of somebody's own.
+        # Not a word of these: a100 of two sizes in a name, a name of a user's own.
         ({TYPE: "gpu_8x_a100"}, NVIDIA, "unknown"),
         ({TYPE: "worker-l4"}, NVIDIA, "unknown"),
         ({"nebius.com/gpu-name": "RTX6000"}, NVIDIA, "unknown"),
@@ -196,7 +196,7 @@ def test_of_labels_that_contradict_each_other_the_smaller_counts_and_is_said(
             "amd.com/gpu.device-id says MI300X and amd.com/gpu.product-name says MI210: the labels contradict each other",
         ),
         (
-            # The size is that of a third of one and of the whole other: it says no part of what nobody can tell.
+            # The size is that of a third of one and of the whole other: it says no part of what is unknown.
             node("n", MI300X, labels={"amd.com/gpu.product-name": "AMD_Instinct_MI210", "amd.com/gpu.vram": "64G",
                                       "beta.amd.com/gpu.vram": "64G", "beta.amd.com/gpu.vram.192G": None}),
             "amd.com/gpu.device-id says MI300X and amd.com/gpu.product-name says MI210: the labels contradict each other",

@@ -36,7 +36,7 @@ FIRST, SECOND = "h100-sxm-ondemand-30e875", "h100-sxm-ondemand-59c2cc"
         (FIRST, SECOND),
         # Also the longer hash that the discovered pool would take next.
         (FIRST, f"{FIRST}e", f"{FIRST}e2"),
-        # The plain name, its stems, and a name of nobody.
+        # The plain name, its stems, and a name of no pool.
         ("h100-sxm-ondemand",),
         ("h100-sxm",),
         ("h100", "h100-sxm-ondemand"),

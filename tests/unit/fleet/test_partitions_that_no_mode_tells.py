@@ -1,4 +1,4 @@
-"""AMD's single strategy under the plain resource: what a device shows of itself tells that it is a part of a card."""
+"""AMD's single strategy under the plain resource: the device's own facts say that it is a part of a card."""
 
 from __future__ import annotations
 

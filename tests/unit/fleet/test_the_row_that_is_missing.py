@@ -1,4 +1,4 @@
-"""The row that an unknown device is told to need, pasted into a catalog, makes it known."""
+"""The row that the message for an unknown device names, pasted into a catalog, makes it known."""
 
 from __future__ import annotations
 

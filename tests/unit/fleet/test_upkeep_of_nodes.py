@@ -1,4 +1,4 @@
-"""What the vendors' operators say is being done to a node: which words keep jobs away, which are a doubt, which nothing."""
+"""What the vendors' operators say is being done to a node: which words keep jobs away, which are a warning, which nothing."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_a_node_that_is_not_ready_is_waited_for_so_long_by_the_own_clock() -> No
     assert isinstance(before.action, WriteStatus)
     assert before.requeue_after == 1.0
     assert watch.look(300.0, pod(), ready={"n": False}).action == Schedule()
-    # One that was ready in between begins anew.
+    # One that was ready in between begins again.
     watch = Watch()
     watch.look(0.0, pod(), ready={"n": False})
     watch.look(200.0, pod(), ready={"n": True})

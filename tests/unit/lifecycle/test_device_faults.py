@@ -1,4 +1,4 @@
-"""A device that breaks under an attempt moves the job; one that was broken before, or that nobody calls broken, does not."""
+"""A device that breaks under an attempt moves the job; one that was broken before, or that no agent reports, does not."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_a_pod_that_is_told_to_end(pods: list[PodState], blame: Blame) -> None:
 def test_a_pod_that_is_gone_names_its_node() -> None:
     left = replace(pod(0), phase="Running", running=True, exit_code=None)
     assert blamed([left], of=2, reason="BackoffLimitExceeded") == (Blame.INFRASTRUCTURE, Reason.POD_DELETED, "n1")
-    # Somebody deleted it, or its node: neither is a reason to leave the node out.
+    # A user deleted it, or its node: neither is a reason to leave the node out.
     failed = child(pods=2, reason="BackoffLimitExceeded")
     assert failure_of(failed, [left], observe(failed, [left], ran=True)).nodes == ()
 

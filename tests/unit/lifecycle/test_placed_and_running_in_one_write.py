@@ -1,4 +1,4 @@
-"""A child that runs soon is told of once: its status says that it is placed and that it runs, in one write."""
+"""A child that runs soon is reported once: its status says in one write that it is placed and that it runs."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_the_usual_number_format_is_that_of_the_method(method: str, precision: s
     assert decision_json.plan(found)["work"]["precision"] == precision
     assert found.demand.model is not None
     assert found.demand.model.precision is Precision(precision)
-    # Nobody said it, so it refuses no card.
+    # The job does not say it, so it refuses no card.
     assert found.demand.precision is None
 
 

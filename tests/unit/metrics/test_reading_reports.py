@@ -91,7 +91,7 @@ def test_a_report_that_says_badly_whose_it_is_is_none(labels: str) -> None:
 
 
 def test_the_longest_page_of_a_reporter_is_read() -> None:
-    """As many processes as a pod's reporter tells of, each with as many and as long names as it keeps, in any script."""
+    """As many processes as a pod's reporter exports, each with as many and as long names as it keeps, in any script."""
     rank = Rank(Settings(0, "", "", None, None), 1767225600.0)
     for number in range(2 * MOST_NAMES):
         rank.step()

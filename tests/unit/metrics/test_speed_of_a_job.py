@@ -71,7 +71,7 @@ def test_a_counter_that_was_away_and_comes_back_lower_is_measured_anew() -> None
 
 
 def test_a_process_that_ends_before_the_others_sets_no_counter_back() -> None:
-    """A counter of Prometheus that goes back began anew: all that it counts would be gained once more."""
+    """A counter of Prometheus that goes back began again: all that it counts would be gained once more."""
     window = Window()
     for at, steps, tokens in (
         (0.0, 100.0, 1000.0),

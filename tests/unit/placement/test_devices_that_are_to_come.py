@@ -1,4 +1,4 @@
-"""New nodes that labels promise devices of, before a plugin offers them: a matter of time, not of mending."""
+"""New nodes that labels promise devices of, before a plugin offers them: a matter of time, not of a fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What placement says of drivers, releases, overrides and images whose contents nobody knows: each sentence once."""
+"""What placement says of drivers, releases, overrides and images of unknown contents: each sentence once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cuda_driver(version: str) -> dict[str, Any]:
 
 
 def said(found: Candidate, reason: Reason) -> list[str]:
-    """What a candidate's doubts and reasons of one word say."""
+    """The messages of a candidate's warnings and reasons of one word."""
     return [each.message for each in (*found.doubts, *found.reasons) if each.reason is reason]
 
 

@@ -1,4 +1,4 @@
-"""A job that waits is told which other gang would start now: as many GPUs in another shape, and the largest smaller one."""
+"""A job that waits says which other gang would start now: as many GPUs in another shape, and the largest smaller one."""
 
 from __future__ import annotations
 

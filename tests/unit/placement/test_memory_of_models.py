@@ -1,4 +1,4 @@
-"""A job that names its model: the estimate decides where it fits, where that is in doubt, and what would help."""
+"""A job that names its model: the estimate decides where it fits, where it warns, and what would help."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_server_serves_as_much_at_once_as_its_devices_hold(
     gpu: Amd | Nvidia, gpus: int, model: str, load: dict[str, Any], after: int
 ) -> None:
     """In two digits, as people write it: within a tenth of what the devices hold with contexts and the allocator's blocks, of
-    which a server leaves another tenth alone unless it is told otherwise.
+    which a server leaves another tenth free by default.
     """
 
     def served(**changes: Any) -> Decision:

@@ -40,7 +40,7 @@ NODES = [
     ("objective", "accelerators"),
     [
         # Dollars for what an H100 does in an hour: MI300X 2.30, B200 2.77, H100 3.00, L4 5.44.
-        # Nothing tells how fast a job without model and profile runs.
+        # How fast a job without model and profile runs is unknown.
         (None, ["L4", "MI300X", "H100-SXM", "B200"]),
         ("Value", ["MI300X", "B200", "H100-SXM", "L4"]),
         ("Cost", ["L4", "MI300X", "H100-SXM", "B200"]),

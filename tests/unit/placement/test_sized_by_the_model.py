@@ -130,7 +130,7 @@ def test_gpus_of_tensor_parallel_inference_count_whether_their_number_is_said_or
 
 
 def test_tensor_parallel_said_is_what_is_taken_of_inference_on_several_gpus() -> None:
-    """Said with or without a number of GPUs, or not at all: the same choice, memory and speed; only the doubt is gone."""
+    """Said with or without a number of GPUs, or not at all: the same choice, memory and speed; only the warning is gone."""
     model = {"name": "llama-3.1-70b", "method": "Inference"}
     pools = [node("h", H100, price="2"), node("m", MI300X, price="9")]
     silent = decided(*pools, model=model)

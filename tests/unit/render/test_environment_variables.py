@@ -1,4 +1,4 @@
-"""Whose variable wins, what nobody but the operator sets, and what a program learns of its peers."""
+"""Whose variable wins, what only the operator sets, and what a program learns of its peers."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_a_gang_on_the_host_s_network_declares_no_port_and_serves_on_one_of_its_
 
 
 def forged_port(spec: dict[str, Any], child: str) -> dict[str, Any]:
-    """The pod as if somebody had sent its readers to the kubelet's port all the same."""
+    """The pod as if an attacker had sent its readers to the kubelet's port all the same."""
     train = spec["containers"][0]
     env = [{"name": "GPUJOB_REPORT_PORT", "value": "10250"}, *train["env"]]
     container = train | {"ports": [{"name": "telemetry", "containerPort": 10250}], "env": env}

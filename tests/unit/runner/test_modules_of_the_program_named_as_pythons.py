@@ -73,7 +73,7 @@ def test_a_module_of_the_program_that_took_the_name_first_costs_the_report_alone
 
 
 def test_another_thread_imports_the_programs_modules_meanwhile(tmp_path: Path) -> None:
-    """The path of the program is its own all the time: the reporter's imports change it for nobody."""
+    """The path of the program is its own all the time: the reporter's imports do not change it for the program."""
     for number in range(200):
         (tmp_path / f"part{number}.py").write_text(f"NUMBER = {number}\n")
     program = """

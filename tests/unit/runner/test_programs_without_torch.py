@@ -412,7 +412,7 @@ def test_a_finder_that_asks_all_others_asks_not_for_ever(tmp_path: Path, stand_i
 def test_what_a_signal_handler_of_the_program_raises_goes_to_the_program(
     tmp_path: Path, stand_in: Path, handler: str
 ) -> None:
-    """A program that saves its work when it is told to stop: the signal comes while the reporter looks at a batch."""
+    """A program that saves its work on the signal to stop: the signal comes while the reporter looks at a batch."""
     program = f"""
         import functools, signal, torch
         class Preempted(Exception): pass

@@ -81,7 +81,7 @@ def started(folder: Path, *words: str, python: str = sys.executable, **promise: 
 def test_every_module_is_in_the_grammar_of_the_oldest_python(file: Path) -> None:
     tree = ast.parse(file.read_text(), feature_version=OLDEST)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    # Arguments that came later than the grammar tells.
+    # Arguments that are newer than the grammar.
     later = {"slots", "kw_only", "strict", "dir_fd_only"}
     assert not [
         k.arg for call in calls for k in call.keywords if k.arg in later and _name(call) in ("dataclass", "zip")
@@ -179,7 +179,7 @@ def test_modules_of_the_users_folder_hide_none_of_the_preflights(tmp_path: Path)
     for name in ("json", "subprocess", "gpujob_runner", "tempfile"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken for a module of Python')")
     code, result, _ = started(tmp_path, "true")
-    # The program's own Python is asked as the program would start it, so its modules are hidden there: that is told.
+    # The program's own Python is asked as the program would start it, so its modules are hidden there: that is reported.
     assert (code, result["findings"][0]["reason"]) == (0, "PreflightFault")
 
 

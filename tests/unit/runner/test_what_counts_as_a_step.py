@@ -1,4 +1,4 @@
-"""Steps of one process: optimizers that take turns, the program's own line, and amounts told by the spec."""
+"""Steps of one process: optimizers that take turns, the program's own line, and amounts from the spec."""
 
 from __future__ import annotations
 

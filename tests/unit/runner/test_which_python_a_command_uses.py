@@ -74,7 +74,7 @@ def test_each_way_to_start_a_python(image: Path, words: list[str], python: str, 
 def test_a_program_that_is_not_there_is_named(image: Path) -> None:
     assert found(image, "python3.99", "train.py") == Missing("python3.99")
     assert found(image, "./train.sh") == Missing("./train.sh")
-    # Arguments of an entry point that nobody here knows: no word of them need be a program.
+    # Arguments of an unknown entry point: no word of them need be a program.
     assert found(image, "--epochs", "3", named=False) == Interpreter(str(image / "bin/python3"), os.getcwd())
 
 

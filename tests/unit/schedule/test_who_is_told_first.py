@@ -1,4 +1,4 @@
-"""Namespaces take turns at being told: many jobs of one delay nobody else's words."""
+"""Namespaces take turns at explanations: many jobs of one delay no other namespace's."""
 
 from __future__ import annotations
 

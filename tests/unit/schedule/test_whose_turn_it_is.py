@@ -1,4 +1,4 @@
-"""Jobs of higher priority go first: what is held for those that wait, what is not, and what lower ones are told."""
+"""Jobs of higher priority go first: what is reserved for those that wait, what is not, and what lower ones report."""
 
 from __future__ import annotations
 

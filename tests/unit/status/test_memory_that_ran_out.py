@@ -1,4 +1,4 @@
-"""Main memory and GPU memory that ran out are told apart, and what would have held the program is said."""
+"""Main memory and GPU memory that ran out are two reasons, and the message says what would have held the program."""
 
 from __future__ import annotations
 

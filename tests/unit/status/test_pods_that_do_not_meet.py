@@ -1,4 +1,4 @@
-"""Pods that do not meet: known by what PyTorch prints, told with who waited for whom, and never by a pod that lies."""
+"""Pods that do not meet: recognised by what PyTorch prints, with who waited for whom, and not set off by a pod's false output."""
 
 from __future__ import annotations
 

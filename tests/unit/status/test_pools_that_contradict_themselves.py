@@ -1,4 +1,4 @@
-"""A pool whose labels, plugin and catalog contradict each other: told in its status, and as one Warning a change."""
+"""A pool whose labels, plugin and catalog contradict each other: in its status, and as one Warning a change."""
 
 from __future__ import annotations
 

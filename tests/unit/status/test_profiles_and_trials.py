@@ -149,7 +149,7 @@ def test_a_trial_whose_pods_do_not_start_is_over_and_another_place_is_preferred(
 def test_a_trial_that_starts_late_has_its_time_and_none_lasts_for_ever() -> None:
     assert Course(899.0, 0.0).left == 900.0
     assert Course(1799.0, 0.0).left == 1.0
-    # An operator that starts again counts anew; the child's age does not.
+    # An operator that starts again counts from zero; the child's age does not.
     assert Course(1800.0, 3.0).left == 0.0
     assert Course(-7200.0, None).left > 0
 

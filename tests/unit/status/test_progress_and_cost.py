@@ -104,7 +104,7 @@ def test_what_was_measured_stays_when_the_job_ends_and_the_cost_is_of_its_whole_
 
 
 def test_a_program_that_ended_well_has_done_all_of_what_it_told_a_share_of() -> None:
-    """It was read up to 15 seconds before its end, which would never show: 81 % was told of a job that had succeeded."""
+    """It was read up to 15 seconds before its end, which would never show: 81 % was shown of a job that had succeeded."""
     ended = Observation(State.SUCCEEDED, Reason.SUCCEEDED, "ended well", STARTED, "2026-01-01T01:00:00Z")
     held = status_of({"jobName": "j-1", "placement": PLACEMENT}, RUNNING, Telemetry(MEASURED))
     status = status_of(held, ended)

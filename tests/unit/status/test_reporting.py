@@ -118,14 +118,14 @@ def test_conditions_of_a_job_with_a_child(state: State, reason: Reason, wanted: 
 
 def test_a_suspended_child_earns_no_second_event_and_its_own_line_in_the_log() -> None:
     running = valid(job_status.placed(job(), child(PLACED), seen(State.RUNNING, Reason.RUNNING, started=NOW), NOW))
-    stopped = replace(seen(State.PLACED, Reason.CHILD_SUSPENDED), message="somebody suspended it")
+    stopped = replace(seen(State.PLACED, Reason.CHILD_SUSPENDED), message="a user suspended it")
     status = valid(job_status.placed(job(**running), child(), stopped, LATER))
     assert claims(status)["Running"] == ("False", "ChildSuspended")
     assert (status["state"], status["startTime"], status["placement"]) == ("Placed", NOW, running["placement"])
     assert events.event_of(job(**running), status, "here", LATER) is None
     line = transition(running, status)
     assert line is not None
-    assert (line["reason"], line["message"]) == ("ChildSuspended", "somebody suspended it")
+    assert (line["reason"], line["message"]) == ("ChildSuspended", "a user suspended it")
 
 
 def test_a_plan_says_where_the_job_would_go() -> None:
@@ -270,7 +270,7 @@ def test_what_a_pool_says_of_itself() -> None:
     # What `kubectl get gpupools` shows of it.
     problems = {name: status.get("problem") for name, status in told.items()}
     assert problems == {"mine": None, "late": "NoPool", "unknown-amd-ondemand": "DeviceUnknown"}
-    # An overlap is told once.
+    # An overlap is reported once.
     said = [c["message"] for c in told["late"]["conditions"]]
     assert sorted(said) == [
         "GPUPool late has no GPU node of its own; check spec.nodeSelector",

@@ -20,12 +20,12 @@ def page(port: str = "") -> dict[str, float]:
 
 
 def page_when(told: Callable[[dict[str, float]], bool], port: str = "") -> dict[str, float]:
-    """The first page that tells what is waited for; the last one after a minute without."""
+    """The first page that has what is waited for; the last one after a minute without."""
     end, figures = time.monotonic() + 60, {}
     while time.monotonic() < end:
         try:
             figures = page(port)
-        except OSError:  # nobody serves: another rank is about to
+        except OSError:  # no rank serves: another one is about to
             figures = {}
         if told(figures):
             break
