@@ -13,6 +13,7 @@ from gpujob.catalog.images.versions import Release, release
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.demand import DEFAULT_DEVICES, Demand, OwnRuntime
 from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.values.quantity import CENT, MAX_PRICE, exact_dollars, whole_cents
 from gpujob.values.vocabulary import Precision
@@ -22,8 +23,6 @@ PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
 """The field that `higher_price` changes."""
 
 DOUBLE: Final = 2
-NEARER: Final = 0.25
-"""A price up to the double for the one device or pool that the job names is nearer than another one: the user wants that one."""
 
 FEW_FEATURES: Final = 6
 """The number of features up to which each pair is tried as left out."""
@@ -36,7 +35,7 @@ def more_vendors(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     if vendor not in demand.vendors:
         wider = demand.vendors | {vendor}
         changed = demand.but(vendors=wider)
-        yield proposed(0.3, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), changed)
+        yield proposed(costs.NAME_ALLOWED, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), changed)
     elif demand.own_images and not any(own.backend.vendor is vendor for own in demand.own_images):
         yield from catalog_images(demand, candidate, fleet, catalog)
 
@@ -45,7 +44,7 @@ def catalog_images(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: 
     """Replaces the job's own images by the catalog's."""
     if demand.own_images:
         before = {own.backend.lower(): _image(own) for own in demand.own_images}
-        yield proposed(0.9, "spec.images", before, None, demand.but(own_images=()))
+        yield proposed(costs.CATALOG_IMAGES, "spec.images", before, None, demand.but(own_images=()))
 
 
 def _image(own: OwnRuntime) -> dict[str, str]:
@@ -60,7 +59,7 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
     gang = candidate.gang
     if not demand.is_meant_for(gang, (name,)) and candidate.pool.accelerator is not None:
         changed = demand.changed(gang, replace(gang, accelerator=name))
-        yield proposed(0.3, gang.field("accelerator"), gang.accelerator, name, changed)
+        yield proposed(costs.NAME_ALLOWED, gang.field("accelerator"), gang.accelerator, name, changed)
 
 
 def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -72,7 +71,7 @@ def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
     if called:
         before, fewer = list(demand.pools_denied), tuple(word for word in demand.pools_denied if word not in called)
         changed = demand.but(pools_denied=fewer)
-        yield proposed(0.4, "spec.placement.pools.deny", before, list(fewer) or None, changed)
+        yield proposed(costs.NAME_DENIED_NO_MORE, "spec.placement.pools.deny", before, list(fewer) or None, changed)
 
 
 def _listed_name(
@@ -82,18 +81,22 @@ def _listed_name(
     if allowed and name not in demand.ids_of(allowed):
         wider = (*allowed, name)
         changed = demand.but(**{f"{kind}_allowed": wider})
-        yield proposed(0.3, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
+        yield proposed(costs.NAME_ALLOWED, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
     if name in demand.ids_of(denied):
         fewer = tuple(word for word in denied if name not in demand.ids_of((word,)))
         changed = demand.but(**{f"{kind}_denied": fewer})
-        yield proposed(0.4, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed)
+        yield proposed(
+            costs.NAME_DENIED_NO_MORE, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed
+        )
 
 
 def more_capacity_types(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Adds the pool's capacity type to those that the job accepts."""
     wider = tuple(sorted({*demand.capacity_types, candidate.pool.capacity_type}))
     changed = demand.but(capacity_types=wider)
-    yield proposed(0.25, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider), changed)
+    yield proposed(
+        costs.CAPACITY_TYPE_ADDED, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider), changed
+    )
 
 
 def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -102,42 +105,43 @@ def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     if kind not in demand.devices:
         wider = tuple(sorted((*demand.devices, kind)))
         before = None if demand.devices == DEFAULT_DEVICES else list(demand.devices)
-        yield proposed(0.4, "spec.placement.devices", before, list(wider), demand.but(devices=wider))
+        yield proposed(
+            costs.DEVICE_KIND_ADDED, "spec.placement.devices", before, list(wider), demand.but(devices=wider)
+        )
     if gang.gpus_per_node > 1:
         single = demand.changed(gang, replace(gang, gpus_per_node=1))
-        yield proposed(0.9, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
+        yield proposed(costs.ONE_GPU, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
     if gang.nodes > 1:
         one = demand.changed(gang, replace(gang, nodes=1))
-        yield proposed(0.91, gang.field("nodes"), gang.nodes, 1, one)
+        yield proposed(costs.ONE_NODE, gang.field("nodes"), gang.nodes, 1, one)
 
 
 def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Raises the limit to the job's price there in whole cents, or drops it if the price is unknown or above the credible one."""
     if demand.max_price is None:
         if demand.budgeted and candidate.price_per_hour is None:
-            yield proposed(0.5, BUDGET, demand.as_written("budget", ""), None, demand.but(budgeted=False))
+            yield proposed(
+                costs.BUDGET_DROPPED, BUDGET, demand.as_written("budget", ""), None, demand.but(budgeted=False)
+            )
         return
     field, price = PRICE_LIMIT, candidate.price_per_hour
     before = demand.as_written("max_price", exact_dollars(demand.max_price))
     if price is None or price > MAX_PRICE:
         # A limit that is known to be enough goes before none at all.
-        yield proposed(0.95, field, before, None, demand.but(max_price=None))
+        yield proposed(costs.PRICE_LIMIT_DROPPED, field, before, None, demand.but(max_price=None))
         return
     distance = _raised(price / max(demand.max_price, 1) - 1)
     if price <= DOUBLE * demand.max_price and _names_one(demand):
-        distance *= NEARER
+        distance *= costs.PRICE_WITHIN_DOUBLE
     # In whole cents, as users write it; a price below one cent is exact.
     enough = price if price < CENT else whole_cents(price)
     yield proposed(distance, field, before, exact_dollars(enough), demand.but(max_price=enough))
 
 
 def _raised(more: float) -> float:
-    """How far a limit is raised by this share of it: always less for less, and below 0.9 for whatever price."""
-    return more if more <= BY_SHARE else 0.9 - (0.9 - BY_SHARE) * BY_SHARE / more
-
-
-BY_SHARE: Final = 0.8
-"""The share up to which raising a limit is as far as the share says."""
+    """The cost of raising a limit by this share of it: always less for less, and below the one of no limit for any price."""
+    share, most = costs.PRICE_BY_SHARE, costs.PRICE_AT_MOST
+    return more if more <= share else most - (most - share) * share / more
 
 
 def _names_one(demand: Demand) -> bool:
@@ -153,7 +157,13 @@ def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: 
         for without in combinations(words, count):
             fewer = tuple(word for word in words if word not in without)
             changed = demand.but(requires=fewer)
-            yield proposed(0.55 + count / 20, "spec.requires", list(words), list(fewer) or None, changed)
+            yield proposed(
+                costs.FEATURE_DROPPED + count * costs.EACH_FEATURE,
+                "spec.requires",
+                list(words),
+                list(fewer) or None,
+                changed,
+            )
 
 
 def other_precision(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -164,7 +174,9 @@ def other_precision(demand: Demand, candidate: Candidate, fleet: Fleet, catalog:
     for place, other in enumerate(_OTHER_FORMATS):
         if other is not now:
             changed = replace(demand.with_model(replace(model, precision=other)), precision=other)
-            yield proposed(0.5 + place / 100, "spec.model.precision", now.value, other.value, changed)
+            yield proposed(
+                costs.OTHER_PRECISION + place * costs.NEXT_NAME, "spec.model.precision", now.value, other.value, changed
+            )
 
 
 def other_versions(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -173,12 +185,12 @@ def other_versions(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: 
     asked = demand.framework_version
     if asked:
         field = "spec.framework.version"
-        yield proposed(0.59, field, asked, None, demand.but(framework_version=None))
+        yield proposed(costs.VERSION_DROPPED, field, asked, None, demand.but(framework_version=None))
         if image is not None and image.framework == demand.framework:
             yield from _that_version(demand, field, asked, image, image.framework_version)
     if demand.python:
         field = "spec.framework.python"
-        yield proposed(0.59, field, demand.python, None, demand.but(python=None))
+        yield proposed(costs.VERSION_DROPPED, field, demand.python, None, demand.but(python=None))
         if image is not None and image.python is not None:
             yield from _that_version(demand, field, demand.python, image, image.python)
 
@@ -194,16 +206,18 @@ def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: s
         if field.endswith(".version")
         else demand.but(python=exactly)
     )  # fmt: skip
-    yield proposed(0.5 + _apart(numbers, release(asked.lstrip("=<>!~ "))), field, asked, exactly, changed)
+    yield proposed(
+        costs.OTHER_VERSION + _apart(numbers, release(asked.lstrip("=<>!~ "))), field, asked, exactly, changed
+    )
 
 
 def _apart(one: Release, other: Release) -> float:
-    """The distance of two versions, at most 0.08: by the first number, then the second, then the third."""
+    """The distance of two versions, at most FARTHEST_VERSION: by the first number, then the second, then the third."""
     ours, theirs = (sum(part * 1000.0 ** (-place) for place, part in enumerate(each[:3])) for each in (one, other))
-    return min(0.08, abs(ours - theirs) / 100)
+    return min(costs.FARTHEST_VERSION, abs(ours - theirs) / 100)
 
 
 def as_root(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Sets root for the container, which the image needs."""
     if not demand.as_root:
-        yield proposed(0.5, "spec.securityContext.runAsUser", None, 0, demand.but(as_root=True))
+        yield proposed(costs.ROOT, "spec.securityContext.runAsUser", None, 0, demand.but(as_root=True))

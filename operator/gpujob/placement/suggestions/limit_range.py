@@ -11,6 +11,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.filters.limit_range import ATTRIBUTES, OF_CLAIMS
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.placement.suggestions.requests import SIZES, smaller
 from gpujob.placement.suggestions.volume_claims import claims_within
@@ -46,4 +47,4 @@ def _other_amount(demand: Demand, attribute: str, bound: Bound) -> Iterator[Prop
     if asked > bound.most > 0:
         yield smaller(demand, attribute, SIZES[attribute].most(asked, bound.most))
     elif asked < bound.least:
-        yield smaller(demand, attribute, bound.least, distance=0.3)
+        yield smaller(demand, attribute, bound.least, costs.UP_TO_A_MINIMUM)

@@ -17,6 +17,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import USUAL_PRECISION, ModelDemand
 from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
@@ -48,23 +49,41 @@ def _lighter(demand: Demand, candidate: Candidate, gangs: Sequence[Gang], catalo
     if model.checkpointing is not Checkpointing.LAYERS:
         changed = demand.with_model(replace(model, checkpointing=Checkpointing.LAYERS))
         before = model.checkpointing.value
-        yield proposed(0.2, "spec.model.gradientCheckpointing", before, Checkpointing.LAYERS.value, changed)
+        yield proposed(
+            costs.CHECKPOINTING, "spec.model.gradientCheckpointing", before, Checkpointing.LAYERS.value, changed
+        )
     if model.method is Method.FULL and model.optimizer is Optimizer.ADAMW_FOREACH:
         changed = demand.with_model(replace(model, optimizer=Optimizer.ADAMW))
-        yield proposed(0.15, "spec.model.optimizer", model.optimizer.value, Optimizer.ADAMW.value, changed)
+        yield proposed(
+            costs.FUSED_OPTIMIZER, "spec.model.optimizer", model.optimizer.value, Optimizer.ADAMW.value, changed
+        )
     if model.method is Method.FULL and model.optimizer in (Optimizer.ADAMW, Optimizer.ADAMW_FOREACH):
         changed = demand.with_model(replace(model, optimizer=Optimizer.ADAMW_8BIT))
-        yield proposed(0.45, "spec.model.optimizer", model.optimizer.value, Optimizer.ADAMW_8BIT.value, changed)
+        yield proposed(
+            costs.OPTIMIZER_OF_8_BITS,
+            "spec.model.optimizer",
+            model.optimizer.value,
+            Optimizer.ADAMW_8BIT.value,
+            changed,
+        )
     if model.precision is Precision.FP32 or (model.method is Method.FULL and model.precision is Precision.MIXED):
         changed = demand.with_model(replace(model, precision=Precision.BF16))
         changed = replace(changed, precision=Precision.BF16)
-        yield proposed(0.5, "spec.model.precision", model.precision.value, Precision.BF16.value, changed)
+        yield proposed(
+            costs.OTHER_PRECISION, "spec.model.precision", model.precision.value, Precision.BF16.value, changed
+        )
     for place, method in enumerate((Method.LORA, Method.QLORA)):
         if model.method is Method.FULL or (model.method, method) == (Method.LORA, Method.QLORA):
             # A number format that the job does not name is that of the method.
             usual = USUAL_PRECISION[method] if demand.precision is None else model.precision
             changed = demand.with_model(replace(model, method=method, precision=usual))
-            yield proposed(0.7 + place / 20, "spec.model.method", model.method.value, method.value, changed)
+            yield proposed(
+                costs.ADAPTERS + place * costs.NEXT_METHOD,
+                "spec.model.method",
+                model.method.value,
+                method.value,
+                changed,
+            )
 
 
 def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -88,7 +107,7 @@ def more_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cata
         nodes = _fewest_nodes(needs, pool.memory, size, count)
         if nodes:
             changed = demand.but(gangs=(Gang(nodes, 1),), nodes_said=True)
-            yield proposed(0.1 + nodes / NODES_OF_A_JOB, "spec.nodes", None, nodes, changed)
+            yield proposed(costs.MORE_NODES + nodes / NODES_OF_A_JOB, "spec.nodes", None, nodes, changed)
 
 
 def _fewest_nodes(needs: Estimates, memory: int, size: int, count: int) -> int:
@@ -115,28 +134,28 @@ def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Ite
     if model.sharding is not usual and not shards and (gang.gpus > 1 or demand.sized_by_model):
         sharded = replace(model, sharding=usual, sharding_said=True)
         before = model.sharding.value if model.sharding_said else None
-        yield proposed(0.3, "spec.model.sharding", before, usual.value, demand.with_model(sharded))
+        yield proposed(costs.SHARDED, "spec.model.sharding", before, usual.value, demand.with_model(sharded))
     if demand.sized_by_model or gang.entry is not None:
         return
     if not (model.sharding_said and model.sharding is Sharding.NONE):
         free = demand.but(sized_by_model=True, gangs=(Gang(gang.nodes if demand.nodes_said else 1, 1),))
-        yield proposed(0.35, "spec.gpusPerNode", gang.gpus_per_node, None, free)
+        yield proposed(costs.GPUS_FROM_MODEL, "spec.gpusPerNode", gang.gpus_per_node, None, free)
     if shards:
         more = gang.gpus_per_node * 2
         while more <= candidate.pool.largest:
             wider = demand.changed(gang, replace(gang, gpus_per_node=more))
-            yield proposed(0.3 + more / 1000, "spec.gpusPerNode", gang.gpus_per_node, more, wider)
+            yield proposed(costs.SHARDED + more * costs.PER_GPU, "spec.gpusPerNode", gang.gpus_per_node, more, wider)
             more *= 2
 
 
 _SIZES: Final = (
-    ("batch", "batchPerGPU", 1, 0.4),
-    ("rank", "lora.rank", 1, 0.45),
-    ("sequence", "sequenceLength", SHORTEST, 0.65),
-    ("concurrency", "inference.concurrency", 1, 0.4),
-    ("max_tokens", "inference.maxTokens", SHORTEST, 0.6),
+    ("batch", "batchPerGPU", 1, costs.SMALLER_BATCH),
+    ("rank", "lora.rank", 1, costs.SMALLER_RANK),
+    ("sequence", "sequenceLength", SHORTEST, costs.SHORTER_SEQUENCE),
+    ("concurrency", "inference.concurrency", 1, costs.FEWER_REQUESTS_AT_ONCE),
+    ("max_tokens", "inference.maxTokens", SHORTEST, costs.FEWER_TOKENS),
 )
-"""Sizes of a workload: the attribute, the field, the least value, and how far any smaller value is."""
+"""Sizes of a workload: the attribute, the field, the least value, and the cost of any smaller value."""
 
 
 def _less_at_once(

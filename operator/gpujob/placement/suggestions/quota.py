@@ -11,6 +11,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.capacity.node_filters import asked_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal
 from gpujob.placement.suggestions.requests import SIZES, fewer_gpus, fewer_nodes, smaller
 from gpujob.placement.suggestions.volume_claims import STORAGE, within_storage
@@ -50,7 +51,7 @@ def _less_for_each_pod(demand: Demand, attribute: str, most: int) -> Iterator[Pr
         yield smaller(demand, "shared_memory", fits)
     elif 0 < fits < (asked or fits + 1):
         # If the job requests none, the node's share is too large.
-        yield smaller(demand, attribute, fits, None if asked else 0.5)
+        yield smaller(demand, attribute, fits, None if asked else costs.AMOUNT_OF_A_SHARE)
 
 
 def _fewer_pods(demand: Demand, candidate: Candidate, name: str, most: int) -> Iterator[Proposal]:

@@ -16,11 +16,9 @@ from gpujob.placement.filters.memory import same_number_that_fits
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.values.quantity import GI, format_millicores, most_bytes, most_millicores, shortest_quantity
-
-NO_AMOUNT: Final = 0.95
-"""The distance of dropping a request."""
 
 
 def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -92,7 +90,7 @@ def smaller_pods(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
             demand.as_written(attribute, _shown(attribute, asked)),
             requesting(demand, **{attribute: None}),
         )
-        yield proposed(NO_AMOUNT, _field(attribute), before, None, without)
+        yield proposed(costs.AMOUNT_DROPPED, _field(attribute), before, None, without)
 
 
 def smaller(demand: Demand, attribute: str, amount: int, distance: float | None = None) -> Proposal:
@@ -100,9 +98,11 @@ def smaller(demand: Demand, attribute: str, amount: int, distance: float | None 
     asked: int | None = getattr(demand, attribute)
     before = demand.as_written(attribute, _shown(attribute, asked)) if asked else None
     # Any reduced amount is nearer than none.
-    far = distance if distance is not None or not asked else min(1 - amount / asked, NO_AMOUNT - 0.01)
+    far = distance if distance is not None or not asked else min(1 - amount / asked, costs.LARGEST_LESS)
     after = _shown(attribute, amount)
-    return proposed(far or 0.5, _field(attribute), before, after, requesting(demand, **{attribute: amount}))
+    return proposed(
+        far or costs.AMOUNT_OF_A_SHARE, _field(attribute), before, after, requesting(demand, **{attribute: amount})
+    )
 
 
 def smaller_disk(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

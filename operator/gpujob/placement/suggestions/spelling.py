@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.filters.job_validation import NOT_FEATURES
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
+from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
+
+_CLOSEST_OR_NONE: Final = (costs.CLOSEST_NAME, costs.OPTIONAL_NAME_DROPPED)
+"""The costs of the closest name, and of none, for a field that may be absent."""
 
 
 def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -53,7 +57,9 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
         if word and not is_accelerator(word):
             for place, meant in enumerate(nearest_accelerators(word)):
                 changed = demand.changed(gang, replace(gang, accelerator=meant))
-                yield proposed(0.1 + place / 100, gang.field("accelerator"), word, meant, changed)
+                yield proposed(
+                    costs.CLOSEST_NAME + place * costs.NEXT_NAME, gang.field("accelerator"), word, meant, changed
+                )
     yield from _names(demand, fleet, catalog)
 
 
@@ -69,25 +75,27 @@ def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]
     if word != DEFAULT_FRAMEWORK and word not in catalog.frameworks:
         meant = catalog.nearest_framework(word)
         changed = demand.but(framework=meant or DEFAULT_FRAMEWORK)
-        yield proposed(0.1 if meant else 0.6, "spec.framework.name", word, meant, changed)
+        yield proposed(
+            costs.CLOSEST_NAME if meant else costs.UNKNOWN_NAME_DROPPED, "spec.framework.name", word, meant, changed
+        )
     known = fleet.priorities
     if demand.priority_class is not None and known and demand.priority_class not in known:
-        for place, name in enumerate((identity.nearest(demand.priority_class, known), None)):
+        for cost, name in zip(_CLOSEST_OR_NONE, (identity.nearest(demand.priority_class, known), None), strict=True):
             changed = demand.but(priority_class=name)
-            yield proposed(0.1 + place / 10, "spec.priorityClassName", demand.priority_class, name, changed)
+            yield proposed(cost, "spec.priorityClassName", demand.priority_class, name, changed)
     model = demand.model
     if model is not None and model.name is not None and catalog.model(model.name) is None:
         for place, name in enumerate(catalog.nearest_models(model.name)):
             changed = demand.with_model(replace(model, name=name))
-            yield proposed(0.1 + place / 100, "spec.model.name", model.name, name, changed)
+            yield proposed(costs.CLOSEST_NAME + place * costs.NEXT_NAME, "spec.model.name", model.name, name, changed)
     for own in demand.own_images:
         fitting = [each.name for each in catalog.runtimes if each.backend is own.backend]
         names = {*fitting, *(each.name for each in catalog.runtimes if each.unreadable)}
         if own.runtime is not None and own.runtime not in names:
             field = f"spec.images.{own.backend.lower()}.runtime"
-            for place, other in enumerate((identity.nearest(own.runtime, fitting), None)):
+            for cost, other in zip(_CLOSEST_OR_NONE, (identity.nearest(own.runtime, fitting), None), strict=True):
                 images = tuple(replace(each, runtime=other) if each is own else each for each in demand.own_images)
-                yield proposed(0.1 + place / 10, field, own.runtime, other, demand.but(own_images=images))
+                yield proposed(cost, field, own.runtime, other, demand.but(own_images=images))
 
 
 def _listed(
@@ -99,6 +107,6 @@ def _listed(
         return
     meant = tuple(dict.fromkeys(name for word in words for name in ((word,) if known(word) else nearest(word))))
     without = tuple(word for word in words if known(word))
-    for distance, others in ((0.1, meant), (0.6, without)):
+    for cost, others in ((costs.CLOSEST_NAME, meant), (costs.UNKNOWN_NAME_DROPPED, without)):
         changes: dict[str, Any] = {attribute: others}
-        yield proposed(distance, field, list(words), list(others) or None, demand.but(**changes))
+        yield proposed(cost, field, list(words), list(others) or None, demand.but(**changes))

@@ -9,17 +9,12 @@ from gpujob.fleet.policy.limit_range import Bound
 from gpujob.fleet.policy.resource_quota import OF_STORAGE_CLASS
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.written import claim_size
+from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.values.quantity import most_bytes, shortest_quantity
 
 STORAGE: Final = "requests.storage"
 """The name of the size of claims in a quota; of one StorageClass with its name in front."""
-
-ENLARGED: Final = 0.3
-"""The distance of a claim that is made as large as a LimitRange wants."""
-
-SMALLER: Final = 0.5
-"""The distance above which any smaller claim is: a job with fewer nodes takes longer, one without the disk for its files fails."""
 
 
 def within_storage(demand: Demand, name: str, most: int) -> Iterator[Proposal]:
@@ -41,14 +36,14 @@ def claims_within(demand: Demand, bound: Bound) -> Iterator[Proposal]:
         if size > bound.most:
             yield from _shrunk(demand, place, bound.most)
         elif size < bound.least:
-            yield _sized(demand, place, bound.least, ENLARGED)
+            yield _sized(demand, place, bound.least, costs.UP_TO_A_MINIMUM)
 
 
 def _shrunk(demand: Demand, place: int, most: int) -> Iterator[Proposal]:
     size = demand.new_claims[place][1]
     fits = most_bytes(size, most)
     if 0 < fits < size:
-        yield _sized(demand, place, fits, 1 - (1 - SMALLER) * fits / size)
+        yield _sized(demand, place, fits, 1 - (1 - costs.SMALLER_CLAIM) * fits / size)
 
 
 def _sized(demand: Demand, place: int, amount: int, distance: float) -> Proposal:

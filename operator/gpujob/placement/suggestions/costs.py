@@ -1,0 +1,70 @@
+"""What each change of a job costs in the search for the nearest fix: 0 is no change, 1 gives a request up.
+
+Fewer changes always come first; among equally many the sum of their costs decides. Less of an amount costs the share that is
+given up, unless a row below says otherwise. The rows are in the order of their costs: first what a user minds least.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLOSEST_NAME: Final = 0.1
+"""An unknown name becomes the closest known one; further ones cost `NEXT_NAME` more each."""
+NEXT_NAME: Final = 0.01
+MORE_NODES: Final = 0.1
+"""More nodes for a model that says no number, plus their share of the largest gang."""
+FUSED_OPTIMIZER: Final = 0.15
+OPTIONAL_NAME_DROPPED: Final = 0.2
+"""An unknown PriorityClass or runtime that is near no known one is left out."""
+CHECKPOINTING: Final = 0.2
+PRICE_WITHIN_DOUBLE: Final = 0.25
+"""Factor on a raised price limit, up to the double, for the one device or pool that the job names: the user wants that one."""
+CAPACITY_TYPE_ADDED: Final = 0.25
+NAME_ALLOWED: Final = 0.3
+"""A vendor, accelerator or pool is added to those that the job allows, or takes the place of a gang's accelerator."""
+SHARDED: Final = 0.3
+"""The model is sharded over the job's GPUs, or over more of them (plus a thousandth for each)."""
+PER_GPU: Final = 0.001
+UP_TO_A_MINIMUM: Final = 0.3
+"""An amount is raised to the least that a LimitRange allows."""
+GPUS_FROM_MODEL: Final = 0.35
+"""The number of GPUs is left to the model."""
+NAME_DENIED_NO_MORE: Final = 0.4
+DEVICE_KIND_ADDED: Final = 0.4
+SMALLER_BATCH: Final = 0.4
+FEWER_REQUESTS_AT_ONCE: Final = 0.4
+SMALLER_RANK: Final = 0.45
+OPTIMIZER_OF_8_BITS: Final = 0.45
+ROOT: Final = 0.5
+BUDGET_DROPPED: Final = 0.5
+AMOUNT_OF_A_SHARE: Final = 0.5
+"""An amount is written where the job leaves it to the node's share."""
+SMALLER_CLAIM: Final = 0.5
+"""Any smaller claim costs more than this: a job with fewer nodes takes longer, one without the disk for its files fails."""
+OTHER_PRECISION: Final = 0.5
+"""Another number format; in the order of the formats that are tried, `NEXT_NAME` more each."""
+OTHER_VERSION: Final = 0.5
+"""Exactly the image's version, plus at most `FARTHEST_VERSION` by the distance of the versions."""
+FARTHEST_VERSION: Final = 0.08
+FEATURE_DROPPED: Final = 0.55
+"""Features are left out, plus `EACH_FEATURE` for each."""
+EACH_FEATURE: Final = 0.05
+VERSION_DROPPED: Final = 0.59
+UNKNOWN_NAME_DROPPED: Final = 0.6
+FEWER_TOKENS: Final = 0.6
+SHORTER_SEQUENCE: Final = 0.65
+ADAPTERS: Final = 0.7
+"""LoRA in place of full training; QLoRA costs `NEXT_METHOD` more."""
+NEXT_METHOD: Final = 0.05
+PRICE_BY_SHARE: Final = 0.8
+"""The share up to which a raised price limit costs that share; beyond, less and less, and never `PRICE_AT_MOST`."""
+PRICE_AT_MOST: Final = 0.9
+CATALOG_IMAGES: Final = 0.9
+"""The job's own images give way to the catalog's."""
+ONE_GPU: Final = 0.9
+ONE_NODE: Final = 0.91
+"""One GPU a pod, or one pod, for devices that cannot form a gang."""
+LARGEST_LESS: Final = 0.94
+"""The most that a lower amount of a resource costs, so that no amount at all costs more."""
+AMOUNT_DROPPED: Final = 0.95
+PRICE_LIMIT_DROPPED: Final = 0.95
