@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from gpujob.lifecycle.endings import Ending
-from gpujob.lifecycle.failures import Blame
+from gpujob.lifecycle.failures.failure import Blame
 from gpujob.lifecycle.timings import Timings
 from gpujob.status.attempts.cost import dollars
 from gpujob.status.attempts.spending import gpus_of

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from gpujob.fleet.pools.arriving import Arriving
-from gpujob.lifecycle.failures import Failure
+from gpujob.lifecycle.failures.failure import Failure
 from gpujob.status.attempts.waits import with_pool_away
 from gpujob.status.job import conditions
 from gpujob.status.job.conditions import Claim

@@ -13,8 +13,9 @@ from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.labels.faults import Fault, faults_of
 from gpujob.lifecycle.actions import DeleteChild, Schedule, WriteStatus
 from gpujob.lifecycle.attempts import newly_failed
-from gpujob.lifecycle.device_faults import device_faults
-from gpujob.lifecycle.failures import Blame, failure_of
+from gpujob.lifecycle.failures.causes import failure_of
+from gpujob.lifecycle.failures.device_faults import device_faults
+from gpujob.lifecycle.failures.failure import Blame
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings

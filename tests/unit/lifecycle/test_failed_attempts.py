@@ -10,7 +10,8 @@ import pytest
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.lifecycle.actions import Finish, Nothing, Schedule, WriteStatus
-from gpujob.lifecycle.failures import DISRUPTIONS, POD_REASONS, Blame, failure_of
+from gpujob.lifecycle.failures.causes import DISRUPTIONS, POD_REASONS, failure_of
+from gpujob.lifecycle.failures.failure import Blame
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings

@@ -11,10 +11,10 @@ from test_device_faults import evicted, on, running
 from test_failed_attempts import BEGAN
 
 from gpujob.lifecycle.actions import DeleteChild, Finish, Nothing, WriteStatus
-from gpujob.lifecycle.failures import Blame
+from gpujob.lifecycle.failures.failure import Blame
+from gpujob.lifecycle.failures.start_failures import start_failure
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
-from gpujob.lifecycle.start_failures import start_failure
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status.records.objects import PodState

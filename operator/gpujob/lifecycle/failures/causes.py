@@ -10,43 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import StrEnum, unique
 from typing import Final
 
-from gpujob.lifecycle.device_faults import DeviceFault
+from gpujob.lifecycle.failures.device_faults import DeviceFault
+from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.observe.child import DISRUPTED, EXITED, KILLED, Observation, without_cause
 from gpujob.status.observe.memory import OUT_OF_MEMORY
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import Reason
-
-
-@unique
-class Blame(StrEnum):
-    """Which of the two counts of retries a failure belongs to."""
-
-    USER = "User"
-    """The program, its image or the job's spec: the same failure is likely anywhere."""
-    INFRASTRUCTURE = "Infrastructure"
-    """A node, a device, the network, or a preemption: the job can continue elsewhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an attempt failed."""
-
-    blame: Blame
-    reason: Reason
-    message: str
-    node: str = ""
-    """The node at fault; empty if none is."""
-    fits: int | None = None
-    """Bytes of GPU memory that the failed allocation needed; None if unknown."""
-    nodes: tuple[str, ...] = ()
-    """All nodes at fault: several nodes of a gang can fail together."""
-
 
 OF_KUBELET, OF_TAINTS = "TerminationByKubelet", "DeletionByTaintManager"
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from gpujob.lifecycle.failures import Blame, Failure
+from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.status.records.objects import PodState
 from gpujob.values.vocabulary import Reason
 

@@ -1,0 +1,33 @@
+"""The failure of an attempt: its reason, its message, the nodes at fault, and which count of retries it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+from gpujob.values.vocabulary import Reason
+
+
+@unique
+class Blame(StrEnum):
+    """Which of the two counts of retries a failure belongs to."""
+
+    USER = "User"
+    """The program, its image or the job's spec: the same failure is likely anywhere."""
+    INFRASTRUCTURE = "Infrastructure"
+    """A node, a device, the network, or a preemption: the job can continue elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed."""
+
+    blame: Blame
+    reason: Reason
+    message: str
+    node: str = ""
+    """The node at fault; empty if none is."""
+    fits: int | None = None
+    """Bytes of GPU memory that the failed allocation needed; None if unknown."""
+    nodes: tuple[str, ...] = ()
+    """All nodes at fault: several nodes of a gang can fail together."""

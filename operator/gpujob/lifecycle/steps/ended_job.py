@@ -1,0 +1,84 @@
+"""A job that has ended, and children that must go in any case: what ended stays ended, and one child at most lives."""
+
+from __future__ import annotations
+
+from gpujob.lifecycle.actions import Action, DeleteChild, DeleteJob, Nothing
+from gpujob.lifecycle.attempts import has_failed
+from gpujob.lifecycle.children import TERMINAL, pods_of, superfluous
+from gpujob.lifecycle.failures.causes import lost_with_node
+from gpujob.lifecycle.failures.start_failures import start_failure
+from gpujob.lifecycle.limits import seconds_to_live
+from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.lifecycle.steps.reporting import report
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.untrusted import tables
+from gpujob.values.vocabulary import ConditionType, Reason
+
+
+def delete_leftovers(evaluation: Evaluation) -> Action | None:
+    """The deletion of a child that is not the job's one child, or of the pods that a deleted Job leaves behind."""
+    if (extra := next(superfluous(evaluation.job, evaluation.view.children), None)) is not None:
+        return DeleteChild(extra)
+    if (lingering := _lingering(evaluation)) is not None:
+        return DeleteChild(lingering, pods_first=True)
+    return None
+
+
+def after_the_end(evaluation: Evaluation) -> Action:
+    """What ended stays ended; a child that outlives its job's end is deleted, and later the job, if it has a time to live."""
+    job, child = evaluation.job, evaluation.child
+    if child is not None and _has_to_go(evaluation, child):
+        return DeleteChild(child)
+    if child is not None and _is_forged_end(evaluation, child):
+        return report(evaluation, child)
+    left = None if job.leaving else seconds_to_live(job, evaluation.now.server)
+    if left is not None and left <= 0 and not (child is not None and not child.ended):
+        return DeleteJob()
+    evaluation.requeue(left or 0.0)
+    return Nothing()
+
+
+def _has_to_go(evaluation: Evaluation, child: ChildRecord) -> bool:
+    """Whether a job has ended while this child runs: at its deadline, or with an attempt that cannot end by itself."""
+    job, pods = evaluation.job, evaluation.pods
+    if child.ended or child.leaving:
+        return False
+    if job.spec.get("activeDeadlineSeconds") is not None and _failed_by_deadline(job):
+        return True
+    if not has_failed(job, child.attempt):
+        return False
+    stuck = start_failure(pods, 0.0) is not None and not any(pod.started for pod in pods)
+    return stuck or bool(lost_with_node(pods, evaluation.view.nodes_ready))
+
+
+def _failed_by_deadline(job: JobRecord) -> bool:
+    """Whether the status says that the job failed at its deadline."""
+    failed = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.FAILED)
+    return any(c.get("reason") == Reason.DEADLINE_EXCEEDED for c in failed)
+
+
+def _is_forged_end(evaluation: Evaluation, child: ChildRecord) -> bool:
+    """Whether a status is final although the child Job has run on for long: the operator did not write it."""
+    if child.ended or child.leaving:
+        evaluation.see(forged_end=None)
+        return False
+    now = evaluation.now.elapsed
+    since = now if evaluation.sightings.forged_end is None else evaluation.sightings.forged_end
+    evaluation.see(forged_end=since)
+    left = since + evaluation.timings.forged_end - now
+    evaluation.requeue(left)
+    return left <= 0
+
+
+def _lingering(evaluation: Evaluation) -> ChildRecord | None:
+    """A deleted Job whose pods run on, because a finalizer holds the Job and garbage collection waits for it."""
+    seconds = evaluation.timings.cascade
+    for child in evaluation.view.children:
+        pods = pods_of(child, evaluation.view.pods) if child.leaving and not child.ended else []
+        if not any(pod.phase not in TERMINAL and not pod.leaving for pod in pods):
+            continue
+        if evaluation.seconds_left("lingering", child, seconds) <= 0:
+            evaluation.see(lingering=(child.uid, evaluation.now.elapsed))
+            evaluation.requeue(seconds)
+            return child
+    return None

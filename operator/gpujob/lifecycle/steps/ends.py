@@ -1,0 +1,80 @@
+"""How an attempt ends while its child Job lives, and how the job ends."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from gpujob.lifecycle import endings
+from gpujob.lifecycle.actions import Action, Finish, WriteStatus
+from gpujob.lifecycle.attempts import (
+    end_attempt,
+    ended_at,
+    failures,
+    is_final,
+    is_too_late,
+    larger_memory,
+    may_retry,
+    pause,
+    with_entry,
+    with_failure,
+)
+from gpujob.lifecycle.endings import Ending
+from gpujob.lifecycle.failures.failure import Failure
+from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.status.attempts import progress, waits
+from gpujob.status.job import job_status, status_patch
+from gpujob.status.observe.child import Observation
+from gpujob.status.records.objects import ChildRecord
+from gpujob.values.vocabulary import State
+
+
+def end(evaluation: Evaluation, child: ChildRecord, ending: Ending) -> WriteStatus:
+    """Writes the end of an attempt before anything is deleted, so that a crash in between does not look like a loss."""
+    started = evaluation.observe(child).started
+    return WriteStatus(end_attempt(evaluation.job, child, ending, evaluation.now.text, started))
+
+
+def fail(evaluation: Evaluation, child: ChildRecord, failure: Failure) -> Action:
+    """The end of an attempt whose child Job has not ended, and of the job where none is left."""
+    if may_retry(evaluation.job, failure.blame, evaluation.now.server):
+        return try_again(evaluation, child, failure)
+    seen = Observation(State.FAILED, failure.reason, failure.message, ended=evaluation.now.text)
+    return fail_for_good(evaluation, child, seen, failure)
+
+
+def try_again(evaluation: Evaluation, child: ChildRecord, failure: Failure) -> Action:
+    """The end of an attempt that failed; another one follows after a pause."""
+    job, server = evaluation.job, evaluation.now.server
+    members = with_failure(job, failure.blame, evaluation.now.text)
+    number = members["failures"][failure.blame.value.lower()]
+    members["checkpoint"] = progress.after_failure(job.status, evaluation.view.telemetry.measured)
+    if failure.fits and (memory := larger_memory(job, failure.fits)):
+        members["gpuMemory"] = memory
+    if failure.nodes:
+        seconds = evaluation.timings.node_excluded
+        members["excludedNodes"] = waits.with_excluded(
+            job.status, failure.nodes, child.attempt, failure.reason, server, seconds
+        )
+    ended = waits.read_time(ended_at(child, evaluation.now.text)) or server
+    until = waits.write_time(max(server, ended + timedelta(seconds=pause(number, evaluation.timings))))
+    return end(evaluation, child, endings.failed(failure, members, until, child.attempt + 1))
+
+
+def fail_for_good(evaluation: Evaluation, child: ChildRecord, seen: Observation, failure: Failure) -> Action:
+    """The end of a job that is not tried again: its message has its retries after failures of this kind."""
+    job = evaluation.job
+    retried = failures(job).get(failure.blame.value.lower(), 0)
+    too_late = is_too_late(job, evaluation.now.server)
+    last = endings.seen_at_last(seen, failure, retried, too_late=too_late)
+    return finish(evaluation, child, last, failure.blame.value)
+
+
+def finish(evaluation: Evaluation, child: ChildRecord, seen: Observation, blame: str = "") -> Action:
+    """The end of the job: its measurement is recorded, then its status is final."""
+    job, now, telemetry = evaluation.job, evaluation.now.text, evaluation.view.telemetry
+    status = job_status.placed(job, child, seen, now, telemetry)
+    if blame and (checkpoint := progress.after_failure(job.status, telemetry.measured)):
+        status |= {"checkpoint": checkpoint}
+    status = with_entry(job, child, status, (seen.reason.value, blame, seen.message), seen.ended or now)
+    new = not is_final(job) and status_patch.patch(job.status, status) is not None
+    return Finish(child, status) if new else WriteStatus(status)

@@ -1,0 +1,73 @@
+"""One evaluation of one job: what it reads, the sightings and the time of the next reconcile that it leaves, and its waits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpujob.lifecycle.attempts import has_run
+from gpujob.lifecycle.children import current_child, pods_of
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.timings import Timings
+from gpujob.lifecycle.view import JobView, Made, Moment
+from gpujob.status.observe.child import Observation, observe
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.values.untrusted import whole_number
+
+
+class Evaluation:
+    """The job with its child and the child's pods; `sightings`, `requeue_after` and `watches_nodes` are the results beside the
+    action."""
+
+    def __init__(self, view: JobView, sightings: Sightings, now: Moment, timings: Timings) -> None:
+        self.view, self.now, self.timings = view, now, timings
+        self.sightings, self.requeue_after, self.watches_nodes = sightings, math.inf, False
+        self.job = _as_observed(view.job)
+        self.child = self._as_made(current_child(self.job, view.children))
+        self.pods = pods_of(self.child, view.pods) if self.child else []
+
+    def observe(self, child: ChildRecord) -> Observation:
+        """What the child and its pods show."""
+        return observe(child, self.pods, ran=has_run(self.job))
+
+    def unwritten(self, child: ChildRecord) -> Made | None:
+        """What this process made the child of, while no status names it."""
+        made = self.view.made
+        return made if made and made.uid == child.uid and self.job.status.get("jobName") != child.name else None
+
+    def see(self, **changes: Any) -> None:
+        """Changes sightings, by name."""
+        self.sightings = replace(self.sightings, **changes)
+
+    def requeue(self, seconds: float) -> None:
+        """Reconciles again after this number of seconds at the latest; a time in the past has no effect."""
+        if seconds > 0:
+            self.requeue_after = min(self.requeue_after, seconds)
+
+    def seconds_left(self, name: str, child: ChildRecord, seconds: float) -> float:
+        """Seconds left of a wait that began when the sighting `name` was first made of this child; requeues the job for its end."""
+        self.sighted_at(name, child)
+        left: float = getattr(self.sightings, name)[1] + seconds - self.now.elapsed
+        self.requeue(left)
+        return left
+
+    def sighted_at(self, name: str, child: ChildRecord) -> datetime:
+        """The server's time of the first sighting `name` of this child; no jump of the server's clock makes a wait shorter."""
+        if getattr(self.sightings, name)[0] != child.uid:
+            self.see(**{name: (child.uid, self.now.elapsed)})
+        elapsed: float = getattr(self.sightings, name)[1]
+        return self.now.server - timedelta(seconds=self.now.elapsed - elapsed)
+
+    def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
+        """The child with its original decision, if its annotations no longer contain it."""
+        made = self.unwritten(child) if child else None
+        return replace(child, hint=made.hint) if child and made else child
+
+
+def _as_observed(job: JobRecord) -> JobRecord:
+    """A job that is being deleted with the generation of before: a deletion counts as one, and the job requests nothing new."""
+    if not job.leaving:
+        return job
+    return replace(job, generation=whole_number(job.status.get("observedGeneration")) or job.generation)

@@ -1,0 +1,79 @@
+"""Attempts that fail: with their child Job, by a device or a node under them, or because a container does not start."""
+
+from __future__ import annotations
+
+from gpujob.lifecycle.actions import Action, Nothing
+from gpujob.lifecycle.attempts import may_retry
+from gpujob.lifecycle.failures.causes import failure_of, lost_with_node
+from gpujob.lifecycle.failures.device_faults import DeviceFault, device_faults
+from gpujob.lifecycle.failures.failure import Blame, Failure
+from gpujob.lifecycle.failures.start_failures import start_failure
+from gpujob.lifecycle.steps import ends
+from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.status.attempts import probe_runs
+from gpujob.status.records.objects import ChildRecord
+from gpujob.values.vocabulary import Reason
+
+
+def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Action:
+    """The child Job has ended: the end of the job, or of a failed attempt that another one follows."""
+    job, seen = evaluation.job, evaluation.observe(child)
+    if child.ended != "Failed":
+        return ends.finish(evaluation, child, seen)
+    if _awaits_failed_pod(evaluation, child):
+        return Nothing()
+    failure = failure_of(child, evaluation.pods, seen, _faults(evaluation, child))
+    if not may_retry(job, failure.blame, evaluation.now.server) or not follows or job.leaving:
+        return ends.fail_for_good(evaluation, child, seen, failure)
+    return ends.try_again(evaluation, child, failure)
+
+
+def moved_by_fault(evaluation: Evaluation, child: ChildRecord) -> Action | None:
+    """The end of an attempt on broken devices: the program gets SIGTERM and goes on elsewhere. Where no attempt is left it runs
+    on, since it may still end well."""
+    faults = _faults(evaluation, child) if _is_tried_again(evaluation, child) else []
+    if not faults:
+        evaluation.see(faulty=("", 0.0))
+        return None
+    if not may_retry(evaluation.job, Blame.INFRASTRUCTURE, evaluation.now.server):
+        return None
+    if evaluation.seconds_left("faulty", child, evaluation.timings.device_fault) > 0:
+        return None
+    nodes = tuple(sorted({fault.node for fault in faults}))
+    failure = Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, faults[0].message, faults[0].node, nodes=nodes)
+    return ends.try_again(evaluation, child, failure)
+
+
+def moved_by_loss(evaluation: Evaluation, child: ChildRecord) -> Action | None:
+    """The end of an attempt whose node is dead: its pod is evicted and cannot end, so that its Job does not fail either."""
+    lost = lost_with_node(evaluation.pods, evaluation.view.nodes_ready)
+    if not lost or not _is_tried_again(evaluation, child):
+        return None
+    return ends.fail(evaluation, child, failure_of(child, lost, evaluation.observe(child)))
+
+
+def ended_by_start(evaluation: Evaluation, child: ChildRecord) -> Action | None:
+    """The end of an attempt of which a container does not start: nothing of it holds a GPU for longer."""
+    seconds = evaluation.timings.stuck
+    failure = start_failure(evaluation.pods, seconds) if not evaluation.job.status.get("startTime") else None
+    if failure is None or not _is_tried_again(evaluation, child):
+        evaluation.see(stuck=("", 0.0))
+        return None
+    return ends.fail(evaluation, child, failure) if evaluation.seconds_left("stuck", child, seconds) <= 0 else None
+
+
+def _is_tried_again(evaluation: Evaluation, child: ChildRecord) -> bool:
+    """Whether another attempt can follow this one: not of a job that is being deleted, and a probe is no attempt."""
+    return not evaluation.job.leaving and probe_runs.steps_of(child) is None
+
+
+def _awaits_failed_pod(evaluation: Evaluation, child: ChildRecord) -> bool:
+    """Whether the watch of Jobs is ahead of that of pods: only its pods show why a Job failed."""
+    pods = evaluation.pods
+    if len(pods) < child.pods or any(pod.phase == "Failed" or pod.leaving for pod in pods):
+        return False
+    return evaluation.seconds_left("failed", child, evaluation.timings.failed_pods) > 0
+
+
+def _faults(evaluation: Evaluation, child: ChildRecord) -> list[DeviceFault]:
+    return list(device_faults(child, evaluation.pods, evaluation.view.faults))

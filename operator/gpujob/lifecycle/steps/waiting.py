@@ -1,0 +1,84 @@
+"""Bounded waits of an attempt that starts: for new nodes, for the scheduler, for a gang's Service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.status.attempts import waits
+from gpujob.status.observe.child import why_not_bound
+from gpujob.status.records.objects import ChildRecord
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedNodes:
+    """Nodes that pods wait for: the remaining time, and the new one without devices."""
+
+    seconds_left: float
+    bare: Arriving | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """Pods without a node: the remaining time with their GPUs, the whole time, the reason, and the deadline."""
+
+    seconds_left: float
+    seconds: float
+    why: str
+    until: str
+
+
+def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | None:
+    """What pods wait for that start on new nodes; None if no pod does.
+
+    A new node without devices gets its own wait, once: another node would be one too many.
+    """
+    pods = evaluation.pods
+    if child.nodes or not child.hint.placement.get("provision") or evaluation.job.status.get("startTime"):
+        return None
+    if len(pods) >= child.pods and all(pod.node for pod in pods):
+        return None
+    evaluation.watches_nodes = True
+    bare = evaluation.view.bare_node
+    end = waits.end_of_wait(evaluation.sighted_at("awaited", child), bare, evaluation.timings.provision)
+    left = (end - evaluation.now.server).total_seconds()
+    evaluation.requeue(left)
+    return AwaitedNodes(left, bare and replace(bare, until=waits.write_time(end)))
+
+
+def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
+    """What pods wait for that start on existing nodes; None if each is bound."""
+    if not child.nodes or child.paused or evaluation.job.status.get("startTime"):
+        return None
+    why = why_not_bound(child, evaluation.pods)
+    if not why:
+        evaluation.see(unbound=("", 0.0))
+        return None
+    seconds = _unbound_seconds(evaluation, child)
+    end = evaluation.sighted_at("unbound", child) + timedelta(seconds=seconds)
+    left = (end - evaluation.now.server).total_seconds()
+    evaluation.requeue(left)
+    return Unbound(left, seconds, why, waits.write_time(end))
+
+
+def _unbound_seconds(evaluation: Evaluation, child: ChildRecord) -> float:
+    """How long pods hold the GPUs of nodes to which the scheduler does not bind all of them."""
+    timings = evaluation.timings
+    return min(timings.unbound, timings.unbound_gang) if child.pods > 1 else timings.unbound
+
+
+def lost_service(evaluation: Evaluation) -> bool:
+    """Whether a gang's Service has been missing for longer than two watches can differ."""
+    if not evaluation.view.lacks_service:
+        evaluation.see(no_service=None)
+        return False
+    now, since = evaluation.now.elapsed, evaluation.sightings.no_service
+    if since is None:
+        evaluation.see(no_service=now)
+    left = (now if since is None else since) + evaluation.timings.service - now
+    evaluation.requeue(left)
+    if left <= 0:
+        evaluation.see(no_service=None)
+    return left <= 0

@@ -1,0 +1,72 @@
+"""A job that goes on and has a child: the child starts, runs, probes, ends, or must be deleted."""
+
+from __future__ import annotations
+
+from gpujob.lifecycle import endings
+from gpujob.lifecycle.actions import Action, CreateService, DeleteChild, EndProbe, GiveBack, Nothing, WriteStatus
+from gpujob.lifecycle.attempts import gone, is_retired
+from gpujob.lifecycle.steps import ends, failing, waiting
+from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.lifecycle.steps.probing import probe_result
+from gpujob.lifecycle.steps.reporting import report
+from gpujob.status.attempts import probe_runs
+from gpujob.status.observe.child import observe
+from gpujob.status.records.objects import ChildRecord
+from gpujob.values.vocabulary import Reason
+
+
+def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
+    """The next action of a job whose recorded or next attempt has this child."""
+    job = evaluation.job
+    retired, suspend = is_retired(job, child), job.spec.get("suspend") is True
+    if not child.leaving and not suspend and (message := _lacks_interpreter(evaluation, child)):
+        return DeleteChild(child) if retired else ends.end(evaluation, child, endings.no_interpreter(message))
+    probe = probe_runs.steps_of(child) is not None
+    if probe and not retired and (result := probe_result(evaluation, child)):
+        return EndProbe(child, result)
+    if child.ended and not (probe and retired):
+        return failing.ended(evaluation, child, follows=not (retired or probe))
+    if child.leaving:
+        return _leaving(evaluation, child)
+    if retired:
+        evaluation.see(not_running=None)
+        return DeleteChild(child)
+    if suspend:
+        return ends.end(evaluation, child, endings.suspension(child))
+    if (made := evaluation.unwritten(child)) and made.generation != job.generation:
+        # Only a status that names the child forbids to change the spec.
+        return DeleteChild(child)
+    return _starting_or_running(evaluation, child)
+
+
+def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
+    for step in (failing.moved_by_fault, failing.moved_by_loss, failing.ended_by_start):
+        if (moved := step(evaluation, child)) is not None:
+            return moved
+    job, timings, now = evaluation.job, evaluation.timings, evaluation.now.server
+    awaited = waiting.awaited_nodes(evaluation, child)
+    if awaited and awaited.seconds_left <= 0:
+        return ends.end(evaluation, child, endings.nodes_did_not_come(job, child, timings.provision, now, awaited.bare))
+    unbound = waiting.unbound(evaluation, child)
+    if unbound and unbound.seconds_left <= 0:
+        rest = unbound.seconds * timings.rest_factor
+        ending = endings.not_bound(job, child, unbound.why, unbound.seconds, rest, now)
+        return GiveBack(child, ends.end(evaluation, child, ending).status)
+    if not job.leaving and waiting.lost_service(evaluation):
+        return CreateService(child)
+    return report(evaluation, child, awaited.bare if awaited else None, unbound)
+
+
+def _leaving(evaluation: Evaluation, child: ChildRecord) -> Action:
+    """A deleted Job creates no pods: without one it is lost, though a finalizer may keep the object."""
+    if evaluation.job.status.get("jobName") != child.name or evaluation.pods:
+        return Nothing()
+    return WriteStatus(gone(evaluation.job, evaluation.now.text))
+
+
+def _lacks_interpreter(evaluation: Evaluation, child: ChildRecord) -> str:
+    """The preflight's message about an image that cannot run it; empty if it can or the job has run."""
+    checked = observe(child, evaluation.pods).checked if child.preflight else None
+    if checked is None or checked.reason is not Reason.NO_INTERPRETER or evaluation.job.status.get("startTime"):
+        return ""
+    return checked.message

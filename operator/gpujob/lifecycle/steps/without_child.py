@@ -1,0 +1,96 @@
+"""A job that goes on and has no child: it waits for the pods of its earlier attempts, for a pause or a budget, or is placed."""
+
+from __future__ import annotations
+
+from gpujob.lifecycle.actions import Action, ConfirmLoss, Nothing, Schedule, WriteStatus
+from gpujob.lifecycle.attempts import gone, last_attempt, next_attempt, pause_left
+from gpujob.lifecycle.children import live_pods, said_of
+from gpujob.lifecycle.failures.causes import lost_with_node
+from gpujob.lifecycle.limits import nearest_limit
+from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.status.job import job_status
+from gpujob.status.records.objects import PodState
+from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Reason, State
+
+
+def leaving_without_child(evaluation: Evaluation) -> Action:
+    """A deleted job stays while a finalizer holds it; that nothing of it runs is written once."""
+    job = evaluation.job
+    if job.status.get("jobName"):
+        return ConfirmLoss()
+    if job.status.get("state") == State.QUEUED:
+        return WriteStatus(gone(job, evaluation.now.text))
+    return Nothing()
+
+
+def without_child(evaluation: Evaluation) -> Action:
+    """The next action of a job without a child that its status records or that its next attempt can have."""
+    job, view, now = evaluation.job, evaluation.view, evaluation.now
+    if job.status.get("jobName"):
+        return ConfirmLoss()
+    if error := view.spec_error:
+        return WriteStatus(job_status.unreadable(job, Reason.INVALID_SPEC, error, now.text))
+    if job.spec.get("suspend") is True:
+        # A plan starts nothing, so that it does not wait.
+        return Schedule()
+    if (limited := _at_limit(evaluation)) is not None:
+        return limited
+    if (left := pause_left(job, now.server, evaluation.timings)) > 0:
+        evaluation.requeue(left)
+        return Nothing()
+    if pods := _pods_in_the_way(evaluation):
+        return _wait_for_pods(evaluation, pods)
+    return Schedule() if view.over_budget == "" else _wait_for_budget(evaluation, view.over_budget)
+
+
+def _wait_for_budget(evaluation: Evaluation, message: str | None) -> Action:
+    """The namespace has spent its monthly budget, or (None) what it has spent is not known yet."""
+    evaluation.requeue(evaluation.timings.budgets if message else 1.0)
+    if not message:
+        return Nothing()
+    now = evaluation.now.text
+    return WriteStatus(job_status.queued(evaluation.job, Reason.NAMESPACE_BUDGET_EXCEEDED, message, now))
+
+
+def _at_limit(evaluation: Evaluation) -> Action | None:
+    """The end, or the suspension, of a job whose attempts have reached a limit that may have been lowered since."""
+    job, now = evaluation.job, evaluation.now
+    limit = nearest_limit(job, job.status, now.server)
+    if limit is None or limit.seconds_left > 0:
+        return None
+    if limit.reason is Reason.BUDGET_EXCEEDED:
+        return WriteStatus(job_status.over_budget(job, limit.message, now.text))
+    name = child_name(job.name, job.uid, last_attempt(job)) if last_attempt(job) else ""
+    return WriteStatus(job_status.expired(job, job.status, limit.reason, limit.message, name, now.text))
+
+
+def _wait_for_pods(evaluation: Evaluation, pods: list[PodState]) -> Action:
+    """Two attempts never overlap: the earlier one may be saving its checkpoint."""
+    evaluation.watches_nodes = True
+    job, now = evaluation.job, evaluation.now.elapsed
+    since = evaluation.sightings.ending if evaluation.sightings.ending is not None else now
+    evaluation.see(ending=since)
+    left = since + evaluation.timings.restarting - now
+    if left > 0 and job.status.get("state") != State.RESTARTING:
+        evaluation.requeue(left)
+        return Nothing()
+    return WriteStatus(job_status.restarting(job, said_of(pods, next_attempt(job)), evaluation.now.text))
+
+
+def _pods_in_the_way(evaluation: Evaluation) -> list[PodState]:
+    """Pods of earlier attempts that may still run; none if their nodes are deleted or have been NotReady for long."""
+    pods, now = live_pods(evaluation.job, evaluation.view.pods), evaluation.now.elapsed
+    ready, bound = evaluation.view.nodes_ready, evaluation.timings.node_lost
+    before = dict(evaluation.sightings.unready)
+    unready = {pod.node: before.get(pod.node, now) for pod in pods if ready.get(pod.node) is False}
+    evaluation.see(unready=tuple(sorted(unready.items())))
+    for since in unready.values():
+        evaluation.requeue(since + bound - now)
+    lost = {node for node, since in unready.items() if now - since >= bound}
+    # Kubernetes has waited for these already.
+    lost |= {pod.node for pod in lost_with_node(pods, ready)}
+    found = [pod for pod in pods if not pod.node or (pod.node in ready and pod.node not in lost)]
+    if not found:
+        evaluation.see(ending=None)
+    return found
