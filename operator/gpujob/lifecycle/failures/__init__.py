@@ -1,1 +1,4 @@
-"""Why an attempt failed and whose fault that is: `causes` (the table), `device_faults`, `start_failures`; `failure` is the result."""
+"""Why an attempt failed and whose fault that is.
+
+Reading order: `failure` (the result), `causes` (the table), `device_faults`, `start_failures`.
+"""

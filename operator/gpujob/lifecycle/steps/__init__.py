@@ -1,5 +1,5 @@
 """The steps of `next_action`, each a function of one evaluation: it returns an action, or None where the next step decides.
 
-`evaluation` (input and results), `without_child`, `with_child`, `ended_job`; for an attempt `failing` (it must end), `waiting`
-(bounded waits), `probing`, `reporting` (its status) and `ends` (how an attempt or the job ends).
+Reading order: `evaluation` (input and results), `without_child`, `with_child`, `ended_job`; for an attempt `failing` (it must
+end), `waiting` (bounded waits), `probing`, `reporting` (its status) and `ends` (how an attempt or the job ends).
 """
