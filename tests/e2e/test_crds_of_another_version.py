@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from copy import deepcopy
 import pytest
 
 from tests.e2e.api_server import CRDS, LEASE, ApiServer
-from tests.e2e.cluster import eventually
+from tests.e2e.cluster import eventually, remains
 from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team
@@ -66,8 +65,10 @@ def test_an_operator_does_not_act_on_fields_that_would_be_lost(
             "upgrade the chart with crds.enabled=true, or apply this version's crds/ with kubectl"
         )
         team.submit("waits", gpusPerNode=1)
-        time.sleep(6)
-        assert (team.status("waits"), team.jobs(), api.find(LEASE)) == ({}, [], None)
+        remains(
+            lambda: (team.status("waits"), team.jobs(), api.find(LEASE)) == ({}, [], None), 6,
+            because="an operator that acts takes the Lease and writes a status within 5 s",
+        )  # fmt: skip
         upgrade()
         team.until("waits", "Placed", "Starting", "Running", timeout=60)
         assert readiness(port)[0] == 200

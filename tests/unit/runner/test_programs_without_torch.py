@@ -261,8 +261,10 @@ def test_a_taken_port_is_left_alone_with_one_line(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used_leaves_the_process_alone(tmp_path: Path) -> None:
     (tmp_path / "report").write_text("not a folder")
     port = str(free_port())
-    program = f"import gpujob_report, time; gpujob_report.step(); time.sleep(0.5); print(page('{port}')['gpujob_up'])"
-    done = run(["-c", SCRAPE + program], tmp_path, GPUJOB_REPORT_PORT=port)
+    program = (
+        f"import gpujob_report; gpujob_report.step(); print(page_when(lambda found: found, '{port}')['gpujob_up'])"
+    )
+    done = run(["-c", SCRAPE.replace("page", "page_when") + program], tmp_path, GPUJOB_REPORT_PORT=port)
     assert done.stdout == "1.0\n"
     assert done.stderr.startswith("gpujob: the reporter's part 'folder' failed, the program goes on: FileExistsError")
 
