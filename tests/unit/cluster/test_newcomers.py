@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders import H100, Object, node
 
-from gpujob.cluster.index.nodes_without_devices import Newcomers
+from gpujob.cluster.index.nodes_without_devices import NodesWithoutDevices
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.pools.arriving import Arriving
@@ -23,8 +23,8 @@ def bare(name: str = "n", created: Any = "2026-11-28T11:50:00Z", **more: Any) ->
     return read_node(made)
 
 
-def known(*nodes: Node) -> Newcomers:
-    found = Newcomers()
+def known(*nodes: Node) -> NodesWithoutDevices:
+    found = NodesWithoutDevices()
     for each in nodes:
         found.put(each.name, each)
     return found

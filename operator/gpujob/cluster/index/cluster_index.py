@@ -18,7 +18,7 @@ from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
 from gpujob.cluster.cache.watched_kinds import PoolRecord
 from gpujob.cluster.index.node_reader import NodeReader
-from gpujob.cluster.index.nodes_without_devices import Newcomers
+from gpujob.cluster.index.nodes_without_devices import NodesWithoutDevices
 from gpujob.cluster.index.owned_objects import OwnedObjects
 from gpujob.fleet.assembly.quotas_promised import quotas_promised
 from gpujob.fleet.assembly.usage import Promise
@@ -83,7 +83,7 @@ class ClusterIndex(OwnedObjects):
         self._inventory = Inventory()
         self._index = FleetIndex(shipped, self._inventory.of_pod)
         self._reader = NodeReader(self._inventory, clock, wall)
-        self._newcomers = Newcomers()
+        self._newcomers = NodesWithoutDevices()
         self._unread: set[str] = set()
         self._under_way: set[str] = set()
         self._volumes = self._all_volumes()

@@ -10,7 +10,7 @@ from gpujob.fleet.pools.arriving import Arriving, is_bare
 from gpujob.status.attempts.waits import read_time, write_time
 
 
-class Newcomers:
+class NodesWithoutDevices:
     """Tracks nodes as they change. Those older than twice the wait are dropped, because they no longer matter."""
 
     def __init__(self) -> None:

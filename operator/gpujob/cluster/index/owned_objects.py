@@ -12,7 +12,7 @@ import structlog
 
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
-from gpujob.cluster.index.owner_index import Filing
+from gpujob.cluster.index.owner_index import OwnerIndex
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.labels.faults import Fault, faults_of
 from gpujob.lifecycle.children import current_child
@@ -31,7 +31,11 @@ class OwnedObjects:
         self.set_aside: Counter[str] = Counter()
         """Objects on which a function of this index failed, by kind; the others are indexed without them."""
         self._uids: dict[Key, str] = {}
-        self._children, self._pods, self._services = Filing[ChildRecord](), Filing[PodState](), Filing[ServiceRecord]()
+        self._children, self._pods, self._services = (
+            OwnerIndex[ChildRecord](),
+            OwnerIndex[PodState](),
+            OwnerIndex[ServiceRecord](),
+        )
         self._unpromised: set[Key] = set()
         """Child Jobs whose reservations must be put into the fleet again."""
 
