@@ -90,7 +90,7 @@ UNITS: Final[Mapping[str, Callable[[float], str]]] = {
 
 
 def points(result: Json) -> Points:
-    """The numbers of a series, without those that are none."""
+    """The numbers of a series, without missing ones."""
     pairs = [(float(at), float(value)) for at, value in result["values"]]
     return [(at, value) for at, value in pairs if value == value and abs(value) != float("inf")]
 

@@ -31,7 +31,7 @@ class Team:
         found: tuple[int, str] = (0, ""),
         **spec: Any,
     ) -> str:
-        """Creates a GPUJob whose pods run as given (for ever, without `runs_for`); returns its uid.
+        """Creates a GPUJob whose pods run as given (without end, if `runs_for` is absent); returns its uid.
 
         `found`: the exit code and the message of its preflight, without it, it finds nothing wrong.
         """

@@ -55,7 +55,7 @@ def test_the_next_attempt_waits_for_a_pod_that_lingers_and_holds_its_devices(
     team.until("job", "Running")
     signal_component(cluster.dir, "kwok", signal.SIGSTOP)
     try:
-        # No kubelet answers: the old pod says for ever that it runs.
+        # No kubelet answers: the old pod never stops saying that it runs.
         team.change("job", suspend=True)
         team.until("job", "Suspended")
         eventually(lambda: not team.jobs(uid), what="no child Job")

@@ -45,6 +45,8 @@ RETIRED_IN_PROSE = {
     r"dear(er|est)": "more or most expensive",
     r"doubts?": "warning",
     r"anew": "again",
+    r"for ever": "without end, never, no limit",
+    r"(that|if it|when it) (is|are) none(?! of)": "invalid, unknown, or not a …",
     r"worked out": "computed",
     r"told|tells?": "reported, shown, says",
     r"be it|be they": "or",

@@ -66,7 +66,7 @@ def _exact(text: str | int) -> Decimal:
 
 
 def parse_bytes(text: str | int) -> int:
-    """Bytes of a memory or storage quantity, rounded down; raises BadQuantity if it is none or negative."""
+    """Bytes of a memory or storage quantity, rounded down; raises BadQuantity if it is invalid or negative."""
     value = _exact(text)
     if value < 0:
         raise BadQuantity(f"{text!r} is below zero")

@@ -9,7 +9,7 @@ Table = Mapping[str, Any]
 
 
 def table(holder: Table, key: str) -> Table:
-    """A member that should be an object; an empty one if it is none."""
+    """A member that should be an object; an empty one if it is not an object."""
     value = holder.get(key)
     return value if isinstance(value, dict) else {}
 

@@ -69,7 +69,7 @@ class Clock:
 
 @asynccontextmanager
 async def served(*answers: Answer, **options: Any) -> AsyncIterator[tuple[ApiClient, list[web.Request], Clock]]:
-    """A client of a server that gives these answers, one a request, the last one for ever."""
+    """A client of a server that gives these answers, one a request, the last one again and again."""
     requests: list[web.Request] = []
 
     async def handle(request: web.Request) -> web.StreamResponse:

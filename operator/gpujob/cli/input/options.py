@@ -96,7 +96,7 @@ def values_of(verb: Verb, arguments: Sequence[str], program: str) -> dict[str, A
 
 
 def _as_a_file(verb: Verb, found: argparse.Namespace, word: str) -> str:
-    """The remedy for a file without -f before it; empty if it is none, or -f was given."""
+    """The remedy for a file without -f before it; empty if it is no file, or -f was given."""
     named = next((option for option in verb.options if "-f" in option.flags), None)
     is_file = not word.startswith("-") and word.endswith((".yaml", ".yml", ".json"))
     return f"; did you mean -f {word}?" if named and is_file and getattr(found, named.name) is None else ""

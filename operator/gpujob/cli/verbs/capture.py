@@ -178,7 +178,7 @@ def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
 
 
 def _uid(value: Any) -> str | None:
-    """A pod's uid, by which claims name it; None if it is none."""
+    """A pod's uid, by which claims name it; None if it is not a uid."""
     return value if isinstance(value, str) and _UID.fullmatch(value) else None
 
 

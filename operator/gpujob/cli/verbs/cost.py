@@ -104,7 +104,7 @@ def unpriced(found: Mapping[Group, Sum]) -> str:
 
 
 def groups(text: str) -> tuple[str, ...]:
-    """The words of --by; BadInput for one that is none."""
+    """The words of --by; BadInput for an unknown one."""
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     wrong = next((word for word in words if word not in BY), None)
     if wrong is not None or not words:

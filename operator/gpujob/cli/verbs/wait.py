@@ -35,7 +35,7 @@ class Wait:
     running: bool
     """Whether it ends when the job runs, not only when it has succeeded."""
     seconds: float | None = None
-    """None: for ever."""
+    """None: no limit."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -74,7 +74,7 @@ def _message(status: Mapping[str, Any], state: str) -> str:
 
 
 def waiting_for(cluster: LiveCluster, name: str, namespace: str | None, what: str, timeout: str | None) -> Wait:
-    """The wait that a command line asks for; BadInput for a time that is none."""
+    """The wait that a command line asks for; BadInput for an invalid time."""
     seconds = None
     if timeout is not None:
         try:

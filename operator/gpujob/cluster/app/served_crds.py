@@ -53,7 +53,7 @@ class ServedCrds:
         }
 
     async def run(self) -> None:
-        """Looks for ever."""
+        """Looks until it is cancelled."""
         while True:
             await self.look()
             await self._sleep(SOON if self.unread or self.missing else EVERY)

@@ -35,7 +35,7 @@ def identify(obj: JsonObject) -> Identity:
 
 
 def version_number(text: object) -> int | None:
-    """A resourceVersion as a number, None when it is none."""
+    """A resourceVersion as a number, None if it is not a number."""
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else None
 
 

@@ -20,7 +20,7 @@ class Resource:
     namespaced: bool = True
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The path of a collection (no name), an object or its subresource; ValueError for a name that is none."""
+        """The path of a collection (no name), an object or its subresource; ValueError for an invalid name."""
         self._check_scope(namespace, name)
         parts = ["api" if not self.group else f"apis/{self.group}", self.version]
         if namespace is not None:

@@ -43,7 +43,7 @@ class OrphanedChildren:
         """What the last look found: watches may be that far apart."""
 
     async def run(self, is_leader: Callable[[], bool]) -> None:
-        """Looks for ever while this process leads."""
+        """Looks until it is cancelled, while this process leads."""
         while True:
             await asyncio.sleep(self._work.timings.orphans)
             if is_leader() and self._work.book.mirror.complete:

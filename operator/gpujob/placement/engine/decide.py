@@ -111,7 +111,7 @@ def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> 
 
 OF_KARPENTER: Final = "karpenter.sh/nodepool"
 """The label of nodes that Karpenter adds. It passes over pods whose affinity names nodes or host names (kubernetes-sigs/karpenter
-pkg/controllers/provisioning/provisioner.go, v1): such pods would wait for ever."""
+pkg/controllers/provisioning/provisioner.go, v1): such pods would never be bound."""
 
 
 def _not_on(demand: Demand, pool: Pool) -> tuple[str, ...]:

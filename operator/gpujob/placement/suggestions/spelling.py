@@ -101,7 +101,7 @@ def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]
 def _listed(
     demand: Demand, attribute: str, field: str, known: Callable[[str], bool], nearest: Callable[[str], tuple[str, ...]]
 ) -> Iterator[Proposal]:
-    """All unknown names of a list replaced by all that they may mean, or left out if that is none."""
+    """All unknown names of a list replaced by all that they may mean, or left out if they may mean nothing known."""
     words: tuple[str, ...] = getattr(demand, attribute)
     if all(map(known, words)):
         return

@@ -184,7 +184,7 @@ def with_excluded(
 
 
 def read_time(text: Any) -> datetime | None:
-    """An RFC 3339 time in UTC; None if it is none."""
+    """An RFC 3339 time in UTC; None if the text is not one."""
     try:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except (TypeError, ValueError):
