@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from datetime import timedelta
@@ -52,7 +53,15 @@ class OperatorProcess:
         writer = Writer(self, self.mirror, leader, "here", self.clock.now)  # type: ignore[arg-type]
         self.book = ClusterIndex(self.mirror, catalog, self.loop.time, self.clock.now)
         self.reconciler = Reconciler(
-            self.book, writer, leader, RUNNER, timings or Timings(), self.loop.time, self.clock.now
+            self.book,
+            writer,
+            leader,
+            RUNNER,
+            timings or Timings(),
+            self.loop.time,
+            self.clock.now,
+            # Runs of one seed are alike, and two processes of one run draw other numbers.
+            chance=random.Random(server.version).random,
         )
         self._events: deque[tuple[str, str, Object]] = deque()
         self._tasks = [

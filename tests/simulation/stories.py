@@ -101,6 +101,11 @@ def stories(shift: float) -> list[Story]:
             Program(runs_for=120.0),
         ),
         Story(
+            "its deadline in the second attempt",
+            ((1.0, lambda world: world.submit("j", gpusPerNode=8, activeDeadlineSeconds=150)),),
+            Program(evicted=1, runs_for=240.0),
+        ),
+        Story(
             "deleted after its ttl",
             ((1.0, lambda world: world.submit("j", gpusPerNode=8, ttlSecondsAfterFinished=20)),),
         ),

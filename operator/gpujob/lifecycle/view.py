@@ -67,5 +67,7 @@ class JobView:
     """The device faults that the nodes of these pods report, by node."""
     price_now: int | None = None
     """The price of its placement for an hour at the prices of now, in micro-dollars; None if that is not known."""
+    strays: Sequence[ChildRecord] = ()
+    """Jobs under the names of its children that are not its children (`status.attempts.ownership`)."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""

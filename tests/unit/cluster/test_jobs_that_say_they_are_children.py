@@ -14,7 +14,7 @@ from gpujob.fleet.assembly.quotas_promised import quotas_promised
 from gpujob.fleet.assembly.usage import Promise
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.policy.resource_quota import quotas_of, read_quota
-from gpujob.status.attempts.ownership import is_child
+from gpujob.status.attempts.ownership import is_child, is_stray
 from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Label
@@ -55,14 +55,20 @@ def pod(owner: str, **metadata: Any) -> dict[str, Any]:
 
 
 RECORDED = {"state": "Running", "attempt": 1, "jobName": child_name("j", "u", 1), "jobUID": "c"}
-STRANGERS = [
+FOREIGN = [
     pytest.param(child(namespace="another"), {}, id="another namespace"),
     pytest.param(child(name="mine"), {}, id="another name"),
+    pytest.param(child(name=child_name("j", "v", 1)), {}, id="the name of another job's child"),
+    pytest.param(child(ownerReferences=[]), {}, id="nobody's"),
+]
+FINAL = RECORDED | {"state": "Failed"}
+STRAYS = [
     pytest.param(child(2), {}, id="an attempt that is not the next"),
     pytest.param(child(99, uid="d"), RECORDED, id="a much later attempt"),
     pytest.param(child(uid="d"), RECORDED, id="the name of the recorded child"),
-    pytest.param(child(ownerReferences=[]), {}, id="nobody's"),
+    pytest.param(child(uid="d"), FINAL, id="the name of the recorded child after the job's end"),
 ]
+STRANGERS = FOREIGN + STRAYS
 OURS = [
     pytest.param(child(), {}, id="made before the status could say so"),
     pytest.param(child(), RECORDED, id="recorded"),
@@ -80,6 +86,15 @@ def test_a_stranger_neither_tells_of_a_job_nor_holds_gpus(raw: Any, status: Any)
     assert (book.child("u"), book.children_of("u")) == (None, [])
     assert list(book.children()) == []
     assert book.fleet().pools[0].free == 8
+
+
+@pytest.mark.parametrize(("raw", "status", "stray"), [
+    *((*each.values, False) for each in FOREIGN + OURS), *((*each.values, True) for each in STRAYS),
+])  # fmt: skip
+def test_a_job_under_the_name_of_a_child_that_is_none_is_a_stray(raw: Any, status: Any, stray: bool) -> None:
+    job = read_job(gpujob(**status))
+    assert is_stray(read_child(raw), job) is stray
+    assert [each.uid for each in book_of(gpujob(**status), raw).strays_of(job)] == [raw["metadata"]["uid"]] * stray
 
 
 @pytest.mark.parametrize(("raw", "status"), OURS)

@@ -8,6 +8,7 @@ the status's content, and the status is the record.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -41,8 +42,9 @@ class Reconciler:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         home: str = "gpujob-system",
+        chance: Callable[[], float] = random.random,
     ) -> None:
-        self.work = ControllerState(book, clock, wall, timings)
+        self.work = ControllerState(book, clock, wall, timings, chance)
         self._is_leader = is_leader
         self.delivery = RunnerConfigMaps(self.work, writer, runner)
         learning = ProfileUpdates(self.work, writer)

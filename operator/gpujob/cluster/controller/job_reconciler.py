@@ -80,7 +80,9 @@ class JobReconciler:
         if child is None:
             over_budget = "" if is_final(job) else self._over_budget(job.namespace)
             ready, error = book.nodes_ready(pods), self._spec_error(job)
-            return JobView(job, children, pods, ready, spec_error=error, over_budget=over_budget)
+            return JobView(
+                job, children, pods, ready, spec_error=error, over_budget=over_budget, strays=book.strays_of(job)
+            )
         return JobView(
             job,
             children,
@@ -91,6 +93,7 @@ class JobReconciler:
             bare_node=self._newest_bare_node(child),
             faults=book.node_faults(pods),
             price_now=self._price_now(child),
+            strays=book.strays_of(job),
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 

@@ -16,7 +16,7 @@ from gpujob.cluster.index.owner_index import OwnerIndex
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.labels.faults import Fault, faults_of
 from gpujob.lifecycle.children import current_child
-from gpujob.status.attempts.ownership import is_child
+from gpujob.status.attempts.ownership import is_child, is_stray
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
 
 log = structlog.get_logger(__name__)
@@ -112,6 +112,10 @@ class OwnedObjects:
     def children_of(self, uid: str) -> list[ChildRecord]:
         """The existing Jobs of all attempts of a GPUJob."""
         return [child for child in self._children.of(uid).values() if self._is_ours(child)]
+
+    def strays_of(self, job: JobRecord) -> list[ChildRecord]:
+        """Jobs under the names of a GPUJob's children that are not its children."""
+        return [child for child in self._children.of(job.uid).values() if is_stray(child, job)]
 
     def pods_of(self, job: JobRecord) -> list[PodState]:
         """The pods of all attempts of a GPUJob in its namespace, sorted by name."""

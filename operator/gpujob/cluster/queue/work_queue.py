@@ -108,8 +108,9 @@ class ControllerState:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         timings: Timings = DEFAULT_TIMINGS,
+        chance: Callable[[], float] = random.random,
     ) -> None:
-        self.book, self.clock, self.wall, self.timings = book, clock, wall, timings
+        self.book, self.clock, self.wall, self.timings, self._chance = book, clock, wall, timings, chance
         self.tally = ControllerCounters()
         self.parsed_specs: dict[str, ParsedSpec] = {}
         self.memory: dict[str, JobState] = {}
@@ -134,7 +135,7 @@ class ControllerState:
         self.progress = ProgressPace(clock, timings.progress, timings.progress_rate)
         self.held: set[str] = set()
         """Jobs that are not reconciled while the API server gives no good response."""
-        self.outage = OutageGate(clock)
+        self.outage = OutageGate(clock, chance)
         self.outage.on_open = self._outage_ended
         self.decided_at: tuple[object, ...] = ()
         """The inputs of the last decision about the queue; empty: decide again."""
@@ -175,7 +176,7 @@ class ControllerState:
         memory = self.remember(job.uid)
         memory.outages += 1
         memory.unanswered = isinstance(why, ApiError) and why.status == 0
-        self._retry(job, outage_delay(memory.outages, random.random), why, job.generation)
+        self._retry(job, outage_delay(memory.outages, self._chance), why, job.generation)
         return memory.outages
 
     def _retry(self, job: JobRecord, seconds: float, why: Exception | str, failed_on: int | str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from gpujob.lifecycle.actions import Action, DeleteChild, DeleteJob, Nothing
 from gpujob.lifecycle.attempts import has_failed
 from gpujob.lifecycle.children import TERMINAL, pods_of, superfluous
@@ -16,8 +18,10 @@ from gpujob.values.vocabulary import ConditionType, Reason
 
 
 def delete_leftovers(evaluation: Evaluation) -> Action | None:
-    """The deletion of a child that is not the job's one child, or of the pods that a deleted Job leaves behind."""
-    if (extra := next(superfluous(evaluation.job, evaluation.view.children), None)) is not None:
+    """The deletion of a Job that is not the job's one child, or of the pods that a deleted Job leaves behind."""
+    view = evaluation.view
+    strays = (stray for stray in view.strays if not stray.ended and not stray.leaving)
+    if (extra := next(chain(superfluous(evaluation.job, view.children), strays), None)) is not None:
         return DeleteChild(extra)
     if (lingering := _lingering(evaluation)) is not None:
         return DeleteChild(lingering, pods_first=True)
@@ -73,7 +77,7 @@ def _is_forged_end(evaluation: Evaluation, child: ChildRecord) -> bool:
 def _lingering(evaluation: Evaluation) -> ChildRecord | None:
     """A deleted Job whose pods run on, because a finalizer holds the Job and garbage collection waits for it."""
     seconds = evaluation.timings.cascade
-    for child in evaluation.view.children:
+    for child in (*evaluation.view.children, *evaluation.view.strays):
         pods = pods_of(child, evaluation.view.pods) if child.leaving and not child.ended else []
         if not any(pod.phase not in TERMINAL and not pod.leaving for pod in pods):
             continue

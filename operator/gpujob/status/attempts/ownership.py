@@ -3,6 +3,9 @@
 A child is in its GPUJob's namespace and has the name that the operator gives the attempt; the attempt is at most the next one; and
 once the status has recorded a child's uid, no other Job of that name counts. Between the POST of a Job and the write of its status
 nothing is recorded: then only the name and the number count, so that a restart finds it.
+
+A Job that the GPUJob controls under the name of one of its attempts, and that is no child, is a stray: a create that arrived after the
+child of that name was deleted, or of an attempt that the status does not know. It runs the program a second time.
 """
 
 from __future__ import annotations
@@ -24,6 +27,12 @@ def is_child(child: ChildRecord, job: JobRecord) -> bool:
         return bool(recorded == child.uid)
     last = whole_number(job.status.get("attempt")) or 0
     return child.attempt <= last + 1 and child.name == child_name(job.name, job.uid, child.attempt)
+
+
+def is_stray(child: ChildRecord, job: JobRecord) -> bool:
+    """Whether a Job has the name and the owner of a GPUJob's child and is none: the operator deletes it."""
+    mine = (child.namespace, child.owner_uid) == (job.namespace, job.uid)
+    return mine and child.name == child_name(job.name, job.uid, child.attempt) and not is_child(child, job)
 
 
 def promises(child: ChildRecord, job: JobRecord) -> tuple[Promise, ...]:
