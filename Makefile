@@ -60,8 +60,8 @@ search: .venv/ready ## Tries the properties on random examples for 60 s and prin
 	@$(RUN) -m tests.search --seconds $(SECONDS) $(if $(filter command environment,$(word 1,$(origin SEED))),--seed $(SEED))
 
 .PHONY: plans
-plans: .venv/ready ## Plays 2,400 fault plans of a seed in virtual time (each write lost, doubled, late, …) and prints a table; SEED=2 draws others.
-	@$(RUN) -m tests.simulation $(SEED)
+plans: .venv/ready ## Plays 2,700 fault plans of a seed in virtual time (each write lost, doubled, late, …) and prints a table; SEED=2 draws others.
+	@$(RUN) -m tests.simulation --seed $(SEED)
 
 SEED ?= 1
 SAMPLES ?= 10

@@ -1,6 +1,7 @@
 """`python -m tests.parts`: the whole suite as pytest processes side by side; `make test` runs it.
 
-Beside them the properties are tried on random examples for a minute (tests/search.py), with a seed that is printed.
+Beside them the properties are tried on random examples for a minute (tests/search.py), with a seed that is printed, and the fault
+plans of a seed are played in virtual time (tests/simulation).
 
 End-to-end tests wait for a control plane most of the time, so other tests run meanwhile. Each part has a cluster of its own.
 Every folder below tests/ belongs to exactly one part. The output ends with what failed, each part's summary and their sum.
@@ -39,6 +40,7 @@ PARTS = (
     Part("kwok", ("tests/e2e", "--ignore=tests/e2e/node")),
     Part("nodes", ("tests/e2e/node",)),
     Part("search", ("--seconds=60",), nice=5, module="tests.search"),
+    Part("plans", (), nice=5, module="tests.simulation"),
 )
 
 

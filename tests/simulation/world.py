@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from builders import ANY_IMAGES, H100, node
-
 from gpujob.lifecycle.timings import Timings
+from tests.builders import ANY_IMAGES, H100, node
 from tests.simulation.api_server import ApiServer, Object, Program
 from tests.simulation.operator_process import OperatorProcess
 
@@ -44,6 +43,13 @@ class World:
             raw["metadata"] |= {"uid": f"n{number}", "creationTimestamp": "2025-12-01T00:00:00Z"}
             self.server.put("nodes", "ADDED", raw)
         self.processes: list[OperatorProcess] = []
+        self.ends: dict[str, float] = {}
+        """The second in which each job's status became final, by uid."""
+        self.server.on_change.append(self._note_end)
+
+    def _note_end(self, plural: str, event: str, obj: Object) -> None:
+        if plural == "gpujobs" and (obj.get("status") or {}).get("state") in ("Succeeded", "Failed"):
+            self.ends.setdefault(obj["metadata"]["uid"], self.server.loop.time())
 
     def start(self) -> OperatorProcess:
         """Starts an operator, which lists and leads."""
@@ -114,6 +120,11 @@ class World:
                     together = min(one[4] or end, other[4] or end) - max(one[3], other[3])
                     longest = max(longest, together)
         return longest
+
+    def ran_on(self) -> float:
+        """The longest time for which a pod ran after the end of its job."""
+        now = self.server.loop.time()
+        return max((0.0, *((each[4] or now) - self.ends.get(each[0], now) for each in self.server.ran)))
 
 
 def summary(status: Mapping[str, Any]) -> Any:
