@@ -32,6 +32,9 @@ FIGURES: Final = (
     ("gap_holds", f"the same, {HIGH} of the jobs have a higher priority, ms"),
     ("wake", "wake-up in which nothing is decided, ms"),
     ("foreign", "wake-up by a pod that takes nothing of a GPU node, ms"),
+    ("gain", "wake-up by a pod without GPUs on a GPU node, ms"),
+    ("walk", "decision about all of them, ms"),
+    ("telling", "all told once, ms of the loop a job"),
     ("metrics", "/metrics with as many jobs that ended yesterday, ms of the loop"),
 )
 
@@ -112,6 +115,10 @@ class Loop:
         self.mirror.note_written("gpujobs", raw)
         return True
 
+    def daemon(self, number: int) -> None:
+        """One more pod without GPUs on a GPU node: less is left there for others."""
+        self.mirror.apply("pods", "ADDED", pod(f"daemon{number}", "n001", 10**6 + number))
+
     async def until_rest(self) -> None:
         """Runs until every job has its status and no write is under way."""
         running = asyncio.create_task(self.reconciler.run())
@@ -123,11 +130,19 @@ class Loop:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
+    async def told(self) -> float:
+        """Milliseconds of the loop for each job from the first decision until every one is told."""
+        began = time.thread_time()
+        await self.until_rest()
+        return 1000 * (time.thread_time() - began) / len(self.raw)
+
     async def wake_up(self, change: Callable[[], None]) -> float:
         """Milliseconds from a change until the loop waits again."""
         times = []
         for _ in range(20):
             change()
+            # A decision waits for twice the time of the last one.
+            self.reconciler._deciding._next_decision = 0.0
             began = time.thread_time()
             changes = self.mirror.take_changes()
             self.work.dirty |= self.book.take(changes)
@@ -174,12 +189,14 @@ async def measure(count: int) -> Object:
     found: Object = {"gap": await longest_gap(Loop([job(number, False) for number in range(count)]))}
     found["gap_holds"] = await longest_gap(Loop([job(number, number < HIGH) for number in range(count)]))
     rest = Loop([job(number, False) for number in range(count)])
-    await rest.until_rest()
+    found["telling"] = await rest.told()
     numbers = iter(range(10**6))
     found["wake"] = await rest.wake_up(lambda: None)
     found["foreign"] = await rest.wake_up(
         lambda: rest.mirror.apply("pods", "ADDED", pod(f"web{(n := next(numbers))}", "cpu-node", 10 + n))
     )
+    found["gain"] = await rest.wake_up(lambda: rest.daemon(next(numbers)))
+    found["walk"] = await rest.wake_up(lambda: setattr(rest.work, "decided_at", ()))
     found["metrics"] = scrape(count)
     return found
 
@@ -197,6 +214,7 @@ def scrape(count: int) -> float:
     loop = Loop([job(number, False, copy.deepcopy(status)) for number in range(count)])
     loop.book.take(loop.mirror.take_changes())
     operator = SimpleNamespace(
+        crds=SimpleNamespace(counts=dict),
         reconciler=loop.reconciler, leadership=SimpleNamespace(is_leader=lambda: True), mirror=loop.mirror,
         health=SimpleNamespace(last_byte={}, relists=Counter(), malformed=Counter(), age=lambda kind, now: 0.0),
         scraper=SimpleNamespace(results=Counter()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,9 @@ from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.time_slice import TimeSlice
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
+from gpujob.schedule import queue
 from gpujob.schedule.queue import SchedulingCycle, Waiting
+from gpujob.status.attempts import waits
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
 FULL = {"nvidia.com/gpu": 8}
@@ -37,7 +40,7 @@ class Clock:
 class Controller:
     """A reconciler whose statuses are all accepted, and a cluster of one full node and one without GPUs."""
 
-    def __init__(self, jobs: int, step: float = 0.0) -> None:
+    def __init__(self, jobs: int, step: float = 0.0, gpus: Sequence[int] = (8,)) -> None:
         self.mirror, self.version = ObjectCache(mirrored(RUNNER.name)), 1
         for kind in self.mirror.kinds:
             self.mirror.replace(kind, [], "1")
@@ -45,7 +48,8 @@ class Controller:
         self.put(pod("full", "gpu", FULL, cpu="1"))
         raw = [
             {
-                "apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "spec": {"gpusPerNode": 8}, "status": {},
+                "apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "status": {},
+                "spec": {"gpusPerNode": gpus[number % len(gpus)]},
                 "metadata": {
                     "name": f"j{number:03}", "namespace": "team", "uid": f"u{number:03}", "generation": 1,
                     "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -161,9 +165,75 @@ async def test_a_pod_that_takes_nothing_of_a_gpu_node_makes_no_decision(monkeypa
     controller.put(web, "DELETED")
     await controller.settle()
     assert decided == []
-    controller.put(pod("beside", "gpu", cpu="1"))
+
+
+def choices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The GPUs a node of each demand that is decided from now on."""
+    found, real = list[int](), queue.choose
+
+    def choose(wish: Any, *others: Any) -> Any:
+        found.append(wish.gpus_per_node)
+        return real(wish, *others)
+
+    monkeypatch.setattr(queue, "choose", choose)
+    return found
+
+
+async def test_where_nothing_is_gained_nobody_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(200, gpus=[1, 2, 4, 8])
+    controller.put(pod("other", "gpu", {"nvidia.com/gpu": 1}, cpu="1"))
+    controller.put(pod("full", "gpu", {"nvidia.com/gpu": 7}, cpu="1"))
     await controller.settle()
-    assert len(decided) >= 1
+    chosen, cycles = choices(monkeypatch), controller.decisions(monkeypatch)
+    for number in range(5):
+        controller.put(pod(f"late{number}", "gpu", {"nvidia.com/gpu": 1}, cpu="1"))
+        await controller.settle()
+    assert (chosen, cycles) == ([], [])
+
+
+async def test_where_something_is_gained_each_class_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(200, gpus=[2, 4, 8])
+    controller.put(pod("other", "gpu", {"nvidia.com/gpu": 1}, cpu="1"))
+    controller.put(pod("full", "gpu", {"nvidia.com/gpu": 7}, cpu="1"))
+    await controller.settle()
+    chosen, cycles = choices(monkeypatch), controller.decisions(monkeypatch)
+    controller.put(pod("other", "gpu"), "DELETED")
+    await controller.settle()
+    assert (sorted(chosen), cycles) == ([2, 4, 8], [])
+
+
+async def test_a_gain_that_places_one_decides_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(200, gpus=[2, 4, 8])
+    controller.put(pod("other", "gpu", {"nvidia.com/gpu": 2}, cpu="1"))
+    controller.put(pod("full", "gpu", {"nvidia.com/gpu": 6}, cpu="1"))
+    await controller.settle()
+    started = list[str]()
+    monkeypatch.setattr(
+        controller.reconciler._steps, "place", lambda job, *_: (started.append(job.uid), asyncio.sleep(0))[1]
+    )
+    cycles = controller.decisions(monkeypatch)
+    controller.put(pod("other", "gpu"), "DELETED")
+    controller.clock.now += 100
+    await controller.round()
+    assert (started, cycles) == (["u000"], [200])
+
+
+async def test_a_job_is_prepared_again_only_where_it_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(200)
+    await controller.settle()
+    # The own write of each status was a change.
+    controller.work.decided_at = ()
+    await controller.settle()
+    prepared, real = list[str](), waits.timely
+    monkeypatch.setattr(
+        waits, "timely", lambda wish, created, *others: (prepared.append(created), real(wish, created, *others))[1]
+    )
+    controller.put(pod("full", "gpu", FULL, cpu="1"), "DELETED")
+    controller.clock.now += 100
+    controller.work.dirty |= controller.book.take(controller.mirror.take_changes())
+    await controller.reconciler.round()
+    await controller.reconciler._steps.end_tasks()
+    assert prepared == []
 
 
 async def test_what_a_pod_gives_back_is_decided_on_although_others_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +274,7 @@ async def test_a_job_whose_step_ends_during_a_round_is_looked_at_in_the_next() -
 async def test_what_is_left_to_be_told_is_told_without_another_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     controller = Controller(30)
     # Each explanation takes longer than the time that one round has for all of them.
-    controller.reconciler._deciding._timings = replace(controller.work.timings, explain_slice=0.2)
+    controller.reconciler._deciding._explanations._timings = replace(controller.work.timings, explain_slice=0.2)
     lengths = controller.decisions(monkeypatch)
     rounds = 0
     while not all(raw["status"] for raw in controller.raw.values()):
@@ -221,9 +291,11 @@ async def test_the_own_write_of_an_explanation_is_no_reason_for_another_one(monk
     controller = Controller(10)
     await controller.settle()
     lengths, told = controller.decisions(monkeypatch), []
-    real = controller.reconciler._deciding._say
+    real = controller.reconciler._deciding._explanations._say
     monkeypatch.setattr(
-        controller.reconciler._deciding, "_say", lambda job, placing: (told.append(job.uid), real(job, placing))
+        controller.reconciler._deciding._explanations,
+        "_say",
+        lambda job, placing: (told.append(job.uid), real(job, placing)),
     )
     for _ in range(5):
         controller.clock.now += 1000

@@ -11,8 +11,8 @@ from builders import H100, decision, node
 from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.controller.status_refresh import StatusRefresh
 from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.messages.status_refresh import StatusRefresh
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.scoring.candidate import Decision

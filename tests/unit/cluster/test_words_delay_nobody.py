@@ -8,15 +8,15 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from builders import H100, node
+from builders import A100, H100, node
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.scheduling import SchedulingRound
-from gpujob.cluster.controller.status_refresh import StatusRefresh
 from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.messages.status_refresh import StatusRefresh
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.lifecycle.timings import Timings
 from gpujob.status.job import job_status
@@ -145,12 +145,39 @@ async def test_costly_words_are_seldom_looked_for_again(monkeypatch: pytest.Monk
     began, worded = queue.now, queue.worded
     for number in range(200):
         queue.now += 1
-        queue.mirror.replace("nodes", [node("n", H100), node(f"n{number}", H100)], f"{number + 2}")
+        queue.mirror.replace("nodes", [node("n", (H100, A100)[number % 2])], f"{number + 2}")
         queue.work.decided_at = ()
         if queue.deciding.must_decide():
             await queue.deciding.decide()
             queue.write()
     assert 1 <= queue.worded - worded <= (queue.now - began) / (COSTLY * WORDS_TAKE) + 1
+
+
+async def test_words_that_are_still_the_same_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Round(20, monkeypatch)
+    await queue.until_rest()
+    worded = queue.worded
+    for number in range(5):
+        queue.now += 1000
+        queue.mirror.replace("nodes", [node("n", H100 if number < 3 else A100)], f"{number + 2}")
+        queue.work.decided_at = ()
+        await queue.until_rest()
+    # Only another device is news.
+    assert queue.worded == worded + 20
+
+
+async def test_telling_a_long_queue_looks_at_each_job_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looks(jobs: int) -> float:
+        return counted[jobs] / jobs
+
+    counted: Counter[int] = Counter()
+    for jobs in (20, 200):
+        queue = Round(jobs, monkeypatch)
+        told, real = queue.deciding._explanations, queue.deciding._explanations._may_wait
+        monkeypatch.setattr(told, "_may_wait", lambda *args, n=jobs, real=real: (counted.update([n]), real(*args))[1])
+        await queue.until_rest()
+        assert len(queue.statuses) == jobs
+    assert looks(200) <= looks(20) <= 3
 
 
 async def test_who_comes_while_words_are_looked_for_waits_for_those_alone(monkeypatch: pytest.MonkeyPatch) -> None:

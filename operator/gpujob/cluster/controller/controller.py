@@ -20,8 +20,8 @@ from gpujob.cluster.controller.orphaned_children import OrphanedChildren
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.controller.scheduling import SchedulingRound
-from gpujob.cluster.controller.status_refresh import StatusRefresh
 from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.messages.status_refresh import StatusRefresh
 from gpujob.cluster.queue.time_slice import TimeSlice
 from gpujob.cluster.queue.work_queue import DEFAULT_TIMINGS, ControllerState
 from gpujob.cluster.writer.writes import Writer
@@ -91,6 +91,7 @@ class Reconciler:
                 # 2. Observe and report those with a child, queue those without.
                 with self.work.alone(job):
                     self._looking.look(job)
+                self._deciding.look_again(uid)
             await self._slice.pause()
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():

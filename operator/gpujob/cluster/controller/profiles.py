@@ -58,6 +58,10 @@ class ProfileUpdates:
             unstarted=tuple(sorted(probe_runs.unstarted(status))),
         )  # fmt: skip
 
+    def learned_from(self, job: JobRecord, demand: Demand) -> object | None:
+        """What `informed` reads besides the job; None for a job that explores, because that counts the runs of others."""
+        return None if demand.exploration is not None else self._held(job.namespace, _profile(job))
+
     async def remember(self, job: JobRecord, child: ChildRecord) -> None:
         """Writes a run's measurement into its profile, if it has one and measured enough.
 

@@ -70,6 +70,8 @@ class JobState:
     """The job's resourceVersion then, or that of the write of this explanation."""
     told_status: bytes = b""
     """The digest of the status that this explanation makes."""
+    told_words: bytes = b""
+    """The digest of what of this explanation does not depend on the job."""
     told_of: object = None
     """The inputs of this explanation: while they are the same, so is the message."""
     retold_at: float = -math.inf

@@ -112,6 +112,12 @@ def refused(job: JobRecord, decision: Decision, now: str, state: State | None = 
     return without_blanks(status | {"candidates": _candidates(decision), "attempt": job.status.get("attempt")})
 
 
+def words_of_refusal(decision: Decision) -> dict[str, Any]:
+    """What `refused` takes of a decision."""
+    reason, sentence = summary.reason(decision).value, summary.summary(decision)
+    return {"verdict": decision.verdict.value, "reason": reason, "sentence": sentence, "of": _candidates(decision)}
+
+
 def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
     """The status of a suspended job: its planned placement, and nothing created."""
     claims = conditions.of_plan(summary.summary(decision), whole_number(job.status.get("attempt")))

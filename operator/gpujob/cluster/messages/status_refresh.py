@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from gpujob.cluster.controller.actions import JobActions
 from gpujob.cluster.queue.due_times import DueTimes
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.status.job import status_patch
@@ -25,12 +24,19 @@ class StaleStatuses:
     status: Mapping[str, Any]
 
 
+class Reports(Protocol):
+    """Writes statuses."""
+
+    def report(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
+        """Writes a status that changed; `moved`: its numbers are worth a write too."""
+
+
 class StatusRefresh:
     """Keeps the outdated statuses of waiting jobs. One of them at a time shares the queue of progress writes, so that many of them
     are written less often and hardly delay it.
     """
 
-    def __init__(self, work: ControllerState, steps: JobActions) -> None:
+    def __init__(self, work: ControllerState, steps: Reports) -> None:
         self._work, self._steps = work, steps
         self._untold: dict[str, StaleStatuses] = {}
         self._ripe = DueTimes()

@@ -1,0 +1,201 @@
+"""Tells waiting jobs why they have no place, and suspended ones where they would go: a few in each round, namespaces in turn.
+
+An explanation costs more than a decision, and a user can write a job whose explanation is costly, so that one round explains for a
+limited time. A decision gives the jobs one order; rounds take jobs from its front, so that a queue of n jobs takes n steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpujob.cluster.messages.status_refresh import StatusRefresh
+from gpujob.cluster.queue.due_times import DueTimes
+from gpujob.cluster.queue.time_slice import TimeSlice
+from gpujob.cluster.queue.work_queue import ControllerState
+from gpujob.placement.report import summary
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.schedule.queue import Placing
+from gpujob.schedule.round_robin import in_turns
+from gpujob.status.job import job_status
+from gpujob.status.records.objects import JobRecord
+from gpujob.values.vocabulary import State, Verdict
+
+
+class Explanations:
+    """The jobs without a place of the last decision, in the order in which they are told."""
+
+    def __init__(self, work: ControllerState, refresh: StatusRefresh, piece: TimeSlice) -> None:
+        self._work, self._refresh, self._piece = work, refresh, piece
+        self._timings = work.timings
+        self._placings: dict[str, Placing] = {}
+        self._decided_on: tuple[object, ...] = ()
+        """The inputs of the decision: while they are the same, so is each message."""
+        self._unordered = False
+        """Whether no order was made since the last decision."""
+        self._order = deque[str]()
+        self._ordered = set[str]()
+        self._later = DueTimes()
+        """When a job with the same outcome is told its changes."""
+        self._told_in: dict[str, float] = {}
+        """The time of the last explanation in each namespace with such jobs."""
+        self._words: dict[int, tuple[object, bytes, float]] = {}
+        """For each result, by its id: the snapshot that it is of, what it says, and the seconds that this took."""
+        self._looked_at = -math.inf
+        """When all jobs were put into turns."""
+        self._renewed, self._renew_at = False, 0.0
+        """Whether all are put into turns again, and when."""
+        self._next = 0.0
+
+    def begin(self, without_place: Iterable[Placing], decided_on: tuple[object, ...]) -> None:
+        """Takes over the jobs without a place of a new decision."""
+        self._placings = {placing.job.uid: placing for placing in without_place}
+        self._decided_on, self._unordered = decided_on, bool(self._placings)
+        self._order.clear()
+        self._ordered.clear()
+        self._later.clear()
+        self._words.clear()
+
+    def renew(self, decided_on: tuple[object, ...]) -> None:
+        """The same jobs have no place on a newer snapshot: once in a while all are looked at, since messages may say other numbers
+        or another reason.
+        """
+        self._decided_on = decided_on
+        if not self._unordered and not self._renewed:
+            self._renewed = bool(self._placings)
+            self._renew_at = max(self._work.clock(), self._looked_at + self._timings.explain_again)
+
+    def look_again(self, uid: str) -> None:
+        """A job changed, or its step ended: it is told if that was not its message."""
+        if uid in self._placings and uid not in self._ordered and not self._unordered:
+            self._order.append(uid)
+            self._ordered.add(uid)
+
+    def next_at(self) -> float | None:
+        """When jobs may be told, by the clock of the controller; None if all of them are."""
+        if self._unordered or self._order:
+            return self._next
+        times = [self._renew_at] if self._renewed else []
+        times += [first[0] for first in [self._later.first()] if first]
+        return max(self._next, min(times)) if times else None
+
+    async def tell(self) -> None:
+        """Tells jobs until the time of one round is used up, or a change waits that may place a job."""
+        work, began, said = self._work, self._work.clock(), 0
+        self._make_order()
+        for uid in sorted(self._later.take(began)):
+            self.look_again(uid)
+        while self._order:
+            uid = self._order[0]
+            job, placing = work.book.jobs.get(uid), self._placings[uid]
+            # One that is left out here has left the queue, or is looked at again when its step has ended.
+            if job is not None and uid in work.queue and uid not in work.tasks and not self._may_wait(job, placing):
+                late = work.clock() >= began + self._timings.explain_slice
+                if late or (said and work.book.mirror.changed.is_set()):
+                    break
+                with work.alone(job):
+                    self._say(job, placing)
+                said += 1
+            self._ordered.discard(self._order.popleft())
+            await self._piece.pause()
+        self._next = work.clock() + 2 * (work.clock() - began)
+
+    def _make_order(self) -> None:
+        """Puts all jobs of a new decision into turns; which of them need words is seen when their turn comes."""
+        now = self._work.clock()
+        if not self._unordered and not (self._renewed and now >= self._renew_at):
+            return
+        self._looked_at, self._renewed = now, False
+        self._later.clear()
+        jobs = [(uid, placing.job.namespace, self._told_at(uid)) for uid, placing in self._placings.items()]
+        spaces = {namespace for _, namespace, _ in jobs}
+        self._told_in = {namespace: at for namespace, at in self._told_in.items() if namespace in spaces}
+        self._order = deque(in_turns(jobs, self._told_in))
+        self._ordered, self._unordered = set(self._order), False
+
+    def _told_at(self, uid: str) -> float:
+        memory = self._work.memory.get(uid)
+        return memory.told_at if memory is not None else -math.inf
+
+    def _is_told(self, job: JobRecord, placing: Placing) -> bool:
+        """Whether the job's last explanation has the same inputs, and its status is still as it was then or as it was written then."""
+        memory = self._work.remember(job.uid)
+        if memory.told_of != (self._decided_on, placing.job.demand):
+            return False
+        if memory.told_version != job.version and memory.told_status == digest_of(job.status):
+            memory.told_version = job.version
+        return memory.told_version == job.version
+
+    def _may_wait(self, job: JobRecord, placing: Placing) -> bool:
+        """Whether a job with the same outcome needs no explanation now: nothing changed, or it gets the changes later."""
+        memory, now, verdict = self._work.remember(job.uid), self._work.clock(), placing.verdict
+        state = State.SUSPENDED if placing.job.plan_only else job_status.STATE_OF[verdict]
+        if verdict is Verdict.IMPOSSIBLE and state is State.IMPOSSIBLE and job.status.get("state") == State.QUEUED:
+            return self._is_unripe(job)
+        if verdict is not Verdict.IMPOSSIBLE:
+            memory.impossible_since = None
+        if self._is_told(job, placing):
+            return True
+        again = memory.told_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
+        same = job.status.get("state") == state and job.status.get("observedGeneration") == job.generation
+        if same and now < again:
+            self._later[job.uid] = again
+            return True
+        return same and self._says_the_same(job, placing)
+
+    def _says_the_same(self, job: JobRecord, placing: Placing) -> bool:
+        """Whether an explanation of now has the words of the job's last one, which its status still has."""
+        memory = self._work.remember(job.uid)
+        if placing.job.plan_only:
+            return False
+        words, took = self._words_of(placing)
+        if memory.told_words != words:
+            return False
+        memory.told_of = (self._decided_on, placing.job.demand)
+        memory.told_at, memory.words_took = self._work.clock(), max(memory.words_took, took)
+        return self._is_told(job, placing)
+
+    def _words_of(self, placing: Placing) -> tuple[bytes, float]:
+        """A short form of what a refusal says, and the seconds that it took; equal demands share one result."""
+        answer, began = placing.answer, self._work.clock()
+        held = self._words.get(id(answer))
+        if held is None or held[0] is not answer.fleet:
+            words = digest_of(job_status.words_of_refusal(placing.decision))
+            held = self._words[id(answer)] = answer.fleet, words, self._work.clock() - began
+        return held[1:]
+
+    def _is_unripe(self, job: JobRecord) -> bool:
+        """Whether a job that fitted before has been impossible for too short a time to report it."""
+        memory, now = self._work.remember(job.uid), self._work.clock()
+        memory.impossible_since = memory.impossible_since or now
+        ripe = memory.impossible_since + self._timings.impossible
+        if ripe > now:
+            self._later[job.uid] = ripe
+        return ripe > now
+
+    def _say(self, job: JobRecord, placing: Placing) -> None:
+        """Explains to one job, and records the inputs and the duration of its explanation."""
+        memory, began = self._work.remember(job.uid), self._work.clock()
+        tell = job_status.planned if placing.job.plan_only else job_status.refused
+        status = tell(job, placing.decision, self._work.now())
+        self._refresh.report(job, status)
+        if not placing.job.plan_only:
+            self.count(placing.decision)
+        memory.told_at, memory.told_of = self._work.clock(), (self._decided_on, placing.job.demand)
+        memory.told_version, memory.told_status = job.version, digest_of(status)
+        memory.words_took = memory.told_at - began
+        memory.told_words = b"" if placing.job.plan_only else self._words_of(placing)[0]
+        self._told_in[job.namespace] = memory.told_at
+
+    def count(self, decision: Decision) -> None:
+        """Counts an explained decision; waiting jobs whose explanation is delayed, or never comes, have none."""
+        self._work.tally.decisions[decision.verdict.value, summary.reason(decision).value] += 1
+
+
+def digest_of(status: Mapping[str, Any]) -> bytes:
+    """A short form of a status, to recognise it when the watch shows it."""
+    return hashlib.blake2b(json.dumps(status, sort_keys=True, default=str).encode(), digest_size=16).digest()
