@@ -18,21 +18,27 @@ RECENT: Final = timedelta(minutes=10)
 
 WITHOUT_PODS: Final = (State.QUEUED, State.RESTARTING, State.MISCONFIGURED, State.IMPOSSIBLE)
 WITHOUT_RUNNING: Final = (State.PLACED, State.STARTING)
+NOT_RUNNING: Final = frozenset({*WITHOUT_PODS, *WITHOUT_RUNNING})
 
 
 def failed_jobs(jobs: Iterable[JobRecord], now: datetime) -> Iterator[FailedJob]:
     """The jobs that failed within the last RECENT."""
     for job in jobs:
+        if job.status.get("state") != State.FAILED:
+            continue
         ended = read_time(job.status.get("completionTime")) or _since(job, ConditionType.FAILED)
-        if job.status.get("state") == State.FAILED and ended is not None and now - ended <= RECENT:
+        if ended is not None and now - ended <= RECENT:
             yield FailedJob(job.namespace, job.name, _pool(job), _reason(job))
 
 
 def waiting_jobs(jobs: Iterable[JobRecord]) -> Iterator[WaitingJob]:
     """The jobs that are to run and do not, each since its place was given, taken or asked for."""
     for job in jobs:
-        state, reason = str(job.status.get("state") or ""), _reason(job)
-        if state not in (*WITHOUT_PODS, *WITHOUT_RUNNING) or reason in (Reason.CHILD_SUSPENDED, Reason.BEING_DELETED):
+        state = str(job.status.get("state") or "")
+        if state not in NOT_RUNNING:
+            continue
+        reason = _reason(job)
+        if reason in (Reason.CHILD_SUSPENDED, Reason.BEING_DELETED):
             continue
         since = _since(job, ConditionType.PLACED) or read_time(job.created)
         if since is not None:
@@ -44,9 +50,11 @@ def awaited_steps(
 ) -> Iterator[AwaitedStep]:
     """The running jobs whose reporter says that no step was made yet; inference makes none."""
     for job in jobs:
+        if job.status.get("state") != State.RUNNING:
+            continue
         said, since = telemetry(job.uid), read_time(job.status.get("startTime"))
         measured = said.measured
-        if job.status.get("state") != State.RUNNING or since is None or measured is None or not fresh(said):
+        if since is None or measured is None or not fresh(said):
             continue
         serves = table(job.spec, "model").get("method") == Method.INFERENCE
         if not serves and not measured.counters.get("steps") and measured.last_step_at is None:
