@@ -55,8 +55,11 @@ class SchedulingRound:
 
     def seconds_to_next(self) -> float | None:
         """Seconds until the next decision about the queue, or explanation of one, is allowed; None while there is no need."""
-        if not self._work.queue:
+        queue, under_way = self._work.queue, self._work.promised
+        if not queue:
             self._forget_all()
+        # A job that gets its child now needs no decision.
+        if len(under_way) >= len(queue) and all(uid in under_way for uid in queue):
             return None
         at = -math.inf if self._stale() else self._explanations.next_at()
         return None if at is None else max(self._next_decision, at) - self._work.clock()
