@@ -251,3 +251,60 @@ def test_waiting_for_a_busy_pool_is_worth_it_only_beyond_the_error() -> None:
 
     assert waits("4.00")
     assert not waits("5.20")
+
+
+A_DOLLAR = {"h": H100, "l": L4, "m": MI300X, "i": MI210}
+
+
+@pytest.mark.parametrize(
+    ("names", "winner", "why"),
+    [
+        ("hl", "h100-sxm", ", about 7.8 times the speed of l4-ondemand at the same price"),
+        ("ml", "mi300x", ", about 6.8 times the speed of l4-ondemand at the same price"),
+        ("lih", "h100-sxm", ", about 4.8 times the speed of mi210-ondemand at the same price"),
+        ("hm", "h100-sxm", ", 1.1 times the speed of mi300x-ondemand at the same price"),
+    ],
+)
+def test_at_an_equal_price_the_faster_device_wins_and_the_sentence_says_so(names: str, winner: str, why: str) -> None:
+    nodes = [node(name, A_DOLLAR[name], price="1") for name in names]
+    told = f"{winner}-ondemand is cheapest of {len(names)} pools with room at $1.00 an hour{why}"
+    assert summary.summary(decided(*nodes, objective="Cost")) == told
+    assert summary.summary(decided(*nodes, objective=None)) == told.replace("cheapest", "best value and cheapest")
+
+
+def test_a_cent_less_is_still_cheaper_than_any_speed() -> None:
+    assert order(node("h", H100, price="1"), node("l", L4, price="0.99"), objective="Cost") == ["L4", "H100-SXM"]
+
+
+def test_at_an_equal_price_fewer_warnings_come_before_speed() -> None:
+    doubtful = {"nvidia.com/gpu.memory": "70000"}
+    found = decided(node("h", H100, price="1", labels=doubtful), node("l", L4, price="1"), objective="Cost")
+    assert summary.summary(found) == (
+        "l4-ondemand is cheapest of 2 pools with room at $1.00 an hour, with fewer warnings than h100-sxm-ondemand at the same price"
+    )
+    assert summary.behind(summary.best_per_pool(found)[1], found) == "same price, 1 more warning"
+
+
+def test_at_an_equal_price_an_unknown_speed_comes_last() -> None:
+    labels = {**W7800["metadata"]["labels"], "amd.com/gpu.driver-version": "6.16.6"}
+    unmeasured = node("w", labels=labels, devices={"amd.com/gpu": "8"}, price="1")
+    found = decided(node("l", L4, price="1"), unmeasured, objective="Cost")
+    assert summary.summary(found) == (
+        "l4-ondemand is cheapest of 2 pools with room at $1.00 an hour, since no speed of w7800-ondemand at the same price is known"
+    )
+    assert summary.behind(summary.best_per_pool(found)[1], found) == "same price, no speed is known"
+
+
+def test_what_is_equal_but_for_its_name_gets_no_clause() -> None:
+    nodes = [node(name, L4, price="1", labels={"pool": name}) for name in ("z", "a")]
+    found = decided(*(gpupool(name, {"pool": name}) for name in "za"), *nodes, objective="Cost")
+    assert summary.summary(found) == "a is cheapest of 2 pools with room at $1.00 an hour"
+    assert summary.behind(summary.best_per_pool(found)[1], found) == ""
+
+
+def test_a_gang_that_pays_the_same_for_more_speed_wins() -> None:
+    two, one = node("t", L4, price="1"), node("h", H100, price="2")
+    shapes = [{"accelerator": "L4", "gpusPerNode": 2}, {"accelerator": "H100-SXM", "gpusPerNode": 1}]
+    found = decided(two, one, objective="Cost", shapes=shapes)
+    assert found.candidates[0].pool.accelerator_id == "H100-SXM"
+    assert summary.behind(summary.best_per_pool(found)[1], found) == "same price, takes about 3.9 times as long"

@@ -27,7 +27,7 @@ def test_the_cheaper_pool_is_first_and_one_without_a_price_last() -> None:
     assert order(*nodes, placement={"maxPricePerHour": "5"}) == ["MI300X", "H100-SXM"]
 
 
-def test_at_one_price_fewer_doubts_then_less_memory_then_the_name() -> None:
+def test_at_one_price_fewer_doubts_then_more_speed_then_less_memory_then_the_name() -> None:
     doubtful = {"nvidia.com/gpu.memory": "70000"}
     nodes = [
         node("a", MI355X, price="1"),
@@ -35,7 +35,7 @@ def test_at_one_price_fewer_doubts_then_less_memory_then_the_name() -> None:
         node("c", A100, price="1", labels=doubtful),
         node("d", MI300X, price="1"),
     ]
-    assert order(*nodes, placement={"objective": "Cost"}) == ["MI210", "MI300X", "MI355X", "A100-80GB"]
+    assert order(*nodes, placement={"objective": "Cost"}) == ["MI355X", "MI300X", "MI210", "A100-80GB"]
     same = [node("a", L4, 1, price="1", labels={"kubernetes.io/arch": "amd64"}), node("b", L4, 1, price="1.0")]
     found = decision(*same)
     assert [c.pool.name for c in found.candidates] == sorted(c.pool.name for c in found.candidates)

@@ -80,7 +80,7 @@ def test_the_fix_names_the_field_of_the_shape() -> None:
     ],
 )
 def test_a_mistyped_model_that_is_denied_stays_denied(word: str, meant: list[str] | None, model: str) -> None:
-    nodes = [node("a", A100, price="2"), node("h", H100, price="2"), node("m", MI300X, price="9")]
+    nodes = [node("a", A100, price="1.9"), node("h", H100, price="2"), node("m", MI300X, price="9")]
     found = decision(*nodes, catalog=ANY_IMAGES, placement={"accelerators": {"deny": [word]}})
     assert found.verdict is Verdict.MISCONFIGURED
     fix = nearest_fix(found, fleet(*nodes), ANY_IMAGES)

@@ -68,6 +68,6 @@ def test_a_pool_without_a_price_is_told_which_would_win_and_where_to_write_it() 
     known = fleet(node("h", H100, price="3"), node("m", MI210))
     found = decide(demand(command=["x"], placement={"objective": "Cost"}), known, ANY_IMAGES)
     assert why_not(found, "mi210-ondemand", known, ANY_IMAGES).change == (
-        "it fits too, and would win over h100-sxm-ondemand at $3.00 a GPU-hour or less, but no price of it is known; give it "
+        "it fits too, and would win over h100-sxm-ondemand at $2.99 a GPU-hour or less, but no price of it is known; give it "
         "one in a GPUPool (spec.price)"
     )

@@ -167,15 +167,15 @@ class Place:
         return self._least(aim, self._standing.doubts + self.is_tight)
 
     def _least(self, aim: Aim, doubts: int) -> Rank:
-        gang = self._wanted.gang
+        gang, scales = self._wanted.gang, self._wanted.asked.scales
         other = score.is_late(self._wanted.demand, self._pool, gang)
         return (
             False,
             False,
             other,
-            *self._standing.objective_key(gang.gpus, aim, scales=self._wanted.asked.scales),
+            *self._standing.objective_key(gang.gpus, aim, scales=scales),
             False,
-            *score.ties_of(self._pool, gang, doubts),
+            *self._standing.ties(self._pool, gang, doubts, scales=scales),
         )
 
     def fitting(self) -> PoolResult | None:

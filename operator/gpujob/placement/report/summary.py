@@ -11,7 +11,7 @@ from gpujob.fleet.pools.pool import MOST_NODES
 from gpujob.placement.engine.gang_sizing import is_open_ended
 from gpujob.placement.filters.memory import lacking
 from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
-from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, without_speed, worth
+from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, telling, without_speed, worth
 from gpujob.values.finding import Dollars, Finding, counted, listed
 from gpujob.values.quantity import format_bytes
 from gpujob.values.untrusted import one_line
@@ -147,7 +147,8 @@ def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -
         unknown = without_speed(fitting) if asked is Objective.VALUE else []
         if unknown:
             return "cheapest of {} pools with room", f", since no speed of {listed(unknown)} is known"
-        return ("cheapest of {} pools with room", "") if said else _as_value_has_it(decision, chosen)
+        rank, why = ("cheapest of {} pools with room", "") if said else _as_value_has_it(decision, chosen)
+        return rank, _at_one_price(chosen, fitting) + why
     priced = [candidate for candidate in fitting if candidate.price_per_hour is not None]
     cheapest = min(priced, key=lambda candidate: candidate.price_per_hour or 0)
     better = min(priced, key=lambda candidate: worth(candidate).value or 0)
@@ -160,6 +161,25 @@ def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -
         "best value of {} pools with room",
         f", {faster} the speed of {cheapest.pool.name}{equal}" if faster else equal,
     )
+
+
+def _at_one_price(chosen: Candidate, fitting: Sequence[Candidate]) -> str:
+    """The advantage of the chosen candidate over the next one of its price: the first of `score.ties` that differs; empty if none
+    but the name does.
+    """
+    others = (each for each in fitting if each is not chosen and each.price_per_hour == chosen.price_per_hour)
+    other = next(others, None)
+    if other is None:
+        return ""
+    name = f"{other.pool.name} at the same price"
+    if telling(chosen.doubts) < telling(other.doubts):
+        return f", with fewer warnings than {name}"
+    if (chosen.speed_of_job or 0) > (other.speed_of_job or 0):
+        faster = _times(chosen, other)
+        if not faster:
+            return f", since no speed of {other.pool.name} at the same price is known"
+        return f", slightly faster than {name}" if faster.endswith("1.0 times") else f", {faster} the speed of {name}"
+    return f", with less memory than {name}" if _size(chosen) < _size(other) else ""
 
 
 def _without_price(chosen: Candidate, fitting: Sequence[Candidate], objective: Objective) -> str:
@@ -229,7 +249,23 @@ def behind(candidate: Candidate, decision: Decision) -> str:
         "costs {} times as much for the same work", candidate.price_of_work, chosen.price_of_work, chosen, candidate
     )
     more = candidate.price_per_hour - chosen.price_per_hour
-    return worse or (f"costs {Dollars(more)} an hour more" if more > 0 else "")
+    if worse or more:
+        return worse or (f"costs {Dollars(more)} an hour more" if more > 0 else "")
+    return _at_the_same_price(candidate, chosen)
+
+
+def _at_the_same_price(candidate: Candidate, chosen: Candidate) -> str:
+    """The figure that ranks a candidate after the chosen one of the same price; empty if none but the name does."""
+    more = telling(candidate.doubts) - telling(chosen.doubts)
+    if more > 0:
+        return f"same price, {counted(more, 'more warning')}"
+    slower = _ratio(
+        "same price, takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate
+    )
+    if slower or candidate.speed is None:
+        return slower or ("same price, no speed is known" if chosen.speed is not None else "")
+    memory = (candidate.pool.memory or 0) - (chosen.pool.memory or 0)
+    return f"same price, {format_bytes(memory)} more memory a GPU" if memory > 0 and chosen.pool.memory else ""
 
 
 def _ratio(sentence: str, of: int | None, to: int | None, *compared: Candidate) -> str:

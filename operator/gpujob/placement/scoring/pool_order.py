@@ -13,10 +13,12 @@ from typing import NamedTuple, TypeVar, cast
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.filters.selection import PoolClass, pool_class_of
 from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring import score
-from gpujob.placement.scoring.score import Aim, Worth
+from gpujob.placement.scoring.score import Aim, Rank, Worth
 from gpujob.placement.scoring.speed import speed_of
 
 T = TypeVar("T")
@@ -65,8 +67,15 @@ class PoolScore(NamedTuple):
 
     def worth(self, gpus: int, *, scales: bool) -> Worth:
         """The price and the speed of a number of its GPUs on existing nodes; `scales` as in Candidate."""
-        price, times = None if self.price is None else self.price * gpus, gpus if scales or self.measured else 1
-        return Worth(price, None if self.speed is None else self.speed * times, self.error)
+        price = None if self.price is None else self.price * gpus
+        return Worth(price, self._speed(gpus, scales=scales), self.error)
+
+    def ties(self, pool: Pool, gang: Gang, doubts: int, *, scales: bool) -> Rank:
+        """The lower bound of `score.ties_of` for a gang on its existing nodes."""
+        return score.ties_of(pool, gang, doubts, None if self.price is None else self._speed(gang.gpus, scales=scales))
+
+    def _speed(self, gpus: int, *, scales: bool) -> int | None:
+        return None if self.speed is None else self.speed * (gpus if scales or self.measured else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +115,7 @@ def _ordered(pools: Sequence[PoolScore], demand: Demand, aim: Aim, fleet: Fleet)
         pools,
         key=lambda each: (
             each.objective_key(gang.gpus, aim, scales=scales),
-            score.ties_of(fleet.pools[each.place], gang, each.doubts),
+            each.ties(fleet.pools[each.place], gang, each.doubts, scales=scales),
         ),
     )
     return PoolOrder(found, [each for each in found if each.without_speed])

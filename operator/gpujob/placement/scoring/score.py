@@ -1,4 +1,4 @@
-"""The order of the candidates: the outcome, then the job's objective, then warnings, memory and names.
+"""The order of the candidates: the outcome, then the job's objective, then warnings, speed, memory and names.
 
 An unknown price is never 0: it comes after every known one. Names break all ties, so that equal inputs give equal decisions on
 every machine.
@@ -275,13 +275,26 @@ def lacks_nodes(candidate: Candidate) -> bool:
 
 
 def ties(candidate: Candidate) -> Rank:
-    """The tie breakers: existing nodes, fewer warnings, less memory, the pool's name, the smaller gang."""
-    return (candidate.provision, *ties_of(candidate.pool, candidate.gang, telling(candidate.doubts)))
+    """The tie breakers: existing nodes, fewer warnings, more speed, less memory, the pool's name, the smaller gang."""
+    paid = candidate.speed_of_job if candidate.price_per_hour is not None else None
+    return (candidate.provision, *ties_of(candidate.pool, candidate.gang, telling(candidate.doubts), paid))
 
 
-def ties_of(pool: Pool, gang: Gang, doubts: int) -> Rank:
-    """`ties` of a pool and a gang on existing nodes, with this number of ranked warnings."""
-    return (doubts, pool.memory is None, pool.memory or 0, pool.name, gang.gpus, gang.nodes, gang.entry or 0)
+def ties_of(pool: Pool, gang: Gang, doubts: int, speed: int | None) -> Rank:
+    """`ties` of a pool and a gang on existing nodes, with this number of ranked warnings and this speed.
+
+    The speed counts where the prices are known and equal. Of pools without a price the smaller one is likely to be the cheaper.
+    """
+    return (
+        doubts,
+        -(speed or 0),
+        pool.memory is None,
+        pool.memory or 0,
+        pool.name,
+        gang.gpus,
+        gang.nodes,
+        gang.entry or 0,
+    )
 
 
 def telling(doubts: Iterable[Finding]) -> int:
