@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.values.errors import BadQuantity
-from gpujob.values.finding import Cores, Dollars, Finding, Size, apart, counted, listed, nearest
+from gpujob.values.finding import Cores, Dollars, Finding, Need, Size, apart, counted, listed, nearest
 from gpujob.values.quantity import (
     GI,
     MAX_PRICE,
@@ -244,3 +244,19 @@ def test_a_finding_words_whatever_it_was_given_in_one_line(value: str) -> None:
 )
 def test_what_lacks_is_the_difference_of_what_is_shown(need: int, has: int, shown: str) -> None:
     assert format_lack(need, has) == shown
+
+
+@pytest.mark.parametrize(
+    ("amount", "has", "shown"),
+    [
+        (22 * GI + 1, None, "22.01Gi"),
+        (22 * GI + 1, 22 * GI, "22.01Gi"),
+        (22 * GI + 1, 22 * GI + 1, "22Gi"),
+        (22 * GI + 1, 23 * GI, "22.01Gi"),
+        (GI - 1, GI - 1, "1023.99Mi"),
+        (GI - 1, GI, "1024Mi"),
+        (10 * TI + 1, 10 * TI + 2, "10Ti"),
+    ],
+)
+def test_a_need_is_rounded_up_but_not_above_what_holds_it(amount: int, has: int | None, shown: str) -> None:
+    assert str(Need(amount, has)) == f"{Need(amount, has)}" == shown

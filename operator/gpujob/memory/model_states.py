@@ -29,8 +29,10 @@ bnb_4bit_use_double_quant; the 32-bit scales of the scales are one for 16,384 pa
 
 BYTES_OF_STORED: Final = {
     WeightFormat.FP8: (1, 1),
+    WeightFormat.INT8: (1, 1),
     WeightFormat.INT4: (133, 256),
     WeightFormat.FP4: (9, 16),
+    WeightFormat.NF4: (9, 16),
     WeightFormat.MXFP4: (17, 32),
 }
 """Bytes of a parameter with its part of the scales: INT4 a 16-bit scale and a 4-bit zero for 128, FP4 8 bits for 16, MXFP4 8 bits

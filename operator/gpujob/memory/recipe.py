@@ -51,13 +51,18 @@ def _frozen(work: Workload) -> str:
             "a parameter of experts" if work.stored == WeightFormat.MXFP4 and work.shape.experts > 1 else "a parameter"
         )
         rest = "of all others" if what.endswith("experts") else "of embedding and head"
-        return f"weights as published ({work.stored}): {part / of:.3g} bytes {what}, 2 {rest}"
+        return f"weights as published ({work.stored}): {_bytes(part / of)} {what}, 2 {rest}"
     if work.quantised:
         part, of = model_states.nf4(work)
-        return f"{part / of:.3g} bytes a parameter in 4 bits, 2 of embedding and head"
+        return f"{_bytes(part / of)} a parameter in 4 bits, 2 of embedding and head"
     if work.precision is Precision.FP8:
-        return "1 byte a parameter, 2 of embedding and head"
-    return f"{model_states.stored_bytes(work)} bytes a parameter"
+        return f"{_bytes(1)} a parameter, 2 of embedding and head"
+    return f"{_bytes(model_states.stored_bytes(work))} a parameter"
+
+
+def _bytes(number: float) -> str:
+    """Bytes in three digits: "0.531 bytes", "1 byte"."""
+    return f"{number:.3g} byte" if number == 1 else f"{number:.3g} bytes"
 
 
 def _load(work: Workload) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from gpujob.values.quantity import (
     exact_dollars,
@@ -28,13 +29,21 @@ class Size(int):
 
 
 class Need(int):
-    """Requested bytes; they print as a memory size that is never below the request."""
+    """Requested bytes; they print as a memory size that is never below the request, nor above available bytes that hold it."""
+
+    has: int | None
+
+    def __new__(cls, amount: int, has: int | None = None) -> Self:
+        """`has` are the available bytes that the same sentence shows as a Size."""
+        need = super().__new__(cls, amount)
+        need.has = has
+        return need
 
     def __str__(self) -> str:
-        return format_need(self)
+        return format_need(self, self.has)
 
     def __format__(self, spec: str) -> str:
-        return format_need(self)
+        return str(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,10 +128,12 @@ def _unit(amount: int) -> tuple[int, str]:
     return (TI, "Ti") if amount >= 10 * TI else (GI, "Gi") if amount >= GI else (MI, "Mi")
 
 
-def format_need(amount: int) -> str:
-    """A requested memory size, as `format_bytes` but never rounded down."""
+def format_need(amount: int, has: int | None = None) -> str:
+    """A requested memory size, as `format_bytes` but never rounded down; where `has` holds it, never more than `has` shows."""
     unit, name = _unit(amount)
-    return _trimmed(-(-amount * 100 // unit)) + name
+    hundredths = -(-amount * 100 // unit)
+    holds = has is not None and amount <= has and has * 100 < hundredths * unit
+    return format_bytes(amount) if holds else _trimmed(hundredths) + name
 
 
 def format_lack(need: int, has: int) -> str:

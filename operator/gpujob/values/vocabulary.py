@@ -273,11 +273,15 @@ class WeightFormat(StrEnum):
     """Number formats of less than 16 bits in which weights are published and served."""
 
     FP8 = "FP8"
-    """8 bits: FP8 and INT8; embedding and head in 16."""
+    """8 bits; embedding and head in 16."""
+    INT8 = "INT8"
+    """As FP8, of whole numbers (GPTQ-Int8, w8a8, bitsandbytes in 8 bits)."""
     INT4 = "INT4"
     """4 bits with a 16-bit scale and a zero for each 128 (AWQ, GPTQ)."""
     FP4 = "FP4"
-    """4 bits with a scale for each 16 or 64 (NVFP4, NF4)."""
+    """4 bits with an 8-bit scale for each 16 (NVFP4)."""
+    NF4 = "NF4"
+    """4 bits with a 32-bit scale for each 64 (bitsandbytes)."""
     MXFP4 = "MXFP4"
     """4 bits with an 8-bit scale for each 32, of experts alone; all else in 16."""
 

@@ -45,6 +45,37 @@ def test_weights_have_the_width_of_the_checkpoint(name: str, least: float, most:
     assert least <= weights(name) <= most
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("Qwen2.5-7B-Instruct-GPTQ-Int8", "(INT8): 1 byte"),
+        ("RedHatAI/Qwen2.5-7B-Instruct-quantized.w8a8", "(INT8): 1 byte"),
+        ("mlx-community/Meta-Llama-3.1-8B-Instruct-8bit", "(INT8): 1 byte"),
+        ("bartowski/Qwen2.5-7B-Instruct-Q8_0-GGUF", "(INT8): 1 byte"),
+        ("unsloth/llama-3-8b-bnb-4bit", "(NF4): 0.562 bytes"),
+        ("Qwen2.5-7B-nf4", "(NF4): 0.562 bytes"),
+        ("nvidia/Llama-3.1-8B-Instruct-NVFP4", "(FP4): 0.562 bytes"),
+        ("amd/Llama-3.3-70B-Instruct-MXFP4-Preview", "(MXFP4): 0.531 bytes"),
+        ("amd/Llama-3.1-8B-Instruct-FP8-KV", "(FP8): 1 byte"),
+        ("Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "(FP8): 1 byte"),
+        ("casperhansen/llama-3-8b-instruct-awq", "(INT4): 0.52 bytes"),
+        ("Intel/Qwen2.5-7B-Instruct-int4-AutoRound", "(INT4): 0.52 bytes"),
+        ("Meta-Llama-3.1-8B-Instruct-GGUF-Q4_K_M", "(INT4): 0.52 bytes"),
+    ],
+)
+def test_the_recipe_names_the_format_of_the_name(name: str, told: str) -> None:
+    work = workload_of(model_demand(Model.model_validate({"name": name, "method": "Inference"})), CATALOG)
+    assert work is not None
+    assert recipe(work).startswith(
+        f"Inference, BF16: weights as published {told} a parameter, 2 of embedding and head + KV"
+    )
+
+
+def test_a_name_that_goes_on_after_a_known_model_is_near_it() -> None:
+    assert CATALOG.nearest_models("ISTA-DASLab/Meta-Llama-3.1-8B-Instruct-AQLM-2Bit") == ("llama-3.1-8b",)
+    assert CATALOG.nearest_models("qwen2.5-72b-instruct-exl2-3.0bpw") == ("qwen2.5-72b",)
+
+
 def test_a_format_that_the_job_names_counts() -> None:
     assert weights("openai/gpt-oss-120b", precision="BF16") == pytest.approx(217.6, abs=0.1)
 

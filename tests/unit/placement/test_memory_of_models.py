@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
 import pytest
-from builders import A100, H100, H200, L4, MI300X, decision, demand, fleet, node
+from builders import A100, H100, H200, L4, MI300X, decision, demand, fleet, gpupool, node
 
 from gpujob.catalog.files.load import load_catalog
+from gpujob.cli.output import cells
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.scoring.candidate import Candidate, Decision
 from gpujob.placement.suggestions.search import nearest_fix
@@ -16,6 +18,7 @@ from gpujob.values.vocabulary import Outcome, Precision, Reason, Verdict, WorkKi
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
 LORA: dict[str, Any] = {"name": "llama-3.1-8b", "method": "LoRA", "batchPerGPU": 4}
+TOO_SMALL = (Reason.MEM_TOO_SMALL, Reason.MEM_TIGHT)
 TIGHT = {**LORA, "sequenceLength": 2284}
 
 
@@ -172,3 +175,28 @@ def test_overrides_change_the_shape_and_with_it_the_parameters() -> None:
 def test_a_model_says_what_the_job_does_with_its_gpus() -> None:
     work = demand(model={"name": "gpt2", "method": "QLoRA", "precision": "FP16"}).work
     assert (work.kind, work.precision) == (WorkKind.FINE_TUNING, Precision.FP16)
+
+
+SIZES_OF_A_SENTENCE = re.compile(r"needs ([0-9.]+)Gi on each GPU, (?:and|up to) ([0-9.]+)Gi .*; (?:L4) has ([0-9.]+)Gi")
+
+
+@pytest.mark.parametrize("sequence", [1153, 1197, 1001])
+def test_around_the_limit_of_a_device_the_shown_numbers_say_what_is_decided(sequence: int) -> None:
+    model = {"name": "qwen2.5-7b", "method": "LoRA", "sequenceLength": sequence}
+    expected = next(iter(decision(node("l", L4), gpusPerNode=1, model=model).demand.gangs)).memory
+    assert expected is not None
+    decided = set()
+    for mebibytes in range(-(-expected.expected // 2**20) - 14, expected.expected // 2**20 + 16):
+        labels = {"pool": "l"}
+        admin = gpupool("l", labels, accelerator="L4", memoryPerGPU=f"{mebibytes}Mi")
+        found = decision(admin, node("l", L4, labels=labels), gpusPerNode=1, model=model)
+        candidate = found.candidates[0]
+        said = next(each.message for each in (*candidate.reasons, *candidate.doubts) if each.reason in TOO_SMALL)
+        need, most, has = map(float, SIZES_OF_A_SENTENCE.search(said).groups())  # type: ignore[union-attr]
+        placed = found.verdict is Verdict.PLACED
+        assert (need <= has) == placed, said
+        assert most > has
+        line = cells.memory_line([candidate])
+        assert not placed or line.startswith(f"{need:g}Gi expected"), line
+        decided.add(placed)
+    assert decided == {True, False}

@@ -104,6 +104,12 @@ def check(code: int = 0, text: Any = "", reason: str = "Completed") -> Check:
             "spec.memoryPerGPU in the GPUPool",
         ),
         (
+            # The numbers differ where the device has less.
+            "MemBelowRequest", {"device": 0, "free": 24 * GI, "total": 25 * GI, "wanted": 24 * GI + 1},
+            "GPU 0 has 24Gi of 25Gi free, 24.01Gi are requested: something else uses the rest; check the node's processes, or lower "
+            "gpuMemory",
+        ),
+        (
             "SharedMemoryTooSmall", {"size": 64 << 20, "wanted": 8 * GI},
             "/dev/shm has 64Mi, 8Gi were expected; lower resources.sharedMemory, or raise the memory that the node "
             "gives a pod",

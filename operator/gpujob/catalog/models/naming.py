@@ -18,16 +18,19 @@ _STORED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(rf"[-.](?:{words})(?=[-.]|$)"), stored)
     for words, stored in (
         ("bf16|fp16|fp32|f16", ""),
-        ("fp8|int8|8bit|w8a8|w8a16|q8", WeightFormat.FP8),
+        ("fp8", WeightFormat.FP8),
+        ("int8|8bit|w8a8|w8a16|q8", WeightFormat.INT8),
         ("mxfp4", WeightFormat.MXFP4),
-        ("nvfp4|fp4|nf4|bnb", WeightFormat.FP4),
+        ("nvfp4|fp4", WeightFormat.FP4),
+        ("nf4|bnb", WeightFormat.NF4),
         ("awq|gptq|int4|4bit|w4a16|q4", WeightFormat.INT4),
     )
 )
 """Words of names that say how the weights are stored, the most telling first: GPTQ-Int8 has 8 bits."""
 _ENDING: Final = re.compile(
     r"-(hf|base|instruct|chat|it|pt|sft|dpo|beta|thinking|cased|uncased|deduped|python|cnn|[0-9]+k|1m|v[0-9]+(\.[0-9.]+)?"
-    r"|bnb|awq|gptq|gguf|unsloth|dynamic|quantized(\.w[48]a(8|16))?|w[48]a(8|16)|qat|(nv|mx)?fp4|nf4|[48]bit|(q|int)[48]|fp8|fp16|bf16)$"
+    r"|bnb|awq|gptq|gguf|unsloth|dynamic|quantized(\.w[48]a(8|16))?|w[48]a(8|16)|qat|(nv|mx)?fp4|nf4|[48]bit|int[48]|fp8|fp16|bf16"
+    r"|q[48](-[01]|-k(-[sml])?)?|kv|preview|autoround|marlin|gs?(32|64|128))$"
 )
 """An ending that changes no size of a model: what it was taught, how long its sequences are, and how its numbers are stored."""
 _BILLIONS: Final = re.compile(r"(?<![0-9.])([0-9]+(?:[.][0-9]+)?)b(?![a-z0-9])")
@@ -62,12 +65,13 @@ def meant(name: str) -> Iterator[str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Up to three known models that a name may mean, the likeliest first: those that it begins, else those of similar letters.
+    """Up to three known models that a name may mean, the likeliest first: those that it begins, else the one that
+    begins it, else those of similar letters.
 
     Only of the same version (Llama 5 is not Llama 65B); of one family first those of the nearest size.
     """
     names = list(known)
-    found = (_begun(wanted, names) or _similar(wanted, names) for wanted in meant(name[:256]))
+    found = (_begun(wanted, names) or _longer(wanted, names) or _similar(wanted, names) for wanted in meant(name[:256]))
     return tuple(next(filter(None, found), [])[:3])
 
 
@@ -76,6 +80,12 @@ def _begun(wanted: str, known: list[str]) -> list[str]:
     found = [(name[len(wanted) :], name) for name in known if key(name).startswith(key(wanted)) and len(wanted) > 1]
     whole = [(rest, name) for rest, name in found if not (wanted[-1].isdigit() and rest[:1].isdigit())]
     return [name for _, name in sorted(whole, key=lambda each: _addition(each[0]))]
+
+
+def _longer(wanted: str, known: list[str]) -> list[str]:
+    """The longest model whose name begins this one: llama-3.1-8b for llama-3.1-8b-aqlm-2bit."""
+    found = [name for name in known if _BILLIONS.search(name) and key(wanted).startswith(f"{key(name)}-")]
+    return [max(found, key=len)] if found else []
 
 
 def _addition(rest: str) -> tuple[bool, bool, int]:

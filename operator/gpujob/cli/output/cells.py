@@ -80,19 +80,21 @@ def _ends(need: Estimate, part: int) -> Iterator[str]:
     yield size(need.greatest[part]) if need.greatest[part] else NONE
 
 
-def memory_line(gangs: Sequence[Gang]) -> str:
+def memory_line(candidates: Sequence[Candidate]) -> str:
     """The model's memory on each GPU: for the first gang expected and high, by its largest components; for the others high. Empty
     if unknown.
     """
-    by_shape = needs(gangs)
+    by_shape = needs(candidate.gang for candidate in candidates)
     if not by_shape:
         return ""
     (shape, need), *others = by_shape.items()
+    has = next(candidate.pool.memory for candidate in candidates if candidate.gang.shape == shape)
     largest = sorted(((name, amount) for name, amount in need.components.named() if amount), key=lambda part: -part[1])
     named, rest = largest[:MAIN_PARTS], sum(amount for _, amount in largest[MAIN_PARTS:])
     parts = [f"{name} {size(amount)}" for name, amount in (*named, *([("others", rest)] if rest else ()))]
     also = [f"{Need(each.high)} as {other}" for other, each in others]
-    alone = f"{Need(need.expected)} expected on each GPU as {shape} ({', '.join(parts)}), at most {Need(need.high)}"
+    expected, most = Need(need.expected, has), Need(need.high, has)
+    alone = f"{expected} expected on each GPU as {shape} ({', '.join(parts)}), at most {most}"
     return f"{alone}; at most {listed(also)}" if also else alone
 
 

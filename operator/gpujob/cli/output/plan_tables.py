@@ -138,7 +138,7 @@ def _endings(
     if not wide:
         best = summary.best_per_pool(decision)
         yield from _images(best, names)
-        if memory := cells.memory_line([candidate.gang for candidate in best]):
+        if memory := cells.memory_line(best):
             yield "Recipe:", decision_json.recipe(decision)
             yield "Memory:", memory
     doubts = decision.choice.candidate.doubts if decision.choice else ()

@@ -58,7 +58,7 @@ def memory_tight(demand: Demand, pool: Pool) -> Iterator[Finding]:
     if need is None or pool.memory is None or not is_tight(demand.gang, pool):
         return
     sentence = "the model needs {} on each GPU, and {} with what the allocator may reserve; {} has {}"
-    numbers = (Need(need.expected), Need(need.high), pool.device, Size(pool.memory))
+    numbers = (Need(need.expected, pool.memory), Need(need.high), pool.device, Size(pool.memory))
     yield Finding(Reason.MEM_TIGHT, sentence, numbers)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gpujob.values.finding import counted, listed
-from gpujob.values.quantity import format_bytes
+from gpujob.values.quantity import format_bytes, format_need
 from gpujob.values.untrusted import one_line, tables
 from gpujob.values.vocabulary import Reason
 
@@ -36,6 +36,11 @@ def _count(numbers: Numbers, key: str) -> str:
 def _size(numbers: Numbers, key: str) -> str:
     value = _number(numbers, key)
     return "?" if value is None else format_bytes(value)
+
+
+def _wanted(numbers: Numbers) -> str:
+    value = _number(numbers, "wanted")
+    return "?" if value is None else format_need(value)
 
 
 def _device(numbers: Numbers) -> str:
@@ -104,7 +109,7 @@ def _unusable(numbers: Numbers) -> str:
 
 def _memory(numbers: Numbers) -> str:
     total, wanted = _number(numbers, "total"), _number(numbers, "wanted")
-    has = f"{_device(numbers)} has {_size(numbers, 'free')} of {_size(numbers, 'total')} free, {_size(numbers, 'wanted')} are requested"
+    has = f"{_device(numbers)} has {_size(numbers, 'free')} of {_size(numbers, 'total')} free, {_wanted(numbers)} are requested"
     if total is not None and wanted is not None and total < wanted:
         return f"{has}: it is smaller than its node's labels report; declare spec.memoryPerGPU in the GPUPool"
     if numbers.get("shared") is True:
@@ -114,7 +119,7 @@ def _memory(numbers: Numbers) -> str:
 
 def _shared_memory(numbers: Numbers) -> str:
     return (
-        f"/dev/shm has {_size(numbers, 'size')}, {_size(numbers, 'wanted')} were expected; lower resources.sharedMemory, or "
+        f"/dev/shm has {_size(numbers, 'size')}, {_wanted(numbers)} were expected; lower resources.sharedMemory, or "
         "raise the memory that the node gives a pod"
     )
 
